@@ -1,0 +1,27 @@
+"""Write dev.lock and all.lock: exact versions for every package, no index addresses.
+
+Run through `make lock`, inside an environment that has pip-tools.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+LIGHT = ("dev", "parquet", "report")  # what `make demo`, `make test` and `make lint` need
+FULL = (*LIGHT, "accounting", "federated", "fhe")
+
+
+def compile_lock(name: str, extras: tuple[str, ...], *options: str) -> None:
+    target = HERE / name
+    chosen = [f"--extra={extra}" for extra in extras]
+    quiet = ["--quiet", "--strip-extras", "--no-header", "--no-emit-index-url", "--no-emit-find-links"]
+    tool = [sys.executable, "-m", "piptools", "compile", "--upgrade", *quiet]
+    arguments = [*tool, *chosen, *options, "--no-emit-trusted-host", "--allow-unsafe", f"--output-file={target}"]
+    subprocess.run([*arguments, "pyproject.toml"], cwd=HERE.parent, check=True)
+
+
+if __name__ == "__main__":
+    # The light environment is a part of the full one: no package may have two versions.
+    compile_lock("all.lock", FULL)
+    compile_lock("dev.lock", LIGHT, f"--constraint={Path('requirements') / 'all.lock'}")
