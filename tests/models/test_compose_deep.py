@@ -1,0 +1,125 @@
+"""``DeepKAHM`` against the literal composition of 000 Def. 3."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onefold import KAHM, DeepKAHM
+from reference import folding
+from reference import kahm as literal
+from reference.samples import SAMPLES, queries
+
+pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
+
+
+def size(Y: np.ndarray) -> float:
+    return float(np.linalg.norm(Y, axis=1).max())
+
+
+@pytest.fixture(params=sorted(SAMPLES))
+def case(request: pytest.FixtureRequest, rng: np.random.Generator):
+    Y, n = SAMPLES[request.param](rng)
+    return Y, queries(Y, rng, count=6), n, literal.fit_deep(Y, n, 4)
+
+
+def test_every_layer(case) -> None:
+    Y, X, n, machines = case
+    outputs = DeepKAHM(n_components=n, n_layers=4).fit(Y).layers(X)
+    assert len(outputs) == len(machines)
+    expected = np.array([literal.layers(machines, x) for x in X])
+    for layer, output in enumerate(outputs):
+        np.testing.assert_allclose(output, expected[:, layer], rtol=0, atol=1e-6 * size(Y))
+
+
+def test_images_and_distances(case) -> None:
+    Y, X, n, machines = case
+    model = DeepKAHM(n_components=n, n_layers=4).fit(Y)
+    distances = np.array([literal.deep_distance(machines, x) for x in X])
+    np.testing.assert_allclose(model.distance(X), distances, rtol=0, atol=1e-6 * size(Y))
+    np.testing.assert_allclose(
+        np.linalg.norm(X - model.transform(X), axis=1), distances, rtol=0, atol=1e-6 * size(Y)
+    )
+    np.testing.assert_array_equal(model.score_samples(X), -model.distance(X))
+
+
+def test_lambdas(case) -> None:
+    Y, _, n, machines = case
+    lambdas = DeepKAHM(n_components=n, n_layers=4).fit(Y).lambdas_
+    np.testing.assert_allclose(lambdas, [machine.lambda_star for machine in machines], rtol=1e-8)
+
+
+@pytest.mark.parametrize("measure", folding.MEASURES)
+def test_folding_measures(measure: str, case) -> None:
+    Y, X, n, machines = case
+    X = X + 0.05 * size(Y)  # away from the samples and from the origin, where the angle is well defined
+    values = DeepKAHM(n_components=n, n_layers=4).fit(Y).folding(X, measure)
+    expected = [folding.measure(x, literal.deep_image(machines, x), measure) for x in X]
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-6 * max(1.0, size(Y)))
+
+
+def test_single_precision(case) -> None:
+    Y, X, n, machines = case
+    model = DeepKAHM(n_components=n, n_layers=4).fit(Y.astype(np.float32))
+    distances = model.distance(X.astype(np.float32))
+    assert distances.dtype == np.float32
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+    expected = np.array([literal.deep_distance(machines, x) for x in X])
+    np.testing.assert_allclose(distances, expected, rtol=0, atol=4e-3 * size(Y))
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    N=st.integers(2, 20),
+    p=st.integers(1, 12),
+    n=st.integers(1, 8),
+    n_layers=st.integers(1, 6),
+    log_scale=st.floats(-0.7, 1.0),
+    seed=st.integers(0, 2**31),
+)
+def test_any_shape(N: int, p: int, n: int, n_layers: int, log_scale: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Y = 10.0**log_scale * (rng.normal(size=(N, p)) + 0.5)
+    X = queries(Y, rng, count=2)
+    machines = literal.fit_deep(Y, n, n_layers)
+    model = DeepKAHM(n_components=n, n_layers=n_layers).fit(Y)
+    expected = [literal.deep_distance(machines, x) for x in X]
+    np.testing.assert_allclose(model.distance(X), expected, rtol=0, atol=1e-6 * size(Y))
+    assert len(model.lambdas_) == len(machines)
+
+
+def test_one_layer_is_the_single_machine(rng: np.random.Generator) -> None:
+    Y, n = SAMPLES["digits"](rng)
+    X = queries(Y, rng)
+    deep, single = DeepKAHM(n_components=n, n_layers=1).fit(Y), KAHM(n_components=n).fit(Y)
+    np.testing.assert_allclose(deep.transform(X), single.transform(X), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(deep.distance(X), single.distance(X), rtol=1e-9, atol=1e-10)
+
+
+def test_more_layers_never_raise_the_distance(rng: np.random.Generator) -> None:
+    """000 eq. 54: the first layer is one of those the minimum is taken over."""
+    Y, n = SAMPLES["twenty_components"](rng)
+    X = rng.normal(size=(50, Y.shape[1])) * 1.5
+    distances = [DeepKAHM(n_components=n, n_layers=L).fit(Y).distance(X) for L in (1, 2, 3, 6)]
+    for fewer, more in pairwise(distances):
+        assert np.all(more <= fewer + 1e-9)
+
+
+@pytest.mark.parametrize("factor", [0.2, 3.0])
+def test_scale_factor_is_a_fit_on_scaled_data(factor: float, rng: np.random.Generator) -> None:
+    Y, n = SAMPLES["digits"](rng)
+    X = queries(Y, rng, count=4)
+    machines = literal.fit_deep(factor * Y, n, 3)
+    model = DeepKAHM(n_components=n, n_layers=3, scale=factor).fit(Y)
+    expected = [literal.deep_distance(machines, factor * x) / factor for x in X]
+    np.testing.assert_allclose(model.distance(X), expected, rtol=0, atol=1e-6 * size(Y))
+
+
+def test_workers_do_not_change_the_result(rng: np.random.Generator) -> None:
+    Y, n = SAMPLES["digits"](rng)
+    X = queries(Y, rng)
+    one = DeepKAHM(n_components=n, n_jobs=1).fit(Y)
+    two = DeepKAHM(n_components=n, n_jobs=2).fit(Y)
+    np.testing.assert_allclose(two.distance(X), one.distance(X), rtol=1e-10)

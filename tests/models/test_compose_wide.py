@@ -1,0 +1,148 @@
+"""``WideKAHM`` against the literal composition of 000 Def. 5, for the partition the fast version chose."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from onefold import DeepKAHM, WideKAHM
+from reference import folding
+from reference import kahm as literal
+from reference.samples import SAMPLES, queries
+
+pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
+
+PARTITIONS = ("kmeans", "contiguous")
+
+
+def size(Y: np.ndarray) -> float:
+    return float(np.linalg.norm(Y, axis=1).max())
+
+
+def blobs(rng: np.random.Generator) -> np.ndarray:
+    centres = 3.0 * rng.normal(size=(4, 12))
+    return np.vstack([centre + rng.normal(size=(22, 12)) for centre in centres])[rng.permutation(88)]
+
+
+def chosen_partition(model: WideKAHM, Y: np.ndarray) -> list[np.ndarray]:
+    """The rows of Y in each branch, checked to be a partition; the rows of Y must differ."""
+    labels = np.asarray(model.labels_)
+    assert labels.shape == (len(Y),)
+    rows = [np.flatnonzero(labels == branch) for branch in range(len(model.branches_))]
+    np.testing.assert_array_equal(np.sort(np.concatenate(rows)), np.arange(len(Y)))
+    assert all(len(branch) > 0 for branch in rows)
+    return rows
+
+
+@pytest.fixture(params=PARTITIONS)
+def case(request: pytest.FixtureRequest, rng: np.random.Generator):
+    Y = blobs(rng)
+    model = WideKAHM(n_components=5, n_layers=3, branch_size=20, partition=request.param, random_state=0).fit(
+        Y
+    )
+    branches = literal.fit_wide(Y, chosen_partition(model, Y), 5, 3)
+    X = np.vstack([queries(Y, rng, count=8), 3.0 * rng.normal(size=(8, 12))])
+    return Y, X, model, branches
+
+
+def test_images_and_distances(case) -> None:
+    Y, X, model, branches = case
+    assert len(branches) == 4
+    expected = np.array([literal.wide_image(branches, x) for x in X])
+    np.testing.assert_allclose(model.transform(X), expected, rtol=0, atol=1e-6 * size(Y))
+    distances = np.array([literal.wide_distance(branches, x) for x in X])
+    np.testing.assert_allclose(model.distance(X), distances, rtol=0, atol=1e-6 * size(Y))
+    np.testing.assert_array_equal(model.score_samples(X), -model.distance(X))
+
+
+@pytest.mark.parametrize("measure", folding.MEASURES)
+def test_folding_is_the_minimum_over_branches(measure: str, case) -> None:
+    Y, X, model, branches = case
+    expected = [folding.wide_minimum(branches, x, measure) for x in X]
+    np.testing.assert_allclose(model.folding(X, measure), expected, rtol=0, atol=1e-6 * size(Y))
+
+
+def test_single_precision(case) -> None:
+    Y, X, model, branches = case
+    model32 = WideKAHM(**model.get_params()).fit(Y.astype(np.float32))
+    distances = model32.distance(X.astype(np.float32))
+    assert distances.dtype == np.float32
+    assert model32.transform(X.astype(np.float32)).dtype == np.float32
+    if model.partition == "contiguous":
+        expected = [literal.wide_distance(branches, x) for x in X]
+        np.testing.assert_allclose(distances, expected, rtol=0, atol=4e-3 * size(Y))
+
+
+@pytest.mark.parametrize(
+    ("N", "branch_size", "count"), [(30, 1000, 1), (29, 20, 1), (31, 20, 2), (100, 20, 5), (69, 20, 3)]
+)
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_number_of_branches_is_rounded_to_nearest(
+    partition: str, N: int, branch_size: int, count: int, rng: np.random.Generator
+) -> None:
+    model = WideKAHM(branch_size=branch_size, partition=partition, random_state=0).fit(
+        rng.normal(size=(N, 6))
+    )
+    assert len(model.branches_) == count
+
+
+def test_contiguous_batches_keep_the_order(rng: np.random.Generator) -> None:
+    Y = rng.normal(size=(69, 6))
+    model = WideKAHM(branch_size=20, partition="contiguous").fit(Y)
+    assert np.all(np.diff(model.labels_) >= 0)
+    sizes = np.bincount(model.labels_)
+    assert sizes.max() - sizes.min() <= 1
+
+
+def test_one_branch_is_the_deep_machine(rng: np.random.Generator) -> None:
+    Y, n = SAMPLES["digits"](rng)
+    X = queries(Y, rng)
+    wide = WideKAHM(n_components=n, n_layers=3).fit(Y)
+    deep = DeepKAHM(n_components=n, n_layers=3).fit(Y)
+    np.testing.assert_allclose(wide.distance(X), deep.distance(X), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(wide.transform(X), deep.transform(X), rtol=1e-9, atol=1e-10)
+
+
+def test_same_seed_same_machine_and_workers_do_not_matter(rng: np.random.Generator) -> None:
+    Y = blobs(rng)
+    X = queries(Y, rng)
+    settings = {"n_components": 5, "n_layers": 2, "branch_size": 20, "random_state": 3}
+    one = WideKAHM(n_jobs=1, **settings).fit(Y).distance(X)
+    again = WideKAHM(n_jobs=1, **settings).fit(Y).distance(X)
+    two = WideKAHM(n_jobs=2, **settings).fit(Y).distance(X)
+    np.testing.assert_array_equal(one, again)
+    np.testing.assert_allclose(two, one, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_probing_all_branches_is_exact_and_fewer_is_never_nearer(partition: str) -> None:
+    X = load_digits().data / 16.0
+    train, test = X[:600], X[600:760]
+    settings = {
+        "n_components": 8,
+        "n_layers": 2,
+        "branch_size": 60,
+        "partition": partition,
+        "random_state": 0,
+    }
+    exact = WideKAHM(**settings).fit(train)
+    count = len(exact.branches_)
+    assert count == 10
+    for n_probe in (count, count + 5):
+        probed = WideKAHM(n_probe=n_probe, **settings).fit(train)
+        np.testing.assert_allclose(probed.distance(test), exact.distance(test), rtol=1e-10)
+        np.testing.assert_allclose(probed.transform(test), exact.transform(test), rtol=1e-8, atol=1e-10)
+    previous = exact.distance(test)
+    for n_probe in (5, 2, 1):
+        distances = WideKAHM(n_probe=n_probe, **settings).fit(train).distance(test)
+        assert np.all(distances >= previous - 1e-10)
+        previous = distances
+    assert np.any(previous > exact.distance(test) + 1e-6)
+
+
+def test_probed_folding_is_never_smaller_than_the_exact_one() -> None:
+    X = load_digits().data / 16.0
+    train, test = X[:300], X[300:360]
+    settings = {"n_components": 6, "n_layers": 2, "branch_size": 50, "random_state": 0}
+    exact = WideKAHM(**settings).fit(train).folding(test, "rms")
+    probed = WideKAHM(n_probe=2, **settings).fit(train).folding(test, "rms")
+    assert np.all(probed >= exact - 1e-10)

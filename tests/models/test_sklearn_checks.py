@@ -1,0 +1,30 @@
+"""scikit-learn's own conformance checks on every estimator."""
+
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from onefold import KAHM, AutoencoderClassifier, DeepKAHM, FoldingClassifier, WideKAHM
+
+ESTIMATORS = [
+    KAHM(),
+    DeepKAHM(),
+    WideKAHM(),
+    WideKAHM(n_components=2, n_layers=2, branch_size=10, random_state=0),
+    AutoencoderClassifier(),
+    AutoencoderClassifier(KAHM(n_components=3), measure="rms"),
+    FoldingClassifier(),
+    FoldingClassifier(n_components=2, batch_size=5, measure="max"),
+]
+
+
+def expected_failures(estimator: Any) -> dict[str, str]:
+    """Check name to reason; empty because none is needed."""
+    return {}
+
+
+@pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+def test_conforms(estimator: Any, check: Any) -> None:
+    check(estimator)
