@@ -4,8 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 LINTED := $(wildcard src tests benchmarks experiments)
-# Tests run on small matrices, where more BLAS threads only cost time.
-export OPENBLAS_NUM_THREADS ?= 2
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help

@@ -17,7 +17,14 @@ def compile_lock(name: str, extras: tuple[str, ...], *options: str) -> None:
     chosen = [f"--extra={extra}" for extra in extras]
     quiet = ["--quiet", "--strip-extras", "--no-header", "--no-emit-index-url", "--no-emit-find-links"]
     tool = [sys.executable, "-m", "piptools", "compile", "--upgrade", *quiet]
-    arguments = [*tool, *chosen, *options, "--no-emit-trusted-host", "--allow-unsafe", f"--output-file={target}"]
+    arguments = [
+        *tool,
+        *chosen,
+        *options,
+        "--no-emit-trusted-host",
+        "--allow-unsafe",
+        f"--output-file={target}",
+    ]
     subprocess.run([*arguments, "pyproject.toml"], cwd=HERE.parent, check=True)
 
 

@@ -1,3 +1,53 @@
-"""onefold: learning from data that may not leave its owner, in one round and in closed form."""
+"""onefold: learning from data that may not leave its owner, in one round and in closed form.
+
+Names are imported when they are first used, so ``import onefold`` costs almost nothing and needs no extra.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+# The one table of what is found at top level: name -> the module it is, or lives in.
+_HOMES = {
+    "AutoencoderClassifier": "onefold.models",
+    "DeepKAHM": "onefold.models",
+    "FoldingClassifier": "onefold.models",
+    "KAHM": "onefold.models",
+    "WideKAHM": "onefold.models",
+    "bounds": "onefold.bounds",
+    "exceptions": "onefold.exceptions",
+    "io": "onefold.io",
+    "models": "onefold.models",
+}
+
+__all__ = sorted([*_HOMES, "__version__"])
+
+if TYPE_CHECKING:  # the same table for type checkers and editors; a test compares the two
+    from onefold import bounds as bounds
+    from onefold import exceptions as exceptions
+    from onefold import io as io
+    from onefold import models as models
+    from onefold.models import KAHM as KAHM
+    from onefold.models import AutoencoderClassifier as AutoencoderClassifier
+    from onefold.models import DeepKAHM as DeepKAHM
+    from onefold.models import FoldingClassifier as FoldingClassifier
+    from onefold.models import WideKAHM as WideKAHM
+else:
+    # Hidden from type checkers: to them a module-level __getattr__ makes every misspelt name valid.
+
+    def __getattr__(name):
+        """Import a public name at its first use (PEP 562)."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home = import_module(_HOMES[name])
+        if home.__name__ == f"{__name__}.{name}":
+            return home
+        value = getattr(home, name)
+        globals()[name] = value  # the next lookup does not come here
+        return value
+
+
+def __dir__() -> list[str]:
+    """List the lazy names too."""
+    return sorted({*globals(), *__all__})

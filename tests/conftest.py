@@ -1,0 +1,29 @@
+"""What every test shares: few BLAS threads, and a way to take an optional dependency away."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+import pytest
+
+# Test matrices are small: more threads only cost time. Set before numpy is first imported.
+for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_variable, "2")
+
+
+@pytest.fixture
+def block_import(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A function that makes the named packages un-importable until the test ends.
+
+    It holds for imports that happen afterwards; a module that has imported the package already keeps it.
+    """
+
+    def block(*packages: str) -> None:
+        for package in packages:
+            loaded = [name for name in sys.modules if name.startswith(f"{package}.")]
+            for name in (package, *loaded):
+                monkeypatch.setitem(sys.modules, name, None)
+
+    return block

@@ -1,0 +1,310 @@
+"""The house rules: imports point downwards, exported names exist, importing is light, no unsafe helpers."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import onefold
+from onefold.exceptions import MissingDependencyError
+
+SOURCE = Path(onefold.__file__).parent
+
+# From the ground up. A room may import its own modules and those of lower rows, never those of its own row.
+ROWS = (
+    ("exceptions",),
+    ("_base",),
+    ("privacy", "encoders", "datasets"),
+    ("models",),
+    ("io",),  # knows the models, and is below the rest of its layer so that all of it can save and load
+    ("fabrication", "transfer", "release", "audit", "bounds", "federated"),
+    ("federated.flower", "federated.fhe"),
+    ("report",),
+    ("cli",),
+    ("__main__",),
+)
+RANK = {room: rank for rank, row in enumerate(ROWS) for room in row}
+NEVER = {("models", "privacy")}  # they meet above; the other direction points upwards anyway
+# These two rooms see less than everything below them.
+RUNTIME_ROOMS = ("federated.flower", "federated.fhe")
+RUNTIME_SEES = ("exceptions", "_base", "federated.aggregate", "federated.messages")
+
+EXTRAS = ("dp_accounting", "flwr", "jinja2", "matplotlib", "pandas", "pyarrow", "seal", "tenseal")
+UNPICKLERS = ("pickle", "cPickle", "_pickle", "cloudpickle", "dill", "shelve", "marshal")
+# What numpy.random offers besides the functions of its hidden global generator.
+RANDOM_CLASSES = {
+    "BitGenerator",
+    "Generator",
+    "MT19937",
+    "PCG64",
+    "PCG64DXSM",
+    "Philox",
+    "SFC64",
+    "SeedSequence",
+    "bit_generator",
+    "default_rng",
+}
+
+
+# --- reading the tree -------------------------------------------------------------------------------------
+
+
+def _module_name(path: Path, root: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _sources(root: Path) -> Iterator[tuple[str, ast.Module, bool]]:
+    """Every file below ``root``: its name inside the package, its syntax tree, is it a package."""
+    for path in sorted(root.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        yield _module_name(path, root), tree, path.name == "__init__.py"
+
+
+def _room(module: str) -> str:
+    parts = module.split(".")
+    two = ".".join(parts[:2])
+    return two if two in RANK else parts[0]
+
+
+def _imported(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Line and absolute dotted name of everything imported, inside functions and by literal string too."""
+    package = ["onefold", *filter(None, module.split("."))]
+    if not is_package:
+        package = package[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *filter(None, [node.module])])
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}"
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "onefold":
+            yield node.lineno, f"onefold.{node.attr}"  # `import onefold` and then a lazy name
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = ast.unparse(node.func).rpartition(".")[2]
+            if called in ("import_module", "__import__") and isinstance(node.args[0].value, str):
+                yield node.lineno, node.args[0].value
+
+
+def _is_below(name: str, parents: tuple[str, ...]) -> bool:
+    return any(name == parent or name.startswith(f"{parent}.") for parent in parents)
+
+
+def _objection(module: str, target: str) -> str | None:
+    """Why ``module`` must not import ``target`` (both without the leading ``onefold.``), or None."""
+    here, there = _room(module), _room(target)
+    if here == there or target == "__version__":
+        return None
+    if here not in RANK:
+        return f"{here} has no place in the table of rows"
+    if there not in RANK:
+        return f"{target} is not a module below onefold: import a name from where it is defined"
+    if (here, there) in NEVER or (there, here) in NEVER:
+        return f"{here} and {there} never import each other"
+    if here in RUNTIME_ROOMS and not _is_below(target, RUNTIME_SEES):
+        return f"{here} sees only {', '.join(RUNTIME_SEES)}"
+    if RANK[there] >= RANK[here]:
+        return f"{here} must not import {there}: imports point downwards"
+    return None
+
+
+def import_violations(root: Path) -> list[str]:
+    found = []
+    for module, tree, is_package in _sources(root):
+        if not module:  # the lazy front door may name everything
+            continue
+        for line, name in _imported(tree, module, is_package):
+            if name == "onefold" or not name.startswith("onefold."):
+                continue
+            objection = _objection(module, name.removeprefix("onefold."))
+            if objection:
+                found.append(f"{module}:{line}: {objection}")
+    return found
+
+
+def unsafe_calls(root: Path) -> list[str]:
+    """Unpickling, arrays of objects, and every use of a hidden global random generator."""
+    found = []
+    for module, tree, is_package in _sources(root):
+        for line, name in _imported(tree, module, is_package):
+            if _is_unsafe_name(name):
+                found.append(f"{module}:{line}: {name}")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and _is_unsafe_name(ast.unparse(node)):
+                found.append(f"{module}:{node.lineno}: {ast.unparse(node)}")
+            if isinstance(node, ast.keyword) and node.arg == "allow_pickle" and _is_not_false(node.value):
+                found.append(f"{module}:{node.value.lineno}: allow_pickle")
+    return found
+
+
+def _is_not_false(value: ast.expr) -> bool:
+    return not (isinstance(value, ast.Constant) and value.value is False)
+
+
+def _is_unsafe_name(name: str) -> bool:
+    first, _, rest = name.partition(".")
+    if first in (*UNPICKLERS, "random") or name == "joblib.load":
+        return True
+    if first in ("np", "numpy") and rest.startswith("random."):
+        return rest.split(".")[1] not in RANDOM_CLASSES
+    return False
+
+
+# --- the rules hold ---------------------------------------------------------------------------------------
+
+
+def test_imports_point_downwards() -> None:
+    assert import_violations(SOURCE) == []
+
+
+def test_nothing_unpickles_or_draws_from_a_global_generator() -> None:
+    assert unsafe_calls(SOURCE) == []
+
+
+def _modules() -> list[str]:
+    names = (_module_name(path, SOURCE) for path in sorted(SOURCE.rglob("*.py")))
+    return [f"onefold.{name}".rstrip(".") for name in names if name != "__main__"]
+
+
+@pytest.mark.parametrize("name", _modules())
+def test_exported_names_exist_and_are_sorted(name: str) -> None:
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        missing = isinstance(error, MissingDependencyError) or (error.name or "").partition(".")[0] in EXTRAS
+        if not missing:
+            raise
+        pytest.skip(f"needs an extra: {error}")
+    exported = getattr(module, "__all__", [])
+    assert list(exported) == sorted(set(exported))
+    for attribute in exported:
+        getattr(module, attribute)  # an AttributeError here is a name that does not exist
+
+
+def test_the_lazy_names_are_listed_and_typed() -> None:
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    static = {
+        alias.asname: node.module if node.module != "onefold" else f"onefold.{alias.name}"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert static == onefold._HOMES
+    assert set(onefold.__all__) <= set(dir(onefold))
+
+
+def test_a_wrong_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'onefold' has no attribute 'KHAM'"):
+        onefold.KHAM  # noqa: B018
+
+
+def _loaded_by(statement: str) -> set[str]:
+    """Top-level packages outside the standard library that a fresh interpreter loads for ``statement``."""
+    script = (
+        "import sys; before = set(sys.modules)\n"
+        f"{statement}\n"
+        "tops = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(*sorted(tops - set(sys.stdlib_module_names)))"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(answer.stdout.split())
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    assert _loaded_by("import onefold") == {"onefold"}
+
+
+def test_using_every_public_name_loads_no_extra() -> None:
+    loaded = _loaded_by("import onefold\nfor name in onefold.__all__: getattr(onefold, name)")
+    assert "sklearn" in loaded
+    assert loaded.isdisjoint(EXTRAS)
+
+
+# --- the checks themselves can fail -----------------------------------------------------------------------
+
+
+def _plant(root: Path, file: str, line: str) -> Path:
+    path = root / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(line + "\n", encoding="utf-8")
+    return root
+
+
+@pytest.mark.parametrize(
+    "file, line",
+    [
+        ("_base/linear.py", "from onefold.models import KAHM"),
+        ("_base/linear.py", "from ..models import kahm"),
+        ("_base/__init__.py", "from .. import models"),
+        ("models/kahm.py", "import onefold.privacy.mechanisms"),
+        ("models/kahm.py", "def f():\n    from onefold import privacy"),
+        ("models/kahm.py", "import importlib\nimportlib.import_module('onefold.io')"),
+        ("privacy/noise.py", "from onefold.models.kahm import KAHM"),
+        ("privacy/noise.py", "from onefold import datasets"),
+        ("bounds/theorem.py", "from onefold.audit import score"),
+        ("federated/client.py", "from onefold.federated.flower import app"),
+        ("federated/client.py", "from .fhe import keys"),
+        ("federated/flower/app.py", "from onefold.federated import simulate"),
+        ("federated/fhe/keys.py", "from onefold.models import KAHM"),
+        ("federated/fhe/keys.py", "from onefold.federated.flower import app"),
+        ("report/html.py", "from onefold.cli import app"),
+        ("report/html.py", "from onefold import KAHM"),
+        ("report/html.py", "import onefold\nonefold.KAHM()"),
+        ("_base/linear.py", "import onefold\nonefold.io.save"),
+        ("exceptions.py", "from onefold._base import optional"),
+        ("misc.py", "from onefold._base import optional"),
+    ],
+)
+def test_a_forbidden_import_is_found(tmp_path: Path, file: str, line: str) -> None:
+    assert len(import_violations(_plant(tmp_path, file, line))) == 1
+
+
+@pytest.mark.parametrize(
+    "file, line",
+    [
+        ("__init__.py", "from onefold.cli import app"),
+        ("cli/app.py", "from onefold import __version__, bounds\nfrom onefold.federated import flower"),
+        ("cli/app.py", "import onefold\nonefold.__version__"),
+        ("federated/flower/app.py", "from onefold.federated import aggregate\nfrom ..messages import Answer"),
+        ("federated/flower/app.py", "from onefold._base.optional import require\nfrom . import node"),
+        ("federated/client.py", "from onefold.io import save\nfrom .messages import Answer"),
+        ("models/kahm/_core.py", "from ..compose import deep\nfrom ..._base import linear\nimport numpy"),
+    ],
+)
+def test_an_allowed_import_is_accepted(tmp_path: Path, file: str, line: str) -> None:
+    assert import_violations(_plant(tmp_path, file, line)) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pickle",
+        "from pickle import loads",
+        "from joblib import load",
+        "import joblib\njoblib.load('x')",
+        "import numpy as np\nnp.random.normal()",
+        "import numpy\nnumpy.random.seed(1)",
+        "from numpy.random import rand",
+        "from numpy.random import *",
+        "from numpy import random\nrandom.normal()",
+        "import random",
+        "import numpy as np\nnp.load('x', allow_pickle=True)",
+    ],
+)
+def test_an_unsafe_line_is_found(tmp_path: Path, line: str) -> None:
+    assert len(unsafe_calls(_plant(tmp_path, "models/kahm.py", line))) == 1
+
+
+def test_generators_of_ones_own_are_accepted(tmp_path: Path) -> None:
+    line = "import numpy as np\nrng = np.random.default_rng(np.random.SeedSequence())\nrng.normal()"
+    assert unsafe_calls(_plant(tmp_path, "models/kahm.py", line)) == []

@@ -1,0 +1,48 @@
+"""Importing onefold and a model costs less than twice the libraries under it; extras stay optional."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from onefold._base.optional import require
+from onefold.exceptions import MissingDependencyError
+
+FOUNDATION = "import sklearn.base, numpy, scipy.linalg"
+ONEFOLD = "import onefold; onefold.KAHM"
+ROUNDS = 5
+
+
+def _seconds(statement: str) -> float:
+    """Time of ``statement`` in a fresh interpreter, measured inside it: its own start does not count."""
+    script = f"import time; start = time.perf_counter()\n{statement}\nprint(time.perf_counter() - start)"
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return float(answer.stdout)
+
+
+def test_import_takes_less_than_twice_its_foundation() -> None:
+    _seconds(ONEFOLD)  # byte code and file cache are warm from here on
+    # Alternating, so that a busy moment of the machine meets both; the best of each is the least disturbed.
+    pairs = [(_seconds(FOUNDATION), _seconds(ONEFOLD)) for _ in range(ROUNDS)]
+    foundation, ours = (min(column) for column in zip(*pairs, strict=True))
+    assert ours < 2 * foundation
+
+
+def test_the_bare_import_is_a_fraction_of_its_foundation() -> None:
+    pairs = [(_seconds(FOUNDATION), _seconds("import onefold")) for _ in range(ROUNDS)]
+    foundation, ours = (min(column) for column in zip(*pairs, strict=True))
+    assert ours < foundation / 4
+
+
+@pytest.mark.parametrize("module, extra", [("matplotlib.pyplot", "report"), ("pyarrow", "parquet")])
+def test_a_missing_extra_is_named(block_import: Callable[..., None], module: str, extra: str) -> None:
+    require(module, extra)  # loaded before, and still blocked afterwards
+    package = module.partition(".")[0]
+    block_import(package)
+    with pytest.raises(MissingDependencyError) as caught:
+        require(module, extra)
+    assert str(caught.value) == f"{package} is needed here: pip install 'onefold[{extra}]'"
+    assert isinstance(caught.value, ImportError)
