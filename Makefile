@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-LINTED := $(wildcard src tests benchmarks experiments)
+LINTED := $(wildcard src tests benchmarks experiments requirements)
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help

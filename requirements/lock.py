@@ -13,6 +13,7 @@ FULL = (*LIGHT, "accounting", "federated", "fhe")
 
 
 def compile_lock(name: str, extras: tuple[str, ...], *options: str) -> None:
+    """Resolve the extras of pyproject.toml into one file of exact versions."""
     target = HERE / name
     chosen = [f"--extra={extra}" for extra in extras]
     quiet = ["--quiet", "--strip-extras", "--no-header", "--no-emit-index-url", "--no-emit-find-links"]
