@@ -1,0 +1,1 @@
+"""Foundations without any model in them: validation, linear algebra, threads, optional imports."""

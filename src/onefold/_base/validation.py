@@ -1,0 +1,35 @@
+"""Checks of parameters and of queries, each failing with one clear line."""
+
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from onefold.exceptions import InvalidInputError
+
+__all__ = ["FLOATS", "check_whole_number", "queries_like"]
+
+Array = NDArray[np.floating]
+
+# float32 stays float32; everything else becomes float64.
+FLOATS = (np.float64, np.float32)
+
+
+def check_whole_number(name: str, value: Any, at_least: int = 1, or_none: bool = False) -> None:
+    """Refuse a parameter that is not a whole number of at least ``at_least``."""
+    if or_none and value is None:
+        return
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    if not whole or value < at_least:
+        raise InvalidInputError(f"{name} must be a whole number of at least {at_least}{' or None' * or_none}")
+
+
+def queries_like(estimator: Any, X: Any, dtype: np.dtype) -> Array:
+    """Rows to be folded by a fitted estimator, checked and in the precision it was fitted in."""
+    rows = validate_data(estimator, X, reset=False, dtype=list(FLOATS))
+    if rows.dtype != dtype:
+        largest = np.finfo(dtype).max
+        rows = np.clip(rows, -largest, largest).astype(dtype)  # a float64 beyond float32 stays finite
+    return np.ascontiguousarray(rows)

@@ -1,0 +1,265 @@
+r"""Error bounds of the learning problem of document 004, one function per statement.
+
+Setting. A fixed feature map :math:`\Phi : R^n \to [0, 1]` stands for one class, :math:`f(x) = P(y = 1 | x)`
+is the posterior to be learnt, and :math:`h = \Phi \cdot \frac{1}{N \|\Phi\|^2} \sum_i y_i \Phi(x_i)` is the
+learnt solution (004 eq. 81), where :math:`\|\Phi\|^2 = E[\Phi(x)^2]`. Each bound holds with probability at
+least 1 - delta over the N independent samples, under the condition of its *Holds* line.
+
+Two conditions are missing in the document; both are shown by counterexample in the tests.
+
+* *Posterior on the line of the feature map.* The kernel has rank one, so :math:`(J^*)^{-1} J^* f` (004 eq.
+  71) is not f but its projection onto the multiples of :math:`\Phi`. With :math:`\Phi = 1` and a posterior
+  that varies, the error tends to the variance of f while (70), (73), (77) tend to their limits without it.
+  The exact remedy is one more term: ``gap``, the squared distance :math:`\min_a E[(f - a \Phi)^2]`. The
+  default 0 is the document's claim.
+* *Feature map chosen without the sample.* In 004 eq. 238 a map that depends on the signs leaves their
+  expectation. Over all maps into [0, 1] the complexity (93) does not decrease at all (some map fits any
+  signs), so Theorem 5 and the first branches of (95), (96), (114) hold for a map fixed in advance, not for
+  one fitted to the data.
+
+All functions are vectorised: arguments may be arrays that broadcast against each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onefold.bounds._arguments import FloatOrArray, confidence, count, fraction, squared_error
+
+
+def rkhs_risk_bound(n_samples: ArrayLike, delta: ArrayLike) -> FloatOrArray:
+    r"""Risk of the sample approximation inside the kernel's space (004 Thm 1, eq. 64).
+
+    Derivation: the two parts of the error, from the finite sample and from the label noise, have mean norms
+    of at most :math:`2/\sqrt N` and :math:`1/\sqrt N`; replacing one sample moves their sum by at most 4/N,
+    so McDiarmid's inequality adds :math:`\sqrt{8 \log(1/\delta) / N}`.
+
+    *Holds*: always. 004 eq. 186 loses a square, harmlessly: the norm is at most 1, so its square is smaller
+    still. See :func:`direct_risk_bound` for the rate 1/N that the lost square gave away.
+
+    Examples
+    --------
+    With delta = exp(-2) the second root is 4/sqrt(N): together 7/sqrt(N).
+
+    >>> import math
+    >>> round(float(rkhs_risk_bound(100, math.exp(-2))), 12)
+    0.7
+    """
+    n = count("n_samples", n_samples)
+    log_term = np.log(1.0 / confidence("delta", delta))
+    return 3.0 / np.sqrt(n) + np.sqrt(8.0 * log_term / n)
+
+
+def risk_bound(
+    n_samples: ArrayLike, delta: ArrayLike, feature_norm_squared: ArrayLike, gap: ArrayLike = 0.0
+) -> FloatOrArray:
+    r"""Risk E[(h - f)^2] of the learnt solution against the best one (004 Thm 2, eq. 70).
+
+    Derivation: leaving the kernel's space divides by :math:`\|\Phi\|^2`, so the squared error of
+    :func:`rkhs_risk_bound` is divided by :math:`(\|\Phi\|^2)^2`; h lies on the line of :math:`\Phi`, so by
+    Pythagoras the squared distance ``gap`` of the posterior from that line is added.
+
+    *Holds*: with the true ``gap``; the document's version (``gap=0``) only for a posterior that is a
+    multiple of the map.
+
+    Parameters
+    ----------
+    feature_norm_squared : E[Phi(x)^2], in (0, 1]; under the normalisation (85) the class frequency.
+    gap : min over a of E[(f - a Phi)^2], in [0, 1].
+
+    Examples
+    --------
+    >>> import math
+    >>> round(float(risk_bound(10_000, math.exp(-2), feature_norm_squared=0.5)), 12)
+    0.28
+    >>> round(float(risk_bound(10_000, math.exp(-2), feature_norm_squared=0.5, gap=0.02)), 12)
+    0.3
+    """
+    norm_squared = fraction("feature_norm_squared", feature_norm_squared)
+    return rkhs_risk_bound(n_samples, delta) / norm_squared**2 + squared_error("gap", gap)
+
+
+def direct_risk_bound(
+    n_samples: ArrayLike, delta: ArrayLike, feature_norm_squared: ArrayLike, gap: ArrayLike = 0.0
+) -> FloatOrArray:
+    r"""The same risk E[(h - f)^2], bounded at the rate 1/N (not in the document).
+
+    Derivation: h and the projection of f are multiples of :math:`\Phi`; their difference is :math:`\Phi /
+    \|\Phi\|^2` times the deviation of the mean of the :math:`y_i \Phi(x_i)`, numbers of [0, 1], from its
+    expectation. Hoeffding's inequality bounds that deviation by :math:`\sqrt{\log(2/\delta) / (2N)}`.
+    Square, multiply by :math:`\|\Phi\|^2`, add the ``gap``. Below :func:`risk_bound` whenever that one is
+    informative.
+
+    *Holds*: always, with the true ``gap``.
+
+    Examples
+    --------
+    >>> import math
+    >>> round(float(direct_risk_bound(100, 2 * math.exp(-2), feature_norm_squared=0.5)), 12)
+    0.02
+    """
+    n = count("n_samples", n_samples)
+    log_term = np.log(2.0 / confidence("delta", delta))
+    norm_squared = fraction("feature_norm_squared", feature_norm_squared)
+    return log_term / (2.0 * n * norm_squared) + squared_error("gap", gap)
+
+
+def prediction_error_bound(
+    n_samples: ArrayLike,
+    delta: ArrayLike,
+    feature_norm_squared: ArrayLike,
+    label_noise: ArrayLike,
+    gap: ArrayLike = 0.0,
+) -> FloatOrArray:
+    r"""Mean squared error E[(y - h)^2] of predicting the label (004 Thm 3, eq. 73).
+
+    Derivation: the label is posterior plus noise of conditional mean zero, so the error is the risk of
+    :func:`risk_bound` plus the mean squared noise.
+
+    *Holds*: as :func:`risk_bound`.
+
+    Parameters
+    ----------
+    label_noise : E[(y - f(x))^2] = E[f (1 - f)], in [0, 1]; no predictor gets below it.
+
+    Examples
+    --------
+    >>> import math
+    >>> value = prediction_error_bound(10_000, math.exp(-2), feature_norm_squared=0.5, label_noise=0.1)
+    >>> round(float(value), 12)
+    0.38
+    """
+    return risk_bound(n_samples, delta, feature_norm_squared, gap) + squared_error("label_noise", label_noise)
+
+
+def posterior_error_bound(
+    n_samples: ArrayLike, delta: ArrayLike, feature_norm_squared: ArrayLike, gap: ArrayLike = 0.0
+) -> FloatOrArray:
+    r"""Mean squared error E[(h - P(y = 1 | x))^2] of estimating the posterior (004 Thm 4, eq. 77).
+
+    Derivation: for a label in {0, 1} the best prediction in the mean square is the posterior itself, so
+    this is :func:`risk_bound` read differently.
+
+    *Holds*: as :func:`risk_bound`; the convergence to zero claimed after it (004 eq. 80) needs ``gap = 0``.
+
+    Examples
+    --------
+    >>> import math
+    >>> round(float(posterior_error_bound(10_000, math.exp(-2), feature_norm_squared=0.5)), 12)
+    0.28
+    """
+    return risk_bound(n_samples, delta, feature_norm_squared, gap)
+
+
+def rademacher_bound(n_samples: ArrayLike) -> FloatOrArray:
+    r"""Rademacher complexity of the hypotheses, empirical and expected (004 Thm 5, eq. 93-94).
+
+    Derivation: a hypothesis is :math:`a \Phi` with a in [0, 1], so its correlation with random signs is at
+    most :math:`|\sum_i \sigma_i \Phi(x_i)| / N`, whose root mean square is at most :math:`1/\sqrt N` for
+    one fixed map.
+
+    *Holds*: for one map fixed in advance; over all maps into [0, 1], as stated, the complexity is at least
+    (1 - class frequency) / 2 for every N when no sample occurs twice.
+
+    Examples
+    --------
+    >>> rademacher_bound([25, 100]).tolist()
+    [0.2, 0.1]
+    """
+    return 1.0 / np.sqrt(count("n_samples", n_samples))
+
+
+def _empirical_bound(n_samples: ArrayLike, delta: ArrayLike, empirical_error: ArrayLike) -> FloatOrArray:
+    # 004 eq. 290: symmetrisation doubles the complexity, the squared loss (slope at most 2) doubles it again,
+    # and McDiarmid with differences of 1/N gives the last root.
+    n = count("n_samples", n_samples)
+    log_term = np.log(1.0 / confidence("delta", delta))
+    return (
+        squared_error("empirical_error", empirical_error)
+        + 4.0 * rademacher_bound(n)
+        + np.sqrt(log_term / (2.0 * n))
+    )
+
+
+def hypothesis_prediction_error_bound(
+    n_samples: ArrayLike,
+    delta: ArrayLike,
+    class_frequency: ArrayLike,
+    empirical_error: ArrayLike,
+    label_noise: ArrayLike,
+    gap: ArrayLike = 0.0,
+) -> FloatOrArray:
+    r"""Error of predicting the label, by training error or theory, whichever is less (004 Thm 6, eq. 95).
+
+    Derivation: the first branch is the training error plus four complexities (:func:`rademacher_bound`,
+    doubled by symmetrisation and by the slope of the squared loss) plus McDiarmid's
+    :math:`\sqrt{\log(1/\delta)/(2N)}`; the second is :func:`prediction_error_bound` with the class
+    frequency for :math:`\|\Phi\|^2` (004 eq. 85).
+
+    *Holds*: for a map fixed in advance and the true ``gap``, with probability 1 - 2 delta: the minimum of
+    two bounds that may each fail with probability delta may fail with their sum.
+
+    Examples
+    --------
+    >>> import math
+    >>> arguments = dict(class_frequency=0.5, empirical_error=0.15, label_noise=0.1)
+    >>> round(float(hypothesis_prediction_error_bound(10_000, math.exp(-2), **arguments)), 12)
+    0.2
+    """
+    from_training = _empirical_bound(n_samples, delta, empirical_error)
+    from_theory = prediction_error_bound(
+        n_samples, delta, fraction("class_frequency", class_frequency), label_noise, gap
+    )
+    return np.minimum(from_training, from_theory)
+
+
+def hypothesis_posterior_error_bound(
+    n_samples: ArrayLike,
+    delta: ArrayLike,
+    class_frequency: ArrayLike,
+    empirical_error: ArrayLike,
+    gap: ArrayLike = 0.0,
+) -> FloatOrArray:
+    r"""Error of estimating the posterior, by the training error or by the theory (004 Thm 7, eq. 96).
+
+    Derivation: the error against the posterior is the error against the label minus the label noise, hence
+    at most the first branch of :func:`hypothesis_prediction_error_bound`; the second is
+    :func:`posterior_error_bound` with the class frequency for :math:`\|\Phi\|^2`.
+
+    *Holds*: as :func:`hypothesis_prediction_error_bound`.
+
+    Examples
+    --------
+    >>> import math
+    >>> round(float(hypothesis_posterior_error_bound(10_000, math.exp(-2), 0.5, empirical_error=0.15)), 12)
+    0.2
+    >>> round(float(hypothesis_posterior_error_bound(10_000, math.exp(-2), 1.0, empirical_error=0.15)), 12)
+    0.07
+    """
+    from_training = _empirical_bound(n_samples, delta, empirical_error)
+    from_theory = posterior_error_bound(n_samples, delta, fraction("class_frequency", class_frequency), gap)
+    return np.minimum(from_training, from_theory)
+
+
+def folding_posterior_error_bound(
+    n_samples: ArrayLike, delta: ArrayLike, class_frequency: ArrayLike, gap: ArrayLike = 0.0
+) -> FloatOrArray:
+    r"""Error of the space-folding decision as an estimate of the posterior (004 Prop. 2, eq. 114).
+
+    Derivation: :func:`hypothesis_posterior_error_bound` with no training error, because Assumption 2 says
+    that the decision map reproduces every training label. For delta below 0.8 the second branch never wins,
+    whatever the class frequency: the number is the first one.
+
+    *Holds*: not in general. A map that reproduces the training labels was fitted to them, and a decision in
+    {0, 1} stays at E[(decision - f)^2] >= E[min(f, 1 - f)^2] for every N: a posterior of 1/2 everywhere
+    keeps the error at 1/4. Read it only where classes hardly overlap, and as the document's number rather
+    than a promise.
+
+    Examples
+    --------
+    >>> import math
+    >>> round(float(folding_posterior_error_bound(10_000, math.exp(-2), class_frequency=0.1)), 12)
+    0.05
+    """
+    return hypothesis_posterior_error_bound(n_samples, delta, class_frequency, 0.0, gap)

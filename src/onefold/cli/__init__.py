@@ -1,0 +1,3 @@
+"""The ``onefold`` command: ``app`` wires, one module per command."""
+
+__all__: list[str] = []

@@ -1,0 +1,113 @@
+"""What a command says and where: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from typing import Any, NoReturn
+
+from onefold.exceptions import OnefoldWarning
+
+BUSY_AFTER_SECONDS = 2.0
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line, like every other error of the command."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line and leave with code 2."""
+        self.exit(2, f"onefold: error: {one_line(message)} (see {self.prog} --help)\n")
+
+
+def one_line(message: object) -> str:
+    """The message without line breaks."""
+    return " ".join(str(message).split())
+
+
+def say_error(message: object) -> None:
+    """One line on standard error."""
+    print(f"onefold: error: {one_line(message) or 'unknown error'}", file=sys.stderr)
+
+
+def say(message: str, quiet: bool) -> None:
+    """A remark on standard error, unless the user asked for silence."""
+    if not quiet:
+        print(f"onefold: {one_line(message)}", file=sys.stderr)
+
+
+def print_json(result: dict[str, Any]) -> None:
+    """A result for machines."""
+    print(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Show the package's own warnings as single lines, each once, and no others."""
+    seen: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = one_line(message)
+        if issubclass(category, OnefoldWarning) and text not in seen:
+            seen.add(text)
+            print(f"onefold: warning: {text}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", OnefoldWarning)
+        warnings.showwarning = show
+        yield
+
+
+class _NoTerminal:
+    """Standard error that passes everything on but claims to be no terminal, so that no bar is drawn."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def isatty(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def without_bars(quiet: bool) -> Iterator[None]:
+    """No progress bars inside, when ``quiet``."""
+    if not quiet:
+        yield
+        return
+    stream: Any = _NoTerminal(sys.stderr)
+    with redirect_stderr(stream):
+        yield
+
+
+@contextmanager
+def busy(description: str, quiet: bool) -> Iterator[None]:
+    """Show the time passed on a terminal, from two seconds on, for work that cannot say how far it is."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    clock = threading.Thread(target=_show_clock, args=(description, done), daemon=True)
+    clock.start()
+    try:
+        yield
+    finally:
+        done.set()
+        clock.join()
+
+
+def _show_clock(description: str, done: threading.Event) -> None:
+    started = time.monotonic()
+    if done.wait(BUSY_AFTER_SECONDS):
+        return
+    while not done.wait(0.5):
+        print(f"\r{description} ... {time.monotonic() - started:.0f} s", end="", file=sys.stderr, flush=True)
+    print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,42 @@
+"""Every error and warning onefold raises, in one place.
+
+Messages are one line, say what to do, and never contain values taken from the data.
+"""
+
+__all__ = [
+    "DataScaleWarning",
+    "FileFormatError",
+    "InvalidInputError",
+    "MissingDependencyError",
+    "OnefoldError",
+    "OnefoldWarning",
+    "PrivacyLeakWarning",
+]
+
+
+class OnefoldError(Exception):
+    """Root of all errors raised on purpose by onefold."""
+
+
+class InvalidInputError(OnefoldError, ValueError):
+    """Data or parameters that cannot be used."""
+
+
+class FileFormatError(InvalidInputError):
+    """A file that is damaged, of another format, or of a newer version."""
+
+
+class MissingDependencyError(OnefoldError, ImportError):
+    """An optional package is needed and not installed."""
+
+
+class OnefoldWarning(UserWarning):
+    """Root of all warnings issued by onefold."""
+
+
+class DataScaleWarning(OnefoldWarning):
+    """The scale of the data makes the regularisation vanish or dominate."""
+
+
+class PrivacyLeakWarning(OnefoldWarning):
+    """A step that looks at raw data after the noise: the stated guarantee does not hold."""

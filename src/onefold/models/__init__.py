@@ -1,0 +1,17 @@
+"""Autoencoders of one set of samples, and the classifiers made of them."""
+
+from onefold.models._autoencoder import Autoencoder
+from onefold.models._folding import MEASURES, maximum_of
+from onefold.models.classify import AutoencoderClassifier, FoldingClassifier
+from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
+
+__all__ = [
+    "KAHM",
+    "MEASURES",
+    "Autoencoder",
+    "AutoencoderClassifier",
+    "DeepKAHM",
+    "FoldingClassifier",
+    "WideKAHM",
+    "maximum_of",
+]

@@ -1,0 +1,101 @@
+"""What every autoencoder of the package shares: images, distances and folding measures of a pool of machines."""
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from onefold._base.validation import FLOATS, queries_like
+from onefold.models._folding import check_measure
+from onefold.models._scale import ScaleOption, check_scale, unit_and_factor
+from onefold.models.compose import Pool, Stack, fit_pool
+
+__all__ = ["Autoencoder"]
+
+Array = NDArray[np.floating]
+
+
+class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Base class: a model of one set of samples that maps any point to an image near them.
+
+    A family says how samples are split into branches, how a stack of equally large branches is fitted, and
+    how it is rebuilt from its saved state; everything else is common.
+    """
+
+    scale: ScaleOption
+    n_jobs: int | None = None
+    n_probe: int | None = None
+    pool_: Pool
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Model the rows of ``X``; ``y`` is ignored."""
+        self.check_parameters()
+        X = validate_data(self, X, dtype=list(FLOATS))
+        unit, factor = unit_and_factor(X, self.scale)
+        self.pool_ = self.fit_groups([X], unit, factor, self.n_jobs)
+        self.scale_ = factor / unit
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Image of each row."""
+        check_is_fitted(self)
+        return self.pool_.images(self._queries(X), self.n_probe, self.n_jobs)
+
+    def distance(self, X: ArrayLike) -> Array:
+        """Distance of each row from its image (000 Def. 2, 4 and 6)."""
+        return self.folding(X, "euclidean")
+
+    def folding(self, X: ArrayLike, measure: str = "rms") -> Array:
+        """How much each row must be folded to reach its image: a measure of 004 eq. 102, or the distance."""
+        check_is_fitted(self)
+        check_measure(measure)
+        return self.pool_.measures(self._queries(X), measure, self.n_probe, self.n_jobs)[:, 0]
+
+    def score_samples(self, X: ArrayLike) -> Array:
+        """Minus the distance: the higher, the more a row resembles the samples."""
+        return -self.distance(X)
+
+    def fit_groups(self, groups: list[Array], unit: float, factor: float, n_jobs: int | None) -> Pool:
+        """Machines of this kind for several sets of samples at once; what a classifier fits per class."""
+        split = [[group[rows] for rows in self._rows(group, unit)] for group in groups]
+
+        def fit(samples: Array) -> Stack:
+            return self._fit_stack(samples, factor)
+
+        return fit_pool(split, fit, self._largest_stacked, unit, factor, n_jobs, show_progress=None)
+
+    def from_pool(self, pool: Pool, n_features: int) -> Self:
+        """Make this unfitted estimator the owner of machines that exist already."""
+        self.pool_, self.n_features_in_, self.scale_ = pool, n_features, pool.factor / pool.unit
+        return self
+
+    def check_parameters(self) -> None:
+        """Refuse parameters that make no sense, before looking at data."""
+        check_scale(self.scale)
+
+    def _queries(self, X: ArrayLike) -> Array:
+        return queries_like(self, X, self.pool_.stacks[0].centres.dtype)
+
+    @property
+    @abstractmethod
+    def _largest_stacked(self) -> int:
+        """Size up to which machines of equal size are fitted together."""
+
+    @abstractmethod
+    def _rows(self, X: Array, unit: float) -> list[NDArray[np.intp]]:
+        """Row indices of each branch."""
+
+    @abstractmethod
+    def _fit_stack(self, samples: Array, factor: float) -> Stack:
+        """Machines for samples (S, N, p)."""
+
+    @abstractmethod
+    def stack_state(self, stack: Stack) -> dict[str, NDArray[Any]]:
+        """Arrays from which a stack can be rebuilt exactly."""
+
+    @abstractmethod
+    def stack_from_state(self, state: dict[str, NDArray[Any]], factor: float) -> Stack:
+        """The stack that ``stack_state`` described."""

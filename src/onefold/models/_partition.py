@@ -1,0 +1,79 @@
+"""Splitting the samples of one class into branches or batches (000 Def. 5, 004 Remarks 10-11)."""
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from onefold.exceptions import InvalidInputError
+
+__all__ = ["PARTITIONS", "branch_count", "check_partition", "split"]
+
+Array = NDArray[np.floating]
+Index = NDArray[np.intp]
+
+# k-means makes unequal clusters and a machine costs the cube of its size: larger ones are split once more.
+LARGEST_CLUSTER = 2.0
+# Centres are found on a sample of this many rows per cluster (at least 20000 in all); all rows are then assigned.
+ROWS_PER_CLUSTER = 200
+ROWS_AT_LEAST = 20000
+
+
+def branch_count(n_samples: int, branch_size: int) -> int:
+    """N / size rounded to the nearest whole number, at least one (000 eq. 59 and 004 eq. 119 as described)."""
+    return max(1, int(np.floor(n_samples / branch_size + 0.5)))
+
+
+def split(X: Array, branch_size: int, partition: str, random_state: object = None) -> list[Index]:
+    """Row indices of each branch; every row is in exactly one."""
+    return PARTITIONS[partition](X, branch_size, random_state)
+
+
+def _contiguous(X: Array, branch_size: int, random_state: object) -> list[Index]:
+    """Batches of consecutive rows whose sizes differ by at most one (004 eq. 119-120)."""
+    return list(np.array_split(np.arange(len(X)), branch_count(len(X), branch_size)))
+
+
+def _kmeans(X: Array, branch_size: int, random_state: object) -> list[Index]:
+    """Clusters of rows (000 eq. 58)."""
+    n_branches = branch_count(len(X), branch_size)
+    if n_branches == 1:
+        return [np.arange(len(X))]
+    branches: list[Index] = []
+    for rows in _clusters(X, n_branches, random_state):
+        # A cluster that k-means cannot split (duplicated rows) is cut where it stands.
+        if len(rows) <= LARGEST_CLUSTER * branch_size:
+            branches.append(rows)
+        elif len(rows) == len(X):
+            branches += [rows[part] for part in _contiguous(X, branch_size, None)]
+        else:
+            branches += [rows[part] for part in _kmeans(X[rows], branch_size, random_state)]
+    return branches
+
+
+def _clusters(X: Array, n_clusters: int, random_state: object) -> list[Index]:
+    model = KMeans(n_clusters, n_init=1, max_iter=100, random_state=random_state)
+    at_most = max(ROWS_AT_LEAST, ROWS_PER_CLUSTER * n_clusters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
+        if len(X) <= at_most:
+            labels = model.fit_predict(X)
+        else:
+            labels = model.fit(X[:: -(-len(X) // at_most)]).predict(X)
+    found = [np.flatnonzero(labels == cluster) for cluster in range(n_clusters)]
+    return [rows for rows in found if len(rows)]
+
+
+PARTITIONS: dict[str, Callable[[Array, int, object], list[Index]]] = {
+    "contiguous": _contiguous,
+    "kmeans": _kmeans,
+}
+
+
+def check_partition(partition: str) -> None:
+    """Refuse an unknown way of splitting."""
+    if partition not in PARTITIONS:
+        raise InvalidInputError(f"partition must be one of {', '.join(sorted(PARTITIONS))}")

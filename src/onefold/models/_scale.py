@@ -1,0 +1,72 @@
+"""The scale of the data and what it does to the regularisation.
+
+lambda* grows with the mean square of the data while the Gaussian kernel does not notice its scale. Data with tiny
+entries is fitted almost without regularisation, data with huge ones is smoothed away. The documents scale
+their data by hand; here it can be left to ``scale="auto"``.
+"""
+
+import math
+import warnings
+from numbers import Real
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onefold.exceptions import DataScaleWarning, InvalidInputError
+
+__all__ = ["ScaleOption", "check_scale", "unit_and_factor"]
+
+Array = NDArray[np.floating]
+ScaleOption = str | float | None
+
+# Mean square of the entries that "auto" aims at: that of images with values in [0, 1].
+AUTO_MEAN_SQUARE = 0.1
+# Outside these bounds the user is told. Embeddings of unit length are below, raw pixel values above.
+SMALLEST_MEAN_SQUARE = 5e-3
+LARGEST_MEAN_SQUARE = 100.0
+# Entries within these bounds can be squared and summed as they are.
+COMFORTABLE = {np.dtype(np.float64): 1e30, np.dtype(np.float32): 1e6}
+
+
+def check_scale(scale: ScaleOption) -> None:
+    """Refuse anything that is not None, "auto" or a positive finite number."""
+    if scale is None or scale == "auto":
+        return
+    number = isinstance(scale, Real) and not isinstance(scale, bool)
+    if not number or not 0.0 < float(scale) < math.inf:
+        raise InvalidInputError('scale must be None, "auto" or a positive finite number')
+
+
+def unit_and_factor(X: Array, scale: ScaleOption) -> tuple[float, float]:
+    """Unit the data is expressed in, and the factor at which machines see data in that unit."""
+    largest = float(np.abs(X).max(initial=0.0))
+    limit = COMFORTABLE[X.dtype]
+    unit = 1.0 if largest == 0.0 or 1.0 / limit <= largest <= limit else 2.0 ** round(math.log2(largest))
+    mean_square = _mean_square(X, unit)
+    if scale == "auto":
+        return unit, math.sqrt(AUTO_MEAN_SQUARE / mean_square) if mean_square > 0.0 else 1.0
+    factor = unit if scale is None else unit * float(scale)
+    _warn(mean_square, factor, scale)
+    return unit, factor
+
+
+def _mean_square(X: Array, unit: float) -> float:
+    if unit != 1.0:
+        X = X / X.dtype.type(unit)
+    flat = X.ravel()
+    return float(np.dot(flat, flat)) / max(flat.size, 1)
+
+
+def _warn(mean_square: float, factor: float, scale: ScaleOption) -> None:
+    """Compare logarithms: the square of an extreme factor would overflow."""
+    if mean_square == 0.0:
+        return
+    level = math.log(mean_square) + 2.0 * math.log(factor)
+    remedy = 'pass scale="auto" or rescale the features'
+    if level < math.log(SMALLEST_MEAN_SQUARE):
+        message = "the entries are so small that the regularisation vanishes"
+    elif level > math.log(LARGEST_MEAN_SQUARE):
+        message = "the entries are so large that the regularisation dominates and images collapse to the mean"
+    else:
+        return
+    warnings.warn(f"{message}: {remedy}", DataScaleWarning, stacklevel=4)

@@ -1,0 +1,171 @@
+"""Classifiers that model each class by an autoencoder and ask which one folds a point least (000 Def. 7)."""
+
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from onefold._base.validation import FLOATS, check_whole_number, queries_like
+from onefold.exceptions import InvalidInputError
+from onefold.models._autoencoder import Autoencoder
+from onefold.models._folding import check_measure
+from onefold.models._scale import ScaleOption, unit_and_factor
+from onefold.models.compose import Pool
+from onefold.models.kahm._estimator import WideKAHM
+
+__all__ = ["AutoencoderClassifier", "FoldingClassifier"]
+
+Array = NDArray[np.floating]
+
+
+class _ClassModels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """One autoencoder per class, all fitted and queried together; subclasses say which autoencoder."""
+
+    measure: str
+    n_jobs: int | None
+    pool_: Pool
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Model the rows of each class in ``X`` by an autoencoder of its own."""
+        check_measure(self.measure)
+        prototype = self._prototype()
+        prototype.check_parameters()
+        X, y = validate_data(self, X, y, dtype=list(FLOATS))
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        unit, factor = unit_and_factor(X, prototype.scale)
+        groups = [X[codes == code] for code in range(len(self.classes_))]
+        self.scale_ = factor / unit
+        self.pool_ = prototype.fit_groups(groups, unit, factor, self.n_jobs)
+        return self
+
+    def distances(self, X: ArrayLike) -> Array:
+        """Folding measure of each row by each class, (n, C); the smallest decides."""
+        check_is_fitted(self)
+        queries = queries_like(self, X, self.pool_.stacks[0].centres.dtype)
+        return self.pool_.measures(queries, self.measure, self._prototype().n_probe, self.n_jobs)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Class whose autoencoder folds each row least (000 eq. 62, 004 eq. 118)."""
+        distances = self.distances(X)
+        return cast(NDArray[Any], self.classes_[distances.argmin(axis=1)])
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Minus the distances, (n, C); for two classes the advantage of the second, (n,)."""
+        distances = self.distances(X)
+        if len(self.classes_) == 2:
+            return np.asarray(distances[:, 0] - distances[:, 1])
+        return -distances
+
+    def matching_score(self, X: ArrayLike) -> Array:
+        """Class-matching score of each row, (n, C), in (1/e, 1] (000 eq. 63)."""
+        distances = self.distances(X).astype(np.float64)
+        largest = distances.max(axis=1, keepdims=True)
+        squares = np.divide(distances, largest, out=np.ones_like(distances), where=largest > 0.0) ** 2
+        return np.exp(-squares / squares.sum(axis=1, keepdims=True))
+
+    @property
+    def machines_(self) -> list[Autoencoder]:
+        """The autoencoder of each class, in the order of ``classes_``."""
+        check_is_fitted(self)
+        owned = [self.pool_.group(index) for index in range(len(self.classes_))]
+        return [self._prototype().from_pool(pool, self.n_features_in_) for pool in owned]
+
+    def _prototype(self) -> Autoencoder:
+        raise NotImplementedError
+
+
+class AutoencoderClassifier(_ClassModels):
+    """Classifier with one autoencoder per class (000 Def. 7 and 8).
+
+    Parameters
+    ----------
+    estimator : autoencoder or None, default=None
+        Unfitted autoencoder that is cloned for every class; None stands for ``WideKAHM()``.
+    measure : {"euclidean", "rms", "product", "min", "max"}, default="euclidean"
+        How folding is measured: the distance between a point and its image, or a combination of the
+        Euclidean and angular parts of 004 eq. 102 (options 1 to 4).
+    n_jobs : int or None, default=None
+        Worker threads; None uses as many as BLAS may use. Replaces the autoencoder's own setting.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Class labels.
+    machines_ : list
+        The fitted autoencoder of each class.
+    scale_ : float
+        The factor at which the data is seen, the same for all classes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from onefold import AutoencoderClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> AutoencoderClassifier().fit(X, y).score(X, y) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Autoencoder | None = None,
+        measure: str = "euclidean",
+        *,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.measure = measure
+        self.n_jobs = n_jobs
+
+    def _prototype(self) -> Autoencoder:
+        if self.estimator is None:
+            return WideKAHM()
+        if not isinstance(self.estimator, Autoencoder):
+            raise InvalidInputError("estimator must be one of onefold's autoencoders, such as WideKAHM()")
+        return cast(Autoencoder, clone(self.estimator))
+
+
+class FoldingClassifier(_ClassModels):
+    """Space-folding classifier: one-layer machines on small batches of consecutive rows (004 Remark 10).
+
+    Parameters
+    ----------
+    n_components : int, default=20
+        Dimension of the encoding of each machine.
+    batch_size : int, default=100
+        About how many rows of a class one machine models.
+    measure : {"rms", "product", "min", "max", "euclidean"}, default="rms"
+        Space folding measure, 004 eq. 102; "rms" is the documents' choice.
+    scale : None, "auto" or float, default=None
+        As in :class:`KAHM`.
+    n_jobs : int or None, default=None
+        Worker threads; None uses as many as BLAS may use.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 20,
+        batch_size: int = 100,
+        measure: str = "rms",
+        *,
+        scale: ScaleOption = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.batch_size = batch_size
+        self.measure = measure
+        self.scale = scale
+        self.n_jobs = n_jobs
+
+    def _prototype(self) -> Autoencoder:
+        check_whole_number("batch_size", self.batch_size)
+        return WideKAHM(
+            n_components=self.n_components,
+            n_layers=1,
+            branch_size=self.batch_size,
+            partition="contiguous",
+            scale=self.scale,
+        )

@@ -1,0 +1,223 @@
+"""Machines side by side: branches of one wide machine, classes of a classifier, or both at once.
+
+The global answer of independent machines is a minimum (000 eq. 56 and 62, 004 eq. 121), whatever family they
+come from. A *pool* keeps all machines of all groups (a group is one class, or the one model of an autoencoder),
+stacks those of equal size, and takes the minimum per group, block of rows by block of rows.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onefold._base.parallel import run_parallel, worker_count
+from onefold.models._folding import Folding
+
+__all__ = ["BLOCK_BYTES", "Pool", "Stack", "fit_pool"]
+
+Array = NDArray[np.floating]
+Index = NDArray[np.intp]
+
+# Working memory of one worker thread while it folds a block of rows. Prediction allocates this much per thread
+# and the (rows, groups) result, however many rows there are.
+BLOCK_BYTES = 32 * 2**20
+SMALLEST_BLOCK = 16
+# Rows larger than this (in units of the data) are shrunk before folding, so that squares cannot overflow.
+LARGEST_ENTRY = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e12}
+# Samples in one stack of small machines: large enough for one efficient product, small enough for the cache.
+STACKED_SAMPLES = 4096
+
+
+class Stack(Protocol):
+    """S fitted machines of equal size; what every model family provides."""
+
+    @property
+    def n_machines(self) -> int: ...
+
+    @property
+    def centres(self) -> Array: ...
+
+    @property
+    def row_bytes(self) -> int: ...
+
+    def select(self, index: int) -> "Stack": ...
+
+    def fold(self, queries: Array, angles: bool = False) -> Folding: ...
+
+    def best_images(self, queries: Array) -> tuple[Array, Array]: ...
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Fitted machines of one or more groups."""
+
+    stacks: tuple[Stack, ...]
+    owners: tuple[Index, ...]  # group of each machine, ascending within a stack
+    positions: tuple[Index, ...]  # place of each machine within its group
+    n_groups: int
+    unit: float  # a power of two the data is divided by, so that extreme scales stay representable
+    factor: float  # scale at which the machines see data in that unit
+
+    def measures(self, X: Array, name: str, n_probe: int | None = None, n_jobs: int | None = None) -> Array:
+        """Folding measure of each row by each group, the minimum over its machines: (M, groups)."""
+
+        def fold(rows: slice) -> Array:
+            queries, stretch = self.to_unit(X[rows])
+            lowest = np.full((self.n_groups, len(queries)), np.inf, dtype=X.dtype)
+            for index, probed in enumerate(self._probed(queries, n_probe)):
+                values = self._values(index, queries, probed, name, stretch)
+                starts = np.flatnonzero(np.diff(self.owners[index], prepend=-1))
+                groups = self.owners[index][starts]
+                lowest[groups] = np.minimum(lowest[groups], np.minimum.reduceat(values, starts, axis=0))
+            return lowest.T
+
+        parts = run_parallel(fold, self._blocks(len(X), worker_count(n_jobs)), n_jobs)
+        measures = np.concatenate(parts)
+        if name == "euclidean":
+            with np.errstate(over="ignore"):
+                measures = np.minimum(measures * X.dtype.type(self.unit), np.finfo(X.dtype).max)
+        return measures
+
+    def images(self, X: Array, n_probe: int | None = None, n_jobs: int | None = None) -> Array:
+        """Image of each row by the machine that folds it least (000 eq. 55-56); for a single group."""
+
+        def fold(rows: slice) -> Array:
+            queries, stretch = self.to_unit(X[rows])
+            winners = self._winners(queries, n_probe, stretch)
+            images = np.empty_like(queries)
+            offset = 0
+            for stack in self.stacks:
+                for index in np.unique(winners[(winners >= offset) & (winners < offset + stack.n_machines)]):
+                    mine = np.flatnonzero(winners == index)
+                    machine = stack.select(int(index) - offset)
+                    images[mine] = machine.best_images(queries[mine])[0][0]
+                offset += stack.n_machines
+            return images * X.dtype.type(self.unit)
+
+        return np.concatenate(run_parallel(fold, self._blocks(len(X), worker_count(n_jobs)), n_jobs))
+
+    def group(self, index: int) -> "Pool":
+        """The machines of one group as a pool of their own, on the same memory."""
+        return self.single(*self.machines(index))
+
+    def single(self, *machines: Stack) -> "Pool":
+        """A pool of one group with the given machines."""
+        zeros = tuple(np.zeros(1, dtype=np.intp) for _ in machines)
+        places = tuple(np.array([place], dtype=np.intp) for place in range(len(machines)))
+        return Pool(machines, zeros, places, 1, self.unit, self.factor)
+
+    def machines(self, index: int) -> list[Stack]:
+        """The machines of one group, each as a stack of one, in the order of its branches."""
+        found = [
+            (int(place), stack.select(machine))
+            for stack, owners, places in zip(self.stacks, self.owners, self.positions, strict=True)
+            for machine, place in enumerate(places)
+            if owners[machine] == index
+        ]
+        return [machine for _, machine in sorted(found, key=lambda pair: pair[0])]
+
+    def to_unit(self, X: Array) -> tuple[Array, Array]:
+        """Rows in the pool's unit, none of them too large to square; and what they were divided by for that."""
+        queries = X if self.unit == 1.0 else X / X.dtype.type(self.unit)
+        largest = np.abs(queries).max(axis=1, initial=0.0)
+        stretch = np.maximum(largest / LARGEST_ENTRY[X.dtype], 1.0).astype(X.dtype)
+        if (stretch > 1.0).any():
+            queries = queries / stretch[:, None]
+        return queries, stretch
+
+    def _values(
+        self, index: int, queries: Array, probed: NDArray[np.bool_] | None, name: str, stretch: Array
+    ) -> Array:
+        """Measures of one stack, (S, M); infinite for machines that are not probed."""
+        stack, angles = self.stacks[index], name != "euclidean"
+        if probed is None:
+            return stack.fold(queries, angles).measure(name, self.factor, stretch)
+        values = np.full(probed.shape, np.inf, dtype=queries.dtype)
+        if stack.n_machines == 1:  # a large machine: fold only the rows that ask for it
+            rows = np.flatnonzero(probed[0])
+            values[0, rows] = stack.fold(queries[rows], angles).measure(name, self.factor, stretch[rows])[0]
+        else:
+            np.copyto(
+                values, stack.fold(queries, angles).measure(name, self.factor, stretch), where=probed
+            )
+        return values
+
+    def _winners(self, queries: Array, n_probe: int | None, stretch: Array) -> Index:
+        """Index, over all stacks, of the machine with the smallest distance to its image, per row."""
+        nearest = np.full(len(queries), np.inf)
+        winners = np.zeros(len(queries), dtype=np.intp)
+        offset = 0
+        for index, probed in enumerate(self._probed(queries, n_probe)):
+            values = self._values(index, queries, probed, "euclidean", stretch)
+            best = values.argmin(axis=0)
+            value = values[best, np.arange(len(queries))]
+            closer = value < nearest
+            nearest[closer], winners[closer] = value[closer], best[closer] + offset
+            offset += len(values)
+        return winners
+
+    def _probed(self, queries: Array, n_probe: int | None) -> list[NDArray[np.bool_] | None]:
+        """Which machines each row is folded by: the ``n_probe`` per group whose centres are nearest."""
+        owners = np.concatenate(self.owners)
+        if n_probe is None or n_probe >= np.bincount(owners).max():
+            return [None] * len(self.stacks)
+        centres = np.concatenate([stack.centres for stack in self.stacks])
+        # |x - c|^2 up to |x|^2, which is the same for all centres.
+        scores = np.einsum("kp,kp->k", centres, centres)[:, None] - 2.0 * (centres @ queries.T)
+        probed = np.zeros(scores.shape, dtype=bool)
+        for group in range(self.n_groups):
+            mine = np.flatnonzero(owners == group)
+            nearest = np.argsort(scores[mine], axis=0, kind="stable")[:n_probe]
+            probed[mine[nearest], np.arange(len(queries))] = True
+        splits = np.cumsum([stack.n_machines for stack in self.stacks])[:-1]
+        return list(np.split(probed, splits))
+
+    def _blocks(self, n_rows: int, n_workers: int) -> list[slice]:
+        """Rows in blocks that fit the working memory, and at least one block per worker."""
+        largest = max(stack.row_bytes for stack in self.stacks)
+        fitting = max(BLOCK_BYTES // max(largest, 1), SMALLEST_BLOCK)
+        size = max(min(fitting, -(-n_rows // n_workers)), 1)
+        return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+
+def fit_pool(
+    groups: Sequence[Sequence[Array]],
+    fit_stack: Callable[[Array], Stack],
+    largest_stacked: int,
+    unit: float,
+    factor: float,
+    n_jobs: int | None = None,
+    show_progress: bool | None = False,
+) -> Pool:
+    """Fit one machine to every sample matrix of every group, equal small sizes together, in parallel."""
+    jobs = _plan([[len(samples) for samples in group] for group in groups], largest_stacked)
+
+    def fit(job: list[tuple[int, int]]) -> Stack:
+        samples = np.stack([groups[group][place] for group, place in job])
+        return fit_stack(samples if unit == 1.0 else samples / samples.dtype.type(unit))
+
+    # The largest machines first, so that no worker is left alone with one at the end.
+    order = sorted(range(len(jobs)), key=lambda job: -len(groups[jobs[job][0][0]][jobs[job][0][1]]))
+    jobs = [jobs[job] for job in order]
+    stacks = run_parallel(fit, jobs, n_jobs, "fitting", show_progress)
+    owners = tuple(np.array([group for group, _ in job], dtype=np.intp) for job in jobs)
+    positions = tuple(np.array([place for _, place in job], dtype=np.intp) for job in jobs)
+    return Pool(tuple(stacks), owners, positions, len(groups), unit, factor)
+
+
+def _plan(sizes: list[list[int]], largest_stacked: int) -> list[list[tuple[int, int]]]:
+    """Jobs of (group, place) pairs: small machines of equal size together, large ones alone."""
+    by_size: dict[int, list[tuple[int, int]]] = {}
+    jobs: list[list[tuple[int, int]]] = []
+    for group, members in enumerate(sizes):
+        for place, size in enumerate(members):
+            if size > largest_stacked:
+                jobs.append([(group, place)])
+            else:
+                by_size.setdefault(size, []).append((group, place))
+    for size, members_of_size in by_size.items():
+        step = max(STACKED_SAMPLES // size, 1)
+        jobs += [members_of_size[start : start + step] for start in range(0, len(members_of_size), step)]
+    return jobs

@@ -1,0 +1,5 @@
+"""Kernel affine hull machines (000 Sec. 3-4, 004 App. A)."""
+
+from onefold.models.kahm._estimator import KAHM, DeepKAHM, WideKAHM
+
+__all__ = ["KAHM", "DeepKAHM", "WideKAHM"]

@@ -1,0 +1,7 @@
+"""Results for people: plain-text tables, figures and one-file HTML pages (extra ``report``)."""
+
+from onefold.report.comparison import Comparison, Entry
+from onefold.report.html import comparison_page, write_page
+from onefold.report.tables import format_table
+
+__all__ = ["Comparison", "Entry", "comparison_page", "format_table", "write_page"]
