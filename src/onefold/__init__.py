@@ -16,6 +16,7 @@ _HOMES = {
     "KAHM": "onefold.models",
     "WideKAHM": "onefold.models",
     "bounds": "onefold.bounds",
+    "datasets": "onefold.datasets",
     "exceptions": "onefold.exceptions",
     "io": "onefold.io",
     "models": "onefold.models",
@@ -25,6 +26,7 @@ __all__ = sorted([*_HOMES, "__version__"])
 
 if TYPE_CHECKING:  # the same table for type checkers and editors; a test compares the two
     from onefold import bounds as bounds
+    from onefold import datasets as datasets
     from onefold import exceptions as exceptions
     from onefold import io as io
     from onefold import models as models
