@@ -203,8 +203,8 @@ def _unsorted_exports(root: Path) -> str:
         "--select=RUF022",
         str(root),
     ]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    return answer.stdout if answer.returncode else ""
+    answer = subprocess.run([*ruff, str(root)], capture_output=True, text=True, check=False)
+    return answer.stdout + answer.stderr if answer.returncode else ""
 
 
 def test_exported_names_are_sorted() -> None:
