@@ -192,17 +192,8 @@ def test_exported_names_exist(name: str) -> None:
 
 
 def _unsorted_exports(root: Path) -> str:
-    """Ruff's complaints about the order of ``__all__``: constants, classes, the rest, each by the alphabet."""
-    command = [
-        sys.executable,
-        "-m",
-        "ruff",
-        "check",
-        "--isolated",
-        "--no-cache",
-        "--select=RUF022",
-        str(root),
-    ]
+    """Ruff's complaints about the order of ``__all__``: constants, classes, the rest, each sorted."""
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--select=RUF022"]
     answer = subprocess.run([*ruff, str(root)], capture_output=True, text=True, check=False)
     return answer.stdout + answer.stderr if answer.returncode else ""
 
