@@ -5,15 +5,16 @@ Derivation shared by all of them. An image is :math:`Y^T h / \sum_i h_i` with
 image norms and distances are at most a spectral norm times :math:`\|h\| / |\sum_i h_i|`, and everything rests
 on bounding that ratio by the condition number of :math:`K + \lambda I` (000 eq. 155).
 
-*Holds*: that step needs :math:`\sum_i h_i \ge \mu_{\min}((K + \lambda I)^{-1}) \|g\|^2 / \max_i g_i` (000
-eq. 147), which the document derives by calling the product of two positive semi-definite matrices positive
-semi-definite. That is false: on small-scale data the sum passes through zero, where the ratio is unbounded.
-The machines of this package replace the image of a query whose sum is not safely positive by a training
-sample, whose norm and distance obey every bound below. For all other queries (every one met in the tests)
-the bounds hold.
+*Holds*: that step needs :math:`\sum_i h_i \ge \|g\|^2 / (\max_i g_i (\lambda + \mu_{\max}))` (000 eq. 147),
+which the document derives from the product of two positive semi-definite matrices being positive
+semi-definite. That is false: on data of small scale the sum passes through zero (against eq. 148), and
+there the ratio is unbounded. The machines of this package ask for the inequality with N in the place of
+:math:`\mu_{\max}`, and map a query that fails it onto a training sample, whose norm and distance obey every
+bound. So for every query of a fitted machine the loose bounds hold, and the tight ones with
+``largest_eigenvalue=N``; with the eigenvalue itself they hold wherever eq. 147 does.
 
-With ``scale=f`` a machine works on ``f * X``: pass the norms of ``f * X``; ratios of distances need no
-conversion. The strict inequalities of the document become equalities for a single sample.
+A machine with ``scale=f`` works on ``f * X``: pass the norms of ``f * X``; ratios need no conversion. The
+strict inequalities of the document become equalities for a single sample.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def distance_ratio_bound(
     Derivation: the ratio is at most :math:`\|h\| / |\sum_i h_i|`, which is at most
     :math:`(\lambda + \mu_{\max}) / (\lambda + \mu_{\min})`, the condition number of :math:`K + \lambda I`.
 
-    *Holds*: for queries whose :math:`\sum_i h_i` is safely positive (see the module's notes).
+    *Holds*: for every query with ``largest_eigenvalue=N``, else where 000 eq. 147 does (module's notes).
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def image_norm_bound(
     Derivation: the image is :math:`Y^T h / \sum_i h_i`, so its norm is at most :math:`\|Y\|_2` times the
     ratio bounded in :func:`distance_ratio_bound`.
 
-    *Holds*: for queries whose :math:`\sum_i h_i` is safely positive (see the module's notes).
+    *Holds*: for every query with ``largest_eigenvalue=N``, else where 000 eq. 147 does (module's notes).
 
     Examples
     --------

@@ -35,7 +35,7 @@ class Dataset:
         for part, X, y in (("training", self.X_train, self.y_train), ("test", self.X_test, self.y_test)):
             if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
                 raise InvalidInputError(
-                    f"dataset {self.name!r}: the {part} part needs features (n, p) and labels (n,) of one length"
+                    f"dataset {self.name!r}: the {part} part needs features (n, p) and as many labels (n,)"
                 )
         if not self.X_train.shape[1] == self.X_test.shape[1] == len(self.feature_names):
             raise InvalidInputError(

@@ -57,7 +57,7 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, dtype: DType
     --------
     >>> data = load("digits")
     >>> data.X_train.shape, data.X_test.shape, float(data.X_train.max())
-    ((1347, 64), (450, 64), 1.0)
+    ((1346, 64), (451, 64), 1.0)
     """
     if not _NAME.fullmatch(str(name)):
         raise InvalidInputError("a dataset name consists of letters, digits and _ . - (and :part)")

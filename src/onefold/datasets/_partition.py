@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
 
 Rows = NDArray[np.intp]
@@ -19,16 +19,6 @@ def _labels(y: ArrayLike) -> NDArray[Any]:
     if labels.ndim != 1 or labels.size == 0:
         raise InvalidInputError("y must be one-dimensional and not empty")
     return labels
-
-
-def _count(name: str, value: SupportsIndex) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise InvalidInputError(f"{name} must be a whole number of at least 1")
-    return number
 
 
 def _rows_by_class(labels: NDArray[Any]) -> list[Rows]:
@@ -77,7 +67,7 @@ def partition(
     labels = _labels(y)
     if how not in WAYS:
         raise InvalidInputError(f"how must be one of {', '.join(WAYS)}")
-    n_clients = _count("n_clients", n_clients)
+    check_whole_number("n_clients", n_clients)
     if alpha is not None and not 0 < alpha < np.inf:
         raise InvalidInputError("alpha must be positive and finite")
     rng = np.random.default_rng(random_state)
@@ -119,7 +109,7 @@ def _by_classes(
 ) -> list[Rows]:
     by_class = _rows_by_class(labels)
     n_classes = len(by_class)
-    per_client = _count("classes_per_client", per_client)
+    check_whole_number("classes_per_client", per_client)
     if n_clients * per_client < n_classes:
         raise InvalidInputError("n_clients * classes_per_client must reach the number of classes")
     order = rng.permutation(n_classes)

@@ -15,7 +15,7 @@ def _test_rows(y: NDArray[Any], test_size: float, rng: np.random.Generator) -> N
     chosen = []
     for label in np.unique(y):
         rows = np.flatnonzero(y == label)
-        n_test = min(round(test_size * len(rows)), len(rows) - 1)
+        n_test = min(int(test_size * len(rows) + 0.5), len(rows) - 1)
         chosen.append(rng.permutation(rows)[:n_test])
     return np.sort(np.concatenate(chosen))
 
