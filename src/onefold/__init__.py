@@ -18,6 +18,7 @@ _HOMES = {
     "bounds": "onefold.bounds",
     "datasets": "onefold.datasets",
     "exceptions": "onefold.exceptions",
+    "federated": "onefold.federated",
     "io": "onefold.io",
     "models": "onefold.models",
 }
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a test compar
     from onefold import bounds as bounds
     from onefold import datasets as datasets
     from onefold import exceptions as exceptions
+    from onefold import federated as federated
     from onefold import io as io
     from onefold import models as models
     from onefold.models import KAHM as KAHM
