@@ -1,0 +1,107 @@
+"""The pure functions: a minimum over clients, a decision over classes, and nothing that is no measure."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from onefold.exceptions import InvalidInputError
+from onefold.federated import aggregate, client, server, simulate
+from onefold.federated.aggregate import check_answers, decide, minimum
+
+answers = npst.arrays(
+    np.float64,
+    npst.array_shapes(min_dims=3, max_dims=3, max_side=6),
+    elements=st.floats(0, 1e6) | st.just(np.inf),
+)
+
+
+@pytest.mark.parametrize("name", ["aggregate", "client", "server", "simulate"])
+def test_worked_examples(name: str) -> None:
+    import importlib
+
+    result = doctest.testmod(importlib.import_module(f"onefold.federated.{name}"))
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_simulate_is_the_function_and_its_neighbours_are_modules() -> None:
+    from onefold import federated
+
+    assert callable(federated.simulate)
+    assert all(module.__name__.startswith("onefold.federated") for module in (aggregate, client, server))
+    assert simulate is federated.simulate
+    assert federated.__all__ == sorted(federated.__all__)
+
+
+@given(answers, st.randoms(use_true_random=False))
+def test_minimum_against_a_loop_and_in_any_order_of_clients(array, random) -> None:
+    combined = minimum(array)
+    n_clients, n_queries, n_classes = array.shape
+    for i in range(n_queries):
+        for c in range(n_classes):
+            assert combined[i, c] == min(array[q, i, c] for q in range(n_clients))
+    order = list(range(n_clients))
+    random.shuffle(order)
+    np.testing.assert_array_equal(minimum(array[order]), combined)
+
+
+@given(answers)
+def test_clients_join_one_by_one_or_all_at_once(array) -> None:
+    running = array[0]
+    for further in array[1:]:
+        running = minimum(np.stack([running, further]))
+    np.testing.assert_array_equal(running, minimum(array))
+
+
+def test_a_client_without_the_class_never_changes_the_minimum() -> None:
+    known = np.array([[[0.3, 0.9], [1.0, 0.2]]])
+    np.testing.assert_array_equal(minimum(np.concatenate([known, np.ones((1, 2, 2))])), known[0])
+    far = np.array([[[3.0, 90.0], [12.0, 7.0]]])
+    np.testing.assert_array_equal(minimum(np.concatenate([far, np.full((1, 2, 2), np.inf)])), far[0])
+
+
+def test_decide_takes_the_smallest_and_the_first_of_equals() -> None:
+    assert decide([[3.0, 1.0, 2.0], [np.inf, np.inf, 5.0], [0.5, 0.5, 0.5]]).tolist() == [1, 2, 0]
+    assert decide(np.zeros((0, 3))).tolist() == []
+
+
+def test_float32_stays_float32() -> None:
+    assert minimum(np.zeros((2, 3, 4), dtype=np.float32)).dtype == np.float32
+    assert minimum(np.zeros((2, 3, 4), dtype=np.int8)).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [[[0.1, np.nan]]],
+        [[[0.1, -0.1]]],
+        [[[0.1, -np.inf]]],
+        [[0.1, 0.2]],
+        np.zeros((0, 1, 2)),
+        np.zeros((1, 1, 0)),
+        [[["near", "far"]]],
+        [[[0.1], [0.2, 0.3]]],
+        None,
+    ],
+)
+def test_what_is_no_measure_is_refused_in_one_line(bad) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        minimum(bad)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folding_measure_above_one_is_refused() -> None:
+    check_answers([[0.0, 1.0]], 2, largest=1.0)
+    with pytest.raises(InvalidInputError, match="between 0 and 1"):
+        check_answers([[0.0, 1.1]], 2, largest=1.0)
+
+
+def test_a_query_nobody_knows_anything_about_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="no finite answer"):
+        decide([[0.1, 0.2], [np.inf, np.inf]])

@@ -1,0 +1,101 @@
+"""An owner's model: its answers, the classes it lacks, and its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from onefold import KAHM, AutoencoderClassifier, FoldingClassifier, WideKAHM, io
+from onefold.datasets import load
+from onefold.exceptions import InvalidInputError
+from onefold.federated import LocalModel
+
+MEASURES = ["euclidean", "rms", "product", "min", "max"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load("blobs")
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_answers_are_the_distances_and_missing_classes_the_maximum(data, measure) -> None:
+    mine = data.y_train < 2
+    estimator = AutoencoderClassifier(KAHM(n_components=5), measure=measure)
+    model = LocalModel(estimator).fit(data.X_train[mine], data.y_train[mine])
+    expected = AutoencoderClassifier(KAHM(n_components=5), measure=measure).fit(
+        data.X_train[mine], data.y_train[mine]
+    )
+    np.testing.assert_array_equal(model.answers(data.X_test), expected.distances(data.X_test))
+    answers = model.answers(data.X_test, classes=[3, 1, 2, 0])
+    np.testing.assert_array_equal(answers[:, [3, 1]], expected.distances(data.X_test))
+    assert np.all(answers[:, [0, 2]] == (np.inf if measure == "euclidean" else 1.0))
+    assert not hasattr(estimator, "classes_")  # cloned, not changed
+
+
+def test_string_labels_in_any_order(data) -> None:
+    labels = np.array(["d", "b", "c", "a"])[data.y_train]
+    model = LocalModel(FoldingClassifier(n_components=4)).fit(data.X_train, labels)
+    assert model.classes_.tolist() == ["a", "b", "c", "d"]
+    shuffled = model.answers(data.X_test, ["c", "zebra", "a", "d", "b"])
+    np.testing.assert_array_equal(shuffled[:, [2, 4, 0, 3]], model.answers(data.X_test))
+    assert np.all(shuffled[:, 1] == 1.0)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_an_owner_of_one_class_and_hardly_any_rows(n_rows) -> None:
+    X = np.array([[0.2, 0.4], [0.3, 0.1]])[:n_rows]
+    model = LocalModel(AutoencoderClassifier(WideKAHM(n_components=2))).fit(X, ["only"] * n_rows)
+    answers = model.answers(np.array([[0.2, 0.4], [5.0, 5.0]]), ["only", "other"])
+    assert answers[0, 0] < answers[1, 0] < np.inf
+    assert np.all(answers[:, 1] == np.inf)
+
+
+@pytest.mark.parametrize("estimator", [None, FoldingClassifier(n_components=3, batch_size=50)])
+def test_a_saved_model_answers_the_same(data, estimator, tmp_path: Path) -> None:
+    model = LocalModel(estimator).fit(data.X_train, data.y_train)
+    model.save(tmp_path / "owner.onefold")
+    again = LocalModel.load(tmp_path / "owner.onefold")
+    np.testing.assert_allclose(again.answers(data.X_test), model.answers(data.X_test), rtol=1e-9)
+    assert again.measure == model.measure
+    assert again.classes_.tolist() == model.classes_.tolist()
+    # A loaded model can be fitted anew, like any other.
+    again.fit(data.X_train[:50], data.y_train[:50])
+
+
+def test_a_file_of_something_else_is_refused(data, tmp_path: Path) -> None:
+    io.save(KAHM(n_components=3).fit(data.X_train), tmp_path / "machine.onefold")
+    with pytest.raises(InvalidInputError, match="no classifier"):
+        LocalModel.load(tmp_path / "machine.onefold")
+
+
+def test_a_model_must_be_fitted_and_be_able_to_answer(data, tmp_path: Path) -> None:
+    for question in (
+        lambda: LocalModel().answers(data.X_test),
+        lambda: LocalModel().classes_,
+        lambda: LocalModel().measure,
+        lambda: LocalModel().save(tmp_path / "nothing"),
+    ):
+        with pytest.raises(NotFittedError):
+            question()
+    with pytest.raises(InvalidInputError, match="distances"):
+        LocalModel(LogisticRegression()).fit(data.X_train, data.y_train)
+
+
+@pytest.mark.parametrize("classes", [[0, 1], [0, 1, 2, 3, 3], [], [[0, 1, 2, 3]]])
+def test_classes_must_be_distinct_and_include_the_owners(data, classes) -> None:
+    model = LocalModel(FoldingClassifier(n_components=3)).fit(data.X_train, data.y_train)
+    with pytest.raises(InvalidInputError, match="class"):
+        model.answers(data.X_test, classes)
+
+
+def test_queries_with_nan_are_refused(data) -> None:
+    model = LocalModel(FoldingClassifier(n_components=3)).fit(data.X_train, data.y_train)
+    queries = data.X_test.copy()
+    queries[0, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.answers(queries)
