@@ -11,7 +11,7 @@ from typing import TypeVar
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from onefold._base.progress import track
-from onefold.exceptions import InvalidInputError
+from onefold._base.validation import check_whole_number
 
 __all__ = ["run_parallel", "worker_count"]
 
@@ -28,8 +28,7 @@ def worker_count(n_jobs: int | None) -> int:
     if n_jobs is None or n_jobs == -1:
         limits = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
         return max(limits, default=1)
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
-        raise InvalidInputError("n_jobs must be None, -1 or a positive whole number")
+    check_whole_number("n_jobs", n_jobs)
     return n_jobs
 
 

@@ -4,14 +4,13 @@ import numbers
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from onefold._base.arrays import Array
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["FLOATS", "check_whole_number", "queries_like"]
+__all__ = ["check_rows", "check_whole_number", "queries_like"]
 
-Array = NDArray[np.floating]
 
 # float32 stays float32; everything else becomes float64.
 FLOATS = (np.float64, np.float32)
@@ -26,9 +25,22 @@ def check_whole_number(name: str, value: Any, at_least: int = 1, or_none: bool =
         raise InvalidInputError(f"{name} must be a whole number of at least {at_least}{' or None' * or_none}")
 
 
+def check_rows(estimator: Any, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
+    """Rows of ``X``, and labels with ``y``: scikit-learn's checks, with one line and no data in errors."""
+    try:
+        return validate_data(estimator, X, y, reset=reset, dtype=list(FLOATS))
+    except ValueError as error:
+        message = str(error)
+        if "Reshape your data" in message:  # the original prints the array
+            raise InvalidInputError(
+                "expected a table of rows. Reshape your data: X.reshape(1, -1) is a single row"
+            ) from None
+        raise InvalidInputError(message.splitlines()[0]) from None
+
+
 def queries_like(estimator: Any, X: Any, dtype: np.dtype) -> Array:
     """Rows to be folded by a fitted estimator, checked and in the precision it was fitted in."""
-    rows = validate_data(estimator, X, reset=False, dtype=list(FLOATS))
+    rows = check_rows(estimator, X, reset=False)
     if rows.dtype != dtype:
         largest = np.finfo(dtype).max
         rows = np.clip(rows, -largest, largest).astype(dtype)  # a float64 beyond float32 stays finite

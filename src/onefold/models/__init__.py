@@ -2,7 +2,7 @@
 
 from onefold.models._autoencoder import Autoencoder
 from onefold.models._folding import MEASURES, maximum_of
-from onefold.models.classify import AutoencoderClassifier, FoldingClassifier
+from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingClassifier
 from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "MEASURES",
     "Autoencoder",
     "AutoencoderClassifier",
+    "ClassModels",
     "DeepKAHM",
     "FoldingClassifier",
     "WideKAHM",

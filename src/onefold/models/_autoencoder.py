@@ -1,24 +1,22 @@
-"""What every autoencoder of the package shares: images, distances and folding measures of a pool of machines."""
+"""What every autoencoder shares: images, distances and folding measures of a pool of machines."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.validation import FLOATS, queries_like
+from onefold._base.arrays import Array, Index
+from onefold._base.validation import check_rows, queries_like
 from onefold.models._folding import check_measure
 from onefold.models._scale import ScaleOption, check_scale, unit_and_factor
 from onefold.models.compose import Pool, Stack, fit_pool
 
 __all__ = ["Autoencoder"]
 
-Array = NDArray[np.floating]
 
-
-class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
     """Base class: a model of one set of samples that maps any point to an image near them.
 
     A family says how samples are split into branches, how a stack of equally large branches is fitted, and
@@ -33,9 +31,9 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Model the rows of ``X``; ``y`` is ignored."""
         self.check_parameters()
-        X = validate_data(self, X, dtype=list(FLOATS))
-        unit, factor = unit_and_factor(X, self.scale)
-        self.pool_ = self.fit_groups([X], unit, factor, self.n_jobs)
+        samples: Array = check_rows(self, X)
+        unit, factor = unit_and_factor(samples, self.scale)
+        self.pool_ = self.fit_groups([samples], unit, factor, self.n_jobs)
         self.scale_ = factor / unit
         return self
 
@@ -85,7 +83,7 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  
         """Size up to which machines of equal size are fitted together."""
 
     @abstractmethod
-    def _rows(self, X: Array, unit: float) -> list[NDArray[np.intp]]:
+    def _rows(self, X: Array, unit: float) -> list[Index]:
         """Row indices of each branch."""
 
     @abstractmethod

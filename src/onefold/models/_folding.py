@@ -7,13 +7,12 @@ The raw distance of 000 eq. 48 is the fifth measure (004 Remark 12).
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onefold._base.arrays import Array
 from onefold.exceptions import InvalidInputError
 
 __all__ = ["MEASURES", "Folding", "check_measure", "maximum_of"]
 
-Array = NDArray[np.floating]
 
 MEASURES = ("euclidean", "rms", "product", "min", "max")
 
@@ -51,19 +50,20 @@ class Folding:
 
         Inside the exponential distances are seen at ``factor`` times their size.
         """
-        distance = np.minimum(np.sqrt(self.distance2) * stretch, np.finfo(stretch.dtype).max)
+        with np.errstate(over="ignore"):
+            distance = np.minimum(np.sqrt(self.distance2) * stretch, np.finfo(stretch.dtype).max)
         if name == "euclidean":
-            return distance
+            return np.asarray(distance)
         if self.angle is None:
             raise InvalidInputError("this folding was computed without angles")
         euclidean = -np.expm1(-distance * np.asarray(factor, dtype=distance.dtype))  # 004 eq. 103
         if name == "rms":
-            return np.sqrt(0.5 * (euclidean**2 + self.angle**2))  # option 1
+            return np.asarray(np.sqrt(0.5 * (euclidean**2 + self.angle**2)))  # option 1
         if name == "product":
             return np.asarray(euclidean * self.angle)  # option 2
         if name == "min":
-            return np.minimum(euclidean, self.angle)  # option 3
-        return np.maximum(euclidean, self.angle)  # option 4
+            return np.asarray(np.minimum(euclidean, self.angle))  # option 3
+        return np.asarray(np.maximum(euclidean, self.angle))  # option 4
 
 
 def check_measure(name: str) -> str:

@@ -4,26 +4,24 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from onefold._base.arrays import Array, Index
 from onefold.exceptions import InvalidInputError
 
 __all__ = ["PARTITIONS", "branch_count", "check_partition", "split"]
 
-Array = NDArray[np.floating]
-Index = NDArray[np.intp]
 
 # k-means makes unequal clusters and a machine costs the cube of its size: larger ones are split once more.
 LARGEST_CLUSTER = 2.0
-# Centres are found on a sample of this many rows per cluster (at least 20000 in all); all rows are then assigned.
+# Centres are found on this many rows per cluster, at least 20000 in all; then every row is assigned.
 ROWS_PER_CLUSTER = 200
 ROWS_AT_LEAST = 20000
 
 
 def branch_count(n_samples: int, branch_size: int) -> int:
-    """N / size rounded to the nearest whole number, at least one (000 eq. 59 and 004 eq. 119 as described)."""
+    """N / size rounded to the nearest whole number, at least one (000 eq. 59, 004 eq. 119)."""
     return max(1, int(np.floor(n_samples / branch_size + 0.5)))
 
 

@@ -1,22 +1,20 @@
 """The scale of the data and what it does to the regularisation.
 
-lambda* grows with the mean square of the data while the Gaussian kernel does not notice its scale. Data with tiny
-entries is fitted almost without regularisation, data with huge ones is smoothed away. The documents scale
-their data by hand; here it can be left to ``scale="auto"``.
+lambda* grows with the mean square of the data while the Gaussian kernel does not notice its scale. Data with
+tiny entries is fitted almost without regularisation, data with huge ones is smoothed away. The documents
+scale their data by hand; here it can be left to ``scale="auto"``.
 """
 
 import math
 import warnings
-from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onefold._base.arrays import Array
 from onefold.exceptions import DataScaleWarning, InvalidInputError
 
 __all__ = ["ScaleOption", "check_scale", "unit_and_factor"]
 
-Array = NDArray[np.floating]
 ScaleOption = str | float | None
 
 # Mean square of the entries that "auto" aims at: that of images with values in [0, 1].
@@ -32,8 +30,11 @@ def check_scale(scale: ScaleOption) -> None:
     """Refuse anything that is not None, "auto" or a positive finite number."""
     if scale is None or scale == "auto":
         return
-    number = isinstance(scale, Real) and not isinstance(scale, bool)
-    if not number or not 0.0 < float(scale) < math.inf:
+    try:
+        number = math.nan if isinstance(scale, (str, bool)) else float(scale)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0.0 < number < math.inf:
         raise InvalidInputError('scale must be None, "auto" or a positive finite number')
 
 

@@ -1,14 +1,16 @@
 """Classifiers that model each class by an autoencoder and ask which one folds a point least (000 Def. 7)."""
 
+from abc import ABC, abstractmethod
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.validation import FLOATS, check_whole_number, queries_like
+from onefold._base.arrays import Array
+from onefold._base.validation import check_rows, check_whole_number, queries_like
 from onefold.exceptions import InvalidInputError
 from onefold.models._autoencoder import Autoencoder
 from onefold.models._folding import check_measure
@@ -16,12 +18,10 @@ from onefold.models._scale import ScaleOption, unit_and_factor
 from onefold.models.compose import Pool
 from onefold.models.kahm._estimator import WideKAHM
 
-__all__ = ["AutoencoderClassifier", "FoldingClassifier"]
-
-Array = NDArray[np.floating]
+__all__ = ["AutoencoderClassifier", "ClassModels", "FoldingClassifier"]
 
 
-class _ClassModels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     """One autoencoder per class, all fitted and queried together; subclasses say which autoencoder."""
 
     measure: str
@@ -31,13 +31,13 @@ class _ClassModels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Model the rows of each class in ``X`` by an autoencoder of its own."""
         check_measure(self.measure)
-        prototype = self._prototype()
+        prototype = self.prototype()
         prototype.check_parameters()
-        X, y = validate_data(self, X, y, dtype=list(FLOATS))
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        unit, factor = unit_and_factor(X, prototype.scale)
-        groups = [X[codes == code] for code in range(len(self.classes_))]
+        samples, labels = check_rows(self, X, y)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        unit, factor = unit_and_factor(samples, prototype.scale)
+        groups = [samples[codes == code] for code in range(len(self.classes_))]
         self.scale_ = factor / unit
         self.pool_ = prototype.fit_groups(groups, unit, factor, self.n_jobs)
         return self
@@ -46,7 +46,7 @@ class _ClassModels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Folding measure of each row by each class, (n, C); the smallest decides."""
         check_is_fitted(self)
         queries = queries_like(self, X, self.pool_.stacks[0].centres.dtype)
-        return self.pool_.measures(queries, self.measure, self._prototype().n_probe, self.n_jobs)
+        return self.pool_.measures(queries, self.measure, self.prototype().n_probe, self.n_jobs)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class whose autoencoder folds each row least (000 eq. 62, 004 eq. 118)."""
@@ -65,20 +65,21 @@ class _ClassModels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         distances = self.distances(X).astype(np.float64)
         largest = distances.max(axis=1, keepdims=True)
         squares = np.divide(distances, largest, out=np.ones_like(distances), where=largest > 0.0) ** 2
-        return np.exp(-squares / squares.sum(axis=1, keepdims=True))
+        return np.asarray(np.exp(-squares / squares.sum(axis=1, keepdims=True)))
 
     @property
     def machines_(self) -> list[Autoencoder]:
         """The autoencoder of each class, in the order of ``classes_``."""
         check_is_fitted(self)
         owned = [self.pool_.group(index) for index in range(len(self.classes_))]
-        return [self._prototype().from_pool(pool, self.n_features_in_) for pool in owned]
+        return [self.prototype().from_pool(pool, self.n_features_in_) for pool in owned]
 
-    def _prototype(self) -> Autoencoder:
-        raise NotImplementedError
+    @abstractmethod
+    def prototype(self) -> Autoencoder:
+        """An unfitted autoencoder of the kind each class is modelled by."""
 
 
-class AutoencoderClassifier(_ClassModels):
+class AutoencoderClassifier(ClassModels):
     """Classifier with one autoencoder per class (000 Def. 7 and 8).
 
     Parameters
@@ -120,7 +121,8 @@ class AutoencoderClassifier(_ClassModels):
         self.measure = measure
         self.n_jobs = n_jobs
 
-    def _prototype(self) -> Autoencoder:
+    def prototype(self) -> Autoencoder:
+        """A clone of ``estimator``, or the default."""
         if self.estimator is None:
             return WideKAHM()
         if not isinstance(self.estimator, Autoencoder):
@@ -128,7 +130,7 @@ class AutoencoderClassifier(_ClassModels):
         return cast(Autoencoder, clone(self.estimator))
 
 
-class FoldingClassifier(_ClassModels):
+class FoldingClassifier(ClassModels):
     """Space-folding classifier: one-layer machines on small batches of consecutive rows (004 Remark 10).
 
     Parameters
@@ -160,7 +162,8 @@ class FoldingClassifier(_ClassModels):
         self.scale = scale
         self.n_jobs = n_jobs
 
-    def _prototype(self) -> Autoencoder:
+    def prototype(self) -> Autoencoder:
+        """A wide machine of one layer on batches of consecutive rows."""
         check_whole_number("batch_size", self.batch_size)
         return WideKAHM(
             n_components=self.n_components,

@@ -1,8 +1,8 @@
 """Machines side by side: branches of one wide machine, classes of a classifier, or both at once.
 
-The global answer of independent machines is a minimum (000 eq. 56 and 62, 004 eq. 121), whatever family they
-come from. A *pool* keeps all machines of all groups (a group is one class, or the one model of an autoencoder),
-stacks those of equal size, and takes the minimum per group, block of rows by block of rows.
+The global answer of independent machines is a minimum (000 eq. 56 and 62, 004 eq. 121), whatever family
+they come from. A *pool* keeps all machines of all groups (a group is one class, or the one model of an
+autoencoder), stacks those of equal size, and takes the minimum per group, one block of rows at a time.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onefold._base.arrays import Array, Index, Mask
 from onefold._base.parallel import run_parallel, worker_count
 from onefold.models._folding import Folding
 
 __all__ = ["BLOCK_BYTES", "Pool", "Stack", "fit_pool"]
 
-Array = NDArray[np.floating]
-Index = NDArray[np.intp]
 
-# Working memory of one worker thread while it folds a block of rows. Prediction allocates this much per thread
-# and the (rows, groups) result, however many rows there are.
+# Working memory of one worker thread while it folds a block of rows. Prediction allocates this much per
+# thread and the (rows, groups) result, however many rows there are.
 BLOCK_BYTES = 32 * 2**20
 SMALLEST_BLOCK = 16
 # Rows larger than this (in units of the data) are shrunk before folding, so that squares cannot overflow.
@@ -34,19 +32,25 @@ class Stack(Protocol):
     """S fitted machines of equal size; what every model family provides."""
 
     @property
-    def n_machines(self) -> int: ...
+    def n_machines(self) -> int:
+        """Number S of machines."""
 
     @property
-    def centres(self) -> Array: ...
+    def centres(self) -> Array:
+        """Mean of each machine's samples, (S, p)."""
 
     @property
-    def row_bytes(self) -> int: ...
+    def row_bytes(self) -> int:
+        """Working memory one query row takes."""
 
-    def select(self, index: int) -> "Stack": ...
+    def select(self, index: int) -> "Stack":
+        """One machine, on the same memory."""
 
-    def fold(self, queries: Array, angles: bool = False) -> Folding: ...
+    def fold(self, queries: Array, angles: bool = False) -> Folding:
+        """Foldings (S, M) of queries (M, p)."""
 
-    def best_images(self, queries: Array) -> tuple[Array, Array]: ...
+    def best_images(self, queries: Array) -> tuple[Array, Array]:
+        """Images (S, M, p) and their squared distances (S, M)."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ class Pool:
         return [machine for _, machine in sorted(found, key=lambda pair: pair[0])]
 
     def to_unit(self, X: Array) -> tuple[Array, Array]:
-        """Rows in the pool's unit, none of them too large to square; and what they were divided by for that."""
+        """Rows in the pool's unit, none too large to square, and what each was divided by for that."""
         queries = X if self.unit == 1.0 else X / X.dtype.type(self.unit)
         largest = np.abs(queries).max(axis=1, initial=0.0)
         stretch = np.maximum(largest / LARGEST_ENTRY[X.dtype], 1.0).astype(X.dtype)
@@ -127,9 +131,7 @@ class Pool:
             queries = queries / stretch[:, None]
         return queries, stretch
 
-    def _values(
-        self, index: int, queries: Array, probed: NDArray[np.bool_] | None, name: str, stretch: Array
-    ) -> Array:
+    def _values(self, index: int, queries: Array, probed: Mask | None, name: str, stretch: Array) -> Array:
         """Measures of one stack, (S, M); infinite for machines that are not probed."""
         stack, angles = self.stacks[index], name != "euclidean"
         if probed is None:
@@ -139,9 +141,7 @@ class Pool:
             rows = np.flatnonzero(probed[0])
             values[0, rows] = stack.fold(queries[rows], angles).measure(name, self.factor, stretch[rows])[0]
         else:
-            np.copyto(
-                values, stack.fold(queries, angles).measure(name, self.factor, stretch), where=probed
-            )
+            np.copyto(values, stack.fold(queries, angles).measure(name, self.factor, stretch), where=probed)
         return values
 
     def _winners(self, queries: Array, n_probe: int | None, stretch: Array) -> Index:
@@ -158,7 +158,7 @@ class Pool:
             offset += len(values)
         return winners
 
-    def _probed(self, queries: Array, n_probe: int | None) -> list[NDArray[np.bool_] | None]:
+    def _probed(self, queries: Array, n_probe: int | None) -> list[Mask | None]:
         """Which machines each row is folded by: the ``n_probe`` per group whose centres are nearest."""
         owners = np.concatenate(self.owners)
         if n_probe is None or n_probe >= np.bincount(owners).max():

@@ -1,6 +1,6 @@
 """Kernel affine hull machines on arrays: fitting and folding, no checks, no classes users see.
 
-A stack holds S machines of equal size (000 Def. 1 and 3); every step below is one batched operation over them.
+A stack holds S machines of equal size (000 Def. 1 and 3); every step below is one operation over all of them.
 For a query the kernel values of one layer give the image as one product,
 
     image = k A^-1 T / (k A^-1 1),
@@ -8,6 +8,7 @@ For a query the kernel values of one layer give the image as one product,
 in hull coordinates, from which the next layer's encoding and the distance follow (000 eq. 33, 48, 51).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,13 +16,13 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from onefold._base.arrays import Array, Index, Mask
 from onefold.models._folding import Folding
 from onefold.models.kahm._hull import Hull, build_hull, centre, coordinates
 from onefold.models.kahm._regularisation import Ridge, Target, resolvable, solve_cholesky, solve_spectral
 
 __all__ = ["LARGEST_STACKED", "Layer", "MachineStack", "fit_stack", "memberships", "rebuild_stack"]
 
-Array = NDArray[np.floating]
 
 # Machines up to this size are solved through eigenvalues, many at once; larger ones by Cholesky, one by one.
 LARGEST_STACKED = 128
@@ -36,7 +37,7 @@ class Layer:
     weights: Array  # (S, N, r + 2): A^-1 T, A^-1 1, and ones, so that one product gives all three
     regularisation: NDArray[np.float64]  # (S,) lambda*
     floor: Array  # (S,) 1 / (lambda + N): see ``_safe``
-    active: NDArray[np.bool_]  # (S,) whether the machine has a component left for this layer
+    active: Mask  # (S,) whether the machine has a component left for this layer
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class MachineStack:
             hull.n_encoded[one],
         )
         layers = tuple(
-            Layer(*(getattr(layer, name)[one] for name in Layer.__dataclass_fields__)) for layer in self.layers
+            Layer(*(getattr(layer, name)[one] for name in Layer.__dataclass_fields__))
+            for layer in self.layers
         )
         return MachineStack(picked, layers)
 
@@ -111,7 +113,7 @@ class MachineStack:
             np.copyto(chosen, points, where=closer[:, :, None])
         return self._to_features(chosen), nearest
 
-    def _walk(self, inside: Array):  # type: ignore[no-untyped-def]
+    def _walk(self, inside: Array) -> Iterator[Array]:
         """Coordinates of the images, layer after layer: each folds what the one before it returned."""
         points = inside
         for layer in self.layers:
@@ -169,7 +171,7 @@ def rebuild_stack(
 
 
 def memberships(stack: MachineStack, queries: Array) -> Array:
-    """Kernel-smoothed memberships h_i(Px) of queries (M, p) under the first layer of one machine (000 eq. 38)."""
+    """Memberships h_i(Px) of queries (M, p) to the samples of one machine (000 eq. 38), (M, N)."""
     hull, layer = stack.hull, stack.layers[0]
     samples = (hull.points @ hull.encoder)[0].astype(np.float64)
     encodings = (coordinates(hull, queries)[0] @ hull.encoder)[0].astype(np.float64)
@@ -190,7 +192,7 @@ def _solve(kernel: Array, target: Target, previous: Ridge | None, known: NDArray
     return solve_cholesky(kernel, target, float(previous.regularisation[0]), previous.slope, known)
 
 
-def _kernel(encoded: Array, n_used: NDArray[np.intp]) -> Array:
+def _kernel(encoded: Array, n_used: Index) -> Array:
     """Gaussian kernel between the samples, 000 eq. 35 and 39: whitened encodings make theta the identity."""
     used = np.where(np.arange(encoded.shape[2]) < n_used[:, None, None], encoded, 0.0).astype(encoded.dtype)
     used /= np.sqrt(2.0 * np.maximum(n_used, 1))[:, None, None].astype(encoded.dtype)
@@ -205,7 +207,7 @@ def _kernel(encoded: Array, n_used: NDArray[np.intp]) -> Array:
     return kernel
 
 
-def _layer(encoded: Array, n_used: NDArray[np.intp], ridge: Ridge, first: bool) -> Layer:
+def _layer(encoded: Array, n_used: Index, ridge: Ridge, first: bool) -> Layer:
     dtype = encoded.dtype
     count = np.maximum(n_used, 1)[:, None, None]
     used = np.where(np.arange(encoded.shape[2]) < n_used[:, None, None], encoded, 0.0)
@@ -238,7 +240,7 @@ def _image(hull: Hull, layer: Layer, encodings: Array, queries: Array) -> Array:
     return images
 
 
-def _safe(kernel: Array, floor: Array, sums: Array, totals: Array) -> NDArray[np.bool_]:
+def _safe(kernel: Array, floor: Array, sums: Array, totals: Array) -> Mask:
     """Whether the denominator is at least the bound 000 eq. 147 promises, with mu_max(K) <= N.
 
     The document derives the bound from a product of positive definite matrices being positive definite, which
@@ -254,7 +256,7 @@ def _safe(kernel: Array, floor: Array, sums: Array, totals: Array) -> NDArray[np
     return safe
 
 
-def _send_far(points: Array, images: Array, queries: Array, unsafe: NDArray[np.bool_]) -> None:
+def _send_far(points: Array, images: Array, queries: Array, unsafe: Mask) -> None:
     """Map queries without a safe denominator onto the sample farthest from them: in the hull, and far."""
     for machine in np.flatnonzero(unsafe.any(axis=1)):
         rows = np.flatnonzero(unsafe[machine])

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from onefold._base.arrays import Array, Index
 from onefold._base.validation import check_whole_number
 from onefold.models._autoencoder import Autoencoder
 from onefold.models._partition import check_partition, split
@@ -20,8 +21,6 @@ from onefold.models.kahm._core import (
 )
 
 __all__ = ["KAHM", "DeepKAHM", "WideKAHM"]
-
-Array = NDArray[np.floating]
 
 
 class _MachineFamily(Autoencoder):
@@ -39,7 +38,7 @@ class _MachineFamily(Autoencoder):
     def _largest_stacked(self) -> int:
         return LARGEST_STACKED
 
-    def _rows(self, X: Array, unit: float) -> list[NDArray[np.intp]]:
+    def _rows(self, X: Array, unit: float) -> list[Index]:
         return [np.arange(len(X))]
 
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
@@ -238,7 +237,7 @@ class WideKAHM(_MachineFamily):
         check_whole_number("n_probe", self.n_probe, or_none=True)
         check_partition(self.partition)
 
-    def _rows(self, X: Array, unit: float) -> list[NDArray[np.intp]]:
+    def _rows(self, X: Array, unit: float) -> list[Index]:
         seen = X if unit == 1.0 else X / X.dtype.type(unit)
         return split(seen, self.branch_size, self.partition, self.random_state)
 

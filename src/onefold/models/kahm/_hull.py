@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+
+from onefold._base.arrays import Array, Index
 
 __all__ = ["Hull", "build_hull", "centre", "coordinates"]
 
-Array = NDArray[np.floating]
 
 # 004 Alg. 1: a component whose encodings span less than this carries no information.
 MINIMUM_RANGE = 1e-3
@@ -36,18 +36,18 @@ class Hull:
     origin: Array  # (p,) mean of the means: queries are moved there first, against cancellation
     offset_points: Array  # (S, r) coordinates of each mean, seen from the origin
     encoder: Array  # (S, r, n) coordinates to whitened encodings: P^T theta^(-1/2)
-    n_encoded: NDArray[np.intp]  # (S,) components left after shrinking (004 Alg. 1)
+    n_encoded: Index  # (S,) components left after shrinking (004 Alg. 1)
 
     @property
     def mean_norm2(self) -> Array:
         """Squared length of each mean, (S,)."""
-        return np.einsum("sp,sp->s", self.mean, self.mean)
+        return np.asarray(np.einsum("sp,sp->s", self.mean, self.mean))
 
     def mean_square(self) -> Array:
         """Mean square over all entries of the samples, ||Y||_F^2 / (pN) of 000 eq. 40; (S,)."""
         _, n_samples, n_features = self.centred.shape
         spread = np.einsum("snr,snr->s", self.points, self.points)
-        return (spread / n_samples + self.mean_norm2) / n_features
+        return np.asarray((spread / n_samples + self.mean_norm2) / n_features)
 
 
 def centre(samples: Array) -> tuple[Array, Array]:
@@ -79,7 +79,7 @@ def build_hull(centred: Array, mean: Array, n_components: int, factor: float) ->
 
 
 def coordinates(hull: Hull, queries: Array) -> tuple[Array, Array]:
-    """Coordinates (S, M, r) of the queries (M, p) from each mean, and their squared length outside, (S, M)."""
+    """Coordinates (S, M, r) of queries (M, p) from each mean, and their squared length outside (S, M)."""
     if hull.lift is None:
         inside = queries[None] - hull.mean[:, None, :]
         return inside, np.zeros(inside.shape[:2], dtype=queries.dtype)
@@ -138,7 +138,7 @@ def _gram_coordinates(centred: Array) -> tuple[Array, Array, Array]:
     return points, lift, np.where(flat, 0.0, values) / max(n_samples - 1, 1)
 
 
-def _shrink(encodings: Array, variances: Array, factor: float) -> NDArray[np.intp]:
+def _shrink(encodings: Array, variances: Array, factor: float) -> Index:
     """004 Alg. 1, steps 3-6: keep the components before the first one whose encodings hardly vary."""
     n_hulls, n_samples, n_axes = encodings.shape
     if n_axes == 0:
@@ -146,4 +146,4 @@ def _shrink(encodings: Array, variances: Array, factor: float) -> NDArray[np.int
     ranges = np.ptp(encodings, axis=1) * factor
     noise = variances[:, :1] * n_samples * np.finfo(np.float64).eps
     useful = (ranges >= MINIMUM_RANGE) & (variances > noise)
-    return np.where(useful.all(axis=1), n_axes, useful.argmin(axis=1))
+    return np.asarray(np.where(useful.all(axis=1), n_axes, useful.argmin(axis=1)), dtype=np.intp)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import get_lapack_funcs
+
+from onefold._base.arrays import Array
 
 __all__ = ["Ridge", "Target", "resolvable", "solve_cholesky", "solve_spectral"]
 
-Array = NDArray[np.floating]
 
 MAXIMUM_STEPS = 60
 # Relative accuracy of lambda*, by the precision of the arithmetic.
@@ -142,7 +143,7 @@ def _evaluate(matrix: Array, right: Array, target: Target, lam: float) -> tuple[
     used = float(resolvable(np.array([lam]), n_samples, matrix.dtype)[0])
     shifted = matrix.copy(order="F")
     shifted.flat[:: n_samples + 1] += matrix.dtype.type(used)
-    potrf, potrs = (lapack.spotrf, lapack.spotrs) if matrix.dtype == np.float32 else (lapack.dpotrf, lapack.dpotrs)
+    potrf, potrs = get_lapack_funcs(("potrf", "potrs"), (matrix,))
     factor, failed = potrf(shifted, lower=1, overwrite_a=1, clean=0)
     if failed:  # rounding made K slightly indefinite: the smallest shift that heals it
         shifted = matrix.copy(order="F")

@@ -1,0 +1,186 @@
+"""Saving and loading fitted models without pickle: nothing in a file is ever executed.
+
+A file is an uncompressed zip archive of ``.npy`` arrays and one ``manifest.json`` with a format number, the
+model's parameters, and a SHA-256 sum of every array; the sum of the manifest stands in the archive's comment.
+The sums show damage and careless edits. They are no signature: take models from people you trust.
+
+The arrays are the training samples and a few scalars. Factors of N x N size are rebuilt when loading, so a
+file is hardly larger than the data. **A saved model contains the samples it was fitted on**: if they are
+private, so is the file.
+"""
+
+import hashlib
+import io as bytes_io
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onefold._base.files import atomic_write
+from onefold._base.parallel import run_parallel
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.models import (
+    KAHM,
+    Autoencoder,
+    AutoencoderClassifier,
+    ClassModels,
+    DeepKAHM,
+    FoldingClassifier,
+    WideKAHM,
+)
+from onefold.models.compose import Pool, Stack
+
+__all__ = ["FORMAT", "load", "save"]
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+MODELS: dict[str, type] = {
+    model.__name__: model for model in (KAHM, DeepKAHM, WideKAHM, AutoencoderClassifier, FoldingClassifier)
+}
+
+Model = Autoencoder | ClassModels
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to ``path``, replacing what was there only when all is written."""
+    if type(model).__name__ not in MODELS:
+        known = ", ".join(sorted(MODELS))
+        raise InvalidInputError(f"cannot save a {type(model).__name__}: not one of {known}")
+    if not hasattr(model, "pool_"):
+        raise InvalidInputError("only a fitted model can be saved: call fit first")
+    arrays = _arrays(model)
+    sums: dict[str, str] = {}
+    manifest = {
+        "format": FORMAT,
+        "model": _describe(model),
+        "pool": {"unit": model.pool_.unit, "factor": model.pool_.factor, "n_groups": model.pool_.n_groups},
+        "n_stacks": len(model.pool_.stacks),
+        "n_features": int(model.n_features_in_),
+        "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
+        "sums": sums,
+    }
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            content = bytes_io.BytesIO()
+            np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+            archive.writestr(_member(name), content.getbuffer())
+            sums[name] = hashlib.sha256(content.getbuffer()).hexdigest()
+        text = json.dumps(manifest, indent=1).encode()
+        archive.writestr(_member(MANIFEST), text)
+        archive.comment = hashlib.sha256(text).hexdigest().encode()
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The model saved at ``path``; a damaged, foreign or newer file is refused."""
+    if not Path(path).is_file():
+        raise InvalidInputError(f"there is no model file at {os.fspath(path)}")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = _read_manifest(archive)
+            arrays = {name: _read_array(archive, name, total) for name, total in manifest["sums"].items()}
+        return _assemble(manifest, arrays)
+    except FileFormatError as error:
+        raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+    except (zipfile.BadZipFile, EOFError, OSError):
+        raise FileFormatError(f"{os.fspath(path)}: not a model file, or truncated") from None
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, NotImplementedError):
+        raise FileFormatError(f"{os.fspath(path)}: the contents are not those of a model") from None
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    """An archive entry with a fixed date, so that equal models give equal files."""
+    return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+
+
+def _arrays(model: Model) -> dict[str, NDArray[Any]]:
+    pool, family = model.pool_, _family(model)
+    arrays: dict[str, NDArray[Any]] = {}
+    for index, stack in enumerate(pool.stacks):
+        for name, array in family.stack_state(stack).items():
+            arrays[f"stack{index}/{name}.npy"] = array
+        arrays[f"stack{index}/owners.npy"] = pool.owners[index]
+        arrays[f"stack{index}/positions.npy"] = pool.positions[index]
+    if hasattr(model, "classes_"):
+        classes = np.asarray(model.classes_)
+        if classes.dtype == object:  # strings from pandas and the like
+            if not all(isinstance(label, str) for label in classes):
+                raise InvalidInputError("class labels must be all strings or all numbers to be saved")
+            classes = classes.astype(np.str_)
+        arrays["classes.npy"] = classes
+    return arrays
+
+
+def _family(model: Model) -> Autoencoder:
+    """The autoencoder that knows how its stacks are saved and rebuilt."""
+    return model if isinstance(model, Autoencoder) else model.prototype()
+
+
+def _describe(model: Any) -> dict[str, Any]:
+    """Class name and parameters, nested estimators included, as JSON."""
+    parameters = {}
+    for name, value in model.get_params(deep=False).items():
+        if isinstance(value, Autoencoder):
+            value = _describe(value)
+        elif isinstance(value, np.generic):
+            value = value.item()
+        elif not isinstance(value, (str, int, float, bool, type(None))):
+            value = None  # a generator: its state is of no use after fitting
+        parameters[name] = value
+    return {"class": type(model).__name__, "parameters": parameters}
+
+
+def _build(description: dict[str, Any]) -> Any:
+    kind = MODELS.get(description["class"])
+    if kind is None:
+        raise FileFormatError("it holds a kind of model this version does not know")
+    values = description["parameters"].items()
+    return kind(**{name: _build(value) if isinstance(value, dict) else value for name, value in values})
+
+
+def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+        raise FileFormatError("not a model file: its parts are compressed")
+    text = archive.read(MANIFEST)
+    if hashlib.sha256(text).hexdigest().encode() != archive.comment:
+        raise FileFormatError("damaged: the manifest does not match its checksum")
+    manifest: dict[str, Any] = json.loads(text)
+    if manifest["format"] != FORMAT:
+        raise FileFormatError(f"it has format {manifest['format']}, this version reads format {FORMAT}")
+    return manifest
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, total: str) -> NDArray[Any]:
+    content = archive.read(name)
+    if hashlib.sha256(content).hexdigest() != total:
+        raise FileFormatError(f"damaged: {name} does not match its checksum")
+    return np.asarray(np.lib.format.read_array(bytes_io.BytesIO(content), allow_pickle=False))
+
+
+def _assemble(manifest: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+    model = _build(manifest["model"])
+    family, pool = _family(model), manifest["pool"]
+
+    def part(index: int) -> dict[str, NDArray[Any]]:
+        prefix = f"stack{index}/"
+        return {name[len(prefix) : -4]: value for name, value in arrays.items() if name.startswith(prefix)}
+
+    parts = [part(index) for index in range(manifest["n_stacks"])]
+
+    def rebuild(state: dict[str, NDArray[Any]]) -> Stack:
+        return family.stack_from_state(state, pool["factor"])
+
+    stacks = tuple(run_parallel(rebuild, parts, model.n_jobs))
+    owners = tuple(state["owners"].astype(np.intp) for state in parts)
+    positions = tuple(state["positions"].astype(np.intp) for state in parts)
+    model.pool_ = Pool(stacks, owners, positions, pool["n_groups"], pool["unit"], pool["factor"])
+    model.scale_ = pool["factor"] / pool["unit"]
+    model.n_features_in_ = manifest["n_features"]
+    if manifest["feature_names"]:
+        model.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
+    if "classes.npy" in arrays:
+        model.classes_ = arrays["classes.npy"]
+    return model
