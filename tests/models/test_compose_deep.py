@@ -1,5 +1,6 @@
 """``DeepKAHM`` against the literal composition of 000 Def. 3."""
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -19,10 +20,16 @@ def size(Y: np.ndarray) -> float:
     return float(np.linalg.norm(Y, axis=1).max())
 
 
-@pytest.fixture(params=sorted(SAMPLES))
-def case(request: pytest.FixtureRequest, rng: np.random.Generator):
-    Y, n = SAMPLES[request.param](rng)
+@cache
+def prepared(name: str):
+    rng = np.random.default_rng(51)
+    Y, n = SAMPLES[name](rng)
     return Y, queries(Y, rng, count=6), n, literal.fit_deep(Y, n, 4)
+
+
+@pytest.fixture(params=sorted(SAMPLES))
+def case(request: pytest.FixtureRequest):
+    return prepared(request.param)
 
 
 def test_every_layer(case) -> None:
@@ -115,6 +122,19 @@ def test_scale_factor_is_a_fit_on_scaled_data(factor: float, rng: np.random.Gene
     model = DeepKAHM(n_components=n, n_layers=3, scale=factor).fit(Y)
     expected = [literal.deep_distance(machines, factor * x) / factor for x in X]
     np.testing.assert_allclose(model.distance(X), expected, rtol=0, atol=1e-6 * size(Y))
+
+
+@pytest.mark.parametrize("measure", folding.MEASURES)
+def test_folding_sees_the_scaled_data(measure: str, rng: np.random.Generator) -> None:
+    """With a scale f the bounded measures are those of f x; the raw distance is in the units of x."""
+    Y, n = SAMPLES["digits"](rng)
+    X = queries(Y, rng, count=4) + 0.1
+    machines = literal.fit_deep(3.0 * Y, n, 3)
+    values = DeepKAHM(n_components=n, n_layers=3, scale=3.0).fit(Y).folding(X, measure)
+    expected = np.array([folding.measure(3 * x, literal.deep_image(machines, 3 * x), measure) for x in X])
+    if measure == "euclidean":
+        expected /= 3.0
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-6 * size(Y))
 
 
 def test_workers_do_not_change_the_result(rng: np.random.Generator) -> None:

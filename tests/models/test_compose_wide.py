@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 
 from onefold import DeepKAHM, WideKAHM
@@ -24,12 +25,16 @@ def blobs(rng: np.random.Generator) -> np.ndarray:
 
 
 def chosen_partition(model: WideKAHM, Y: np.ndarray) -> list[np.ndarray]:
-    """The rows of Y in each branch, checked to be a partition; the rows of Y must differ."""
-    labels = np.asarray(model.labels_)
-    assert labels.shape == (len(Y),)
-    rows = [np.flatnonzero(labels == branch) for branch in range(len(model.branches_))]
+    """The rows of Y in each branch, found by what the branches hold; checked to be a partition."""
+    rows = []
+    for stack in model.pool_.machines(0):
+        state = model.stack_state(stack)
+        held = (state["centred"] + state["mean"][:, None, :])[0]
+        gaps = cdist(held, Y)
+        assert gaps.min(axis=1).max() < 1e-6 * size(Y)
+        rows.append(gaps.argmin(axis=1))
+    assert len(rows) == len(model.branches_)
     np.testing.assert_array_equal(np.sort(np.concatenate(rows)), np.arange(len(Y)))
-    assert all(len(branch) > 0 for branch in rows)
     return rows
 
 
@@ -79,18 +84,31 @@ def test_single_precision(case) -> None:
 def test_number_of_branches_is_rounded_to_nearest(
     partition: str, N: int, branch_size: int, count: int, rng: np.random.Generator
 ) -> None:
-    model = WideKAHM(branch_size=branch_size, partition=partition, random_state=0).fit(
-        rng.normal(size=(N, 6))
-    )
-    assert len(model.branches_) == count
+    Y = rng.normal(size=(N, 6))
+    model = WideKAHM(branch_size=branch_size, partition=partition, random_state=0).fit(Y)
+    if partition == "contiguous":
+        assert len(model.branches_) == count
+    else:
+        assert len(model.branches_) >= count  # clusters far above the branch size may be split again
+        assert max(len(rows) for rows in chosen_partition(model, Y)) <= 2 * branch_size
 
 
 def test_contiguous_batches_keep_the_order(rng: np.random.Generator) -> None:
     Y = rng.normal(size=(69, 6))
     model = WideKAHM(branch_size=20, partition="contiguous").fit(Y)
-    assert np.all(np.diff(model.labels_) >= 0)
-    sizes = np.bincount(model.labels_)
-    assert sizes.max() - sizes.min() <= 1
+    rows = chosen_partition(model, Y)
+    np.testing.assert_array_equal(np.concatenate(rows), np.arange(69))
+    assert [len(batch) for batch in rows] == [len(batch) for batch in folding.contiguous_batches(69, 20)]
+
+
+def test_branches_are_deep_machines(case) -> None:
+    _, X, model, branches = case
+    for branch, machines in zip(model.branches_, branches, strict=True):
+        assert isinstance(branch, DeepKAHM)
+        expected = [literal.deep_distance(machines, x) for x in X]
+        np.testing.assert_allclose(branch.distance(X), expected, rtol=1e-6, atol=1e-6)
+    smallest = np.min([branch.distance(X) for branch in model.branches_], axis=0)
+    np.testing.assert_allclose(model.distance(X), smallest, rtol=1e-9, atol=1e-12)
 
 
 def test_one_branch_is_the_deep_machine(rng: np.random.Generator) -> None:

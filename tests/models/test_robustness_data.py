@@ -198,7 +198,7 @@ def test_order_of_the_samples_is_irrelevant(name: str, rng: np.random.Generator)
 def test_queries_do_not_influence_each_other(name: str, rng: np.random.Generator) -> None:
     Y = rng.normal(size=(40, 6))
     model = clone(MODELS[name]).fit(Y)
-    X = np.vstack([rng.normal(size=(20, 6)), 1e150 * rng.normal(size=(5, 6)), np.zeros((1, 6))])
+    X = np.vstack([rng.normal(size=(5, 6)), 1e150 * rng.normal(size=(2, 6)), np.zeros((1, 6))])
     alone = np.concatenate([model.distance(x[None]) for x in X])
     np.testing.assert_allclose(model.distance(X), alone, rtol=1e-9)
     np.testing.assert_allclose(

@@ -6,6 +6,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 from onefold import KAHM, AutoencoderClassifier, DeepKAHM, FoldingClassifier, WideKAHM
+from reference import folding
 from reference import kahm as literal
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
@@ -61,7 +62,9 @@ def test_underflowing_query_has_the_exact_image(rng: np.random.Generator) -> Non
     Y = rng.normal(size=(15, 3))
     machine = literal.fit_shrunk(Y, 3)
     model = KAHM(n_components=3).fit(Y)
-    for x in 80.0 * rng.normal(size=(20, 3)):
+    directions = rng.normal(size=(20, 3))
+    compared = 0
+    for x in 300.0 * directions / np.linalg.norm(directions, axis=1, keepdims=True):
         with np.errstate(invalid="ignore"):
             assert np.isnan(literal.image(machine, x)).all()
         code = machine.P @ x
@@ -70,6 +73,35 @@ def test_underflowing_query_has_the_exact_image(rng: np.random.Generator) -> Non
         h = np.linalg.solve(machine.K + machine.lambda_star * np.eye(15), values)
         if h.sum() > 0.05 * np.abs(h).sum():
             np.testing.assert_allclose(model.transform(x[None])[0], h @ Y / h.sum(), rtol=0, atol=1e-6)
+            compared += 1
+    assert compared >= 10
+
+
+@pytest.mark.parametrize("name", ["single", "deep", "wide", "scaled"])
+@pytest.mark.parametrize("k", [-8, 0, 3, 6, 9, 12, 15, 18, 60, 140])
+def test_angle_of_far_queries(name: str, k: int, rng: np.random.Generator) -> None:
+    """The measures of a query are those of the image ``transform`` returns, however far the query is."""
+    Y = rng.normal(size=(60, 10)) + 0.5
+    model = clone(MODELS[name]).fit(Y)
+    X = rng.normal(size=(25, 10)) * 10.0**k
+    if name == "wide":
+        model = model.branches_[0]  # the minima over branches need not come from one branch
+    images = model.transform(X)
+    factor = model.scale_
+    for measure in ("rms", "product", "min", "max"):
+        expected = [
+            folding.measure(factor * x, factor * image, measure) for x, image in zip(X, images, strict=True)
+        ]
+        np.testing.assert_allclose(model.folding(X, measure), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("k", [0, 2, 4, 6, 10, 17])
+def test_angle_of_far_queries_in_single_precision(k: int, rng: np.random.Generator) -> None:
+    model = DeepKAHM(n_components=6, n_layers=4).fit((rng.normal(size=(60, 10)) + 0.5).astype(np.float32))
+    X = (rng.normal(size=(25, 10)) * 10.0**k).astype(np.float32)
+    pairs = list(zip(X.astype(float), model.transform(X).astype(float), strict=True))
+    expected = [folding.measure(x, image, "rms") for x, image in pairs]
+    np.testing.assert_allclose(model.folding(X, "rms"), expected, rtol=0, atol=2e-3)
 
 
 def literal_sums(machine: literal.Machine, X: np.ndarray) -> np.ndarray:

@@ -7,14 +7,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from onefold import KAHM, AutoencoderClassifier, DeepKAHM, FoldingClassifier, WideKAHM
 
-ESTIMATORS = [
-    KAHM(),
-    DeepKAHM(),
-    WideKAHM(),
+ESTIMATORS = [KAHM(), DeepKAHM(), WideKAHM(), AutoencoderClassifier(), FoldingClassifier()]
+VARIANTS = [
     WideKAHM(n_components=2, n_layers=2, branch_size=10, random_state=0),
-    AutoencoderClassifier(),
+    DeepKAHM(scale="auto"),
     AutoencoderClassifier(KAHM(n_components=3), measure="rms"),
-    FoldingClassifier(),
     FoldingClassifier(n_components=2, batch_size=5, measure="max"),
 ]
 
@@ -27,4 +24,11 @@ def expected_failures(estimator: Any) -> dict[str, str]:
 @pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_conforms(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
+@parametrize_with_checks(VARIANTS, expected_failed_checks=expected_failures)
+def test_variants_conform(estimator: Any, check: Any) -> None:
     check(estimator)

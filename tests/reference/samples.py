@@ -91,6 +91,24 @@ def tiny_ranges(rng: Generator) -> tuple[Array, int]:
     return rng.normal(size=(30, 5)) * [1.0, 0.5, 0.2, 1e-5, 1e-6], 5
 
 
+def many_samples(rng: Generator) -> tuple[Array, int]:
+    """More than about a hundred samples: a fast version may solve these by another route."""
+    return rng.normal(size=(150, 9)) + 0.5, 6
+
+
+def many_samples_more_features(rng: Generator) -> tuple[Array, int]:
+    return 0.6 * rng.normal(size=(140, 160)), 20
+
+
+def many_small_samples(rng: Generator) -> tuple[Array, int]:
+    """Hardly regularised, but well above the smallest range."""
+    return 0.05 * rng.normal(size=(150, 9)), 6
+
+
+def many_duplicates(rng: Generator) -> tuple[Array, int]:
+    return np.repeat(rng.normal(size=(35, 7)) + 0.2, 4, axis=0), 5
+
+
 SAMPLES: dict[str, Callable[[Generator], tuple[Array, int]]] = {
     function.__name__: function
     for function in (
@@ -112,6 +130,10 @@ SAMPLES: dict[str, Callable[[Generator], tuple[Array, int]]] = {
         constant_columns,
         rank_deficient,
         tiny_ranges,
+        many_samples,
+        many_samples_more_features,
+        many_small_samples,
+        many_duplicates,
     )
 }
 
