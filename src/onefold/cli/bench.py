@@ -19,7 +19,10 @@ def add_parser(commands: Any) -> None:
         description="Run the benchmarks that come with the source: timings as ratios.",
     )
     parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="...", help="handed to the benchmarks, after --: -- --json"
+        "arguments",
+        nargs=argparse.REMAINDER,
+        metavar="...",
+        help="handed to the benchmarks, after --: -- --json",
     )
     parser.set_defaults(run=run)
 

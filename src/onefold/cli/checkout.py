@@ -20,7 +20,7 @@ def checkout_with(folder: str) -> Path:
 
 
 def scripts(root: Path, folder: str) -> list[str]:
-    """Runnable scripts in ``folder``: ``kahm/table_1`` for ``kahm/table_1.py``; names with ``_`` are helpers."""
+    """Runnable scripts in ``folder``: ``kahm/table_1`` for ``kahm/table_1.py``; a leading ``_`` hides."""
     names = []
     for path in sorted((root / folder).rglob("*.py")):
         parts = path.relative_to(root / folder).with_suffix("").parts

@@ -74,7 +74,7 @@ class CsvSource(Source):
                 raise FileFormatError(f"{self.path}: column {position} has no name in the header line")
             if name in seen:
                 raise FileFormatError(
-                    f"{self.path}: columns {seen[name]} and {position} have the same name (is there a header line?)"
+                    f"{self.path}: columns {seen[name]} and {position} have one name: is there a header?"
                 )
             seen[name] = position
 
@@ -83,7 +83,7 @@ class CsvSource(Source):
         names = self.names or []
         used = set(features)
         codes: dict[str, dict[str, int]] = {name: {} for name in keep}
-        converters: dict[int, Any] = {
+        converters: dict[int | str, Any] = {
             j: (_coder(codes[name]) if name in codes else _nothing)
             for j, name in enumerate(names)
             if name in codes or j not in used
@@ -97,7 +97,7 @@ class CsvSource(Source):
             return numbers, kept
         return numbers[:, features], kept
 
-    def _numbers(self, converters: dict[int, Any], width: int) -> Array:
+    def _numbers(self, converters: dict[int | str, Any], width: int) -> Array:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # "no data": the caller says it better
@@ -128,11 +128,10 @@ class CsvSource(Source):
         names = self.names or []
         cell = re.search(r"at row (\d+), column (\d+)\.$", message)
         if cell and 0 < int(cell[2]) <= len(names):
+            name, row = names[int(cell[2]) - 1], int(cell[1]) + 1
             if message.startswith("could not convert string ''"):
-                return InvalidInputError(
-                    f"{self.path}: column {names[int(cell[2]) - 1]!r} has an empty cell in row {int(cell[1]) + 1}"
-                )
-            return self.not_numeric(names[int(cell[2]) - 1], int(cell[1]) + 1)
+                return InvalidInputError(f"{self.path}: column {name!r} has an empty cell in row {row}")
+            return self.not_numeric(name, row)
         ragged = re.search(r"columns changed from (\d+) to (\d+) at row (\d+)", message)
         if ragged:
             return FileFormatError(
@@ -166,7 +165,9 @@ class NpzSource(Source):
         names = self.arrays.pop("feature_names", None)
         if names is not None:
             if names.shape != self.matrix.shape[1:] or len(set(names.tolist())) != names.size:
-                raise FileFormatError(f"{path}: feature_names must hold one distinct name for each column of X")
+                raise FileFormatError(
+                    f"{path}: feature_names must hold one distinct name for each column of X"
+                )
             self.names = [str(name) for name in names]
         self.extras = list(self.arrays)
 
@@ -199,7 +200,9 @@ def _load_npz(path: Path) -> dict[str, Array]:
         raise
     except (ValueError, TypeError, EOFError, OSError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         if "allow_pickle" in str(error) and zipfile.is_zipfile(path):
-            raise FileFormatError(f"{path}: arrays of Python objects are refused; store numbers or text") from None
+            raise FileFormatError(
+                f"{path}: arrays of Python objects are refused; store numbers or text"
+            ) from None
         raise FileFormatError(f"{path}: not an NPZ archive, or a damaged one") from error
 
 
@@ -242,7 +245,7 @@ class ParquetSource(Source):
     def _kept(self, name: str, column: Any) -> Array:
         if column.null_count:
             raise InvalidInputError(f"{self.path}: column {name!r} has {column.null_count} missing value(s)")
-        values = column.to_numpy()
+        values: Array = column.to_numpy()
         return values.astype(str) if values.dtype.kind == "O" else values
 
 

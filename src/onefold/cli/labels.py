@@ -21,7 +21,7 @@ DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.?[0-9]+)([eE][-+]?[0-9]+)?")
 def labels_of(table: Table, name: str) -> Array:
     """Column ``name`` of a table as class labels: ``int64`` or text, no missing values.
 
-    Text that spells whole numbers becomes numbers, so that a model fitted on a CSV file understands an NPZ file.
+    Text that spells whole numbers becomes numbers: a model fitted on a CSV file understands an NPZ file.
     """
     column = table.kept[name]
     kind = column.dtype.kind
@@ -45,7 +45,7 @@ def require_two_classes(table: Table, name: str, labels: Array) -> None:
 
 
 def identifiers_of(table: Table, name: str) -> Array:
-    """Column ``name`` of a table as it stands: text, or ``int64`` where every entry is a plain whole number."""
+    """Column ``name`` of a table as it stands: text, or ``int64`` when all entries are whole numbers."""
     column = table.kept[name]
     if column.dtype.kind in "US":
         column = column.astype(str)

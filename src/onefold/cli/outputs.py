@@ -13,9 +13,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onefold._base.files import atomic_write
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError
-from onefold.report.files import write_atomically
 
 Array = NDArray[Any]
 Columns = Mapping[str, Array]
@@ -56,7 +56,11 @@ def write_table(path: str, columns: Columns) -> None:
     if path == STANDARD_OUTPUT:
         _write_rows(sys.stdout, _flat(columns), ",")
         return
-    write_atomically(path, lambda file: WRITERS[Path(path).suffix.lower()](file, columns))
+    try:
+        with atomic_write(path) as file:
+            WRITERS[Path(path).suffix.lower()](file, columns)
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be written ({error.strerror or 'I/O error'})") from error
 
 
 def _flat(columns: Columns) -> dict[str, Array]:

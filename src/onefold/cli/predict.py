@@ -26,13 +26,16 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "predict",
         help="predict the classes of a table",
-        description="Predict the class of every row with a stored model. Columns are matched by name where the "
-        "model knows names; further columns are left out.",
+        description="Predict the class of every row with a stored model. Columns are matched by name "
+        "where the model knows names; further columns are left out.",
     )
     parser.add_argument("model", metavar="MODEL", help="file written by onefold fit")
     parser.add_argument("data", metavar="DATA", help="table of samples: .csv, .npz or .parquet")
     parser.add_argument(
-        "--out", required=True, metavar="PRED", help="predictions: .csv, .npz or .parquet, - for CSV on standard output"
+        "--out",
+        required=True,
+        metavar="PRED",
+        help="predictions: .csv, .npz or .parquet, - for CSV on standard output",
     )
     parser.add_argument("--label", metavar="COL", help="column with the true classes: report the accuracy")
     parser.add_argument("--id", metavar="COL", help="column to copy beside the predictions")
@@ -51,8 +54,6 @@ def run(args: argparse.Namespace) -> int:
     with busy(f"reading {args.data}", args.quiet):
         table = read_table(args.data, keep=keep, features=names)
     _require_width(model, table)
-    if table.ignored:
-        say(f"{table.ignored} column(s) of {args.data} left out: the model does not know them", args.quiet)
     labels = None if args.label is None else labels_of(table, args.label)
     columns = {} if args.id is None else {args.id: identifiers_of(table, args.id)}
     columns |= _predict(model, table.values, args)
@@ -61,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     if labels is not None:
         result["accuracy"] = agreement(columns["prediction"], labels)
     _tell(result, args)
+    if table.ignored:
+        say(f"{table.ignored} column(s) of {args.data} left out: the model does not know them", args.quiet)
     return 0
 
 

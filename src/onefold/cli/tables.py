@@ -76,13 +76,17 @@ def read_table(
         for name in [*keep, *ignore]:
             _require_column(source, name)
             if name in (features or ()):
-                raise InvalidInputError(f"column {name!r} is a feature of the model, so it cannot be used otherwise")
+                raise InvalidInputError(
+                    f"column {name!r} is a feature of the model, so it cannot be used otherwise"
+                )
         wanted = _feature_columns(source, set(keep) | set(ignore), features)
         values, kept = source.read(wanted, list(dict.fromkeys(keep)))
     names = None if source.names is None else tuple(source.names[j] for j in wanted)
     _require_rows(path, values)
     _require_finite(path, names, values)
-    unused = 0 if source.names is None else len(source.names) - len(wanted) - len(set(keep) & set(source.names))
+    unused = (
+        0 if source.names is None else len(source.names) - len(wanted) - len(set(keep) & set(source.names))
+    )
     return Table(path, names, values, kept, unused)
 
 

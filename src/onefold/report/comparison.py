@@ -49,6 +49,8 @@ class Comparison:
         What a reader has to know to judge the numbers.
     settings : dict
         Parameters of the run.
+    facts : dict
+        Further numbers for machines; they are part of the JSON and not shown to people.
     """
 
     title: str
@@ -58,6 +60,7 @@ class Comparison:
     counts: Sequence[Sequence[int]]
     notes: Sequence[str] = ()
     settings: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def owners(self) -> list[Entry]:

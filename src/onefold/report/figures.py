@@ -45,14 +45,16 @@ def accuracy_bars(comparison: Comparison) -> str:
 
 
 def class_counts(comparison: Comparison) -> str:
-    """A heat map: owners down, classes across; the number of samples stands in each cell when there is room."""
+    """A heat map: owners down, classes across; with the number of samples in each cell if there is room."""
     counts = comparison.counts
     figure, axes = _figure(1.3 + 0.34 * len(counts))
     top = max((max(row, default=0) for row in counts), default=0)
     axes.imshow(counts, cmap="GnBu", aspect="auto", vmin=0, vmax=max(top, 1))
     if len(comparison.class_names) <= MANY_CLASSES:
         _write_counts(axes, counts, top)
-        axes.set_xticks(range(len(comparison.class_names)), [_shortened(n, 9) for n in comparison.class_names])
+        axes.set_xticks(
+            range(len(comparison.class_names)), [_shortened(n, 9) for n in comparison.class_names]
+        )
         if max(map(len, comparison.class_names), default=0) > 2:
             axes.tick_params(axis="x", labelrotation=60)
     axes.set_yticks(range(len(counts)), [_shortened(name) for name in comparison.owner_names])
@@ -78,7 +80,9 @@ def _shortened(name: str, most: int = 22) -> str:
 
 
 def _figure(height: float) -> tuple[Any, Any]:
-    figure = require("matplotlib.figure", "report").Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+    figure = require("matplotlib.figure", "report").Figure(
+        figsize=(WIDTH_INCHES, height), layout="constrained"
+    )
     return figure, figure.add_subplot()
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import base64
 from importlib.resources import files
 from pathlib import Path
-from typing import IO
 
+from onefold._base.files import atomic_write
 from onefold._base.optional import require
+from onefold.exceptions import InvalidInputError
 from onefold.report import figures
 from onefold.report.comparison import Comparison, package_versions
-from onefold.report.files import write_atomically
 
 __all__ = ["comparison_page", "require_page_tools", "write_page"]
 
 
 def require_page_tools() -> None:
     """Raise MissingDependencyError now rather than after a long run."""
-    require("jinja2", "report")
-    require("matplotlib.figure", "report")
+    for module in ("jinja2", "matplotlib", "matplotlib.figure"):
+        require(module, "report")
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -26,6 +26,7 @@ def comparison_page(comparison: Comparison) -> str:
 
     Every text is escaped; both figures carry a description for readers who cannot see them.
     """
+    require_page_tools()
     jinja2 = require("jinja2", "report")
     source = files("onefold.report").joinpath("templates/comparison.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
@@ -42,11 +43,11 @@ def comparison_page(comparison: Comparison) -> str:
 
 def write_page(path: str | Path, page: str) -> None:
     """Write a page; the file appears whole or not at all."""
-    write_atomically(path, lambda file: _put(file, page))
-
-
-def _put(file: IO[bytes], page: str) -> None:
-    file.write(page.encode())
+    try:
+        with atomic_write(path) as file:
+            file.write(page.encode())
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be written ({error.strerror or 'I/O error'})") from error
 
 
 def _data_uri(svg: str) -> str:

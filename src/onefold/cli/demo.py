@@ -1,0 +1,58 @@
+"""``onefold demo``: several owners with unequal classes, one classifier, one round."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from onefold.cli import arguments as kinds
+from onefold.cli.console import busy, print_json
+from onefold.cli.outputs import check_writable
+from onefold.exceptions import InvalidInputError
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "demo",
+        help="several owners, one classifier, one round",
+        description="Spread a dataset unequally over several owners and compare: each owner alone, "
+        "all data pooled, and one global classifier made in one round from the owners' local models.",
+    )
+    parser.add_argument(
+        "--owners", type=kinds.positive_int, default=5, metavar="N", help="number of owners (5)"
+    )
+    parser.add_argument(
+        "--seed", type=kinds.seed, default=0, metavar="N", help="seed of everything random (0)"
+    )
+    parser.add_argument("--dataset", default="digits", metavar="NAME", help="dataset to use (digits)")
+    parser.add_argument("--data-dir", metavar="DIR", help="folder with further datasets (NAME.npz)")
+    parser.add_argument("--n-jobs", type=kinds.jobs, metavar="N", help="threads, -1 for all processors")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--report", metavar="PATH", help="write a one-file HTML page")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare, then print a table or JSON and write the page if asked to."""
+    from onefold.cli.federation import compare
+    from onefold.report.html import comparison_page, require_page_tools, write_page
+
+    if args.owners < 2:
+        raise InvalidInputError("--owners must be at least 2: a federation needs somebody to federate with")
+    if args.report is not None:
+        check_writable(args.report)
+        require_page_tools()
+    study = compare(args.dataset, args.data_dir, args.owners, args.seed, args.n_jobs)
+    if args.report is not None:
+        with busy("drawing", quiet=False):
+            write_page(args.report, comparison_page(study))
+    if args.json:
+        print_json(study.to_dict())
+        return 0
+    print(f"{study.title}\n{study.lead}\n\n{study.table()}\n")
+    for note in study.notes:
+        print(f"- {note}")
+    if args.report is not None:
+        print(f"\nreport written to {args.report}")
+    return 0

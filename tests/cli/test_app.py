@@ -1,0 +1,82 @@
+"""The command as a whole: help, versions, signals, pipes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import onefold as package
+from onefold.cli.app import COMMANDS, main
+
+NAMES = [command.__name__.rpartition(".")[2] for command in COMMANDS]
+
+
+def test_the_commands_are_these() -> None:
+    assert NAMES == ["demo", "fit", "predict", "experiment", "bench"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_has_help(name: str, capsys) -> None:
+    assert main([name, "--help"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith(f"usage: onefold {name}")
+    assert shown.err == ""
+
+
+def test_help_and_version(onefold) -> None:
+    shown = onefold("--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert re.findall(r"^    ([a-z]+)", shown.stdout, flags=re.MULTILINE) == NAMES
+    assert onefold("--version").stdout == f"onefold {package.__version__}\n"
+
+
+def test_help_does_not_wait_for_scikit_learn() -> None:
+    code = (
+        "import sys; from onefold.cli.app import main; main(['--help']); sys.exit('sklearn' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_a_reader_that_goes_away_is_no_error(digits, tmp_path: Path) -> None:
+    model = tmp_path / "m"
+    assert main(["fit", str(digits.train["npz"]), "--label", "y", "--out", str(model), "--quiet"]) == 0
+    command = [sys.executable, "-m", "onefold", "predict", str(model), str(digits.test["npz"]), "--out", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 141
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_interruption_is_one_line(tmp_path: Path) -> None:
+    # A FIFO nobody writes to keeps the command waiting at a known place: inside its own run.
+    pipe = tmp_path / "wait.npz"
+    os.mkfifo(pipe)
+    code = (
+        "import sys, os; from onefold.cli import app, fit\n"
+        f"fit.read_table = lambda *a, **k: (os.write(2, b'now'), open({str(pipe)!r}))\n"
+        f"sys.exit(app.main(['fit', 'x.csv', '--label', 'y', '--out', {str(tmp_path / 'm')!r}]))"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert process.stderr.read(3) == b"now"
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b"onefold: error: interrupted\n"
+        assert process.wait() == 130
+
+
+def test_a_mistake_in_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr("onefold.cli.federation.compare", broken)
+    with pytest.raises(AssertionError, match="a bug"):
+        main(["demo"])

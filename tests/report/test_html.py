@@ -1,0 +1,142 @@
+"""The one-file page: complete, escaped, readable without pictures, and without anything from outside."""
+
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from onefold.exceptions import InvalidInputError, MissingDependencyError
+from onefold.report import Comparison, Entry, comparison_page, write_page
+
+VOID = {"meta", "img", "link", "br"}
+
+
+class Page(HTMLParser):
+    """Checks nesting and collects what the tests ask about."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.images: list[dict[str, str]] = []
+        self.links: list[str] = []
+        self.words = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        if tag == "img":
+            self.images.append(found)
+        self.links += [found[name] for name in ("src", "href") if name in found]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@pytest.fixture
+def study() -> Comparison:
+    entries = [
+        Entry("Dr <script>alert(1)</script> & co alone", "alone", 30, 1, 0.05),
+        Entry("cost $x_1$ alone", "alone", 12, 2, 0.5),
+        Entry("all data pooled", "pooled", 42, 2, 0.75),
+        Entry("federated, one round", "federated", 42, 2, 0.7368),
+    ]
+    return Comparison(
+        "Owners <b>",
+        "A lead & more.",
+        entries,
+        ["cat", "dog <i>"],
+        [[30, 0], [5, 7]],
+        ["Note <u>."],
+        {"seed": 7},
+    )
+
+
+def test_page_is_whole_and_escaped(study: Comparison) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    text = comparison_page(study)
+    page = Page(text)
+    assert page.open == []
+    for tag in ("<script", "<b>", "<u>", "<i>"):
+        assert tag not in text
+    for words in (
+        "Owners <b>",
+        "0.7368",
+        "Note <u>.",
+        "seed",
+        "scikit-learn",
+        "Dr <script>alert(1)</script> & co",
+    ):
+        assert words in page.words
+
+
+def test_nothing_comes_from_outside(study: Comparison) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    text = comparison_page(study)
+    page = Page(text)
+    assert len(page.links) == 2
+    assert all(link.startswith("data:image/svg+xml;base64,") for link in page.links)
+    assert not re.search(r"https?://|url\(|@import", text)
+    assert 'name="viewport"' in text
+
+
+def test_figures_can_be_read_aloud(study: Comparison) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    bars, heat = Page(comparison_page(study)).images
+    assert "federated, one round 0.737" in bars["alt"]
+    assert "cost $x_1$ holds 12 samples of 2 classes" in heat["alt"]
+
+
+def test_the_same_study_gives_the_same_page(study: Comparison) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    assert comparison_page(study) == comparison_page(study)
+
+
+@pytest.mark.parametrize("n_owners, n_classes", [(1, 1), (3, 60), (40, 12)])
+def test_unusual_sizes(n_owners: int, n_classes: int) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    entries = [Entry(f"owner {'x' * i} alone", "alone", i, 1, 0.0) for i in range(n_owners)]
+    counts = [[2000 * i] * n_classes for i in range(n_owners)]
+    page = comparison_page(Comparison("t", "l", entries, [f"class {c}" for c in range(n_classes)], counts))
+    assert page.count("<tr ") == n_owners
+
+
+@pytest.mark.parametrize("module", ["jinja2", "matplotlib", "matplotlib.figure"])
+def test_without_the_extra(study: Comparison, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'onefold\[report\]'"):
+        comparison_page(study)
+
+
+def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "page.html"
+    write_page(target, "grüße")
+    assert target.read_text(encoding="utf-8") == "grüße"
+    with pytest.raises(InvalidInputError, match="cannot be written"):
+        write_page(tmp_path / "missing" / "page.html", "x")
+    target.unlink()
+    target.mkdir()
+    with pytest.raises(InvalidInputError, match="cannot be written"):
+        write_page(target, "x")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_text_view(study: Comparison) -> None:
+    lines = study.table().splitlines()
+    assert lines[0].split() == ["classifier", "samples", "classes", "accuracy"]
+    assert lines[-1].split() == ["federated,", "one", "round", "42", "2", "0.7368"]
+    assert study.to_dict()["entries"][1]["accuracy"] == 0.5
