@@ -89,8 +89,8 @@ def _by_dirichlet(labels: NDArray[Any], n_clients: int, alpha: float, rng: np.ra
         shares = rng.dirichlet(np.full(n_clients, alpha))
         if not np.all(np.isfinite(shares)):  # a tiny alpha underflows: its limit gives all to one client
             shares = np.eye(n_clients)[rng.integers(n_clients)]
+        # Rounding also lets shares that cumulate to 1 - 1e-16 end at the last row.
         ends = np.rint(np.cumsum(shares) * len(rows)).astype(np.intp)
-        ends[-1] = len(rows)  # the cumulated shares may end at 1 - 1e-16
         owner[rng.permutation(rows)] = np.searchsorted(ends, np.arange(len(rows)), side="right")
     _fill_empty(owner, n_clients, rng)
     return [np.flatnonzero(owner == client) for client in range(n_clients)]
