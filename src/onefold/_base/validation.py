@@ -33,7 +33,7 @@ def check_rows(estimator: Any, X: Any, y: Any = "no_validation", reset: bool = T
         message = str(error)
         if "Reshape your data" in message:  # the original prints the array
             raise InvalidInputError(
-                "expected a table of rows. Reshape your data: X.reshape(1, -1) is a single row"
+                "expected a 2D table of rows. Reshape your data: X.reshape(1, -1) is a single row"
             ) from None
         raise InvalidInputError(message.splitlines()[0]) from None
 

@@ -25,16 +25,25 @@ class Folding:
     angle: Array | None
 
     @classmethod
-    def with_angle(cls, distance2: Array, image2: Array, query2: Array) -> "Folding":
-        """Angles from three squared lengths (004 eq. 104), exact for small angles where arccos is not."""
-        lengths = np.sqrt(image2) * np.sqrt(query2)
-        gap = np.sqrt(image2) - np.sqrt(query2)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            half_sine2 = (distance2 - gap**2) / (4.0 * lengths)
-        # The angle with the zero vector is undefined: none if both are zero, else a right angle.
-        undefined = np.where((image2 == 0.0) & (query2 == 0.0), 0.0, 0.5)
-        half_sine2 = np.where(lengths > 0.0, half_sine2, undefined)
-        angle = 2.0 * np.arcsin(np.sqrt(np.clip(half_sine2, 0.0, 1.0))) / np.pi
+    def with_angle(cls, distance2: Array, image2: Array, query2: Array, products: Array) -> "Folding":
+        """Angles between queries and images (004 eq. 104) from squared lengths and inner products.
+
+        The arc cosine is exact to half the digits only for small angles. There the sine of half the angle,
+        from the distance, is better, as long as the two lengths are of one order.
+        """
+        image, query = np.sqrt(image2), np.sqrt(query2)
+        lengths = image * query
+        defined = lengths > 0.0
+        divisor = np.where(defined, lengths, 1.0)
+        cosine = np.where(defined, products / divisor, 0.0)  # with the zero vector: a right angle
+        half_sine2 = (distance2 - (image - query) ** 2) / (4.0 * divisor)
+        alike = (cosine > 0.9) & (image < 100.0 * query) & (query < 100.0 * image)
+        angle = np.where(
+            alike,
+            2.0 * np.arcsin(np.sqrt(np.clip(half_sine2, 0.0, 1.0))),
+            np.arccos(np.clip(cosine, -1.0, 1.0)),
+        )
+        angle = np.where((image == 0.0) & (query == 0.0), 0.0, angle / np.pi)  # zero is its own image
         return cls(distance2, angle.astype(distance2.dtype))
 
     def closer(self, other: "Folding") -> "Folding":

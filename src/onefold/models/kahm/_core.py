@@ -129,7 +129,8 @@ class MachineStack:
         along = np.einsum("smr,sr->sm", points, hull.mean_points)
         image2 = _squared_length(points) + 2.0 * along + hull.mean_norm2[:, None]
         query2 = np.einsum("mp,mp->m", queries, queries)
-        return Folding.with_angle(distance2, np.maximum(image2, 0.0), query2)
+        products = hull.mean @ queries.T + along + np.einsum("smr,smr->sm", points, inside)
+        return Folding.with_angle(distance2, np.maximum(image2, 0.0), query2, products)
 
     def _to_features(self, points: Array) -> Array:
         hull = self.hull
