@@ -28,6 +28,12 @@ def spoiled(X: np.ndarray, value: float) -> np.ndarray:
     return X
 
 
+def with_text(X: np.ndarray) -> np.ndarray:
+    mixed = X.astype(object)
+    mixed[2, 1] = "8675 Jenny Street"
+    return mixed
+
+
 def query_methods(model) -> list[str]:
     if hasattr(model, "distances"):
         return ["distances", "predict", "decision_function", "matching_score"]
@@ -49,6 +55,7 @@ BAD = {
     "three dimensions": (lambda X: np.full((4, 5, 2), SECRET), "(?i)dim|2D"),
     "no rows": (lambda X: X[:0], "(?i)sample"),
     "text": (lambda X: np.array([["8675", "b", "c", "d", "e"]] * 30), "."),
+    "text among numbers": (lambda X: with_text(X), "."),
     "complex": (lambda X: X * 1j, "(?i)complex"),
 }
 
