@@ -164,3 +164,19 @@ def test_probed_folding_is_never_smaller_than_the_exact_one() -> None:
     exact = WideKAHM(**settings).fit(train).folding(test, "rms")
     probed = WideKAHM(n_probe=2, **settings).fit(train).folding(test, "rms")
     assert np.all(probed >= exact - 1e-10)
+
+
+def test_branches_with_fewer_components_have_fewer_layers(rng: np.random.Generator) -> None:
+    """Branches of one size are fitted together; each still has the layers its own components allow."""
+    line = np.outer(np.linspace(-1.0, 1.0, 20), rng.normal(size=6))
+    Y = np.vstack([rng.normal(size=(20, 6)), np.full((20, 6), 0.7), line])
+    model = WideKAHM(n_components=4, n_layers=3, branch_size=20, partition="contiguous").fit(Y)
+    branches = literal.fit_wide(Y, folding.contiguous_batches(60, 20), 4, 3)
+    assert [len(machines) for machines in branches] == [3, 1, 1]
+    X = 0.5 * rng.normal(size=(10, 6)) + 0.4
+    expected = [literal.wide_distance(branches, x) for x in X]
+    np.testing.assert_allclose(model.distance(X), expected, rtol=1e-6)
+    for branch, machines in zip(model.branches_, branches, strict=True):
+        assert branch.n_components_ == machines[0].n
+        assert len(branch.layers(X)) == len(machines)
+        assert len(branch.lambdas_) == len(machines)
