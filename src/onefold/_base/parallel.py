@@ -6,9 +6,12 @@ other on a multi-threaded one. Everything here releases the interpreter lock ins
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TypeVar
 
-from threadpoolctl import threadpool_info, threadpool_limits
+import numpy as np  # noqa: F401  # loaded before the libraries are listed: numpy and scipy bring a BLAS each
+import scipy.linalg  # noqa: F401
+from threadpoolctl import ThreadpoolController
 
 from onefold._base.progress import track
 from onefold._base.validation import check_whole_number
@@ -19,6 +22,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+@cache
+def _blas() -> ThreadpoolController:
+    """Handle on the BLAS libraries of this process; looking for them takes longer than a small query."""
+    return ThreadpoolController().select(user_api="blas")
+
+
 def worker_count(n_jobs: int | None) -> int:
     """Number of worker threads: ``None`` uses as many as BLAS may use now, -1 all cores.
 
@@ -26,8 +35,7 @@ def worker_count(n_jobs: int | None) -> int:
     and has limited BLAS is not given more threads than asked for.
     """
     if n_jobs is None or n_jobs == -1:
-        limits = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-        return max(limits, default=1)
+        return max((library.num_threads for library in _blas().lib_controllers), default=1)
     check_whole_number("n_jobs", n_jobs)
     return n_jobs
 
@@ -47,5 +55,5 @@ def run_parallel(
     workers = min(worker_count(n_jobs), len(items))
     if workers <= 1:
         return bar(map(function, items))
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as executor:
+    with _blas().limit(limits=1), ThreadPoolExecutor(workers) as executor:
         return bar(executor.map(function, items))

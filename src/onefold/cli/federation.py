@@ -74,8 +74,8 @@ def _notes(n_owners: int, n_classes: int, n_test: int) -> list[str]:
     per_query = n_owners * n_classes
     return [
         "What travelled: each owner answered each query with one number per class, "
-        f"{n_owners} x {n_classes} = {per_query} numbers per query, {per_query * n_test} in all. The queries went to every owner; "
-        "no training sample and no gradient left its owner.",
+        f"{n_owners} x {n_classes} = {per_query} numbers per query, {per_query * n_test} in all. "
+        "The queries went to every owner; no training sample and no gradient left its owner.",
         "No noise was added: the answers are distances to raw data and reveal something about it. "
         "This run makes no claim of differential privacy.",
         "Pooled means that all training samples were brought to one place: the yardstick, not an option.",

@@ -40,7 +40,7 @@ def add_parser(commands: Any) -> None:
         "--test-size",
         type=kinds.fraction,
         metavar="F",
-        help="hold this share of rows out and report the accuracy",
+        help="share of rows to hold out for an accuracy; the model is fitted on the others",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")

@@ -61,7 +61,8 @@ class MachineStack:
     def row_bytes(self) -> int:
         """Working memory one query row takes, for choosing block sizes."""
         n_machines, n_samples, rank = self.hull.points.shape
-        return int(n_machines * (2 * n_samples + 4 * rank) * self.hull.mean.itemsize)
+        entries = self.hull.mean.shape[1] + n_machines * (2 * n_samples + 4 * rank)
+        return int(entries * self.hull.mean.itemsize)
 
     def select(self, index: int) -> "MachineStack":
         """One machine of the stack, on the same memory."""

@@ -1,0 +1,84 @@
+"""``python -m benchmarks [names] [--json] [--quick]``: run, print ratios, say which goals are met."""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import scipy
+import sklearn
+from threadpoolctl import threadpool_limits
+
+from benchmarks import fitting, peers, querying, small_machines
+from benchmarks.data import QUICK, Sizes
+from benchmarks.timing import Row
+from onefold.exceptions import DataScaleWarning, OnefoldError
+
+SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
+    "fitting": fitting.rows,
+    "querying": querying.rows,
+    "small": small_machines.rows,
+    "peers": peers.rows,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*SUITES, []], help="suites to run (all)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that everything runs")
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="BLAS threads (2)")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", DataScaleWarning)
+    found: list[Row] = []
+    with threadpool_limits(args.threads, user_api="blas"):
+        for name in args.names or SUITES:
+            try:
+                rows = SUITES[name](QUICK if args.quick else Sizes())
+            except OnefoldError as error:  # most likely: no MNIST here
+                print(f"{name}: left out: {error}", file=sys.stderr)
+                continue
+            found += rows
+            if not args.json:
+                for row in rows:
+                    show(row)
+    if args.json:
+        print(
+            json.dumps({"machine": machine(args.threads), "rows": [as_json(row) for row in found]}, indent=1)
+        )
+    return 0
+
+
+def machine(threads: int) -> dict[str, object]:
+    return {
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "blas_threads": threads,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def as_json(row: Row) -> dict[str, object]:
+    return {"name": row.name, "ratio": row.ratio, "goal": row.goal, "met": row.met, **row.details}
+
+
+def show(row: Row) -> None:
+    print(f"{row.ratio:8.2f}  (goal {row.goal}, {'met' if row.met else 'NOT met'})  {row.name}")
+    for line in row.details.get("table", []):
+        print(
+            f"          {line['model']:36s} accuracy {line['accuracy']:.4f}   fit {line['fit_seconds']:7.1f} s"
+            f"   predict {line['predict_seconds']:6.1f} s   peak memory +{line['fit_peak_mib']:.0f}"
+            f" / +{line['predict_peak_mib']:.0f} MiB"
+        )
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Fitting: one machine against the literal version and a matrix product, a wide one per branch and layer."""
+
+import numpy as np
+import scipy.linalg
+
+from benchmarks import literal
+from benchmarks.data import Sizes, digits
+from benchmarks.timing import Row, best
+from onefold import KAHM, WideKAHM
+
+
+def against_literal(sizes: Sizes) -> Row:
+    """One machine, p = 2 N."""
+    N, p = sizes.machine, 2 * sizes.machine
+    Y = np.random.default_rng(0).normal(size=(N, p))
+    slow = best(lambda: literal.fit(Y, 20), 1)
+    fast = best(lambda: KAHM(20).fit(Y))
+    return Row(
+        f"KAHM.fit, N={N}, p={p}: literal time / ours",
+        slow / fast,
+        ">= 20",
+        {"literal_seconds": slow, "seconds": fast},
+    )
+
+
+def against_product(sizes: Sizes) -> Row:
+    """One machine, p = 20 N: nothing but the Gram matrix may depend on p."""
+    N, p = sizes.machine, 20 * sizes.machine
+    Y = np.random.default_rng(0).normal(size=(N, p))
+    product = best(lambda: Y @ Y.T)
+    ours = best(lambda: KAHM(20).fit(Y))
+    return Row(
+        f"KAHM.fit, N={N}, p={p}: time / one Y @ Y.T",
+        ours / product,
+        "<= 4",
+        {"product_seconds": product, "seconds": ours},
+    )
+
+
+def per_branch_layer(sizes: Sizes) -> Row:
+    """A wide machine on digits, in units of one eigendecomposition per branch and layer."""
+    X, name = digits(sizes.wide)
+    matrix = np.random.default_rng(0).normal(size=(1000, 1000))
+    matrix = matrix @ matrix.T
+    eigh = best(lambda: scipy.linalg.eigh(matrix))
+    model = WideKAHM(n_layers=5, random_state=0)
+    ours = best(lambda: model.fit(X), 2)
+    layers = sum(len(branch.lambdas_) for branch in model.branches_)
+    return Row(
+        f"WideKAHM.fit, {len(X)} {name}, L=5: time / ({layers} branch-layers x one 1000 x 1000 eigh)",
+        ours / (layers * eigh),
+        "<= 0.7",
+        {"eigh_seconds": eigh, "seconds": ours, "branch_layers": layers},
+    )
+
+
+def rows(sizes: Sizes) -> list[Row]:
+    """All fitting benchmarks."""
+    return [against_literal(sizes), against_product(sizes), per_branch_layer(sizes)]

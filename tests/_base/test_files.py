@@ -1,0 +1,46 @@
+"""Atomic writing."""
+
+import os
+import stat
+
+import pytest
+
+from onefold._base.files import atomic_write
+
+
+def test_replaces_the_file_only_at_the_end(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with atomic_write(path) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_leaves_no_trace_of_a_failure(tmp_path, error):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def fail():
+        with atomic_write(path) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_permissions(tmp_path):
+    before = os.umask(0o022)
+    try:
+        for name, private in (("open", False), ("closed", True)):
+            with atomic_write(tmp_path / name, private=private) as file:
+                file.write(b"x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(tmp_path / "open").st_mode) == 0o644
+    assert stat.S_IMODE(os.stat(tmp_path / "closed").st_mode) == 0o600

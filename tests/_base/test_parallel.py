@@ -1,0 +1,58 @@
+"""Threads: order, errors, and BLAS limited while they run."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from onefold._base.parallel import run_parallel, worker_count
+
+
+def blas_threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_results_come_in_order():
+    barrier = threading.Barrier(2)
+
+    def slow_first(item):
+        if item < 2:
+            barrier.wait(timeout=10)  # passes only when two threads really run
+        return item * item
+
+    assert run_parallel(slow_first, list(range(20)), n_jobs=2) == [i * i for i in range(20)]
+
+
+def test_one_blas_thread_inside_and_the_old_number_after():
+    with threadpool_limits(2, user_api="blas"):
+        inside = run_parallel(lambda _: blas_threads(), [0, 1, 2], n_jobs=2)
+        assert blas_threads() == {2}
+    assert inside == [{1}, {1}, {1}]
+
+
+def test_the_first_error_is_raised_and_blas_restored():
+    def fail(item):
+        raise RuntimeError("worker")
+
+    with threadpool_limits(2, user_api="blas"):
+        with pytest.raises(RuntimeError, match="worker"):
+            run_parallel(fail, [0, 1], n_jobs=2)
+        assert blas_threads() == {2}
+
+
+def test_none_follows_the_blas_limit():
+    for limit in (1, 2):
+        with threadpool_limits(limit, user_api="blas"):
+            assert worker_count(None) == limit
+            assert worker_count(-1) == limit
+
+
+@pytest.mark.parametrize("bad", [0, -2, 1.5, "two", True])
+def test_bad_numbers_of_jobs(bad):
+    with pytest.raises(ValueError, match="n_jobs"):
+        worker_count(bad)
+
+
+def test_numpy_integers_are_fine():
+    assert worker_count(np.int64(3)) == 3
