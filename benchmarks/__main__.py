@@ -73,7 +73,7 @@ def show(row: Row) -> None:
     print(f"{row.ratio:8.2f}  (goal {row.goal}, {'met' if row.met else 'NOT met'})  {row.name}")
     for line in row.details.get("table", []):
         print(
-            f"          {line['model']:36s} accuracy {line['accuracy']:.4f}   fit {line['fit_seconds']:7.1f} s"
+            f"          {line['model']:36s} accuracy {line['accuracy']:.4f}  fit {line['fit_seconds']:7.1f} s"
             f"   predict {line['predict_seconds']:6.1f} s   peak memory +{line['fit_peak_mib']:.0f}"
             f" / +{line['predict_peak_mib']:.0f} MiB"
         )
