@@ -65,7 +65,7 @@ class MachineStack:
         return int(entries * self.hull.mean.itemsize)
 
     def select(self, index: int) -> "MachineStack":
-        """One machine of the stack, on the same memory."""
+        """One machine of the stack, on the same memory, without layers it has no component for."""
         one = slice(index, index + 1)
         hull = self.hull
         picked = Hull(
@@ -82,6 +82,7 @@ class MachineStack:
         layers = tuple(
             Layer(*(getattr(layer, name)[one] for name in Layer.__dataclass_fields__))
             for layer in self.layers
+            if layer.active[index]
         )
         return MachineStack(picked, layers)
 
