@@ -17,7 +17,7 @@ from onefold.cli.tables import Table, read_table
 from onefold.exceptions import InvalidInputError
 
 # Rows handed to the model at once: enough to keep the processors busy, few enough for a bar that moves.
-BLOCK_ROWS = 2000
+BLOCK_ROWS = 1000
 OWN_COLUMNS = ("prediction", "distances", "scores", "classes", "file", "allow_pickle")
 
 
@@ -49,7 +49,8 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Load, read, predict in blocks, write, tell."""
     _check(args)
-    model, names = _load(args.model)
+    with busy(f"loading {args.model}", args.quiet):
+        model, names = _load(args.model)
     keep = [name for name in (args.label, args.id) if name is not None]
     with busy(f"reading {args.data}", args.quiet):
         table = read_table(args.data, keep=keep, features=names)
