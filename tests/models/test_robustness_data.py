@@ -114,6 +114,36 @@ def test_constant_map_onto_the_mean(name: str, kind: str, rng: np.random.Generat
     np.testing.assert_allclose(model.distance(X), np.linalg.norm(X - mean, axis=1), rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", [1e-4, 1e-6, 1e-10, 1e-30])
+@pytest.mark.parametrize(("N", "p"), [(3, 2), (20, 6), (20, 60), (150, 5), (140, 200)])
+@silent
+def test_data_without_a_component_is_its_mean(
+    N: int, p: int, scale: float, dtype: type, rng: np.random.Generator
+) -> None:
+    """Every encoded range is below 1e-3, so 004 Alg. 1 leaves no component though the samples differ."""
+    Y = (scale * rng.uniform(0.2, 1.0, size=(N, p)) / np.sqrt(p)).astype(dtype)
+    X = (scale * rng.normal(size=(6, p))).astype(dtype)
+    mean = Y.mean(axis=0, dtype=float)
+    tolerance = (1e-9 if dtype is np.float64 else 1e-4) * scale
+    for model in (KAHM(), DeepKAHM(), WideKAHM()):
+        model.fit(Y)
+        np.testing.assert_allclose(model.transform(X), np.tile(mean, (6, 1)), rtol=0, atol=tolerance)
+        distances = np.linalg.norm(X.astype(float) - mean, axis=1)
+        np.testing.assert_allclose(model.distance(X), distances, rtol=0, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@silent
+def test_branches_without_a_component_beside_others(dtype: type, rng: np.random.Generator) -> None:
+    Y = np.vstack([rng.normal(size=(10, 4)), 5.0 + 1e-5 * rng.normal(size=(10, 4))]).astype(dtype)
+    X = (5.0 + rng.normal(size=(6, 4))).astype(dtype)
+    model = WideKAHM(n_components=3, n_layers=2, branch_size=10, partition="contiguous").fit(Y)
+    mean = Y[10:].mean(axis=0, dtype=float)
+    np.testing.assert_allclose(model.transform(X), np.tile(mean, (6, 1)), rtol=1e-5)
+    np.testing.assert_allclose(model.distance(X), np.linalg.norm(X - mean, axis=1), rtol=1e-4)
+
+
 @silent
 def test_membership_of_the_constant_map(rng: np.random.Generator) -> None:
     h = KAHM().fit(np.tile(rng.normal(size=4), (5, 1))).membership(rng.normal(size=(3, 4)))
