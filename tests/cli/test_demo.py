@@ -56,8 +56,10 @@ def test_what_a_person_sees(capsys, tmp_path: Path) -> None:
     assert shown.err == ""
     assert len(re.findall(r"^owner \d alone +\d+ +\d+ +0\.\d{4}$", shown.out, flags=re.MULTILINE)) == 3
     assert re.search(r"^federated, one round +1346 +10 +0\.\d{4}$", shown.out, flags=re.MULTILINE)
-    assert "3 x 10 = 30 numbers per query" in shown.out
-    assert "no claim of differential privacy" in shown.out
+    words = " ".join(shown.out.split())
+    assert "3 x 10 = 30 numbers per query" in words
+    assert "no claim of differential privacy" in words
+    assert max(map(len, shown.out.splitlines()[:-1])) <= 88
     assert "no claim of differential privacy" in page.read_text(encoding="utf-8")
 
 

@@ -132,6 +132,7 @@ def test_no_cell_leaks_through_the_chain_of_causes(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", "a\nsecret\n")
     with pytest.raises(InvalidInputError) as caught:
         read_table(path)
+    assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
 
 

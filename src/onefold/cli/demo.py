@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from textwrap import fill
 from typing import Any
 
 from onefold.cli import arguments as kinds
 from onefold.cli.console import busy, print_json
 from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError
+
+WIDTH = 88
 
 
 def add_parser(commands: Any) -> None:
@@ -50,9 +53,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(study.to_dict())
         return 0
-    print(f"{study.title}\n{study.lead}\n\n{study.table()}\n")
+    print(f"{study.title}\n{fill(study.lead, WIDTH)}\n\n{study.table()}\n")
     for note in study.notes:
-        print(f"- {note}")
+        print(fill(f"- {note}", WIDTH, subsequent_indent="  "))
     if args.report is not None:
         print(f"\nreport written to {args.report}")
     return 0
