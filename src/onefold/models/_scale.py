@@ -19,9 +19,9 @@ ScaleOption = str | float | None
 
 # Mean square of the entries that "auto" aims at: that of images with values in [0, 1].
 AUTO_MEAN_SQUARE = 0.1
-# Outside these bounds the user is told. Embeddings of unit length are below, raw pixel values above.
+# Outside these bounds the user is told. Embeddings of unit length are below, raw pixel values and counts above.
 SMALLEST_MEAN_SQUARE = 5e-3
-LARGEST_MEAN_SQUARE = 100.0
+LARGEST_MEAN_SQUARE = 10.0
 # Entries within these bounds can be squared and summed as they are.
 COMFORTABLE = {np.dtype(np.float64): 1e30, np.dtype(np.float32): 1e6}
 

@@ -104,9 +104,9 @@ class AutoencoderClassifier(ClassModels):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from onefold import AutoencoderClassifier
+    >>> from onefold import AutoencoderClassifier, WideKAHM
     >>> X, y = load_iris(return_X_y=True)
-    >>> AutoencoderClassifier().fit(X, y).score(X, y) > 0.95
+    >>> AutoencoderClassifier(WideKAHM(scale="auto")).fit(X, y).score(X, y) > 0.95
     True
     """
 
