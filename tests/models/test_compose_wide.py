@@ -157,6 +157,21 @@ def test_probing_all_branches_is_exact_and_fewer_is_never_nearer(partition: str)
     assert np.any(previous > exact.distance(test) + 1e-6)
 
 
+def test_probed_branches_are_those_with_the_nearest_means(case) -> None:
+    Y, X, model, branches = case
+    means = np.array([Y[rows].mean(axis=0) for rows in chosen_partition(model, Y)])
+    nearness = np.argsort(cdist(X, means), axis=1)
+    for n_probe in (1, 2, 3):
+        probed = WideKAHM(**{**model.get_params(), "n_probe": n_probe}).fit(Y)
+        expected = [
+            min(literal.deep_distance(branches[b], x) for b in order[:n_probe])
+            for x, order in zip(X, nearness, strict=True)
+        ]
+        np.testing.assert_allclose(probed.distance(X), expected, rtol=0, atol=1e-6 * size(Y))
+        shown = np.linalg.norm(X - probed.transform(X), axis=1)
+        np.testing.assert_allclose(shown, expected, rtol=0, atol=1e-6 * size(Y))
+
+
 def test_probed_folding_is_never_smaller_than_the_exact_one() -> None:
     X = load_digits().data / 16.0
     train, test = X[:300], X[300:360]
