@@ -1,0 +1,1 @@
+"""Kernel affine hull machines: classification and computing time."""
