@@ -54,18 +54,18 @@ class Folding:
             angle = np.where(replace, other.angle, angle)
         return Folding(np.where(replace, other.distance2, self.distance2), angle)
 
-    def measure(self, name: str, factor: float, stretch: Array) -> Array:
-        """The folding measure of queries that were made ``stretch`` times smaller before they were folded.
+    def measure(self, name: str, divisor: Array, seen: Array) -> Array:
+        """The folding measure of queries that had been divided by ``divisor``.
 
-        Inside the exponential distances are seen at ``factor`` times their size.
+        Inside the exponential, a distance between divided points is seen ``seen`` times as large.
         """
+        distance = np.sqrt(self.distance2)
         with np.errstate(over="ignore"):
-            distance = np.minimum(np.sqrt(self.distance2) * stretch, np.finfo(stretch.dtype).max)
-        if name == "euclidean":
-            return np.asarray(distance)
+            if name == "euclidean":
+                return np.asarray(np.minimum(distance * divisor, np.finfo(divisor.dtype).max))
+            euclidean = -np.expm1(-distance * seen)  # 004 eq. 103
         if self.angle is None:
             raise InvalidInputError("this folding was computed without angles")
-        euclidean = -np.expm1(-distance * np.asarray(factor, dtype=distance.dtype))  # 004 eq. 103
         if name == "rms":
             return np.asarray(np.sqrt(0.5 * (euclidean**2 + self.angle**2)))  # option 1
         if name == "product":

@@ -19,7 +19,7 @@ ScaleOption = str | float | None
 
 # Mean square of the entries that "auto" aims at: that of images with values in [0, 1].
 AUTO_MEAN_SQUARE = 0.1
-# Outside these bounds the user is told. Embeddings of unit length are below, raw pixel values and counts above.
+# Outside these bounds the user is told: embeddings of unit length are below, raw pixels and counts above.
 SMALLEST_MEAN_SQUARE = 5e-3
 LARGEST_MEAN_SQUARE = 10.0
 # Entries within these bounds can be squared and summed as they are.
@@ -42,7 +42,9 @@ def unit_and_factor(X: Array, scale: ScaleOption) -> tuple[float, float]:
     """Unit the data is expressed in, and the factor at which machines see data in that unit."""
     largest = float(np.abs(X).max(initial=0.0))
     limit = COMFORTABLE[X.dtype]
-    unit = 1.0 if largest == 0.0 or 1.0 / limit <= largest <= limit else 2.0 ** round(math.log2(largest))
+    unit = 1.0
+    if largest != 0.0 and not 1.0 / limit <= largest <= limit:
+        unit = 2.0 ** min(round(math.log2(largest)), int(np.finfo(X.dtype).maxexp) - 1)
     mean_square = _mean_square(X, unit)
     if scale == "auto":
         return unit, math.sqrt(AUTO_MEAN_SQUARE / mean_square) if mean_square > 0.0 else 1.0

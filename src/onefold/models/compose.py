@@ -68,28 +68,23 @@ class Pool:
         """Folding measure of each row by each group, the minimum over its machines: (M, groups)."""
 
         def fold(rows: slice) -> Array:
-            queries, stretch = self.to_unit(X[rows])
+            queries, divisor = self.to_unit(X[rows])
             lowest = np.full((self.n_groups, len(queries)), np.inf, dtype=X.dtype)
             for index, probed in enumerate(self._probed(queries, n_probe)):
-                values = self._values(index, queries, probed, name, stretch)
+                values = self._values(index, queries, probed, name, divisor)
                 starts = np.flatnonzero(np.diff(self.owners[index], prepend=-1))
                 groups = self.owners[index][starts]
                 lowest[groups] = np.minimum(lowest[groups], np.minimum.reduceat(values, starts, axis=0))
             return lowest.T
 
-        parts = run_parallel(fold, self._blocks(len(X), worker_count(n_jobs)), n_jobs)
-        measures = np.concatenate(parts)
-        if name == "euclidean":
-            with np.errstate(over="ignore"):
-                measures = np.minimum(measures * X.dtype.type(self.unit), np.finfo(X.dtype).max)
-        return measures
+        return np.concatenate(run_parallel(fold, self._blocks(len(X), worker_count(n_jobs)), n_jobs))
 
     def images(self, X: Array, n_probe: int | None = None, n_jobs: int | None = None) -> Array:
         """Image of each row by the machine that folds it least (000 eq. 55-56); for a single group."""
 
         def fold(rows: slice) -> Array:
-            queries, stretch = self.to_unit(X[rows])
-            winners = self._winners(queries, n_probe, stretch)
+            queries, divisor = self.to_unit(X[rows])
+            winners = self._winners(queries, n_probe, divisor)
             images = np.empty_like(queries)
             offset = 0
             for stack in self.stacks:
@@ -124,33 +119,43 @@ class Pool:
 
     def to_unit(self, X: Array) -> tuple[Array, Array]:
         """Rows in the pool's unit, none too large to square, and what each was divided by for that."""
-        queries = X if self.unit == 1.0 else X / X.dtype.type(self.unit)
-        largest = np.abs(queries).max(axis=1, initial=0.0)
-        stretch = np.maximum(largest / LARGEST_ENTRY[X.dtype], 1.0).astype(X.dtype)
-        if (stretch > 1.0).any():
-            queries = queries / stretch[:, None]
-        return queries, stretch
+        largest = np.abs(X).max(axis=1, initial=0.0)
+        divisor = np.maximum(largest / X.dtype.type(LARGEST_ENTRY[X.dtype]), X.dtype.type(self.unit))
+        if self.unit == 1.0 and not (divisor > 1.0).any():
+            return X, divisor
+        return X / divisor[:, None], divisor
 
-    def _values(self, index: int, queries: Array, probed: Mask | None, name: str, stretch: Array) -> Array:
+    def _values(self, index: int, queries: Array, probed: Mask | None, name: str, divisor: Array) -> Array:
         """Measures of one stack, (S, M); infinite for machines that are not probed."""
-        stack, angles = self.stacks[index], name != "euclidean"
+        stack = self.stacks[index]
+
+        def fold(rows: Index | slice) -> Array:
+            folding = stack.fold(queries[rows], angles=name != "euclidean")
+            return folding.measure(name, divisor[rows], self._seen(divisor[rows]))
+
         if probed is None:
-            return stack.fold(queries, angles).measure(name, self.factor, stretch)
+            return fold(slice(None))
         values = np.full(probed.shape, np.inf, dtype=queries.dtype)
         if stack.n_machines == 1:  # a large machine: fold only the rows that ask for it
             rows = np.flatnonzero(probed[0])
-            values[0, rows] = stack.fold(queries[rows], angles).measure(name, self.factor, stretch[rows])[0]
+            values[0, rows] = fold(rows)[0]
         else:
-            np.copyto(values, stack.fold(queries, angles).measure(name, self.factor, stretch), where=probed)
+            np.copyto(values, fold(slice(None)), where=probed)
         return values
 
-    def _winners(self, queries: Array, n_probe: int | None, stretch: Array) -> Index:
+    def _seen(self, divisor: Array) -> Array:
+        """How many times larger than in its divided form the machines see each row; finite."""
+        with np.errstate(over="ignore"):
+            seen = divisor.astype(np.float64) / self.unit * self.factor
+        return np.minimum(seen, np.finfo(divisor.dtype).max).astype(divisor.dtype)
+
+    def _winners(self, queries: Array, n_probe: int | None, divisor: Array) -> Index:
         """Index, over all stacks, of the machine with the smallest distance to its image, per row."""
         nearest = np.full(len(queries), np.inf)
         winners = np.zeros(len(queries), dtype=np.intp)
         offset = 0
         for index, probed in enumerate(self._probed(queries, n_probe)):
-            values = self._values(index, queries, probed, "euclidean", stretch)
+            values = self._values(index, queries, probed, "euclidean", divisor)
             best = values.argmin(axis=0)
             value = values[best, np.arange(len(queries))]
             closer = value < nearest

@@ -159,7 +159,7 @@ def rebuild_stack(
     hull = build_hull(centred, mean, n_components, factor)
     encoded = hull.points @ hull.encoder
     with np.errstate(over="ignore"):
-        mean_square = np.minimum(hull.mean_square().astype(np.float64) * factor**2, 1e300)
+        mean_square = np.minimum(hull.mean_square().astype(np.float64) * (factor * factor), 1e300)
     target = Target(
         hull.points, hull.mean_points, hull.mean_norm2, mean_square, centred.shape[2], min(factor, 1e150)
     )
@@ -221,6 +221,8 @@ def _layer(encoded: Array, n_used: Index, ridge: Ridge, first: bool) -> Layer:
     weights[:, :, :-1] = ridge.solution
     # Weights enter as a ratio only: bring them near one, so that a huge lambda does not underflow.
     weights[:, :, :-1] *= ridge.effective[:, None, None].astype(dtype)
+    constant = n_used < 1  # no component left: the constant map onto the mean, exactly
+    weights[constant, :, :-2], weights[constant, :, -2] = 0.0, 1.0
     floor = (ridge.effective / (ridge.effective + n_samples)).astype(dtype)
     active = (n_used >= 1) if not first else np.ones(n_machines, dtype=bool)
     return Layer(centres, bias, weights, ridge.regularisation, floor, active)
