@@ -21,6 +21,7 @@ _HOMES = {
     "federated": "onefold.federated",
     "io": "onefold.io",
     "models": "onefold.models",
+    "privacy": "onefold.privacy",
 }
 
 __all__ = sorted([*_HOMES, "__version__"])
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a test compar
     from onefold import federated as federated
     from onefold import io as io
     from onefold import models as models
+    from onefold import privacy as privacy
     from onefold.models import KAHM as KAHM
     from onefold.models import AutoencoderClassifier as AutoencoderClassifier
     from onefold.models import DeepKAHM as DeepKAHM

@@ -4,6 +4,7 @@ Messages are one line, say what to do, and never contain values taken from the d
 """
 
 __all__ = [
+    "BudgetExceededError",
     "DataScaleWarning",
     "FileFormatError",
     "InvalidInputError",
@@ -24,6 +25,10 @@ class InvalidInputError(OnefoldError, ValueError):
 
 class FileFormatError(InvalidInputError):
     """A file that is damaged, of another format, or of a newer version."""
+
+
+class BudgetExceededError(OnefoldError):
+    """A release would spend more privacy than the ledger allows; nothing was spent."""
 
 
 class MissingDependencyError(OnefoldError, ImportError):

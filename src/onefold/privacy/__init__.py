@@ -1,0 +1,30 @@
+"""Noise with a stated guarantee, what it takes, what it promises, and a ledger of what was spent."""
+
+from onefold.privacy import calibration, sensitivity
+from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.ledger import Event, Ledger
+from onefold.privacy.mechanisms import (
+    AnalyticGaussian,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    OptimalNoise,
+    RandomisedLabels,
+)
+from onefold.privacy.sensitivity import Ball, Box
+
+__all__ = [
+    "AnalyticGaussian",
+    "Ball",
+    "Box",
+    "Event",
+    "Gaussian",
+    "Guarantee",
+    "Laplace",
+    "Ledger",
+    "Mechanism",
+    "OptimalNoise",
+    "RandomisedLabels",
+    "calibration",
+    "sensitivity",
+]

@@ -1,0 +1,109 @@
+r"""How much Gaussian noise a guarantee needs, and what guarantee a noise gives (Balle and Wang 2018).
+
+Adding :math:`N(0, \sigma^2 I)` to data whose neighbours lie at most ``l2`` apart is :math:`\mu`-Gaussian
+private with :math:`\mu = l2 / \sigma`: the hardest pair to tell apart is N(0, 1) against N(mu, 1). It is
+(epsilon, delta) private exactly when
+
+.. math:: \delta \ge \Phi(\mu/2 - \epsilon/\mu) - e^\epsilon \Phi(-\mu/2 - \epsilon/\mu).
+
+Squares of mu add up over releases. Roots are returned on the safe side: what is promised is checked by
+evaluating the formula again.
+"""
+
+import math
+from collections.abc import Callable
+
+from scipy.special import log_ndtr
+
+from onefold.privacy._arguments import check_delta, check_epsilon, positive
+
+__all__ = [
+    "classical_gaussian_sigma",
+    "epsilon_of",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_sigma",
+    "mu_of",
+]
+
+
+def _delta_of(epsilon: float, mu: float) -> float:
+    """The formula above, in logarithms: exp(epsilon) alone would overflow."""
+    log_first = float(log_ndtr(mu / 2 - epsilon / mu))
+    log_second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    if log_second >= log_first:  # both are equal up to rounding
+        return 0.0
+    return math.exp(log_first) * -math.expm1(log_second - log_first)
+
+
+def _last_true(condition: Callable[[float], bool], low: float, high: float) -> float:
+    """The largest x of [low, high] with ``condition``, which holds at ``low`` and fails at ``high``."""
+    for _ in range(200):
+        middle = math.sqrt(low * high)
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if condition(middle) else (low, middle)
+    return low
+
+
+def mu_of(epsilon: float, delta: float) -> float:
+    """The largest mu whose Gaussian privacy is (epsilon, delta).
+
+    Examples
+    --------
+    >>> round(mu_of(1.0, 1e-5), 3)
+    0.268
+    """
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    return _last_true(lambda mu: _delta_of(epsilon, mu) <= delta, 1e-20, 1e20)
+
+
+def epsilon_of(mu: float, delta: float) -> float:
+    """The smallest epsilon (0 included) that mu-Gaussian privacy gives at ``delta``."""
+    mu, delta = positive("mu", mu), check_delta(delta)
+    if _delta_of(0.0, mu) <= delta:
+        return 0.0
+    above = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1.0  # the tail bound, always enough
+    if _delta_of(1e-18, mu) <= delta:
+        return 1e-18
+    below = _last_true(lambda epsilon: _delta_of(epsilon, mu) > delta, 1e-18, above)
+    return math.nextafter(below, math.inf)
+
+
+def gaussian_delta(epsilon: float, sigma: float, l2: float) -> float:
+    """The smallest delta of Gaussian noise ``sigma`` at ``epsilon`` when neighbours lie ``l2`` apart."""
+    if epsilon != 0:
+        epsilon = check_epsilon(epsilon)
+    return _delta_of(epsilon, positive("l2", l2) / positive("sigma", sigma))
+
+
+def gaussian_epsilon(delta: float, sigma: float, l2: float) -> float:
+    """The smallest epsilon of Gaussian noise ``sigma`` at ``delta`` when neighbours lie ``l2`` apart.
+
+    Examples
+    --------
+    >>> round(gaussian_epsilon(1e-5, gaussian_sigma(1.0, 1e-5, 2.0), 2.0), 9)
+    1.0
+    """
+    return epsilon_of(positive("l2", l2) / positive("sigma", sigma), delta)
+
+
+def gaussian_sigma(epsilon: float, delta: float, l2: float) -> float:
+    """The smallest sigma that is (epsilon, delta) private when neighbours lie ``l2`` apart.
+
+    Examples
+    --------
+    >>> round(gaussian_sigma(1.0, 1e-5, 1.0), 4)
+    3.7306
+    """
+    mu, l2 = mu_of(epsilon, delta), positive("l2", l2)
+    sigma = positive("sigma", l2 / mu)
+    while l2 / sigma > mu:  # the division may have rounded down
+        sigma = math.nextafter(sigma, math.inf)
+    return sigma
+
+
+def classical_gaussian_sigma(epsilon: float, delta: float, l2: float) -> float:
+    """The textbook sigma (003 Result 6), proved only for epsilon below 1 and larger than needed."""
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    return positive("l2", l2) * math.sqrt(2 * math.log(1.25 / delta)) / epsilon

@@ -1,0 +1,205 @@
+"""How far apart neighbouring datasets are: declared domains of a record, and clipping to them.
+
+Two relations are known. *Entry*: one entry of the matrix changes by at most d (000 Def. 10, 003 Def. 2).
+*Record*: a whole row is replaced by any other row of a declared domain. A domain is public: it comes from
+what the columns mean (pixels lie between 0 and 1), never from the rows to be protected. Rows outside are
+clipped before the noise; clipping depends on one row at a time and stays inside the domain, so the
+sensitivity is that of the domain.
+"""
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onefold._base.arrays import Array
+from onefold._base.validation import check_whole_number
+from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.privacy._arguments import positive
+
+__all__ = ["Ball", "Box", "Domain", "from_data"]
+
+Floats = NDArray[np.float64]
+INFERRED = "the bounds of the data were inferred from the data"
+
+
+class Domain(ABC):
+    """Where every record lies by declaration."""
+
+    n_features: int | None
+    inferred = False
+
+    @property
+    @abstractmethod
+    def entry(self) -> float:
+        """Largest change of one entry."""
+
+    @property
+    @abstractmethod
+    def l1(self) -> float:
+        """Largest sum of absolute changes of a record."""
+
+    @property
+    @abstractmethod
+    def l2(self) -> float:
+        """Largest Euclidean change of a record."""
+
+    @abstractmethod
+    def clip(self, X: Array) -> Array:
+        """Rows of ``X`` moved into the domain, each by itself."""
+
+    def _features(self) -> int:
+        if self.n_features is None:
+            raise InvalidInputError("give n_features to the domain: the size of a record depends on it")
+        return self.n_features
+
+    def _check(self, X: Array) -> None:
+        if self.n_features is not None and X.shape[-1] != self.n_features:
+            raise InvalidInputError(f"the domain has {self.n_features} features, the data {X.shape[-1]}")
+
+
+class Box(Domain):
+    """Each feature between its bounds.
+
+    Parameters
+    ----------
+    low, high : numbers, or one per feature
+    n_features : needed for the size of a record when both bounds are plain numbers
+
+    Examples
+    --------
+    >>> pixels = Box(0, 1, n_features=784)
+    >>> pixels.entry, pixels.l1, pixels.l2
+    (1.0, 784.0, 28.0)
+    """
+
+    def __init__(self, low: ArrayLike, high: ArrayLike, n_features: int | None = None) -> None:
+        check_whole_number("n_features", n_features, or_none=True)
+        try:
+            low, high = np.broadcast_arrays(np.asarray(low, dtype=float), np.asarray(high, dtype=float))
+        except (TypeError, ValueError):
+            raise InvalidInputError("bounds must be numbers, or equally many numbers") from None
+        if low.ndim > 1 or low.size == 0:
+            raise InvalidInputError("bounds must be numbers, or one number per feature")
+        if not np.all((low < high) & np.isfinite(high - low)):
+            raise InvalidInputError("bounds must be finite, and low below high")
+        if low.ndim == 1:
+            if n_features not in (None, len(low)):
+                raise InvalidInputError(f"n_features is {n_features}, but there are {len(low)} bounds")
+            n_features = len(low)
+        self.low, self.high, self.n_features = low.copy(), high.copy(), n_features
+
+    def __repr__(self) -> str:
+        bounds = f"{float(self.low):g}, {float(self.high):g}" if self.low.ndim == 0 else "..."
+        return f"Box({bounds}, n_features={self.n_features})"
+
+    @property
+    def widths(self) -> Floats:
+        """Largest change of each feature, rounded up where high - low is not a float64."""
+        width = self.high - self.low
+        virtual = width - self.high  # the error of a float subtraction is itself a float (Knuth)
+        error = (self.high - (width - virtual)) - (self.low + virtual)
+        return np.broadcast_to(np.where(error > 0, np.nextafter(width, np.inf), width), self.n_features or ())
+
+    @property
+    def entry(self) -> float:
+        """The widest feature."""
+        return float(np.max(self.widths))
+
+    @property
+    def l1(self) -> float:
+        """Sum of the widths."""
+        self._features()
+        total, exact = math.fsum(self.widths), sum(map(Fraction, self.widths.tolist()))
+        return total if total >= exact else math.nextafter(total, math.inf)
+
+    @property
+    def l2(self) -> float:
+        """Diagonal of the box."""
+        self._features()
+        diagonal = math.hypot(*self.widths)
+        exact = sum(Fraction(width) ** 2 for width in self.widths.tolist())
+        while Fraction(diagonal) ** 2 < exact:  # at most a step or two of rounding
+            diagonal = math.nextafter(diagonal, math.inf)
+        return diagonal
+
+    def clip(self, X: Array) -> Array:
+        """Every entry moved to the nearest bound."""
+        self._check(X)
+        return np.clip(X, self.low, self.high)
+
+
+class Ball(Domain):
+    """Rows of Euclidean (``norm=2``) or absolute (``norm=1``) length at most ``radius``.
+
+    Clipping shortens a row as a whole, so one changed entry moves all of them: for ``unit="record"`` only.
+
+    Examples
+    --------
+    >>> Ball(1.0).l2
+    2.0
+    """
+
+    def __init__(self, radius: float, norm: int = 2, n_features: int | None = None) -> None:
+        check_whole_number("n_features", n_features, or_none=True)
+        if norm not in (1, 2):
+            raise InvalidInputError("norm must be 1 or 2")
+        self.radius, self.norm, self.n_features = positive("radius", radius), int(norm), n_features
+        positive("twice the radius", 2 * self.radius)
+
+    def __repr__(self) -> str:
+        return f"Ball({self.radius:g}, norm={self.norm}, n_features={self.n_features})"
+
+    @property
+    def entry(self) -> float:
+        """The diameter, along one axis."""
+        return 2 * self.radius
+
+    @property
+    def l1(self) -> float:
+        """The diameter for norm 1; sqrt(p) times the diameter for norm 2."""
+        return 2 * self.radius * (1.0 if self.norm == 1 else math.sqrt(self._features()))
+
+    @property
+    def l2(self) -> float:
+        """The diameter: no two rows of either ball are farther apart."""
+        return 2 * self.radius
+
+    def clip(self, X: Array) -> Array:
+        """Rows that are too long shortened, to a hair below the radius so that rounding cannot exceed it."""
+        self._check(X)
+        rows = np.asarray(X, dtype=np.float64)
+        # Scaled before squaring: no overflow. The rounding of a sum of p squares is below p 2^-52.
+        largest = np.max(np.abs(rows), axis=-1, keepdims=True, initial=0.0)
+        safe = np.where(largest > 0, largest, 1.0)
+        relative = np.linalg.norm(
+            rows / safe, ord=self.norm, axis=-1, keepdims=True
+        )  # 1 or more, or a zero row
+        radius = self.radius * (1 - (X.shape[-1] + 8) * 2.0**-52)
+        with np.errstate(over="ignore"):  # an infinite quotient says that the row is short
+            long = relative > radius / safe
+        return np.where(long, rows / safe * (radius / np.maximum(relative, 1.0)), rows)
+
+
+def from_data(X: Any) -> Box:
+    """The smallest box around the data: convenient, and **not private**.
+
+    The largest value of a column belongs to somebody. A warning says so, and every guarantee of a mechanism
+    that uses this box is marked void.
+    """
+    warnings.warn(
+        "bounds inferred from the data are not private: declare them from what the columns mean",
+        PrivacyLeakWarning,
+        stacklevel=2,
+    )
+    values = np.asarray(X, dtype=np.float64)
+    if values.ndim != 2 or len(values) == 0 or not np.isfinite(values).all():
+        raise InvalidInputError("expected a 2D table of finite numbers")
+    low, high = values.min(axis=0), values.max(axis=0)
+    box = Box(low, np.where(high > low, high, np.nextafter(low, np.inf)))
+    box.inferred = True
+    return box
