@@ -1,0 +1,34 @@
+"""Audits: does a model or a release give its training data away, and is a claimed epsilon true?
+
+Membership inference: :func:`membership_inference_score` (000 eq. 69), :func:`distance_attack`,
+:func:`likelihood_ratio_attack`. Claims: :func:`audit_epsilon`, :func:`audit_epsilon_one_run`.
+An audit can convict, never acquit: every result says what it does not show.
+"""
+
+from onefold.audit.canaries import audit_epsilon_one_run
+from onefold.audit.density import DensityDifference, density_difference
+from onefold.audit.epsilon import EpsilonAudit, audit_epsilon
+from onefold.audit.intervals import clopper_pearson
+from onefold.audit.membership import (
+    AttackResult,
+    OperatingPoint,
+    distance_attack,
+    membership_inference_score,
+)
+from onefold.audit.shadow import LikelihoodRatioAttack, likelihood_ratio_attack, own_class_score
+
+__all__ = [
+    "AttackResult",
+    "DensityDifference",
+    "EpsilonAudit",
+    "LikelihoodRatioAttack",
+    "OperatingPoint",
+    "audit_epsilon",
+    "audit_epsilon_one_run",
+    "clopper_pearson",
+    "density_difference",
+    "distance_attack",
+    "likelihood_ratio_attack",
+    "membership_inference_score",
+    "own_class_score",
+]
