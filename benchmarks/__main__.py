@@ -13,7 +13,7 @@ import scipy
 import sklearn
 from threadpoolctl import threadpool_limits
 
-from benchmarks import fitting, peers, querying, small_machines
+from benchmarks import fitting, noise, peers, querying, small_machines
 from benchmarks.data import QUICK, Sizes
 from benchmarks.timing import Row
 from onefold.exceptions import DataScaleWarning, OnefoldError
@@ -22,6 +22,7 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "fitting": fitting.rows,
     "querying": querying.rows,
     "small": small_machines.rows,
+    "noise": noise.rows,
     "peers": peers.rows,
 }
 

@@ -81,6 +81,12 @@ class Event:
         return cls(name, unit, epsilon, delta, guarantee.mechanism, count, **parts)
 
 
+def _checked(event: Event, unit: str) -> Event:
+    if event.unit != unit:
+        raise InvalidInputError(f"this ledger counts per {unit}, the event is per {event.unit}")
+    return event
+
+
 def _refuse_void(guarantee: Guarantee) -> None:
     if not guarantee.holds:
         raise InvalidInputError("a void guarantee cannot be entered in a ledger: no number describes it")
@@ -139,9 +145,7 @@ class Ledger:
         """Enter a release, before it is made; raises and enters nothing if the limit would be exceeded."""
         if not isinstance(event, Event):
             raise InvalidInputError("spend takes an Event: see Event.of(mechanism, n_features)")
-        if event.unit != self.unit:
-            raise InvalidInputError(f"this ledger counts per {self.unit}, the event is per {event.unit}")
-        self._check([*self._events, event])
+        self._check([*self._events, _checked(event, self.unit)])
         self._events.append(event)
 
     def spend_guarantee(self, guarantee: Guarantee, name: str, count: int = 1) -> None:
@@ -208,7 +212,7 @@ class Ledger:
             for event in plain["events"]:
                 if not isinstance(event, Mapping) or set(event) != known:
                     raise FileFormatError("this ledger holds an event that cannot be read")
-                ledger._events.append(Event(**event))
+                ledger._events.append(_checked(Event(**event), ledger.unit))
         except (KeyError, TypeError, InvalidInputError):
             raise FileFormatError("this ledger is damaged") from None
         return ledger

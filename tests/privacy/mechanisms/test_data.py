@@ -1,0 +1,289 @@
+"""Containers and precisions in, the same out; anything unusable is one line without values of the data."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.preprocessing import FunctionTransformer
+
+from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.privacy import AnalyticGaussian, Ball, Box, Gaussian, Laplace, OptimalNoise, sensitivity
+
+KINDS = [Laplace, OptimalNoise, Gaussian, AnalyticGaussian]
+every_sampler = pytest.mark.parametrize("hardened", [False, True])
+
+
+def make(kind, hardened: bool = False, **options):
+    return kind(0.5, sensitivity=options.pop("sensitivity", 1.0), hardened=hardened, **options)
+
+
+@every_sampler
+@pytest.mark.parametrize("kind", KINDS)
+def test_arrays_of_every_shape(kind, hardened: bool) -> None:
+    noise = make(kind, hardened)
+    for shape in [(), (0,), (5,), (3, 4), (0, 4), (4, 0), (2, 3, 4)]:
+        X = np.full(shape, 0.25)
+        noisy = noise.randomise(X, random_state=0)
+        assert noisy.shape == shape
+        assert noisy.dtype == np.float64
+        assert np.array_equal(X, np.full(shape, 0.25))  # the input is left alone
+        assert noise.sample(shape, random_state=0).shape == shape
+    assert noise.sample(3, random_state=0).shape == (3,)
+
+
+@every_sampler
+def test_the_noise_is_added_to_the_data(hardened: bool) -> None:
+    X = np.random.default_rng(1).normal(size=(50, 4))
+    noise = Laplace(2.0, hardened=hardened)
+    difference = noise.randomise(X, random_state=3) - X
+    assert difference == pytest.approx(noise.sample((50, 4), random_state=3), abs=1e-6)
+
+
+@every_sampler
+def test_precisions(hardened: bool) -> None:
+    noise = Laplace(1.0, hardened=hardened)
+    X = np.random.default_rng(2).random((20, 3))
+    wide = noise.randomise(X.astype(np.float32).astype(np.float64), random_state=4)
+    narrow = noise.randomise(X.astype(np.float32), random_state=4)
+    assert narrow.dtype == np.float32
+    assert np.array_equal(narrow, wide.astype(np.float32))  # rounded last, after the noise
+    for whole in (np.int8, np.uint8, np.int64, bool):
+        result = noise.randomise((X > 0.5).astype(whole), random_state=4)
+        assert result.dtype == np.float64
+        assert np.unique(result).size > 50
+    assert noise.randomise([[1, 2], [3, 4]], random_state=4).shape == (2, 2)
+
+
+@every_sampler
+def test_frames_keep_their_headings(hardened: bool) -> None:
+    frame = pd.DataFrame({"age": [30, 40, 50], "height": [1.7, 1.8, 1.9]}, index=["a", "b", "c"])
+    noisy = Laplace(1.0, hardened=hardened).randomise(frame, random_state=5)
+    assert isinstance(noisy, pd.DataFrame)
+    assert list(noisy.columns) == ["age", "height"]
+    assert list(noisy.index) == ["a", "b", "c"]
+    assert (noisy.dtypes == np.float64).all()
+    assert not np.any(noisy == frame)
+    assert (Laplace(1.0).randomise(frame.astype(np.float32)).dtypes == np.float32).all()
+    series = Laplace(1.0, hardened=hardened).randomise(frame["height"], random_state=5)
+    assert isinstance(series, pd.Series)
+    assert series.name == "height"
+    nullable = frame.astype({"age": "Int64"})
+    assert Laplace(1.0).randomise(nullable, random_state=5).shape == (3, 2)
+
+
+@every_sampler
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_get_independent_noise_on_both_members(kind, hardened: bool) -> None:
+    noise = make(kind, hardened)
+    X, Y = np.zeros((300, 4)), np.zeros((300, 2))
+    noisy_X, noisy_Y = noise.randomise_pair(X, Y, random_state=6)
+    assert (noisy_X.shape, noisy_Y.shape) == ((300, 4), (300, 2))
+    for column in noisy_X.T:
+        assert abs(np.corrcoef(column, noisy_Y[:, 0])[0, 1]) < 0.25
+    assert np.mean(np.abs(noisy_Y)) == pytest.approx(noise.expected_magnitude, rel=0.25)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    kept, targets = noise.randomise_pair(frame, pd.Series(np.arange(300), name="target"), random_state=6)
+    assert list(kept.columns) == list("abcd")
+    assert targets.name == "target"
+    assert np.abs(targets - np.arange(300)).min() > 0
+    empty_X, empty_Y = noise.randomise_pair(np.zeros((0, 4)), np.zeros(0))
+    assert (empty_X.shape, empty_Y.shape) == ((0, 4), (0,))
+
+
+def test_a_record_of_a_pair_is_a_row_of_both() -> None:
+    noise = Laplace(1.0, sensitivity=Box([0, 0, 10], [1, 1, 20]), unit="record")
+    assert noise.scale == 12.0
+    _, Y = noise.randomise_pair(np.zeros((4000, 2)), np.zeros(4000), random_state=7)
+    assert np.mean(Y) == pytest.approx(10, abs=1)  # clipped to its own bounds
+    with pytest.raises(InvalidInputError, match="expected 3 features"):
+        noise.randomise_pair(np.zeros((3, 2)), np.zeros((3, 2)))
+    with pytest.raises(InvalidInputError, match="as many rows"):
+        noise.randomise_pair(np.zeros((3, 2)), np.zeros(4))
+
+
+@every_sampler
+def test_values_are_clipped_before_the_noise(hardened: bool) -> None:
+    noise = Laplace(1000.0, sensitivity=Box(0, 1), hardened=hardened)
+    noisy = noise.randomise([[-50.0, 0.5, 70.0]], random_state=8)
+    assert noisy == pytest.approx(np.array([[0, 0.5, 1]]), abs=0.1)
+    rows = AnalyticGaussian(1e5, sensitivity=Ball(1.0, n_features=2), unit="record", hardened=hardened)
+    assert np.linalg.norm(rows.randomise([[300.0, 400.0]], random_state=8)) == pytest.approx(1, abs=0.1)
+
+
+SECRET = 123456.789
+BAD_DATA = [
+    ([[np.nan]], "NaN or infinite"),
+    ([[np.inf]], "NaN or infinite"),
+    ([[-np.inf, SECRET]], "NaN or infinite"),
+    ([["a", str(SECRET)]], "numbers only"),
+    ([[1j * SECRET]], "real numbers only"),
+    ([[1.0], [2.0, SECRET]], "numbers only"),
+    ([[None, SECRET]], "NaN or infinite"),
+    (np.array([[2**60]]), "beyond 2\\*\\*53"),
+    (np.array([[-(2**63)]]), "beyond 2\\*\\*53"),
+    (scipy.sparse.csr_array(np.array([[SECRET]])), "sparse"),
+    (np.ma.masked_array([[SECRET]], mask=[[True]]), "masked"),
+    (pd.DataFrame({"a": ["x"], "b": [SECRET]}), "numbers only"),
+    (pd.DataFrame({"a": pd.array([None, 1], dtype="Int64")}), "numbers only|NaN"),
+    (np.array([np.datetime64("2020-01-01")]), "real numbers only"),
+]
+
+
+@every_sampler
+@pytest.mark.parametrize("X, message", BAD_DATA)
+def test_unusable_data(X: object, message: str, hardened: bool) -> None:
+    with pytest.raises(InvalidInputError, match=message) as caught:
+        Laplace(1.0, hardened=hardened).randomise(X)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert str(SECRET) not in text
+    assert "123456" not in text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "epsilon", [0, -1, np.nan, np.inf, -np.inf, "1", None, True, 1e-300, 1e300, 10**400, [1.0]]
+)
+def test_bad_epsilon(kind, epsilon: object) -> None:
+    with pytest.raises(InvalidInputError, match=r"^epsilon must[^\n]*$"):
+        kind(epsilon)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("delta", [0, 1, -0.1, 1.5, np.nan, np.inf, "x", None, True])
+def test_bad_delta(kind, delta: object) -> None:
+    with pytest.raises(InvalidInputError, match=r"^delta must[^\n]*$"):
+        kind(0.5, delta)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("value", [0, -1, np.nan, np.inf, "x", None, True])
+def test_bad_sensitivity(kind, value: object) -> None:
+    with pytest.raises(InvalidInputError, match=r"^sensitivity must[^\n]*$"):
+        kind(0.5, sensitivity=value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("d", [5e-324, 1e-320, 1e-300, 1.7e308])
+def test_scales_outside_float64(kind, d: float) -> None:
+    for hardened in (False, True):
+        with pytest.raises(InvalidInputError, match="rescale the data"):
+            kind(0.5, sensitivity=d, hardened=hardened)
+
+
+@pytest.mark.parametrize("kind", [Laplace, OptimalNoise, AnalyticGaussian])
+@pytest.mark.parametrize("d", [1e-200, 1e-9, 1e9, 1e200])
+@pytest.mark.parametrize("epsilon", [1e-5, 1.0, 1e4])
+def test_extreme_but_possible_scales(kind, d: float, epsilon: float) -> None:
+    for hardened in (False, True):
+        noise = kind(epsilon, sensitivity=d, hardened=hardened)
+        sample = noise.sample(4000, random_state=0)
+        assert np.mean(np.abs(sample)) == pytest.approx(noise.expected_magnitude, rel=0.1)
+        noisy = noise.randomise(np.full((10, 2), d), random_state=0)
+        assert np.isfinite(noisy).all()
+        assert np.unique(noisy).size == 20
+
+
+def test_other_bad_parameters() -> None:
+    with pytest.raises(InvalidInputError, match="delta 0"):
+        Laplace(1.0, 1e-5)
+    with pytest.raises(InvalidInputError, match="delta 0"):
+        Laplace(1.0, np.nan)
+    assert Laplace(1.0, 0.0, 2.0).scale == 2.0
+    assert Laplace(1.0, delta=0.0, sensitivity=2.0).delta == 0.0
+    for epsilon in (1.0, 1.5, 30.0):
+        with pytest.raises(InvalidInputError, match="below 1 only: use AnalyticGaussian"):
+            Gaussian(epsilon)
+    with pytest.raises(InvalidInputError, match="unit must be"):
+        Laplace(1.0, unit="row")
+    with pytest.raises(InvalidInputError, match="n_features"):
+        OptimalNoise(1.0, unit="record")
+    with pytest.raises(InvalidInputError, match="n_features"):
+        Laplace(1.0, unit="record", hardened=True)
+    with pytest.raises(InvalidInputError, match="n_features"):
+        Laplace(1.0, sensitivity=Box(0, 1), unit="record")
+    with pytest.raises(InvalidInputError, match="whole rows"):
+        Laplace(1.0, sensitivity=Ball(1.0))
+    with pytest.raises(InvalidInputError, match="epsilon is too small"):
+        Laplace(1e-8, hardened=True)
+    with pytest.raises(InvalidInputError, match="but the domain has 3"):
+        Laplace(1.0, sensitivity=Box([0] * 3, [1] * 3), n_features=4)
+
+
+def test_bad_calls() -> None:
+    noise = Laplace(1.0)
+    for shape in (-1, (2, -1), 1.5, "3", (2, None), True):
+        with pytest.raises(InvalidInputError, match="shape"):
+            noise.sample(shape)  # type: ignore[arg-type]
+    for state in (-1, 1.5, "0", np.random.RandomState(0), True):
+        for hardened in (False, True):
+            with pytest.raises(InvalidInputError, match="random_state"):
+                Laplace(1.0, hardened=hardened).sample(3, random_state=state)  # type: ignore[arg-type]
+    for n_features in (0, -1, 1.5, None):
+        with pytest.raises(InvalidInputError, match="n_features"):
+            noise.guarantee(n_features)  # type: ignore[arg-type]
+    record = Laplace(1.0, unit="record", n_features=3)
+    with pytest.raises(InvalidInputError, match="2D table"):
+        record.randomise([1.0, 2.0, 3.0])
+    with pytest.raises(InvalidInputError, match="expected 3 features, the data have 2"):
+        record.randomise([[1.0, 2.0]])
+    with pytest.raises(InvalidInputError, match="calibrated for 3 features"):
+        record.guarantee(4)
+
+
+def test_bounds_taken_from_the_data_void_the_guarantee() -> None:
+    X = np.random.default_rng(0).random((20, 3))
+    with pytest.warns(PrivacyLeakWarning, match="declare them"):
+        box = sensitivity.from_data(X)
+    for kind in KINDS:
+        guarantee = make(kind, sensitivity=box).guarantee(3)
+        assert not guarantee.holds
+        assert "inferred from the data" in guarantee.voided_by[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Laplace(1.0, sensitivity=Box(X.min(axis=0), X.max(axis=0) + 1)).guarantee(3).holds
+
+
+@every_sampler
+@pytest.mark.parametrize("kind", KINDS)
+def test_mechanisms_can_be_copied_and_sent(kind, hardened: bool) -> None:
+    noise = make(kind, hardened)
+    expected = noise.sample(20, random_state=1)
+    for twin in (copy.deepcopy(noise), pickle.loads(pickle.dumps(noise))):  # noqa: S301
+        assert np.array_equal(twin.sample(20, random_state=1), expected)
+    # As a parameter of an estimator it is cloned with it.
+    kept = clone(FunctionTransformer(kw_args={"noise": noise})).kw_args["noise"]
+    assert np.array_equal(kept.sample(20, random_state=1), expected)
+
+
+def test_a_printed_epsilon_has_its_unit() -> None:
+    for kind in KINDS:
+        assert "epsilon=0.5 per entry" in repr(make(kind))
+    assert "per record" in repr(Laplace(1.0, sensitivity=Box(0, 1, 5), unit="record"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.floats(1e-4, 50),
+    st.floats(1e-9, 0.5),
+    st.floats(1e-30, 1e30),
+    st.lists(st.floats(-1, 1), min_size=1, max_size=8),
+    st.sampled_from([Laplace, OptimalNoise, AnalyticGaussian]),
+    st.booleans(),
+)
+def test_any_reasonable_numbers_give_finite_noisy_ones(epsilon, delta, d, values, kind, hardened) -> None:
+    noise = kind(epsilon, 0.0 if kind is Laplace else delta, d, hardened=hardened)
+    X = np.array([values]) * d
+    noisy = noise.randomise(X, random_state=0)
+    assert np.isfinite(noisy).all()
+    entry, record = noise.guarantee(len(values)).entry, noise.guarantee(len(values)).record
+    assert entry == (noise.epsilon, noise.delta)
+    assert record[0] >= entry[0] * (1 - 1e-9)
+    assert record[1] >= entry[1] * (1 - 1e-9)

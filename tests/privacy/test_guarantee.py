@@ -1,0 +1,149 @@
+"""What is promised, in numbers, words and JSON."""
+
+import json
+import math
+import re
+
+import pytest
+
+from onefold.exceptions import InvalidInputError
+from onefold.privacy import AnalyticGaussian, Ball, Box, Gaussian, Guarantee, Laplace, OptimalNoise
+from reference import mechanisms as literal
+
+
+def test_per_entry_noise_is_weak_for_a_whole_record() -> None:
+    assert Laplace(1.0).guarantee(784).record == (784.0, 0.0)
+    epsilon, delta = OptimalNoise(1.0, 1e-5).guarantee(784).record
+    assert epsilon == 784.0
+    assert delta == pytest.approx(1 - (1 - 1e-5) ** 784)
+    for kind in (Gaussian, AnalyticGaussian):
+        noise = kind(0.5, 1e-5, 2.0)
+        epsilon, delta = noise.guarantee(100).record
+        assert delta == 1e-5
+        # by the formula as printed: the row is ten times as far away
+        assert literal.gaussian_delta(epsilon, noise.scale, 20.0) == pytest.approx(1e-5, rel=1e-6)
+        assert noise.guarantee(100).entry == (0.5, 1e-5)
+
+
+def test_unequal_features_are_not_counted_as_equal() -> None:
+    box = Box([0, 0, 0], [10, 1, 1])
+    assert Laplace(1.0, sensitivity=box).guarantee(3).record == (pytest.approx(1.2), 0.0)
+    gaussian = AnalyticGaussian(1.0, sensitivity=box)
+    expected = literal.gaussian_delta(gaussian.guarantee(3).record[0], gaussian.scale, math.sqrt(102))
+    assert expected == pytest.approx(1e-5, rel=1e-6)
+    hardened = Laplace(1.0, sensitivity=box, hardened=True).guarantee(3).record[0]
+    assert 1.2 < hardened < 1.2 + 1e-5
+    with pytest.raises(InvalidInputError, match="the domain has 3 features"):
+        Laplace(1.0, sensitivity=box).guarantee(4)
+
+
+@pytest.mark.parametrize("hardened", [False, True])
+def test_noise_per_record(hardened: bool) -> None:
+    box = Box(0, 1, n_features=100)
+    options = {"sensitivity": box, "unit": "record", "hardened": hardened}
+    laplace = Laplace(2.0, **options)
+    assert laplace.scale == pytest.approx(50, rel=1e-3)
+    assert laplace.guarantee(100).record == (2.0, 0.0)
+    assert laplace.guarantee(100).entry[0] == pytest.approx(0.02, rel=1e-3)
+    optimal = OptimalNoise(2.0, 1e-3, **options).guarantee(100, 1000)
+    assert optimal.record == (2.0, 1e-3)
+    assert optimal.entry[1] == pytest.approx(1 - (1 - 1e-3) ** 0.01)
+    assert optimal.untouched_entries == pytest.approx(1e5 * (1 - (1 - 1e-3) ** 0.01))
+    gaussian = AnalyticGaussian(2.0, 1e-3, **options)
+    assert gaussian.guarantee(100).record == (2.0, 1e-3)
+    assert literal.gaussian_delta(2.0, gaussian.scale, 10.0) == pytest.approx(1e-3, rel=1e-2)
+    assert literal.gaussian_delta(2.0, gaussian.scale, 10.0) <= 1e-3
+    entry = gaussian.guarantee(100).entry[0]
+    assert literal.gaussian_delta(entry, gaussian.scale, 1.0) == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_a_record_of_known_size_only() -> None:
+    """Without a domain one entry may hold the whole change."""
+    assert Laplace(1.0, sensitivity=3.0, unit="record").guarantee(5).entry == (1.0, 0.0)
+    ball = AnalyticGaussian(1.0, sensitivity=Ball(0.5), unit="record")
+    assert ball.scale == pytest.approx(AnalyticGaussian(1.0).scale)
+    assert ball.guarantee(7).entry == (1.0, 1e-5)
+
+
+def test_untouched_entries() -> None:
+    assert OptimalNoise(1.0, 1e-3).guarantee(10, 500).untouched_entries == pytest.approx(5)
+    assert OptimalNoise(1.0, 1e-3).guarantee(10).untouched_entries is None
+    assert Laplace(1.0).guarantee(10).untouched_entries == 0
+    assert "About 5 entries are released untouched" in str(OptimalNoise(1.0, 1e-3).guarantee(10, 500))
+    assert "untouched" in str(OptimalNoise(1.0, 1e-3).guarantee(10))
+    assert "untouched" not in str(Laplace(1.0).guarantee(10, 500))
+
+
+def some_guarantees() -> list[Guarantee]:
+    base = OptimalNoise(1.0, 1e-3).guarantee(10, 500)
+    return [
+        base,
+        base.with_labels(0.5),
+        base.voided("stopping looked at the raw data"),
+        base.voided("a").voided("b").with_labels(1.0, 1e-6),
+        Laplace(0.3, sensitivity=Box(0, 1, 7), unit="record", hardened=True).guarantee(7),
+        Guarantee("record", (1.0, 1e-5), (1.0, 1e-5), 5, 0.0, labels=(1.0, 1e-5)),
+        Guarantee("label", (math.inf, 0), (math.inf, 0), 5, labels=(1.0, 0)),
+    ]
+
+
+@pytest.mark.parametrize("guarantee", some_guarantees())
+def test_json_and_back(guarantee: Guarantee) -> None:
+    text = json.dumps(guarantee.to_dict(), allow_nan=False)
+    assert Guarantee.from_dict(json.loads(text)) == guarantee
+    assert json.loads(text)["holds"] == guarantee.holds
+
+
+@pytest.mark.parametrize("guarantee", some_guarantees())
+def test_no_epsilon_without_its_unit(guarantee: Guarantee) -> None:
+    text = str(guarantee)
+    assert text.count("epsilon") == len(
+        re.findall(r"epsilon(?: [\d.e+-]+)? per (?:entry|record|label)", text)
+    )
+    assert "Not covered:" in text
+    assert "number of rows" in text
+    assert ("NOT covered" in text) == (guarantee.labels is None)
+
+
+def test_labels() -> None:
+    base = Laplace(1.0).guarantee(3)
+    assert base.labels is None
+    assert base.record_with_label is None
+    assert "Labels and class sizes: NOT covered." in str(base)
+    covered = base.with_labels(0.5, 1e-6)
+    assert covered.labels == (0.5, 1e-6)
+    assert covered.record_with_label == (3.5, 1e-6)
+    assert "epsilon 3.5 per record with label" in str(covered)
+
+
+def test_void_is_said_first() -> None:
+    base = Laplace(1.0).guarantee(3)
+    assert base.holds
+    spoilt = base.voided("the number of steps was chosen by looking at the raw data")
+    assert base.holds  # nothing is changed in place
+    assert not spoilt.holds
+    assert str(spoilt).startswith("VOID: the number of steps")
+    assert "do NOT hold" in str(spoilt)
+    assert spoilt.voided("the number of steps was chosen by looking at the raw data") == spoilt
+    assert len(spoilt.voided("another").voided_by) == 2
+    assert "VOID" not in str(base)
+
+
+def test_bad_guarantees() -> None:
+    good = (1.0, 0.0)
+    with pytest.raises(InvalidInputError, match="unit"):
+        Guarantee("row", good, good, 3)
+    for bad in ((-1.0, 0.0), (math.nan, 0.0), (1.0, 2.0), (1.0, math.nan), (1.0,), None, 1.0, ("a", "b")):
+        with pytest.raises(InvalidInputError, match="entry must"):
+            Guarantee("entry", bad, good, 3)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInputError, match="record must"):
+            Guarantee("entry", good, bad, 3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="labels must"):
+        Laplace(1.0).guarantee(3).with_labels(-1.0)
+    with pytest.raises(InvalidInputError, match="say in words"):
+        Laplace(1.0).guarantee(3).voided(" ")
+    with pytest.raises(InvalidInputError, match="tuple of reasons"):
+        Guarantee("entry", good, good, 3, voided_by="reason")  # type: ignore[arg-type]
+    for plain in ({}, {"unit": "entry"}, {"entry": 3}):
+        with pytest.raises(InvalidInputError, match="not the description"):
+            Guarantee.from_dict(plain)

@@ -1,0 +1,272 @@
+"""Spending: sums, better compositions, a limit that holds, files that are whole."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from onefold.exceptions import (
+    BudgetExceededError,
+    FileFormatError,
+    InvalidInputError,
+    MissingDependencyError,
+)
+from onefold.privacy import AnalyticGaussian, Event, Laplace, Ledger, OptimalNoise, calibration
+
+
+def ledger_of(*events: Event, **options) -> Ledger:
+    ledger = Ledger(**options)
+    for event in events:
+        ledger.spend(event)
+    return ledger
+
+
+SMALL = Event("small", "record", 0.1, 1e-8, count=100)
+
+
+def test_basic_composition_adds_up() -> None:
+    ledger = ledger_of(Event("a", "record", 1.0, 1e-6), Event("b", "record", 0.25, 1e-5, count=4))
+    assert ledger.total() == (pytest.approx(2.0), pytest.approx(4.1e-5))
+    assert Ledger().total() == (0.0, 0.0)
+    assert Ledger().total("advanced", 1e-5) == (0.0, 1e-5)
+
+
+def test_advanced_composition_by_hand() -> None:
+    epsilon, delta = ledger_of(SMALL).total("advanced", 1e-5)
+    left = 1 - (1 - 1e-5) / (1 - 1e-8) ** 100
+    drift = 100 * 0.1 * (math.exp(0.1) - 1) / (math.exp(0.1) + 1)
+    assert epsilon == pytest.approx(drift + math.sqrt(2 * math.log(1 / left) * 100 * 0.01), rel=1e-6)
+    assert delta == 1e-5
+    assert epsilon < ledger_of(SMALL).total()[0]
+    # one large release: adding up is better, and is what is reported
+    assert ledger_of(Event("one", "record", 3.0)).total("advanced", 1e-5)[0] == 3.0
+
+
+def test_a_delta_that_is_spent_already_is_refused() -> None:
+    for how in ("advanced", "rdp", "pld"):
+        with pytest.raises(InvalidInputError, match="larger than what the releases have spent"):
+            ledger_of(SMALL).total(how, 1e-7)
+
+
+def test_gaussian_releases_by_rdp_and_pld() -> None:
+    pytest.importorskip("dp_accounting")
+    ledger = ledger_of(Event.of(AnalyticGaussian(1.0), 1, count=10))
+    exact = calibration.epsilon_of(math.sqrt(10) * calibration.mu_of(1.0, 1e-5), 1e-5)
+    pld = ledger.total("pld", 1e-5)[0]
+    rdp = ledger.total("rdp", 1e-5)[0]
+    assert exact <= pld < exact * 1.001
+    assert pld < rdp < exact * 1.2
+    assert ledger.total()[0] == pytest.approx(10.0)
+
+
+def test_a_record_of_independent_entries_by_pld() -> None:
+    """Laplace noise on each of p entries is p releases: far better than p epsilon at a small delta."""
+    pytest.importorskip("dp_accounting")
+    ledger = ledger_of(Event.of(Laplace(0.5), 100))
+    assert ledger.total() == (50.0, 0.0)
+    # mean of the privacy loss of one entry: epsilon - 1 + exp(-epsilon); it cannot be beaten
+    assert 100 * (0.5 - 1 + math.exp(-0.5)) < ledger.total("pld", 1e-5)[0] < 30
+    with_atom = ledger_of(Event.of(OptimalNoise(0.5, 1e-8), 100))
+    assert with_atom.total("pld", 1e-5)[0] > ledger.total("pld", 1e-5)[0]
+    assert with_atom.total("pld", 1e-5)[0] == pytest.approx(ledger.total("pld", 1e-5)[0], rel=0.01)
+    with pytest.raises(InvalidInputError, match="larger than what"):
+        with_atom.total("pld", 1e-7)
+    assert ledger_of(Event.of(Laplace(0.5), 100, unit="entry"), unit="entry").total()[0] == 0.5
+
+
+def test_unknown_mechanisms_by_rdp_and_pld() -> None:
+    pytest.importorskip("dp_accounting")
+    ledger = ledger_of(SMALL)
+    basic, advanced = ledger.total()[0], ledger.total("advanced", 1e-5)[0]
+    rdp, pld = (ledger.total(how, 1e-5)[0] for how in ("rdp", "pld"))
+    assert pld < rdp < advanced < basic
+    # the exact optimum for a hundred coins: by the binomial distribution
+    assert pld == pytest.approx(_coins(0.1, 100, 1 - (1 - 1e-5) / (1 - 1e-8) ** 100), rel=0.01)
+    mixed = ledger_of(SMALL, Event.of(AnalyticGaussian(1.0), 1), Event.of(Laplace(0.2), 3))
+    assert ledger.total("pld", 1e-4)[0] < mixed.total("pld", 1e-4)[0] < mixed.total()[0]
+
+
+def _coins(epsilon: float, n: int, delta: float) -> float:
+    """Smallest total epsilon of n coins at ``delta``, straight from the definition, by bisection."""
+    p = 1 / (1 + math.exp(-epsilon))
+
+    def excess(total: float) -> float:
+        return sum(
+            math.comb(n, k)
+            * max(0.0, p**k * (1 - p) ** (n - k) - math.exp(total) * p ** (n - k) * (1 - p) ** k)
+            for k in range(n + 1)
+        )
+
+    low, high = 0.0, n * epsilon
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if excess(middle) <= delta else (middle, high)
+    return high
+
+
+def test_the_limit_holds_before_it_is_exceeded() -> None:
+    ledger = ledger_of(Event("a", "record", 0.7), limit_epsilon=1.0)
+    with pytest.raises(BudgetExceededError, match=r"epsilon would be 1\.4 per record, the limit is 1"):
+        ledger.spend(Event("b", "record", 0.7))
+    assert ledger.total() == (0.7, 0.0)  # nothing was spent
+    assert len(ledger.events) == 1
+    ledger.spend(Event("c", "record", 0.3))
+    assert ledger.total()[0] == pytest.approx(1.0)
+    with pytest.raises(BudgetExceededError):
+        ledger.spend(Event("d", "record", 1e-6))
+
+
+def test_ten_tenths_are_one() -> None:
+    ledger = Ledger(limit_epsilon=1.0)
+    for _ in range(10):
+        ledger.spend(Event("tenth", "record", 0.1))
+    with pytest.raises(BudgetExceededError):
+        ledger.spend(Event("tenth", "record", 0.1))
+
+
+def test_the_limit_on_delta() -> None:
+    ledger = ledger_of(Event("a", "record", 0.1, 6e-6), limit_delta=1e-5)
+    with pytest.raises(BudgetExceededError, match=r"delta would be 1\.2e-05 per record"):
+        ledger.spend(Event("b", "record", 0.1, 6e-6))
+    pure = Ledger(limit_epsilon=1.0, limit_delta=0.0)
+    with pytest.raises(BudgetExceededError):
+        pure.spend(Event("b", "record", 0.1, 1e-9))
+    pure.spend(Event("c", "record", 0.1))
+
+
+def test_a_limit_by_better_composition() -> None:
+    budget = {"limit_epsilon": 6.0, "limit_delta": 1e-5}
+    with pytest.raises(BudgetExceededError):
+        ledger_of(SMALL, **budget)
+    ledger = ledger_of(SMALL, **budget, how="advanced")
+    with pytest.raises(BudgetExceededError, match="per record"):
+        ledger.spend(Event("more", "record", 0.1, 1e-8, count=200))
+    assert len(ledger.events) == 1
+    with pytest.raises(InvalidInputError, match="needs limit_delta"):
+        Ledger(limit_epsilon=1.0, how="pld")
+
+
+def test_units_are_not_mixed() -> None:
+    ledger = Ledger()
+    with pytest.raises(InvalidInputError, match="counts per record, the event is per entry"):
+        ledger.spend(Event("a", "entry", 1.0))
+    noise = OptimalNoise(1.0, 1e-5)
+    ledger.spend_guarantee(noise.guarantee(784), "images")
+    assert ledger.total()[0] == 784.0
+    by_entry = Ledger(unit="entry")
+    by_entry.spend_guarantee(noise.guarantee(784), "images")
+    assert by_entry.total() == (1.0, 1e-5)
+    with pytest.raises(InvalidInputError, match="void"):
+        ledger.spend_guarantee(noise.guarantee(784).voided("raw data"), "images")
+
+
+def test_words_have_units() -> None:
+    text = str(ledger_of(Event.of(Laplace(0.5), 4, name="survey", count=2)))
+    assert "epsilon 4 per record" in text
+    assert "2 x survey" in text
+    assert text.count("epsilon") == text.count("per record")
+
+
+def test_saving_and_loading(tmp_path: Path) -> None:
+    ledger = ledger_of(
+        SMALL, Event.of(OptimalNoise(0.5, 1e-9), 7), limit_epsilon=20.0, limit_delta=1e-5, how="advanced"
+    )
+    path = tmp_path / "ledger.json"
+    ledger.save(path)
+    again = Ledger.load(path)
+    assert again.events == ledger.events
+    assert again.total("advanced", 1e-5) == ledger.total("advanced", 1e-5)
+    assert (again.limit_epsilon, again.limit_delta, again.unit, again.how) == (
+        20.0,
+        1e-5,
+        "record",
+        "advanced",
+    )
+    with pytest.raises(BudgetExceededError):
+        again.spend(Event("too much", "record", 19.0))
+    assert [file.name for file in tmp_path.iterdir()] == ["ledger.json"]
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.json"
+    ledger_of(SMALL).save(path)
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        ledger_of(SMALL, SMALL).save(path)
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    ledger_of(SMALL).save(path)
+    good = json.loads(path.read_text())
+    event = good["events"][0]
+    damaged = [
+        "",
+        "{",
+        "[]",
+        json.dumps({**good, "format": 2}),
+        json.dumps({**good, "events": [{**event, "epsilon": -1}]}),
+        json.dumps({**good, "events": [{**event, "epsilon": None}]}),
+        json.dumps({**good, "events": [{**event, "unit": "entry"}]}),
+        json.dumps({**good, "events": [{"name": "a"}]}),
+        json.dumps({**good, "events": 3}),
+        json.dumps({**good, "unit": "row"}),
+        json.dumps({key: value for key, value in good.items() if key != "limit_epsilon"}),
+    ]
+    for text in damaged:
+        path.write_text(text)
+        with pytest.raises(FileFormatError):
+            Ledger.load(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FileFormatError):
+        Ledger.load(path)
+
+
+def test_without_the_extra(block_import) -> None:
+    block_import("dp_accounting")
+    for how in ("rdp", "pld"):
+        with pytest.raises(MissingDependencyError, match=r"dp_accounting is needed.*onefold\[accounting\]"):
+            ledger_of(SMALL).total(how, 1e-5)
+    assert ledger_of(SMALL).total("advanced", 1e-5)[0] > 0
+
+
+def test_bad_events_and_calls() -> None:
+    for options in (
+        {"epsilon": -1.0},
+        {"epsilon": math.nan},
+        {"epsilon": math.inf},
+        {"delta": 1.0},
+        {"delta": math.nan},
+        {"unit": "label"},
+        {"count": 0},
+        {"count": 1.5},
+        {"family": "cauchy", "noise_multiplier": 1.0},
+        {"family": "laplace"},
+        {"noise_multiplier": 1.0},
+        {"family": "laplace", "noise_multiplier": 0.0},
+        {"coordinates": 0},
+        {"atom": 2.0},
+    ):
+        with pytest.raises(InvalidInputError):
+            Event(**{"name": "a", "unit": "record", "epsilon": 1.0, **options})
+    with pytest.raises(InvalidInputError, match="takes an Event"):
+        Ledger().spend((1.0, 0.0))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="how must be one of basic"):
+        Ledger().total("magic")
+    with pytest.raises(InvalidInputError, match="needs delta"):
+        ledger_of(SMALL).total("pld")
+    with pytest.raises(InvalidInputError, match="leave it out"):
+        ledger_of(SMALL).total("basic", 1e-5)
+    for limit in (0, -1, math.nan, math.inf):
+        with pytest.raises(InvalidInputError, match="limit_epsilon must"):
+            Ledger(limit_epsilon=limit)
+    with pytest.raises(InvalidInputError, match="delta must"):
+        Ledger(limit_delta=1.0)

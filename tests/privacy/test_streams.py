@@ -1,0 +1,76 @@
+"""Without a seed no two draws are alike: not in one process, not in two, not after a fork."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from onefold.privacy import AnalyticGaussian, Laplace, OptimalNoise, RandomisedLabels
+from onefold.privacy._streams import byte_stream
+
+SAMPLERS = {
+    "laplace": lambda: Laplace(1.0).sample(50),
+    "laplace hardened": lambda: Laplace(1.0, hardened=True).sample(50),
+    "optimal hardened": lambda: OptimalNoise(1.0, hardened=True).sample(50),
+    "gaussian": lambda: AnalyticGaussian(1.0).sample(50),
+    "gaussian hardened": lambda: AnalyticGaussian(1.0, hardened=True).sample(50),
+    "labels": lambda: RandomisedLabels(0.1, 100).randomise(np.zeros(50, dtype=int)),
+}
+each_sampler = pytest.mark.parametrize("draw", SAMPLERS.values(), ids=SAMPLERS.keys())
+
+
+@each_sampler
+def test_two_calls_differ(draw) -> None:
+    assert not np.array_equal(draw(), draw())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@each_sampler
+def test_parent_and_children_differ_after_a_fork(draw) -> None:
+    draw()  # any state there is exists before the fork
+    drawn = []
+    for _ in range(2):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writing, np.asarray(draw(), dtype=np.float64).tobytes())
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            drawn.append(pipe.read())
+        os.waitpid(child, 0)
+    drawn.append(np.asarray(draw(), dtype=np.float64).tobytes())
+    assert {len(piece) for piece in drawn} == {400}
+    assert len(set(drawn)) == 3
+
+
+def test_two_processes_differ_and_a_seed_agrees_between_them() -> None:
+    script = (
+        "from onefold.privacy import Laplace\n"
+        "for hardened in (False, True):\n"
+        "    print(Laplace(1.0, hardened=hardened).sample(4).tolist())\n"
+        "for hardened in (False, True):\n"
+        "    print(Laplace(1.0, hardened=hardened).sample(4, random_state=3).tolist())\n"
+    )
+    answers = [
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    first, second = (answer.splitlines() for answer in answers)
+    assert len(first) == 4
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+    assert first[2:] == second[2:]
+
+
+def test_streams_are_uniform() -> None:
+    for state in (None, 0):
+        octets = byte_stream(state).octets(256 * 400)
+        counts = np.bincount(octets, minlength=256)
+        assert np.sum((counts - 400) ** 2 / 400) < 255 + 6 * np.sqrt(510)
+        words = byte_stream(state).words(1000)
+        assert np.unique(words).size == 1000
+        assert 0.4 < np.mean(words >= 2**63) < 0.6
