@@ -7,7 +7,7 @@ p x p covariance and an explicit inverse in every fixed-point step, as written, 
 import numpy as np
 
 
-def fit(Y: np.ndarray, n: int, tolerance: float = 1e-10) -> tuple[np.ndarray, np.ndarray, float]:
+def fit(Y: np.ndarray, n: int, tolerance: float = 1e-12) -> tuple[np.ndarray, np.ndarray, float]:
     """Encoding matrix P, inverse of K + lambda I, and lambda (000 eq. 33-44)."""
     N, p = Y.shape
     values, vectors = np.linalg.eigh(np.cov(Y.T))
@@ -21,7 +21,7 @@ def fit(Y: np.ndarray, n: int, tolerance: float = 1e-10) -> tuple[np.ndarray, np
     e = 0.5 * mean_square
     while True:
         inverse = np.linalg.inv(K + (e + 2 * mean_square) * np.eye(N))
-        following = np.sum((Y - K @ (inverse @ Y)) ** 2) / (p * N)
+        following = np.sum((Y - K @ inverse @ Y) ** 2) / (p * N)
         if abs(following - e) <= tolerance * following:
             return P, inverse, e + 2 * mean_square
         e = following

@@ -7,7 +7,7 @@ import pytest
 
 from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 from onefold._base.parallel import worker_count
-from onefold.models.compose import BLOCK_BYTES
+from onefold.models.compose import BLOCK_BYTES, CACHED_BYTES
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_peak_memory_is_a_fixed_block_per_worker(model, n_features):
     tracemalloc.stop()
     assert distances.shape == (10000, 2)
     assert peak <= worker_count(None) * BLOCK_BYTES + 3 * distances.nbytes
-    assert peak > BLOCK_BYTES / 8  # the measurement sees the blocks at all
+    assert peak > CACHED_BYTES / 4  # the measurement sees the blocks at all

@@ -1,8 +1,10 @@
 """What every autoencoder shares: images, distances and folding measures of a pool of machines."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -33,7 +35,7 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         self.check_parameters()
         samples: Array = check_rows(self, X)
         unit, factor = unit_and_factor(samples, self.scale)
-        self.pool_ = self.fit_groups([samples], unit, factor, self.n_jobs)
+        self.pool_ = self.fit_groups(samples, [np.arange(len(samples))], unit, factor, self.n_jobs)
         self.scale_ = factor / unit
         return self
 
@@ -56,14 +58,16 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         """Minus the distance: the higher, the more a row resembles the samples."""
         return -self.distance(X)
 
-    def fit_groups(self, groups: list[Array], unit: float, factor: float, n_jobs: int | None) -> Pool:
-        """Machines of this kind for several sets of samples at once; what a classifier fits per class."""
-        split = [[group[rows] for rows in self._rows(group, unit)] for group in groups]
+    def fit_groups(
+        self, X: Array, groups: Sequence[Index], unit: float, factor: float, n_jobs: int | None
+    ) -> Pool:
+        """Machines of this kind for several groups of rows at once; what a classifier fits per class."""
+        branches = [self._branches(X, rows, unit) for rows in groups]
 
         def fit(samples: Array) -> Stack:
             return self._fit_stack(samples, factor)
 
-        return fit_pool(split, fit, self._largest_stacked, unit, factor, n_jobs, show_progress=None)
+        return fit_pool(X, branches, fit, self._largest_stacked, unit, factor, n_jobs, show_progress=None)
 
     def from_pool(self, pool: Pool, n_features: int) -> Self:
         """Make this unfitted estimator the owner of machines that exist already."""
@@ -83,8 +87,8 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         """Size up to which machines of equal size are fitted together."""
 
     @abstractmethod
-    def _rows(self, X: Array, unit: float) -> list[Index]:
-        """Row indices of each branch."""
+    def _branches(self, X: Array, rows: Index, unit: float) -> list[Index]:
+        """The rows of a group, divided into branches."""
 
     @abstractmethod
     def _fit_stack(self, samples: Array, factor: float) -> Stack:

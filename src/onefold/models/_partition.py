@@ -1,7 +1,6 @@
 """Splitting the samples of one class into branches or batches (000 Def. 5, 004 Remarks 10-11)."""
 
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -13,6 +12,7 @@ from onefold.exceptions import InvalidInputError
 __all__ = ["PARTITIONS", "branch_count", "check_partition", "split"]
 
 
+PARTITIONS = ("contiguous", "kmeans")
 # k-means makes unequal clusters and a machine costs the cube of its size: larger ones are split once more.
 LARGEST_CLUSTER = 2.0
 # Centres are found on this many rows per cluster, at least 20000 in all; then every row is assigned.
@@ -25,28 +25,29 @@ def branch_count(n_samples: int, branch_size: int) -> int:
     return max(1, int(np.floor(n_samples / branch_size + 0.5)))
 
 
-def split(X: Array, branch_size: int, partition: str, random_state: object = None) -> list[Index]:
-    """Row indices of each branch; every row is in exactly one."""
-    return PARTITIONS[partition](X, branch_size, random_state)
-
-
-def _contiguous(X: Array, branch_size: int, random_state: object) -> list[Index]:
-    """Batches of consecutive rows whose sizes differ by at most one (004 eq. 119-120)."""
-    return list(np.array_split(np.arange(len(X)), branch_count(len(X), branch_size)))
+def split(
+    X: Array, rows: Index, unit: float, branch_size: int, partition: str, random_state: object = None
+) -> list[Index]:
+    """The rows of each branch; every row is in exactly one."""
+    n_branches = branch_count(len(rows), branch_size)
+    if n_branches == 1:
+        return [rows]
+    if partition == "contiguous":
+        return list(np.array_split(rows, n_branches))  # sizes differ by at most one (004 eq. 119-120)
+    samples = X[rows] if unit == 1.0 else X[rows] / X.dtype.type(unit)
+    return [rows[part] for part in _kmeans(samples, branch_size, random_state)]
 
 
 def _kmeans(X: Array, branch_size: int, random_state: object) -> list[Index]:
-    """Clusters of rows (000 eq. 58)."""
-    n_branches = branch_count(len(X), branch_size)
-    if n_branches == 1:
-        return [np.arange(len(X))]
+    """Clusters of rows (000 eq. 58), none much larger than a branch should be."""
     branches: list[Index] = []
-    for rows in _clusters(X, n_branches, random_state):
-        # A cluster that k-means cannot split (duplicated rows) is cut where it stands.
+    for rows in _clusters(X, branch_count(len(X), branch_size), random_state):
         if len(rows) <= LARGEST_CLUSTER * branch_size:
             branches.append(rows)
-        elif len(rows) == len(X):
-            branches += [rows[part] for part in _contiguous(X, branch_size, None)]
+        elif len(rows) == len(
+            X
+        ):  # duplicated rows, which k-means cannot tell apart, are cut where they stand
+            branches += np.array_split(rows, branch_count(len(rows), branch_size))
         else:
             branches += [rows[part] for part in _kmeans(X[rows], branch_size, random_state)]
     return branches
@@ -65,13 +66,7 @@ def _clusters(X: Array, n_clusters: int, random_state: object) -> list[Index]:
     return [rows for rows in found if len(rows)]
 
 
-PARTITIONS: dict[str, Callable[[Array, int, object], list[Index]]] = {
-    "contiguous": _contiguous,
-    "kmeans": _kmeans,
-}
-
-
 def check_partition(partition: str) -> None:
     """Refuse an unknown way of splitting."""
     if partition not in PARTITIONS:
-        raise InvalidInputError(f"partition must be one of {', '.join(sorted(PARTITIONS))}")
+        raise InvalidInputError(f"partition must be one of {', '.join(PARTITIONS)}")

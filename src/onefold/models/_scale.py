@@ -22,8 +22,8 @@ AUTO_MEAN_SQUARE = 0.1
 # Outside these bounds the user is told: embeddings of unit length are below, raw pixels and counts above.
 SMALLEST_MEAN_SQUARE = 5e-3
 LARGEST_MEAN_SQUARE = 10.0
-# Entries within these bounds can be squared and summed as they are.
-COMFORTABLE = {np.dtype(np.float64): 1e30, np.dtype(np.float32): 1e6}
+# With a mean square within these bounds, entries can be squared and summed as they are.
+COMFORTABLE = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e10}
 
 
 def check_scale(scale: ScaleOption) -> None:
@@ -40,12 +40,15 @@ def check_scale(scale: ScaleOption) -> None:
 
 def unit_and_factor(X: Array, scale: ScaleOption) -> tuple[float, float]:
     """Unit the data is expressed in, and the factor at which machines see data in that unit."""
-    largest = float(np.abs(X).max(initial=0.0))
-    limit = COMFORTABLE[X.dtype]
     unit = 1.0
-    if largest != 0.0 and not 1.0 / limit <= largest <= limit:
-        unit = 2.0 ** min(round(math.log2(largest)), int(np.finfo(X.dtype).maxexp) - 1)
-    mean_square = _mean_square(X, unit)
+    with np.errstate(over="ignore", under="ignore"):
+        mean_square = _mean_square(X, unit)
+    limit = COMFORTABLE[X.dtype]
+    if not 1.0 / limit <= mean_square <= limit:
+        largest = max(float(X.max(initial=0.0)), -float(X.min(initial=0.0)))
+        if largest > 0.0:
+            unit = 2.0 ** min(round(math.log2(largest)), int(np.finfo(X.dtype).maxexp) - 1)
+        mean_square = _mean_square(X, unit)
     if scale == "auto":
         return unit, math.sqrt(AUTO_MEAN_SQUARE / mean_square) if mean_square > 0.0 else 1.0
     factor = unit if scale is None else unit * float(scale)

@@ -37,9 +37,9 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         unit, factor = unit_and_factor(samples, prototype.scale)
-        groups = [samples[codes == code] for code in range(len(self.classes_))]
+        groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
         self.scale_ = factor / unit
-        self.pool_ = prototype.fit_groups(groups, unit, factor, self.n_jobs)
+        self.pool_ = prototype.fit_groups(samples, groups, unit, factor, self.n_jobs)
         return self
 
     def distances(self, X: ArrayLike) -> Array:

@@ -21,11 +21,12 @@ __all__ = ["BLOCK_BYTES", "Pool", "Stack", "fit_pool"]
 # Working memory of one worker thread while it folds a block of rows. Prediction allocates this much per
 # thread and the (rows, groups) result, however many rows there are.
 BLOCK_BYTES = 32 * 2**20
+CACHED_BYTES = 4 * 2**20
 SMALLEST_BLOCK = 16
 # Rows larger than this (in units of the data) are shrunk before folding, so that squares cannot overflow.
 LARGEST_ENTRY = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e12}
 # Samples in one stack of small machines: large enough for one efficient product, small enough for the cache.
-STACKED_SAMPLES = 4096
+STACKED_SAMPLES = 1024
 
 
 class Stack(Protocol):
@@ -40,8 +41,8 @@ class Stack(Protocol):
         """Mean of each machine's samples, (S, p)."""
 
     @property
-    def row_bytes(self) -> int:
-        """Working memory one query row takes."""
+    def rows_at_once(self) -> int:
+        """How many query rows to fold together, within the working memory."""
 
     def select(self, index: int) -> "Stack":
         """One machine, on the same memory."""
@@ -181,14 +182,14 @@ class Pool:
 
     def _blocks(self, n_rows: int, n_workers: int) -> list[slice]:
         """Rows in blocks that fit the working memory, and at least one block per worker."""
-        largest = max(stack.row_bytes for stack in self.stacks)
-        fitting = max(BLOCK_BYTES // max(largest, 1), SMALLEST_BLOCK)
+        fitting = min(stack.rows_at_once for stack in self.stacks)
         size = max(min(fitting, -(-n_rows // n_workers)), 1)
         return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
 def fit_pool(
-    groups: Sequence[Sequence[Array]],
+    X: Array,
+    groups: Sequence[Sequence[Index]],
     fit_stack: Callable[[Array], Stack],
     largest_stacked: int,
     unit: float,
@@ -196,12 +197,16 @@ def fit_pool(
     n_jobs: int | None = None,
     show_progress: bool | None = False,
 ) -> Pool:
-    """Fit one machine to every sample matrix of every group, equal small sizes together, in parallel."""
-    jobs = _plan([[len(samples) for samples in group] for group in groups], largest_stacked)
+    """Fit one machine to every branch of every group, given as rows of X; equal small sizes together."""
+    jobs = _plan([[len(rows) for rows in group] for group in groups], largest_stacked)
 
     def fit(job: list[tuple[int, int]]) -> Stack:
-        samples = np.stack([groups[group][place] for group, place in job])
-        return fit_stack(samples if unit == 1.0 else samples / samples.dtype.type(unit))
+        samples = X[
+            np.stack([groups[group][place] for group, place in job])
+        ]  # a copy, to be centred in place
+        if unit != 1.0:
+            samples /= samples.dtype.type(unit)
+        return fit_stack(samples)
 
     # The largest machines first, so that no worker is left alone with one at the end.
     order = sorted(range(len(jobs)), key=lambda job: -len(groups[jobs[job][0][0]][jobs[job][0][1]]))

@@ -18,24 +18,22 @@ from scipy.spatial.distance import cdist
 
 from onefold._base.arrays import Array, Index, Mask
 from onefold.models._folding import Folding
-from onefold.models.kahm._hull import Hull, build_hull, centre, coordinates
+from onefold.models.compose import BLOCK_BYTES, CACHED_BYTES, SMALLEST_BLOCK
+from onefold.models.kahm._hull import LARGEST_STACKED, Hull, build_hull, centre
 from onefold.models.kahm._regularisation import Ridge, Target, resolvable, solve_cholesky, solve_spectral
 
 __all__ = ["LARGEST_STACKED", "Layer", "MachineStack", "fit_stack", "memberships", "rebuild_stack"]
-
-
-# Machines up to this size are solved through eigenvalues, many at once; larger ones by Cholesky, one by one.
-LARGEST_STACKED = 128
 
 
 @dataclass(frozen=True)
 class Layer:
     """One layer of S machines: everything that turns encodings into an image."""
 
-    centres: Array  # (S, n, N) whitened encodings of the samples over the number of components
+    centres: Array  # (S, n, N) whitened encodings of the samples over the number of components, or (S, r, N):
+    # the same for points that are not encoded yet, where the hull has few dimensions
     bias: Array  # (S, 1, N) minus their squared length over twice that number
     weights: Array  # (S, N, r + 2): A^-1 T, A^-1 1, and ones, so that one product gives all three
-    regularisation: NDArray[np.float64]  # (S,) lambda*
+    lambdas: NDArray[np.float64]  # (S, 2) lambda*, and the lambda the weights were solved with
     floor: Array  # (S,) 1 / (lambda + N): see ``_safe``
     active: Mask  # (S,) whether the machine has a component left for this layer
 
@@ -58,11 +56,15 @@ class MachineStack:
         return self.hull.mean
 
     @property
-    def row_bytes(self) -> int:
-        """Working memory one query row takes, for choosing block sizes."""
+    def rows_at_once(self) -> int:
+        """Queries folded together: many for one large machine, so that its products pay, fewer for
+
+        many small ones, so that intermediate results stay in the cache.
+        """
         n_machines, n_samples, rank = self.hull.points.shape
         entries = self.hull.mean.shape[1] + n_machines * (2 * n_samples + 4 * rank)
-        return int(entries * self.hull.mean.itemsize)
+        memory = BLOCK_BYTES if n_machines == 1 else CACHED_BYTES
+        return max(memory // int(entries * self.hull.mean.itemsize), SMALLEST_BLOCK)
 
     def select(self, index: int) -> "MachineStack":
         """One machine of the stack, on the same memory, without layers it has no component for."""
@@ -73,6 +75,7 @@ class MachineStack:
             hull.mean[one],
             hull.points[one],
             None if hull.lift is None else hull.lift[one],
+            None if hull.basis is None else hull.basis[one],
             hull.mean_points[one],
             hull.origin,
             hull.offset_points[one],
@@ -89,7 +92,7 @@ class MachineStack:
     def fold(self, queries: Array, angles: bool = False) -> Folding:
         """Distance of every query from its image under every machine, the best layer each (000 eq. 52)."""
         best: Folding | None = None
-        inside, outside = coordinates(self.hull, queries)
+        inside, outside = self.hull.coordinates(queries)
         for layer, points in zip(self.layers, self._walk(inside), strict=True):
             folding = self._measure(queries, inside, outside, points, angles)
             folding.distance2[~layer.active] = np.inf
@@ -99,32 +102,32 @@ class MachineStack:
 
     def images(self, queries: Array) -> list[Array]:
         """Images of the queries under each layer, (S, M, p) each; inactive layers repeat nothing."""
-        inside, _ = coordinates(self.hull, queries)
-        return [self._to_features(points) for points in self._walk(inside)]
+        inside, _ = self.hull.coordinates(queries)
+        return [self.hull.features(points) for points in self._walk(inside)]
 
     def best_images(self, queries: Array) -> tuple[Array, Array]:
         """Image (S, M, p) by the best layer of each machine, and its squared distance (S, M)."""
-        inside, outside = coordinates(self.hull, queries)
+        inside, outside = self.hull.coordinates(queries)
         shape = outside.shape
         nearest = np.full(shape, np.inf, dtype=queries.dtype)
         chosen = np.zeros_like(inside)
         for layer, points in zip(self.layers, self._walk(inside), strict=True):
-            distance2 = outside + _squared_length(inside - points)
+            distance2 = np.maximum(outside + _squared_length(inside - points), 0.0)
             closer = (distance2 < nearest) & layer.active[:, None]
             np.copyto(nearest, distance2, where=closer)
             np.copyto(chosen, points, where=closer[:, :, None])
-        return self._to_features(chosen), nearest
+        return self.hull.features(chosen), nearest
 
     def _walk(self, inside: Array) -> Iterator[Array]:
         """Coordinates of the images, layer after layer: each folds what the one before it returned."""
         points = inside
         for layer in self.layers:
-            points = _image(self.hull, layer, points @ self.hull.encoder, inside)
+            points = _image(self.hull, layer, points, inside)
             yield points
 
     def _measure(self, queries: Array, inside: Array, outside: Array, points: Array, angles: bool) -> Folding:
         hull = self.hull
-        distance2 = outside + _squared_length(inside - points)
+        distance2 = np.maximum(outside + _squared_length(inside - points), 0.0)
         if not angles:
             return Folding(distance2, None)
         # |image| and |query| from zero, for the angle between them (004 eq. 104).
@@ -133,12 +136,6 @@ class MachineStack:
         query2 = np.einsum("mp,mp->m", queries, queries)
         products = hull.mean @ queries.T + along + np.einsum("smr,smr->sm", points, inside)
         return Folding.with_angle(distance2, np.maximum(image2, 0.0), query2, products)
-
-    def _to_features(self, points: Array) -> Array:
-        hull = self.hull
-        if hull.lift is None:
-            return points + hull.mean[:, None, :]
-        return np.asarray((points @ hull.lift.transpose(0, 2, 1)) @ hull.centred + hull.mean[:, None, :])
 
 
 def fit_stack(samples: Array, n_components: int, n_layers: int, factor: float) -> MachineStack:
@@ -155,7 +152,7 @@ def rebuild_stack(
     factor: float,
     known: NDArray[np.float64] | None = None,
 ) -> MachineStack:
-    """Machines from centred samples; ``known`` (L, S) holds lambda* when they were fitted before."""
+    """Machines from centred samples; ``known`` (L, S, 2) holds the lambdas when they were fitted before."""
     hull = build_hull(centred, mean, n_components, factor)
     encoded = hull.points @ hull.encoder
     with np.errstate(over="ignore"):
@@ -169,7 +166,7 @@ def rebuild_stack(
         n_used = hull.n_encoded - depth  # layer l uses n - l + 1 components (000 eq. 51)
         given = None if known is None else known[depth]
         ridge = _solve(_kernel(encoded, n_used), target, ridge, given)
-        layers.append(_layer(encoded, n_used, ridge, first=depth == 0))
+        layers.append(_layer(hull, encoded, n_used, ridge, first=depth == 0))
     return MachineStack(hull, tuple(layers))
 
 
@@ -177,10 +174,10 @@ def memberships(stack: MachineStack, queries: Array) -> Array:
     """Memberships h_i(Px) of queries (M, p) to the samples of one machine (000 eq. 38), (M, N)."""
     hull, layer = stack.hull, stack.layers[0]
     samples = (hull.points @ hull.encoder)[0].astype(np.float64)
-    encodings = (coordinates(hull, queries)[0] @ hull.encoder)[0].astype(np.float64)
+    encodings = (hull.coordinates(queries)[0] @ hull.encoder)[0].astype(np.float64)
     count = max(int(hull.n_encoded[0]), 1)
     kernel = np.exp(-cdist(encodings, samples, "sqeuclidean") / (2.0 * count))
-    lam = resolvable(layer.regularisation, len(samples), np.dtype(np.float64))[0]
+    lam = resolvable(layer.lambdas[:, 0], len(samples), np.dtype(np.float64))[0]
     shifted = _kernel(samples[None], hull.n_encoded)[0] + lam * np.eye(len(samples))
     return np.asarray(scipy.linalg.solve(shifted, kernel.T, assume_a="pos").T, dtype=queries.dtype)
 
@@ -190,9 +187,7 @@ def _solve(kernel: Array, target: Target, previous: Ridge | None, known: NDArray
         return solve_spectral(kernel, target, known)
     if len(kernel) > 1:
         raise ValueError("machines of this size are solved one by one")
-    if previous is None:
-        return solve_cholesky(kernel, target, known=known)
-    return solve_cholesky(kernel, target, float(previous.regularisation[0]), previous.slope, known)
+    return solve_cholesky(kernel, target, previous, known)
 
 
 def _kernel(encoded: Array, n_used: Index) -> Array:
@@ -210,11 +205,13 @@ def _kernel(encoded: Array, n_used: Index) -> Array:
     return kernel
 
 
-def _layer(encoded: Array, n_used: Index, ridge: Ridge, first: bool) -> Layer:
+def _layer(hull: Hull, encoded: Array, n_used: Index, ridge: Ridge, first: bool) -> Layer:
     dtype = encoded.dtype
     count = np.maximum(n_used, 1)[:, None, None]
     used = np.where(np.arange(encoded.shape[2]) < n_used[:, None, None], encoded, 0.0)
     centres = np.ascontiguousarray((used / count).transpose(0, 2, 1), dtype=dtype)
+    if hull.small:
+        centres = hull.encoder @ centres
     bias = (_squared_length(used)[:, None, :] / (-2.0 * count)).astype(dtype)
     n_machines, n_samples, width = ridge.solution.shape
     weights = np.ones((n_machines, n_samples, width + 1), dtype=dtype)
@@ -225,12 +222,13 @@ def _layer(encoded: Array, n_used: Index, ridge: Ridge, first: bool) -> Layer:
     weights[constant, :, :-2], weights[constant, :, -2] = 0.0, 1.0
     floor = (ridge.effective / (ridge.effective + n_samples)).astype(dtype)
     active = (n_used >= 1) if not first else np.ones(n_machines, dtype=bool)
-    return Layer(centres, bias, weights, ridge.regularisation, floor, active)
+    lambdas = np.column_stack([ridge.regularisation, ridge.solved])
+    return Layer(centres, bias, weights, lambdas, floor, active)
 
 
-def _image(hull: Hull, layer: Layer, encodings: Array, queries: Array) -> Array:
-    """Coordinates of the images of encoded points (000 eq. 33), (S, M, r)."""
-    kernel = encodings @ layer.centres
+def _image(hull: Hull, layer: Layer, points: Array, queries: Array) -> Array:
+    """Coordinates of the images of points (000 eq. 33), (S, M, r)."""
+    kernel = points @ layer.centres if hull.small else points @ hull.encoder @ layer.centres
     kernel += layer.bias
     # The ratio does not change when all kernel values of a query share a factor: the largest becomes 1,
     # so a far query cannot underflow to 0/0, and the query's own length drops out.

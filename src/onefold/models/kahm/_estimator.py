@@ -38,15 +38,15 @@ class _MachineFamily(Autoencoder):
     def _largest_stacked(self) -> int:
         return LARGEST_STACKED
 
-    def _rows(self, X: Array, unit: float) -> list[Index]:
-        return [np.arange(len(X))]
+    def _branches(self, X: Array, rows: Index, unit: float) -> list[Index]:
+        return [rows]
 
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         return fit_stack(samples, self.n_components, self.n_layers, factor)
 
     def stack_state(self, stack: Stack) -> dict[str, NDArray[Any]]:
         machines = cast(MachineStack, stack)
-        lambdas = np.stack([layer.regularisation for layer in machines.layers])
+        lambdas = np.stack([layer.lambdas for layer in machines.layers])
         return {"centred": machines.hull.centred, "mean": machines.hull.mean, "lambdas": lambdas}
 
     def stack_from_state(self, state: dict[str, NDArray[Any]], factor: float) -> Stack:
@@ -120,7 +120,7 @@ class KAHM(_MachineFamily):
 
     @property
     def lambda_(self) -> float:
-        return float(self._machine.layers[0].regularisation[0])
+        return float(self._machine.layers[0].lambdas[0, 0])
 
     @property
     def n_components_(self) -> int:
@@ -179,7 +179,7 @@ class DeepKAHM(_MachineFamily):
 
     @property
     def lambdas_(self) -> list[float]:
-        return [float(layer.regularisation[0]) for layer in self._machine.layers]
+        return [float(layer.lambdas[0, 0]) for layer in self._machine.layers]
 
     @property
     def n_components_(self) -> int:
@@ -237,9 +237,8 @@ class WideKAHM(_MachineFamily):
         check_whole_number("n_probe", self.n_probe, or_none=True)
         check_partition(self.partition)
 
-    def _rows(self, X: Array, unit: float) -> list[Index]:
-        seen = X if unit == 1.0 else X / X.dtype.type(unit)
-        return split(seen, self.branch_size, self.partition, self.random_state)
+    def _branches(self, X: Array, rows: Index, unit: float) -> list[Index]:
+        return split(X, rows, unit, self.branch_size, self.partition, self.random_state)
 
     @property
     def branches_(self) -> list[DeepKAHM]:

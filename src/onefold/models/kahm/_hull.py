@@ -13,15 +13,18 @@ import numpy as np
 import scipy.linalg
 
 from onefold._base.arrays import Array, Index
+from onefold._base.lapack import cholesky
 
-__all__ = ["Hull", "build_hull", "centre", "coordinates"]
+__all__ = ["LARGEST_STACKED", "Hull", "build_hull", "centre"]
 
 
+# Machines up to this size are handled many at once through eigenvalues, larger ones by Cholesky, one by one.
+LARGEST_STACKED = 128
 # 004 Alg. 1: a component whose encodings span less than this carries no information.
 MINIMUM_RANGE = 1e-3
-# Directions of the hull flatter than this, relative to the widest one, are rounding noise: they come from
-# the square root of a Gram matrix (float64), or are amplified beyond use by whitening (float32).
-FLATNESS = {np.dtype(np.float64): 5e-7, np.dtype(np.float32): 1e-3}
+# Directions of the hull flatter than this, relative to the widest one, are below what products with the
+# samples can resolve.
+FLATNESS = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 3e-4}
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,18 @@ class Hull:
     centred: Array  # (S, N, p) samples minus their mean
     mean: Array  # (S, p)
     points: Array  # (S, N, r) coordinates of the samples
-    lift: Array | None  # (S, N, r) turns products with ``centred`` into coordinates; None when r == p
+    lift: Array | None  # (S, N, r): the basis is lift^T centred; for one large hull with p > N
+    basis: Array | None  # (S, r, p) the basis itself; for many small hulls with p > N
     mean_points: Array  # (S, r) coordinates of the mean vector itself, seen from zero
     origin: Array  # (p,) mean of the means: queries are moved there first, against cancellation
     offset_points: Array  # (S, r) coordinates of each mean, seen from the origin
     encoder: Array  # (S, r, n) coordinates to whitened encodings: P^T theta^(-1/2)
     n_encoded: Index  # (S,) components left after shrinking (004 Alg. 1)
+
+    @property
+    def small(self) -> bool:
+        """Whether the hull has so few dimensions that encoding saves nothing."""
+        return bool(self.points.shape[2] <= 2 * self.encoder.shape[2])
 
     @property
     def mean_norm2(self) -> Array:
@@ -49,60 +58,72 @@ class Hull:
         spread = np.einsum("snr,snr->s", self.points, self.points)
         return np.asarray((spread / n_samples + self.mean_norm2) / n_features)
 
+    def coordinates(self, queries: Array) -> tuple[Array, Array]:
+        """Coordinates (S, M, r) of queries (M, p) from each mean, and what D^2 needs besides, (S, M).
+
+        The squared distance of a query from a point of the hull is that of their coordinates plus the second
+        result: the query's squared length outside the hull.
+        """
+        if self.lift is None and self.basis is None:
+            inside = queries[None] - self.mean[:, None, :]
+            return inside, np.zeros(inside.shape[:2], dtype=queries.dtype)
+        shifted = queries - self.origin
+        inside = self._project(shifted) - self.offset_points[:, None, :]
+        # |x - mean|^2 without forming M x p differences for each of the S hulls.
+        offset = self.mean - self.origin
+        total = np.einsum("mp,mp->m", shifted, shifted) - 2.0 * (offset @ shifted.T)
+        total += np.einsum("sp,sp->s", offset, offset)[:, None]
+        return inside, total - np.einsum("smr,smr->sm", inside, inside)
+
+    def features(self, points: Array) -> Array:
+        """Points of the hulls, (S, M, r), in the space of the data, (S, M, p)."""
+        if self.basis is not None:
+            points = points @ self.basis
+        elif self.lift is not None:
+            points = (points @ self.lift.transpose(0, 2, 1)) @ self.centred
+        return np.asarray(points + self.mean[:, None, :])
+
+    def _project(self, queries: Array) -> Array:
+        """Products of the queries with the basis of each hull, (S, M, r)."""
+        if self.basis is None:
+            return np.asarray((queries @ self.centred[0].T)[None] @ self.lift)
+        # One large product for all hulls, seen as (S, M, r) without a copy.
+        n_hulls, rank, n_features = self.basis.shape
+        products = queries @ self.basis.reshape(n_hulls * rank, n_features).T
+        return products.reshape(len(queries), n_hulls, rank).transpose(1, 0, 2)
+
 
 def centre(samples: Array) -> tuple[Array, Array]:
-    """Samples (S, N, p) minus their mean, and the mean (S, p)."""
+    """Subtract from the samples (S, N, p), in place, their mean; and the mean (S, p)."""
     mean = samples.mean(axis=1, dtype=np.float64).astype(samples.dtype)
-    return samples - mean[:, None, :], mean
+    samples -= mean[:, None, :]
+    return samples, mean
 
 
 def build_hull(centred: Array, mean: Array, n_components: int, factor: float) -> Hull:
     """Coordinates and encoder for centred samples; ``factor`` is the scale at which ranges are judged."""
     _, n_samples, n_features = centred.shape
     origin = mean.mean(axis=0)
+    n_axes = min(n_components, n_features, n_samples - 1)
+    lift = basis = None
     if n_features <= n_samples:
-        points, lift, mean_points, offset_points = centred, None, mean, mean - origin
-        axes, variances = _principal_axes(points, min(n_components, n_features, n_samples - 1))
+        points = centred
+        axes, variances = _principal_axes(points, n_axes)
+        mean_points, offset_points = mean, mean - origin
     else:
-        points, lift, variances = _gram_coordinates(centred)
-        mean_points = _project(centred, lift, mean[:, None, :])[:, 0]
-        offset_points = _project(centred, lift, (mean - origin)[:, None, :])[:, 0]
-        # In these coordinates the principal axes are the coordinate axes themselves.
-        n_axes = min(n_components, n_samples - 1)
-        axes = np.broadcast_to(np.eye(points.shape[2], n_axes), (len(centred), points.shape[2], n_axes))
-        variances = variances[:, :n_axes]
+        if n_samples > LARGEST_STACKED:
+            points, lift, axes, variances = _cholesky_coordinates(centred, n_axes)
+        else:
+            points, basis, axes, variances = _spectral_coordinates(centred, n_axes)
+        rows = np.stack([mean, np.broadcast_to(mean - origin, mean.shape)], axis=1)
+        products = rows @ (centred if basis is None else basis).transpose(0, 2, 1)
+        both = products if lift is None else products @ lift
+        mean_points, offset_points = both[:, 0], both[:, 1]
     n_encoded = _shrink(points @ axes.astype(points.dtype), variances, factor)
-    kept = np.arange(axes.shape[2]) < n_encoded[:, None]
+    kept = np.arange(n_axes) < n_encoded[:, None]
     deviations = np.sqrt(np.where(kept, variances, 1.0))
     encoder = np.where(kept[:, None, :], axes / deviations[:, None, :], 0.0).astype(centred.dtype)
-    return Hull(centred, mean, points, lift, mean_points, origin, offset_points, encoder, n_encoded)
-
-
-def coordinates(hull: Hull, queries: Array) -> tuple[Array, Array]:
-    """Coordinates (S, M, r) of queries (M, p) from each mean, and their squared length outside (S, M)."""
-    if hull.lift is None:
-        inside = queries[None] - hull.mean[:, None, :]
-        return inside, np.zeros(inside.shape[:2], dtype=queries.dtype)
-    shifted = queries - hull.origin
-    inside = _project(hull.centred, hull.lift, shifted) - hull.offset_points[:, None, :]
-    # |x - mean|^2 without forming M x p differences for each of the S hulls.
-    offset = hull.mean - hull.origin
-    total = np.einsum("mp,mp->m", shifted, shifted) - 2.0 * (offset @ shifted.T)
-    total += np.einsum("sp,sp->s", offset, offset)[:, None]
-    outside = total - np.einsum("smr,smr->sm", inside, inside)
-    return inside, np.maximum(outside, 0.0)
-
-
-def _project(centred: Array, lift: Array, queries: Array) -> Array:
-    """Products of the queries with an orthonormal basis of each hull, through the samples."""
-    n_hulls, n_samples, n_features = centred.shape
-    if queries.ndim == 2:
-        # One large product for all hulls, seen as (S, M, N) without a copy.
-        products = queries @ centred.reshape(n_hulls * n_samples, n_features).T
-        stacked = products.reshape(len(queries), n_hulls, n_samples).transpose(1, 0, 2)
-    else:
-        stacked = queries @ centred.transpose(0, 2, 1)
-    return np.asarray(stacked @ lift)
+    return Hull(centred, mean, points, lift, basis, mean_points, origin, offset_points, encoder, n_encoded)
 
 
 def _principal_axes(points: Array, n_axes: int) -> tuple[Array, Array]:
@@ -119,23 +140,49 @@ def _principal_axes(points: Array, n_axes: int) -> tuple[Array, Array]:
     return vectors[:, :, ::-1][:, :, :n_axes], values[:, ::-1][:, :n_axes]
 
 
-def _gram_coordinates(centred: Array) -> tuple[Array, Array, Array]:
-    """Coordinates, lift and variances of p-dimensional samples from their N x N Gram matrix (p > N)."""
+def _spectral_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Array, Array]:
+    """Coordinates, basis, principal axes and variances of many small hulls, from their Gram matrices."""
     dtype = centred.dtype
-    n_samples = centred.shape[1]
+    n_hulls, n_samples, _ = centred.shape
     rank = max(n_samples - 1, 1)  # centring costs one dimension
-    if len(centred) == 1:
-        gram = (centred[0] @ centred[0].T)[None].astype(np.float64)  # recognised as a symmetric product
-    else:
-        gram = (centred @ centred.transpose(0, 2, 1)).astype(np.float64)
-    values, vectors = np.linalg.eigh(gram)
+    exact = centred.astype(np.float64, copy=False)
+    values, vectors = np.linalg.eigh(exact @ exact.transpose(0, 2, 1))
     values, vectors = values[:, ::-1][:, :rank], vectors[:, :, ::-1][:, :, :rank]
     flat = values <= values[:, :1] * FLATNESS[dtype] ** 2
     lengths = np.sqrt(np.where(flat, 1.0, values))
     kept = ~flat[:, None, :]
     points = np.where(kept, vectors * lengths[:, None, :], 0.0).astype(dtype)
-    lift = np.where(kept, vectors / lengths[:, None, :], 0.0).astype(dtype)
-    return points, lift, np.where(flat, 0.0, values) / max(n_samples - 1, 1)
+    basis = np.where(kept, vectors / lengths[:, None, :], 0.0).transpose(0, 2, 1) @ exact
+    # In these coordinates the principal axes are the coordinate axes themselves.
+    axes = np.broadcast_to(np.eye(rank, n_axes), (n_hulls, rank, n_axes))
+    variances = np.where(flat, 0.0, values)[:, :n_axes] / max(n_samples - 1, 1)
+    return points, basis.astype(dtype), axes, variances
+
+
+def _cholesky_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Array, Array]:
+    """Coordinates, lift, principal axes and variances of one large hull, from its Gram matrix.
+
+    With a Cholesky factor L of the Gram matrix, made definite by a tiny multiple d of the identity, T = L are
+    coordinates in the basis L^-1 Y. Distances stay exact for any d, since T times the basis is Y; only the
+    squared length of an image w T grows, by d |w|^2.
+    """
+    n_samples = centred.shape[1]
+    exact = centred[0].astype(np.float64, copy=False)
+    gram = exact @ exact.T  # recognised as a symmetric product: half the work
+    leading = (n_samples - n_axes, n_samples - 1)
+    values, vectors = scipy.linalg.eigh(gram, subset_by_index=leading, check_finite=False)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    shift = max(float(values[0]) * FLATNESS[centred.dtype] ** 2, float(np.finfo(np.float64).tiny) * n_samples)
+    factor = np.asfortranarray(gram)
+    factor.flat[:: n_samples + 1] += shift
+    if not cholesky(factor):
+        raise ArithmeticError("the Gram matrix could not be factored")  # the shift exceeds rounding by far
+    points = np.tril(factor)
+    lift = scipy.linalg.solve_triangular(points, np.eye(n_samples), lower=True, check_finite=False).T
+    axes = lift.T @ (vectors * np.sqrt(values))
+    dtype = centred.dtype
+    variances = values[None] / (n_samples - 1)
+    return points[None].astype(dtype), np.ascontiguousarray(lift, dtype=dtype)[None], axes[None], variances
 
 
 def _shrink(encodings: Array, variances: Array, factor: float) -> Index:

@@ -10,16 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
 
 from onefold._base.arrays import Array
+from onefold._base.lapack import cholesky, cholesky_solve
 
 __all__ = ["Ridge", "Target", "resolvable", "solve_cholesky", "solve_spectral"]
 
 
 MAXIMUM_STEPS = 60
-# Relative accuracy of lambda*, by the precision of the arithmetic.
-TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
+# Relative accuracy of lambda*, and of the lambda the solution is computed with, by precision.
+TOLERANCE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
+SOLUTION_TOLERANCE = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 3e-5}
+# Steps shorter than this, relative to lambda, tell nothing about the slope.
+SMALLEST_SECANT = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-3}
 # Below this lambda a float32 Cholesky factor of K + lambda I is too rough: solve in float64 instead.
 SMALLEST_SINGLE_LAMBDA = 0.02
 
@@ -29,9 +32,10 @@ class Ridge:
     """Solutions for S machines: ``solution`` = A^-1 [T, 1] of shape (S, N, r + 1)."""
 
     regularisation: NDArray[np.float64]  # (S,) lambda*
-    effective: NDArray[np.float64]  # (S,) lambda* kept within what the arithmetic can resolve
+    solved: NDArray[np.float64]  # (S,) the lambda of the solution: equal but for the tolerance
+    effective: NDArray[np.float64]  # (S,) that lambda kept within what the arithmetic can resolve
     solution: Array
-    slope: float = 0.5  # dR/dlambda at the solution, to start the next layer with
+    slope: float = 0.0  # dR/dlambda at the solution, to start the next layer with
 
 
 @dataclass(frozen=True)
@@ -67,17 +71,17 @@ def resolvable(regularisation: NDArray[np.float64], n_samples: int, dtype: np.dt
 def solve_spectral(kernel: Array, target: Target, known: NDArray[np.float64] | None = None) -> Ridge:
     """All S machines at once through eigenvalues of K: for many small machines.
 
-    ``known`` gives lambda* when it is known already, as for a loaded model.
+    ``known`` (S, 2) gives lambda* and the lambda of the solution when they are known, as for a loaded model.
     """
     n_samples = kernel.shape[1]
     values, vectors = np.linalg.eigh(kernel.astype(np.float64))
     values = np.maximum(values, 0.0)
     right = np.concatenate([target.points, np.ones_like(target.points[:, :, :1])], axis=2)
     rotated = vectors.transpose(0, 2, 1) @ right.astype(np.float64)
-    lam = _spectral_fixed_point(values, rotated, target) if known is None else known
+    lam = _spectral_fixed_point(values, rotated, target) if known is None else known[:, 1]
     used = resolvable(lam, n_samples, np.dtype(np.float64))
     solution = vectors @ (rotated / (values + used[:, None])[:, :, None])
-    return Ridge(lam, used, solution.astype(target.points.dtype))
+    return Ridge(lam if known is None else known[:, 0], lam, used, solution.astype(target.points.dtype))
 
 
 def _spectral_fixed_point(values: Array, rotated: Array, target: Target) -> NDArray[np.float64]:
@@ -104,56 +108,86 @@ def _spectral_fixed_point(values: Array, rotated: Array, target: Target) -> NDAr
 def solve_cholesky(
     kernel: Array,
     target: Target,
-    start: float | None = None,
-    slope: float = 0.5,
+    previous: Ridge | None = None,
     known: NDArray[np.float64] | None = None,
 ) -> Ridge:
     """One machine (S = 1) by secant steps on Cholesky factors: for N in the hundreds or thousands.
 
-    ``start`` and ``slope`` come from the previous layer, whose lambda* is close; ``known`` as above.
+    The search starts from the layer before, whose lambda* is close, and runs in float32 as long as
+    that is precise enough to tell the next step. ``known`` as above.
     """
     tau = 2.0 * float(target.mean_square[0])
-    single = target.points.dtype == np.float32 and tau >= SMALLEST_SINGLE_LAMBDA
-    dtype = np.dtype(np.float32 if single else np.float64)
-    right = np.empty((kernel.shape[1], target.points.shape[2] + 1), dtype=dtype, order="F")
-    right[:, :-1] = target.points[0]
-    right[:, -1] = 1.0
-    matrix = kernel[0].astype(dtype)
-    lam = min(max(start, tau), 1.5 * tau) if start is not None else 1.25 * tau
-    lam = float(known[0]) if known is not None else lam
-    previous: tuple[float, float] | None = None
-    for _ in range(MAXIMUM_STEPS):
-        solution, error, used = _evaluate(matrix, right, target, lam)
-        if known is not None:
-            break
-        if previous is not None and lam != previous[0]:
-            slope = min(max((error - previous[1]) / (lam - previous[0]), 0.0), 0.99)
-        elif start is None:
-            slope = _single_mode_slope(error, lam, tau)
-        following = min(max(lam + (error + tau - lam) / (1.0 - slope), tau), 1.5 * tau)
-        if abs(following - lam) <= TOLERANCE[dtype] * lam:
-            break
-        previous, lam = (lam, error), following
-    return Ridge(np.array([lam]), np.array([used]), solution[None].astype(target.points.dtype), slope)
+    rough = tau >= SMALLEST_SINGLE_LAMBDA
+    precise = np.dtype(np.float32 if rough and target.points.dtype == np.float32 else np.float64)
+    if known is not None:
+        solution, _, used = _System(kernel[0], target, precise).evaluate(float(known[0, 1]))
+        return Ridge(known[:, 0], known[:, 1], np.array([used]), solution[None].astype(target.points.dtype))
+    search = _Search(1.25 * tau, None, tau)
+    if previous is not None:
+        search = _Search(float(previous.regularisation[0]), previous.slope, tau)
+    if rough and precise == np.float64:
+        search.run(_System(kernel[0], target, np.dtype(np.float32)))
+    lam, solution, used = search.run(_System(kernel[0], target, precise))
+    solution = solution[None].astype(target.points.dtype)
+    return Ridge(np.array([search.lam]), np.array([lam]), np.array([used]), solution, search.slope or 0.0)
 
 
-def _evaluate(matrix: Array, right: Array, target: Target, lam: float) -> tuple[Array, float, float]:
-    """Solution A^-1 [T, 1], the error R(lambda), and the lambda really used."""
-    n_samples = len(matrix)
-    used = float(resolvable(np.array([lam]), n_samples, matrix.dtype)[0])
-    shifted = matrix.copy(order="F")
-    shifted.flat[:: n_samples + 1] += matrix.dtype.type(used)
-    potrf, potrs = get_lapack_funcs(("potrf", "potrs"), (matrix,))
-    factor, failed = potrf(shifted, lower=1, overwrite_a=1, clean=0)
-    if failed:  # rounding made K slightly indefinite: the smallest shift that heals it
-        shifted = matrix.copy(order="F")
-        used = max(used, 16.0 * n_samples * float(np.finfo(matrix.dtype).eps)) * 16.0
-        shifted.flat[:: n_samples + 1] += matrix.dtype.type(used)
-        factor, _ = potrf(shifted, lower=1, overwrite_a=1, clean=0)
-    solution, _ = potrs(factor, right, lower=1)
-    norms = _row_norms(solution[None, :, :-1], solution[None, :, -1], target)
-    error = (used * target.factor) ** 2 * float(norms.sum()) / (target.n_features * n_samples)
-    return solution, error, used
+class _System:
+    """K + lambda I with its right-hand side [T, 1], in one precision."""
+
+    def __init__(self, kernel: Array, target: Target, dtype: np.dtype) -> None:
+        self.target = target
+        self.kernel = np.asarray(kernel, dtype=dtype, order="F")
+        self.right = np.empty((len(kernel), target.points.shape[2] + 1), dtype=dtype, order="F")
+        self.right[:, :-1] = target.points[0]
+        self.right[:, -1] = 1.0
+
+    def evaluate(self, lam: float) -> tuple[Array, float, float]:
+        """Solution A^-1 [T, 1], the error R(lambda), and the lambda really used."""
+        n_samples, dtype = len(self.kernel), self.kernel.dtype
+        used = float(resolvable(np.array([lam]), n_samples, dtype)[0])
+        while True:
+            factor = self.kernel.copy(order="F")
+            factor.flat[:: n_samples + 1] += dtype.type(used)
+            if cholesky(factor):
+                break
+            used *= 16.0  # rounding made K slightly indefinite: the smallest shift that heals it
+        solution = self.right.copy(order="F")
+        cholesky_solve(factor, solution)
+        norms = _row_norms(solution[None, :, :-1], solution[None, :, -1], self.target)
+        error = (used * self.target.factor) ** 2 * float(norms.sum()) / (self.target.n_features * n_samples)
+        return solution, error, used
+
+
+class _Search:
+    """Secant steps towards lambda = R(lambda) + tau, which can go on in a higher precision."""
+
+    def __init__(self, lam: float, slope: float | None, tau: float) -> None:
+        self.tau, self.slope = tau, slope
+        self.lam = min(max(lam, tau), 1.5 * tau)  # R lies between 0 and half of tau
+
+    def run(self, system: _System) -> tuple[float, Array, float]:
+        """Step until the next step would be tiny; ``lam`` is then that next, better value.
+
+        Returns the lambda of the last solution, the solution, and the lambda really used in it.
+        """
+        dtype = system.kernel.dtype
+        before: tuple[float, float] | None = None
+        for _ in range(MAXIMUM_STEPS):
+            lam = self.lam
+            solution, error, used = system.evaluate(lam)
+            if self.slope is None:
+                self.slope = _single_mode_slope(error, lam, self.tau)
+            elif before is not None and abs(lam - before[0]) > SMALLEST_SECANT[dtype] * lam:
+                self.slope = min(max((error - before[1]) / (lam - before[0]), 0.0), 0.99)
+            step = (error + self.tau - lam) / (1.0 - self.slope)
+            self.lam = min(max(lam + step, self.tau), 1.5 * self.tau)
+            # What an error of a tenth in the slope leaves of the step is the error of the next lambda.
+            left = 0.1 * self.slope / (1.0 - self.slope) * abs(self.lam - lam)
+            if abs(self.lam - lam) <= SOLUTION_TOLERANCE[dtype] * lam and left <= TOLERANCE[dtype] * lam:
+                break
+            before = (lam, error)
+        return lam, solution, used
 
 
 def _row_norms(inside: Array, ones: Array, target: Target) -> NDArray[np.float64]:

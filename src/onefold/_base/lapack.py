@@ -1,0 +1,55 @@
+"""Cholesky factorisation and solution that let other threads run.
+
+scipy's Python wrappers of LAPACK keep the interpreter locked, so machines fitted in several threads would
+wait for each other. The same compiled routines are reached here through the pointers scipy publishes for
+Cython; a call through ctypes releases the lock.
+"""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cython_lapack
+
+from onefold._base.arrays import Array
+
+__all__ = ["cholesky", "cholesky_solve"]
+
+LETTERS = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
+
+
+def cholesky(matrix: Array) -> bool:
+    """Overwrite the lower triangle of a Fortran-ordered matrix by its factor; False if there is none."""
+    size, failed = ctypes.c_int(len(matrix)), ctypes.c_int(0)
+    of_size = ctypes.byref(size)
+    _routine("potrf", matrix.dtype)(b"L", of_size, _pointer(matrix), of_size, ctypes.byref(failed))
+    return failed.value == 0
+
+
+def cholesky_solve(factor: Array, right: Array) -> None:
+    """Overwrite the Fortran-ordered ``right`` by the solution for a matrix with this lower factor."""
+    size, columns, failed = ctypes.c_int(len(factor)), ctypes.c_int(right.shape[1]), ctypes.c_int(0)
+    n, k, info = ctypes.byref(size), ctypes.byref(columns), ctypes.byref(failed)
+    _routine("potrs", factor.dtype)(b"L", n, k, _pointer(factor), n, _pointer(right), n, info)
+
+
+def _pointer(array: Array) -> ctypes.c_void_p:
+    if not array.flags.f_contiguous:
+        raise ValueError("LAPACK needs Fortran-ordered matrices")
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+@cache
+def _routine(name: str, dtype: np.dtype[Any]) -> Callable[..., None]:
+    """The routine as a function of pointers: LAPACK takes every argument by reference."""
+    capsule = cython_lapack.__pyx_capi__[LETTERS[dtype] + name]
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    n_arguments = {"potrf": 5, "potrs": 8}[name]
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
