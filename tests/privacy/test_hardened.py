@@ -189,6 +189,17 @@ def test_the_far_tail_is_reached() -> None:
     assert math.erfc((k - 0.5) / 1000 / math.sqrt(2)) == pytest.approx(2.0**-64, rel=0.02)
 
 
+def test_a_word_that_says_too_little_is_extended() -> None:
+    """63 digits 00...01 leave the tail between 2**-63 and 2**-62: thousands of steps at this sigma."""
+    found = []
+    for following in (1, 2**64 - 1):
+        stream, left = script((0b10).to_bytes(8, "little"), following.to_bytes(8, "little"))
+        found.append(int(rounded_gaussian(stream, 2.0**20, 1)[0]))
+        assert left() == 0
+    tails = [math.erfc(k / 2**20 / math.sqrt(2)) for k in found]
+    assert tails == pytest.approx([2.0**-63, 2.0**-62], rel=1e-4)
+
+
 def test_blocks_join_without_a_seam() -> None:
     n = _hardened.BLOCK + 5
     table = laplace_table(Fraction(1, 1000))

@@ -92,7 +92,8 @@ def pld(events: Sequence[Spent], delta: float) -> float:
     library: Any = require("dp_accounting.pld.privacy_loss_distribution", EXTRA)
     common: Any = require("dp_accounting.pld.common", EXTRA)
     # Coarser for large losses: the number of intervals stays bounded.
-    interval = max(PLD_INTERVAL, max(event.epsilon for event in events) * 1e-5)
+    largest = max(event.epsilon / (event.coordinates if event.family else 1) for event in events)
+    interval = max(PLD_INTERVAL, largest * 1e-5)
     options = {"value_discretization_interval": interval}
     total = None
     for event in events:
