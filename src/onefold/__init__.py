@@ -15,6 +15,7 @@ _HOMES = {
     "FoldingClassifier": "onefold.models",
     "KAHM": "onefold.models",
     "WideKAHM": "onefold.models",
+    "audit": "onefold.audit",
     "bounds": "onefold.bounds",
     "datasets": "onefold.datasets",
     "exceptions": "onefold.exceptions",
@@ -27,6 +28,7 @@ _HOMES = {
 __all__ = sorted([*_HOMES, "__version__"])
 
 if TYPE_CHECKING:  # the same table for type checkers and editors; a test compares the two
+    from onefold import audit as audit
     from onefold import bounds as bounds
     from onefold import datasets as datasets
     from onefold import exceptions as exceptions

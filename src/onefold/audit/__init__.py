@@ -1,7 +1,8 @@
 """Audits: does a model or a release give its training data away, and is a claimed epsilon true?
 
 Membership inference: :func:`membership_inference_score` (000 eq. 69), :func:`distance_attack`,
-:func:`likelihood_ratio_attack`. Claims: :func:`audit_epsilon`, :func:`audit_epsilon_one_run`.
+:func:`likelihood_ratio_attack`, and :func:`audit_membership` for a fitted classifier in one call.
+Claims: :func:`audit_epsilon` and :func:`audit_epsilon_one_run`.
 An audit can convict, never acquit: every result says what it does not show.
 """
 
@@ -16,15 +17,18 @@ from onefold.audit.membership import (
     membership_inference_score,
 )
 from onefold.audit.shadow import LikelihoodRatioAttack, likelihood_ratio_attack, own_class_score
+from onefold.audit.summary import MembershipAudit, audit_membership
 
 __all__ = [
     "AttackResult",
     "DensityDifference",
     "EpsilonAudit",
     "LikelihoodRatioAttack",
+    "MembershipAudit",
     "OperatingPoint",
     "audit_epsilon",
     "audit_epsilon_one_run",
+    "audit_membership",
     "clopper_pearson",
     "density_difference",
     "distance_attack",

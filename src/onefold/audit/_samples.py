@@ -1,5 +1,7 @@
 """Checks of what an audit is given: finite numbers, enough of them, proper probabilities."""
 
+import numbers
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -49,11 +51,11 @@ def check_delta(value: float) -> float:
     return float(value)
 
 
-def generator(random_state: int | np.random.Generator | np.random.SeedSequence | None) -> np.random.Generator:
+def generator(random_state: int | np.random.Generator | None) -> np.random.Generator:
     """A generator of one's own: None asks the operating system for a seed."""
-    if isinstance(random_state, (np.random.RandomState, bool)):
-        raise InvalidInputError("random_state must be None, a whole number or a numpy Generator")
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise InvalidInputError("random_state must be None, a whole number or a numpy Generator") from None
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    whole = isinstance(random_state, numbers.Integral) and not isinstance(random_state, (bool, np.bool_))
+    if not (random_state is None or (whole and random_state >= 0)):
+        raise InvalidInputError("random_state must be None, a whole number from 0 on or a numpy Generator")
+    return np.random.default_rng(random_state)

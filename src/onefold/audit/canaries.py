@@ -67,7 +67,8 @@ def audit_epsilon_one_run(
     Notes
     -----
     One run is cheap, and pays for it: even a tight mechanism gets a bound well below its epsilon unless the
-    canaries are many. The choice of the coins must not be visible to the mechanism other than in the data.
+    canaries are many. With m canaries and r guesses nothing at all can be shown at a failure probability
+    below about 4 m delta / r. The coins must not be visible to the mechanism other than in the data.
     """
     check_delta(delta)
     check_share("confidence", confidence)

@@ -257,7 +257,8 @@ def _precedes(rows: Floats, others: Floats) -> bool:
 
 
 def _folds(n: int, n_folds: int, seed: np.random.SeedSequence) -> Index:
-    return np.random.default_rng(seed).permutation(n) % n_folds
+    rng = np.random.default_rng(seed)
+    return rng.permutation(n) % n_folds
 
 
 def _typical_distance(centres: Floats) -> float:

@@ -1,0 +1,67 @@
+"""The audit of one classifier in one call."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+from onefold import FoldingClassifier
+from onefold.audit import audit_membership, distance_attack, membership_inference_score
+from onefold.exceptions import InvalidInputError
+
+DATA = load_digits()
+X, Y = DATA.data[:500] / 16, DATA.target[:500]
+MODEL = FoldingClassifier().fit(X[:300], Y[:300])
+
+
+def test_it_is_the_parts_together() -> None:
+    audit = audit_membership(MODEL, X[:300], X[300:], Y[:300], Y[300:], confidence=0.9)
+    near = MODEL.distances(X).min(axis=1)
+    assert audit.attack.auc == distance_attack(near[:300], near[300:]).auc
+    assert audit.attack.auc > 0.9
+    assert audit.score == membership_inference_score(near[:300], near[300:])
+    assert audit.accuracies == (MODEL.score(X[:300], Y[:300]), MODEL.score(X[300:], Y[300:]))
+    assert audit.attack.confidence == 0.9
+    assert audit.n_shared == 0
+    names = [name for name, _, _ in audit.rows()]
+    assert len(names) == len(set(names)) == 9
+
+
+def test_text_labels_are_matched() -> None:
+    named = FoldingClassifier().fit(X[:300], Y[:300].astype(str))
+    one = audit_membership(named, X[:300], X[300:], Y[:300], Y[300:])
+    two = audit_membership(MODEL, X[:300], X[300:], Y[:300].astype(str), Y[300:].astype(str))
+    assert one.own_class_attack is not None
+    assert two.own_class_attack is not None
+    assert one.own_class_attack.auc == two.own_class_attack.auc
+
+
+def test_noisy_training_data_hide_their_members() -> None:
+    rng = np.random.default_rng(0)
+    blurred = FoldingClassifier(scale="auto").fit(X[:300] + rng.laplace(size=(300, 64)), Y[:300])
+    clear, hidden = (audit_membership(model, X[:300], X[300:]) for model in (MODEL, blurred))
+    assert hidden.attack.auc < 0.7 < clear.attack.auc
+    assert hidden.score < clear.score
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (X[:4], X[300:]),
+        (X[:300], X[300:], Y[:300]),
+        (X[:300], X[300:], Y[:300], Y[300:] + 100),
+        (X[:300], X[300:], Y[:299], Y[300:]),
+        (X[:300], np.full((9, 64), np.nan)),
+        (X[:300], X[300:, :9]),
+    ],
+)
+def test_bad_input_is_one_line(rows: tuple) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        audit_membership(MODEL, *rows)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_classifier_without_distances_is_refused() -> None:
+    model = LogisticRegression(max_iter=20, tol=0.1).fit(X, Y)
+    with pytest.raises(InvalidInputError, match="LogisticRegression has no distances"):
+        audit_membership(model, X[:300], X[300:])

@@ -1,0 +1,158 @@
+"""``onefold audit``: the numbers of the library, plain words, one line for every mistake."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from onefold import KAHM, io
+from onefold.audit import distance_attack, membership_inference_score
+from onefold.cli.app import main
+
+
+@pytest.fixture(scope="module")
+def model_file(digits, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("audit") / "digits.model"
+    assert main(["fit", str(digits.train["csv"]), "--label", "digit", "--out", str(path), "--quiet"]) == 0
+    return path
+
+
+def arguments(model: Path, train: Path, test: Path, *more: str) -> list[str]:
+    return ["audit", str(model), "--train", str(train), "--test", str(test), *more]
+
+
+def distances(model_file: Path, digits) -> tuple[np.ndarray, np.ndarray]:
+    model = io.load(model_file)
+    del model.feature_names_in_
+    return model.distances(digits.X_train), model.distances(digits.X_test)
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz"])
+def test_the_numbers_are_those_of_the_library(digits, model_file, capsys, kind: str) -> None:
+    label = "y" if kind == "npz" else "digit"
+    files = arguments(model_file, digits.train[kind], digits.test[kind], "--label", label, "--json")
+    assert main(files) == 0
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
+    train, test = distances(model_file, digits)
+    nearest = train.min(axis=1), test.min(axis=1)
+    expected = distance_attack(*nearest)
+    assert told["attack"] == json.loads(json.dumps(expected.to_dict()))
+    assert told["membership_inference_score"] == pytest.approx(membership_inference_score(*nearest))
+    own = train[np.arange(400), digits.y_train], test[np.arange(300), digits.y_test]
+    truth = np.repeat([0, 1], [400, 300])
+    assert told["own_class_attack"]["auc"] == pytest.approx(roc_auc_score(truth, np.concatenate(own)))
+    assert told["accuracy"]["train"] == np.mean(train.argmin(axis=1) == digits.y_train)
+    assert told["accuracy"]["test"] == np.mean(test.argmin(axis=1) == digits.y_test)
+    assert told["attack"]["auc"] > 0.9  # such a machine remembers what it was fitted on
+    assert (told["attack"]["n_members"], told["attack"]["n_nonmembers"]) == (400, 300)
+
+
+def test_without_labels(digits, model_file, capsys) -> None:
+    assert main(arguments(model_file, digits.train["npz"], digits.test["npz"], "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["own_class_attack"], told["accuracy"], told["shared_rows"]) == (None, None, 0)
+
+
+def test_plain_words(digits, model_file, capsys) -> None:
+    assert main(arguments(model_file, digits.train["csv"], digits.test["csv"])) == 0
+    shown = capsys.readouterr()
+    for part in (
+        "AUC, distance to the nearest class",
+        "members found at 1 % false positives",
+        "members found at 0.1 % false positives",
+        "membership-inference score",
+        "50 % is guessing",
+        "300 test rows are too few to see a false-positive rate of 0.1 %",
+        "Its unit is one over that of the distances",
+        "no proof of privacy",
+        "for another reason",
+    ):
+        assert part in " ".join(shown.out.split())
+    assert "own class" not in shown.out
+    assert max(map(len, shown.out.splitlines())) <= 88
+    assert "1 column(s)" in shown.err  # the label nobody asked for
+    assert main(arguments(model_file, digits.train["csv"], digits.test["csv"], "--quiet")) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_training_rows_among_the_test_rows_are_counted(digits, model_file, tmp_path: Path, capsys) -> None:
+    mixed = tmp_path / "mixed.npz"
+    np.savez(mixed, X=np.concatenate([digits.X_test, digits.X_train[:7]]))
+    assert main(arguments(model_file, digits.train["npz"], mixed)) == 0
+    assert "7 test row(s) are training rows" in capsys.readouterr().out
+
+
+def test_a_model_against_its_own_rows_shows_nothing(digits, model_file, capsys) -> None:
+    assert main(arguments(model_file, digits.train["npz"], digits.train["npz"], "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["attack"]["auc"] == pytest.approx(0.5)
+    assert told["membership_inference_score"] == pytest.approx(0.0, abs=1e-12)
+    assert told["shared_rows"] == 400
+
+
+def test_the_page(digits, model_file, tmp_path: Path, capsys) -> None:
+    page, odd = tmp_path / "audit.html", tmp_path / "<b>&.npz"
+    odd.write_bytes(digits.test["npz"].read_bytes())
+    assert main(arguments(model_file, digits.train["npz"], odd, "--report", str(page), "--json")) == 0
+    told, text = json.loads(capsys.readouterr().out), page.read_text(encoding="utf-8")
+    assert f"{told['attack']['auc']:.4f}" in text
+    assert f"{told['membership_inference_score']:.4f}" in text
+    assert "&lt;b&gt;&amp;.npz" in text
+    assert "<b>" not in text
+    assert "<script" not in text
+    assert "http" not in text
+    assert text.count("<li>") == 3 + len(told["notes"])
+    assert 'role="img"' in text
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "no model",
+        "no table",
+        "not a classifier",
+        "width",
+        "few",
+        "label",
+        "classes",
+        "report",
+        "model is a table",
+    ],
+)
+def test_a_mistake_is_one_line(digits, model_file, tmp_path: Path, capsys, case: str) -> None:
+    train, test = digits.train["npz"], digits.test["npz"]
+    narrow, few, classes, machine = (
+        tmp_path / name for name in ("narrow.npz", "few.npz", "classes.npz", "m")
+    )
+    np.savez(narrow, X=digits.X_test[:, :5], y=digits.y_test)
+    np.savez(few, X=digits.X_test[:4], y=digits.y_test[:4])
+    np.savez(classes, X=digits.X_test, y=digits.y_test + 1)
+    io.save(KAHM().fit(digits.X_train[:50] / 16), machine)
+    given = {
+        "no model": arguments(tmp_path / "nothing", train, test),
+        "no table": arguments(model_file, train, tmp_path / "nothing.csv"),
+        "not a classifier": arguments(machine, train, test),
+        "width": arguments(model_file, train, narrow),
+        "few": arguments(model_file, train, few),
+        "label": arguments(model_file, train, test, "--label", "kind"),
+        "classes": arguments(model_file, train, classes, "--label", "y"),
+        "report": arguments(model_file, train, test, "--report", str(tmp_path / "no" / "r.html")),
+        "model is a table": arguments(train, train, test),
+    }[case]
+    assert main(given) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("onefold: error: ")
+    assert shown.err.count("\n") == 1
+
+
+def test_as_a_user_runs_it(digits, model_file, onefold) -> None:
+    done = onefold("audit", model_file, "--train", digits.train["npz"], "--test", digits.test["npz"])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("400 training rows against 300 test rows")
+    missing = onefold("audit", model_file, "--train", digits.train["npz"])
+    assert missing.returncode == 2
+    assert missing.stderr.count("\n") == 1
