@@ -4,11 +4,36 @@ The versions in ``tests/reference`` go entry by entry and would make any ratio l
 p x p covariance and an explicit inverse in every fixed-point step, as written, but lets numpy do each step.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 
-def fit(Y: np.ndarray, n: int, tolerance: float = 1e-12) -> tuple[np.ndarray, np.ndarray, float]:
-    """Encoding matrix P, inverse of K + lambda I, and lambda (000 eq. 33-44)."""
+@dataclass(frozen=True)
+class Machine:
+    """One fitted machine: samples, encoding matrix, inverse covariance of encodings, (K + lambda I)^-1."""
+
+    Y: np.ndarray
+    P: np.ndarray
+    theta_inverse: np.ndarray
+    inverse: np.ndarray
+
+    def folding(self, X: np.ndarray) -> np.ndarray:
+        """Space folding measure, option 1 (004 eq. 102-104)."""
+        n, Z, E = len(self.P), self.Y @ self.P.T, X @ self.P.T
+        cross = E @ self.theta_inverse @ Z.T
+        own = np.einsum("ij,jk,ik->i", E, self.theta_inverse, E)
+        samples = np.einsum("ij,jk,ik->i", Z, self.theta_inverse, Z)
+        h = np.exp(-(own[:, None] + samples[None, :] - 2 * cross) / (2 * n)) @ self.inverse
+        images = (h / h.sum(axis=1, keepdims=True)) @ self.Y
+        euclidean = 1 - np.exp(-np.linalg.norm(X - images, axis=1))
+        lengths = np.linalg.norm(X, axis=1) * np.linalg.norm(images, axis=1)
+        angle = np.arccos(np.clip(np.einsum("ij,ij->i", X, images) / lengths, -1, 1)) / np.pi
+        return np.sqrt((euclidean**2 + angle**2) / 2)
+
+
+def fit(Y: np.ndarray, n: int, tolerance: float = 1e-12) -> Machine:
+    """000 eq. 33-44."""
     N, p = Y.shape
     values, vectors = np.linalg.eigh(np.cov(Y.T))
     P = vectors[:, np.argsort(values)[::-1][:n]].T
@@ -23,5 +48,5 @@ def fit(Y: np.ndarray, n: int, tolerance: float = 1e-12) -> tuple[np.ndarray, np
         inverse = np.linalg.inv(K + (e + 2 * mean_square) * np.eye(N))
         following = np.sum((Y - K @ inverse @ Y) ** 2) / (p * N)
         if abs(following - e) <= tolerance * following:
-            return P, inverse, e + 2 * mean_square
+            return Machine(Y, P, theta_inverse, inverse)
         e = following

@@ -15,9 +15,8 @@ __all__ = ["PARTITIONS", "branch_count", "check_partition", "split"]
 PARTITIONS = ("contiguous", "kmeans")
 # k-means makes unequal clusters and a machine costs the cube of its size: larger ones are split once more.
 LARGEST_CLUSTER = 2.0
-# Centres are found on this many rows per cluster, at least 20000 in all; then every row is assigned.
-ROWS_PER_CLUSTER = 200
-ROWS_AT_LEAST = 20000
+# Centres are found on this many rows per cluster, evenly spaced; then every row is assigned.
+ROWS_PER_CLUSTER = 400
 
 
 def branch_count(n_samples: int, branch_size: int) -> int:
@@ -55,7 +54,8 @@ def _kmeans(X: Array, branch_size: int, random_state: object) -> list[Index]:
 
 def _clusters(X: Array, n_clusters: int, random_state: object) -> list[Index]:
     model = KMeans(n_clusters, n_init=1, max_iter=100, random_state=random_state)
-    at_most = max(ROWS_AT_LEAST, ROWS_PER_CLUSTER * n_clusters)
+    X = X.astype(np.float32, copy=False)  # where a row belongs needs no more digits
+    at_most = ROWS_PER_CLUSTER * n_clusters
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
         if len(X) <= at_most:

@@ -156,7 +156,7 @@ def _spectral_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Ar
     # In these coordinates the principal axes are the coordinate axes themselves.
     axes = np.broadcast_to(np.eye(rank, n_axes), (n_hulls, rank, n_axes))
     variances = np.where(flat, 0.0, values)[:, :n_axes] / max(n_samples - 1, 1)
-    return points, basis.astype(dtype), axes, variances
+    return points, basis.astype(dtype, copy=False), axes, variances
 
 
 def _cholesky_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Array, Array]:
@@ -178,7 +178,7 @@ def _cholesky_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Ar
     if not cholesky(factor):
         raise ArithmeticError("the Gram matrix could not be factored")  # the shift exceeds rounding by far
     points = np.tril(factor)
-    lift = scipy.linalg.solve_triangular(points, np.eye(n_samples), lower=True, check_finite=False).T
+    lift = scipy.linalg.lapack.dtrtri(points, lower=1)[0].T
     axes = lift.T @ (vectors * np.sqrt(values))
     dtype = centred.dtype
     variances = values[None] / (n_samples - 1)

@@ -126,7 +126,7 @@ def solve_cholesky(
     if previous is not None:
         search = _Search(float(previous.regularisation[0]), previous.slope, tau)
     if rough and precise == np.float64:
-        search.run(_System(kernel[0], target, np.dtype(np.float32)))
+        search.run(_System(kernel[0], target, np.dtype(np.float32)), solve=False)
     lam, solution, used = search.run(_System(kernel[0], target, precise))
     solution = solution[None].astype(target.points.dtype)
     return Ridge(np.array([search.lam]), np.array([lam]), np.array([used]), solution, search.slope or 0.0)
@@ -166,8 +166,8 @@ class _Search:
         self.tau, self.slope = tau, slope
         self.lam = min(max(lam, tau), 1.5 * tau)  # R lies between 0 and half of tau
 
-    def run(self, system: _System) -> tuple[float, Array, float]:
-        """Step until the next step would be tiny; ``lam`` is then that next, better value.
+    def run(self, system: _System, solve: bool = True) -> tuple[float, Array, float]:
+        """Step until ``lam``, the next value, is certain and, to ``solve``, close to that of the solution.
 
         Returns the lambda of the last solution, the solution, and the lambda really used in it.
         """
@@ -176,15 +176,17 @@ class _Search:
         for _ in range(MAXIMUM_STEPS):
             lam = self.lam
             solution, error, used = system.evaluate(lam)
+            doubt = 0.1  # how wrong the slope may be, as a part of it
             if self.slope is None:
-                self.slope = _single_mode_slope(error, lam, self.tau)
+                self.slope, doubt = _single_mode_slope(error, lam, self.tau), 1.0
             elif before is not None and abs(lam - before[0]) > SMALLEST_SECANT[dtype] * lam:
                 self.slope = min(max((error - before[1]) / (lam - before[0]), 0.0), 0.99)
             step = (error + self.tau - lam) / (1.0 - self.slope)
             self.lam = min(max(lam + step, self.tau), 1.5 * self.tau)
-            # What an error of a tenth in the slope leaves of the step is the error of the next lambda.
-            left = 0.1 * self.slope / (1.0 - self.slope) * abs(self.lam - lam)
-            if abs(self.lam - lam) <= SOLUTION_TOLERANCE[dtype] * lam and left <= TOLERANCE[dtype] * lam:
+            # What an error in the slope leaves of the step is the error of the next lambda.
+            left = doubt * self.slope / (1.0 - self.slope) * abs(self.lam - lam)
+            close = not solve or abs(self.lam - lam) <= SOLUTION_TOLERANCE[dtype] * lam
+            if close and left <= TOLERANCE[dtype] * lam:
                 break
             before = (lam, error)
         return lam, solution, used
