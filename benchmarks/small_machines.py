@@ -1,6 +1,6 @@
 """Hundreds of machines of twenty samples: batched, against Python loops over single machines.
 
-Two opponents: a loop over literal machines in whole-matrix steps, and a loop over our own fast single machine.
+Two opponents: a loop over literal machines in whole-matrix steps, and one over our own single machine.
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ def rows(sizes: Sizes) -> list[Row]:
     what = f"{len(X)} x {FEATURES}, {CLASSES} classes, batches of {BATCH}"
     return [
         Row(
-            f"FoldingClassifier.fit, {what}: loop over literal machines (one timed, times their number) / ours",
+            f"FoldingClassifier.fit, {what}: loop over literal machines (one, times their number) / ours",
             literal_fit / fit,
             ">= 10",
             {"loop_seconds": literal_fit, "seconds": fit},
