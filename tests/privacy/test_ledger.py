@@ -60,6 +60,16 @@ def test_gaussian_releases_by_rdp_and_pld() -> None:
     assert ledger.total()[0] == pytest.approx(10.0)
 
 
+def test_a_record_of_gaussian_entries_by_pld() -> None:
+    """One Gaussian at the Euclidean change of the row: the ledger and the guarantee must agree."""
+    pytest.importorskip("dp_accounting")
+    noise = AnalyticGaussian(1.0)
+    per_record = ledger_of(Event.of(noise, 100)).total("pld", 1e-6)[0]
+    exact = calibration.gaussian_epsilon(1e-6, noise.scale, 10.0)
+    assert exact * (1 - 1e-6) <= per_record < exact * 1.001
+    assert ledger_of(Event.of(noise, 100)).total() == noise.guarantee(100).record
+
+
 def test_a_record_of_independent_entries_by_pld() -> None:
     """Laplace noise on each of p entries is p releases: far better than p epsilon at a small delta."""
     pytest.importorskip("dp_accounting")

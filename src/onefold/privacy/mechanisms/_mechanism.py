@@ -169,9 +169,7 @@ class Mechanism(ABC):
         right, restore_right = unpack(Y, "Y")
         if left.ndim != 2 or right.ndim not in (1, 2) or len(left) != len(right):
             raise InvalidInputError("X must be a 2D table, and Y must have as many rows")
-        both = np.hstack(
-            [left, right.reshape(len(right), -1) if right.size else right.reshape(len(right), 0)]
-        )
+        both = np.hstack([left, right if right.ndim == 2 else right[:, np.newaxis]])
         noisy = self._randomised(both, random_state)
         width = left.shape[1]
         return restore_left(noisy[:, :width]), restore_right(noisy[:, width:].reshape(right.shape))
