@@ -91,6 +91,16 @@ def test_swapping_the_neighbours_finds_the_same() -> None:
     assert back.epsilon_lower > 5
 
 
+def test_what_is_learnt_is_not_trusted_on_what_it_was_learnt_from() -> None:
+    # In 200 numbers a discriminant separates any few releases perfectly, and no others.
+    wide, other = np.zeros((10, 20)), np.zeros((10, 20))
+    other[3, 4] = 1.0
+    for seed in range(3):
+        audit = audit_epsilon(laplace(0.25), wide, other, 0.0, 400, random_state=seed)
+        assert audit.statistic == "projection on the change"
+        assert 1.5 < audit.epsilon_lower < 4.0
+
+
 # --- planted mistakes of other kinds ----------------------------------------------------------------------
 
 
