@@ -31,6 +31,7 @@ def mnist(result: Result, axes: Any) -> None:
     axes.plot(n, [row["accuracy"] for row in exact], "o-", color=OURS, label="measured, no noise")
     label = "document, weakest noise"
     axes.plot(n, [row[label] for row in exact], "s--", color=THEIRS, label=label)
+    axes.set_xticks(n)
     axes.set_xlabel("components n")
     axes.set_ylabel("accuracy on the test digits")
     axes.legend()
@@ -45,7 +46,7 @@ def grocery(result: Result, axes: Any) -> None:
     axes.set_yticks(places, [f"{row[0]} ({row[1]})" for row in rows], fontsize=8)
     axes.set_xlim(0.3, 1.0)
     axes.set_xlabel("accuracy, coarse classes")
-    axes.legend(loc="lower left")
+    axes.legend(loc="lower right")
 
 
 def timing(result: Result, axes: Any) -> None:
