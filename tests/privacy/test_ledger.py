@@ -77,6 +77,7 @@ def test_a_record_of_independent_entries_by_pld() -> None:
     assert ledger.total() == (50.0, 0.0)
     # mean of the privacy loss of one entry: epsilon - 1 + exp(-epsilon); it cannot be beaten
     assert 100 * (0.5 - 1 + math.exp(-0.5)) < ledger.total("pld", 1e-5)[0] < 30
+    assert ledger.total("pld", 1e-5)[0] < ledger.total("rdp", 1e-5)[0] < 30
     with_atom = ledger_of(Event.of(OptimalNoise(0.5, 1e-8), 100))
     assert with_atom.total("pld", 1e-5)[0] > ledger.total("pld", 1e-5)[0]
     assert with_atom.total("pld", 1e-5)[0] == pytest.approx(ledger.total("pld", 1e-5)[0], rel=0.01)
