@@ -94,7 +94,7 @@ def test_digits_make_a_geometric_variable(t: Fraction) -> None:
     a = math.exp(-t)
     expected = (1 - a) * a ** np.arange(n)
     low = literal.geometric_pmf_from_digits([float(p) for p in table.digits], n)
-    assert low * (1 - float(table.above)) == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_allclose(low * (1 - float(table.above)), expected, rtol=1e-9, atol=1e-200)
     assert float(table.above) == pytest.approx(a**n, rel=1e-9)
 
 
@@ -123,16 +123,16 @@ def test_discrete_laplace(t: float, atom: float) -> None:
         return  # hardly anything but zero is drawn: it only shows that no digit at all is needed
     for wrong in (2 / 3, 3 / 2):
         assert chi_square(sample, literal.discrete_laplace_pmf(t * wrong, atom, 2000)) > 20
-    assert chi_square(sample, literal.discrete_laplace_pmf(t, atom + 0.05, 2000)) > 20
     if t < 3:
+        assert chi_square(sample, literal.discrete_laplace_pmf(t, atom + 0.05, 2000)) > 20
         assert chi_square(np.abs(sample), pmf) > 20
         assert chi_square(sample + 1, pmf) > 20
 
 
-def test_the_top_of_a_geometric_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With hardly any digits nearly everything comes from the coin above them, and nothing may change."""
+def test_the_top_of_a_geometric_variable() -> None:
+    """Without any digits everything comes from the coin above them, and nothing may change."""
     full = laplace_table(Fraction(1, 10))
-    short = _hardened.LaplaceTable(full.t, full.zero, full.digits[:2], exponential(full.t * 4))
+    short = _hardened.LaplaceTable(full.t, full.zero, (), exponential(full.t))
     sample = discrete_laplace(byte_stream(4), short, 200_000)
     assert chi_square(sample, literal.discrete_laplace_pmf(0.1, 0.0, 2000)) < 5
 

@@ -108,8 +108,7 @@ def rounded_gaussian_pmf(sigma: float, reach: int) -> np.ndarray:
 
 def geometric_pmf_from_digits(ones: list[float], n: int) -> np.ndarray:
     """Distribution of an integer with independent binary digits, given their probabilities of a one."""
-    pmf = np.ones(n)
-    for g in range(n):
-        for j, p in enumerate(ones):
-            pmf[g] *= p if g >> j & 1 else 1 - p
+    g, pmf = np.arange(n), np.ones(n)
+    for j, p in enumerate(ones):
+        pmf *= np.where(g >> j & 1, p, 1 - p)
     return pmf

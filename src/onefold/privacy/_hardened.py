@@ -29,6 +29,7 @@ from onefold.privacy._streams import ByteStream
 __all__ = ["LaplaceTable", "bernoulli", "discrete_laplace", "laplace_table", "rounded_gaussian"]
 
 BLOCK = 1 << 15  # entries drawn at once: working arrays stay in the cache
+MOST_DIGITS = 56  # of a geometric variable, so that it fits an integer of 64 bits
 LARGEST = 1 << 61  # results saturate here, far beyond any probability that could be observed
 
 Integers = NDArray[np.int64]
@@ -37,16 +38,25 @@ Coins = NDArray[np.bool_]
 
 def bernoulli(stream: ByteStream, probability: Probability, size: int) -> Coins:
     """Independent coins, each True with exactly the given probability."""
-    first = probability.digits(0, 8)
+    return _coins(stream, (probability,), np.uint8(probability.digits(0, 8)), size)
+
+
+def _coins(
+    stream: ByteStream, probabilities: tuple[Probability, ...], first: NDArray[np.uint8] | np.uint8, size: int
+) -> Coins:
+    """Coins whose probabilities follow each other in turn; ``first`` holds their first eight digits."""
     octets = stream.octets(size)
     coins = octets < first
     tied = np.flatnonzero(octets == first)
     known = 8
     while tied.size:
+        following = np.array(
+            [probability.digits(known, 64) for probability in probabilities], dtype=np.uint64
+        )
+        wanted = following[tied % len(probabilities)]
         words = stream.words(tied.size)
-        following = np.uint64(probability.digits(known, 64))
-        coins[tied] = words < following
-        tied = tied[words == following]
+        coins[tied] = words < wanted
+        tied = tied[words == wanted]
         known += 64
     return coins
 
@@ -57,7 +67,7 @@ class LaplaceTable:
 
     t: Fraction  # P(K = k) is proportional to exp(-t |k|)
     zero: Probability
-    digits: tuple[Probability, ...]  # of the geometric variable, lowest first
+    digits: tuple[Probability, ...]  # of the geometric variable, lowest first, a multiple of eight
     above: Probability
 
 
@@ -65,8 +75,8 @@ class LaplaceTable:
 def laplace_table(t: Fraction, atom: Fraction = Fraction(0)) -> LaplaceTable:
     """Coins for exp(-t |k|), of which a further share ``atom`` is moved to 0."""
     count = 0
-    while t * 2**count < 8:  # above the digits only exp(-8) or less is left
-        count += 1
+    while t * 2**count < 8 and count < MOST_DIGITS:  # above the digits only exp(-8) or less is left
+        count += 8
     return LaplaceTable(
         t=t,
         zero=tanh_half(t, atom),
@@ -88,13 +98,13 @@ def discrete_laplace(stream: ByteStream, table: LaplaceTable, size: int) -> Inte
 
 
 def _geometric(stream: ByteStream, table: LaplaceTable, size: int) -> Integers:
-    """Independent draws of G, one binary digit of all of them at a time."""
+    """Independent draws of G: eight binary digits of every one of them at a time, side by side in a byte."""
     total = np.zeros(size, dtype=np.int64)
     for low in range(0, len(table.digits), 8):
-        octet = np.zeros(size, dtype=np.uint8)
-        for j, probability in enumerate(table.digits[low : low + 8]):
-            octet |= bernoulli(stream, probability, size).view(np.uint8) << np.uint8(j)
-        total |= octet.astype(np.int64) << low
+        group = table.digits[low : low + 8]
+        first = np.tile(np.array([p.digits(0, 8) for p in group], dtype=np.uint8), size)
+        octets = np.packbits(_coins(stream, group, first, 8 * size), bitorder="little")
+        total |= octets.astype(np.int64) << low
     step = 1 << len(table.digits)
     above = np.flatnonzero(bernoulli(stream, table.above, size))
     while above.size:
