@@ -59,7 +59,7 @@ def test_the_bound_fails_as_seldom_as_stated() -> None:
             audit_epsilon(
                 response, [0.0], [1.0], 0.0, 800, 0.8, statistic=float_of, random_state=seed
             ).epsilon_lower
-            for seed in range(300)
+            for seed in range(200)
         ]
     )
     assert np.mean(bounds > epsilon) < 0.2

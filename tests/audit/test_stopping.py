@@ -51,6 +51,7 @@ def by_number(data: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, i
     return smoothed(MECHANISM.randomise(data, rng), lambda _, step: step == 1)
 
 
+@pytest.mark.slow
 def test_raw_stopping_is_caught_from_the_output_alone() -> None:
     audit = audit_epsilon(
         lambda data, rng: by_raw_error(data, rng)[0], EQUAL, CHANGED, 1e-5, 400, 0.95, random_state=0
@@ -58,6 +59,7 @@ def test_raw_stopping_is_caught_from_the_output_alone() -> None:
     assert audit.contradicts(EPSILON)
 
 
+@pytest.mark.slow
 def test_the_same_smoothing_a_fixed_number_of_times_is_not() -> None:
     audit = audit_epsilon(
         lambda data, rng: by_number(data, rng)[0], EQUAL, CHANGED, 1e-5, 200, 0.95, random_state=0

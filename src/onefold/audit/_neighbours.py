@@ -26,23 +26,31 @@ def dataset(name: str, values: ArrayLike) -> Floats:
     return data
 
 
-def release_of(mechanism: Any) -> Callable[..., Any]:
+def release_of(mechanism: Any) -> Callable[[Any, np.random.Generator], Any]:
     """The function ``release(X, random_state)`` to be audited."""
-    function = getattr(mechanism, "randomise", mechanism)
-    if not callable(function):
+    # A fabricator can do both: what it publishes is the first.
+    method = getattr(mechanism, "fabricate", None) or getattr(mechanism, "randomise", None)
+    if callable(method):
+        return lambda data, rng: method(data, random_state=rng)
+    if not callable(mechanism):
         raise InvalidInputError(
-            "mechanism must have a method randomise or be a function release(X, random_state)"
+            "mechanism must have fabricate or randomise, or be a function release(X, random_state)"
         )
-    checked: Callable[..., Any] = function
-    return checked
+    function: Callable[[Any, np.random.Generator], Any] = mechanism
+    return function
 
 
 def unit_of(mechanism: Any, unit: str | None) -> str:
     """The unit asked for, else the mechanism's own, else one entry."""
-    chosen = unit or getattr(mechanism, "unit", None) or "entry"
+    chosen = unit or getattr(_noise_of(mechanism), "unit", None) or "entry"
     if chosen not in UNITS:
         raise InvalidInputError(f"unit must be one of {', '.join(UNITS)}")
     return str(chosen)
+
+
+def _noise_of(mechanism: Any) -> Any:
+    """What declares unit and sensitivity: the mechanism, or the one inside a fabricator."""
+    return getattr(mechanism, "mechanism", mechanism)
 
 
 def check_neighbours(mechanism: Any, first: Floats, second: Floats, unit: str) -> None:
@@ -81,7 +89,7 @@ def canary_numbers(mechanism: Any, first: Floats, second: Floats, unit: str) -> 
 
 def _check_size(mechanism: Any, change: Floats, unit: str) -> None:
     # How a record's sensitivity is measured (L1 or L2) is the mechanism's affair: only entries are compared.
-    allowed: Any = getattr(mechanism, "sensitivity", None)
+    allowed: Any = getattr(_noise_of(mechanism), "sensitivity", None)
     known = unit == "entry" and isinstance(allowed, (int, float))
     if known and np.abs(change).max() > allowed * (1 + 1e-9):
         raise InvalidInputError("x and x_prime differ by more than the sensitivity of the mechanism")

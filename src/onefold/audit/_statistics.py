@@ -8,7 +8,7 @@ import numpy as np
 from onefold.audit._samples import Floats
 from onefold.audit.intervals import epsilon_from_rates, lower_limit, upper_limit
 
-__all__ = ["Look", "Rule", "choose_rule", "discriminant", "projection"]
+__all__ = ["Look", "Rule", "choose_rule", "discriminant", "projection", "spread"]
 
 Look = Callable[[Floats], Floats]
 
@@ -40,16 +40,13 @@ def projection(change: Floats) -> Look:
 
 
 def discriminant(first: Floats, second: Floats) -> Look:
-    """Fisher's linear discriminant of two sets of releases, on their numbers and their total spread.
-
-    The spread is there because too much or too little smoothing changes it and no linear look would see that.
-    """
-    both = _features(np.concatenate([first, second]))
+    """Fisher's linear discriminant of two sets of releases."""
+    both = np.concatenate([first, second])
     centre, scale = both.mean(axis=0), both.std(axis=0)
     scale[scale == 0] = 1.0
 
     def standardised(outputs: Floats) -> Floats:
-        return np.asarray((_features(outputs) - centre) / scale)
+        return np.asarray((outputs - centre) / scale)
 
     a, b = standardised(first), standardised(second)
     shift = b.mean(axis=0) - a.mean(axis=0)
@@ -62,6 +59,15 @@ def discriminant(first: Floats, second: Floats) -> Look:
         inner = np.linalg.solve(residual @ residual.T / n + RIDGE * np.eye(n), residual @ shift / n)
         weights = (shift - residual.T @ inner) / RIDGE
     return lambda outputs: np.asarray(standardised(outputs) @ weights)
+
+
+def spread(outputs: Floats) -> Floats:
+    """Logarithm of the summed squares of each release about its mean.
+
+    Too much or too little smoothing changes it, and no linear look would see that.
+    """
+    centred = outputs - outputs.mean(axis=1, keepdims=True)
+    return np.asarray(np.log(np.maximum((centred**2).sum(axis=1), np.finfo(np.float64).tiny)))
 
 
 def choose_rule(
@@ -105,9 +111,3 @@ def _cuts(values: Floats) -> Floats:
     tail = np.geomspace(1, len(cuts) // 2, MOST_CUTS // 4).astype(np.intp) - 1
     even = np.linspace(0, len(cuts) - 1, MOST_CUTS // 2).astype(np.intp)
     return np.asarray(cuts[np.unique(np.concatenate([tail, len(cuts) - 1 - tail, even]))])
-
-
-def _features(outputs: Floats) -> Floats:
-    centred = outputs - outputs.mean(axis=1, keepdims=True)
-    spread = np.log(np.maximum((centred**2).sum(axis=1), np.finfo(np.float64).tiny))
-    return np.column_stack([outputs, spread])

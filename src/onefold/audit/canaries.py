@@ -41,7 +41,7 @@ def audit_epsilon_one_run(
     Parameters
     ----------
     mechanism : object or function
-        Something with ``randomise(X, random_state)``, or a function ``release(X, random_state)``.
+        A noise, a fabricator, or a function ``release(X, random_state)``, as in :func:`audit_epsilon`.
     x, x_prime : array of shape (n, p)
         The two values of every entry. With the unit "entry" each entry in which they differ is a canary, with
         "record" each row; a fair coin decides for each canary whether its value comes from ``x_prime``.

@@ -16,7 +16,7 @@ from onefold._base.parallel import run_parallel
 from onefold._base.validation import check_whole_number
 from onefold.audit._neighbours import check_neighbours, dataset, release_of, unit_of
 from onefold.audit._samples import Floats, check_delta, check_share, generator
-from onefold.audit._statistics import Rule, choose_rule, discriminant, projection
+from onefold.audit._statistics import Look, Rule, choose_rule, discriminant, projection, spread
 from onefold.audit.intervals import epsilon_from_rates, lower_limit, upper_limit
 from onefold.exceptions import InvalidInputError
 
@@ -106,8 +106,8 @@ def audit_epsilon(
     Parameters
     ----------
     mechanism : object or function
-        Something with ``randomise(X, random_state)``, or a function ``release(X, random_state)``: a
-        whole pipeline, too.
+        A noise (its ``randomise`` is audited), a fabricator (its ``fabricate``), or a function
+        ``release(X, random_state)``: a whole pipeline, too.
     x, x_prime : array
         The neighbours; the most telling pair you can think of, differing by the full sensitivity.
     delta : float
@@ -117,8 +117,9 @@ def audit_epsilon(
     confidence : float, default=0.95
         Probability that the bound holds.
     statistic : function, optional
-        Turns a release into a number. Default: of the projection of the release onto ``x_prime - x`` and a
-        linear discriminant learnt on a quarter of the releases, what does better on another quarter.
+        Turns a release into a number. Default: of the projection of the release onto ``x_prime - x``, its
+        spread, and a linear discriminant learnt on a quarter of the releases, what does best on another
+        quarter.
     unit : {"entry", "record", "unchecked"}, optional
         How the neighbours may differ: in one entry or in one row; checked, also against the ``sensitivity``
         of the mechanism if it has one. Default: the mechanism's own unit, or "entry".
@@ -184,10 +185,10 @@ def _choose(first: Floats, second: Floats, change: Floats, given: bool, delta: f
             [("given statistic", lambda outputs: outputs[:, 0])], first, second, delta, failure
         )
     quarter = len(first) // 2
-    looks = []
+    looks: list[tuple[str, Look]] = [("spread of the release", spread)]
     if first.shape[1] == change.size and change.any():
         looks.append(("projection on the change", projection(change)))
-    if first.shape[1] <= MOST_LEARNT_NUMBERS or not looks:
+    if first.shape[1] <= MOST_LEARNT_NUMBERS or len(looks) == 1:
         looks.append(("learnt linear discriminant", discriminant(first[:quarter], second[:quarter])))
     return choose_rule(looks, first[quarter:], second[quarter:], delta, failure)
 
