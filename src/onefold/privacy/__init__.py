@@ -11,6 +11,7 @@ from onefold.privacy.mechanisms import (
     OptimalNoise,
     RandomisedLabels,
 )
+from onefold.privacy.moments import PrivateMoments
 from onefold.privacy.sensitivity import Ball, Box
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Ledger",
     "Mechanism",
     "OptimalNoise",
+    "PrivateMoments",
     "RandomisedLabels",
     "calibration",
     "sensitivity",

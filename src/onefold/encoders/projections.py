@@ -1,0 +1,79 @@
+"""Random features: a fixed random layer for data of any kind."""
+
+from typing import Literal
+
+import numpy as np
+
+from onefold._base.arrays import Array
+from onefold._base.validation import check_whole_number
+from onefold.encoders._encoder import Encoder
+from onefold.exceptions import InvalidInputError
+
+__all__ = ["RandomFeatures"]
+
+KINDS = ("relu", "fourier", "projection")
+
+
+class RandomFeatures(Encoder):
+    """Random projections, or random waves or ramps of them.
+
+    Rows are scaled to norm one first, so that only their direction counts.
+
+    Parameters
+    ----------
+    n_outputs : int, default=128
+        Values that come out.
+    kind : {"relu", "fourier", "projection"}, default="relu"
+        ``relu``: positive parts of random projections; ``fourier``: cosines of them with random phases, whose
+        inner products approximate a Gaussian kernel; ``projection``: the projections themselves.
+    bandwidth : float, default=0.5
+        Width of the Gaussian kernel, used by ``fourier`` only; rows have norm one.
+    random_state : int, default=0
+        Which random map it is. A number, because all owners and all queries must meet the same map.
+
+    Notes
+    -----
+    The map depends on its parameters and the number of features, never on data. Rows have norm one; a row of
+    zeros stays zero, except with ``fourier``, where it gives the cosines of the phases.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).random((3, 20))
+    >>> RandomFeatures(50, kind="fourier").fit_transform(rows).shape
+    (3, 50)
+    """
+
+    def __init__(
+        self,
+        n_outputs: int = 128,
+        kind: Literal["relu", "fourier", "projection"] = "relu",
+        *,
+        bandwidth: float = 0.5,
+        random_state: int = 0,
+    ) -> None:
+        self.n_outputs = n_outputs
+        self.kind = kind
+        self.bandwidth = bandwidth
+        self.random_state = random_state
+
+    def _prepare(self, n_features: int) -> int:
+        check_whole_number("n_outputs", self.n_outputs)
+        check_whole_number("random_state", self.random_state, at_least=0)
+        if self.kind not in KINDS:
+            raise InvalidInputError(f"kind must be one of {', '.join(KINDS)}")
+        if not 0.0 < self.bandwidth < np.inf:
+            raise InvalidInputError("bandwidth must be a positive number")
+        rng = np.random.default_rng(int(self.random_state))
+        self._directions = rng.standard_normal((n_features, int(self.n_outputs)))
+        self._phases = rng.uniform(0.0, 2.0 * np.pi, int(self.n_outputs))
+        return int(self.n_outputs)
+
+    def _encode(self, rows: Array) -> Array:
+        projected = rows @ self._directions.astype(rows.dtype)
+        if self.kind == "relu":
+            return np.maximum(projected, 0.0, dtype=rows.dtype)
+        if self.kind == "fourier":
+            projected /= rows.dtype.type(self.bandwidth)
+            return np.asarray(np.cos(projected + self._phases.astype(rows.dtype)))
+        return np.asarray(projected)

@@ -1,0 +1,127 @@
+r"""One Gaussian release of what a set of records adds up to, and why it is private.
+
+A record is a pair (x, c): a vector of the unit ball and a class. Released are, per class, the number of its
+records, the sum of their x, and the sum of their :math:`x x^T`; and, for centring, one sum over all records.
+Each of these four blocks gets Gaussian noise of standard deviation :math:`s_k / (\mu \sqrt{w_k})`, where
+:math:`s_k` bounds the Euclidean change of block k between neighbours and the shares :math:`w_k` add up to
+one. A block is then :math:`\mu \sqrt{w_k}`-Gaussian private and all of them, also when later ones depend on
+earlier ones, are :math:`\sqrt{\sum_k w_k \mu^2} = \mu`-Gaussian private.
+
+**One record more or less** ("add-remove"). Only the blocks of the record's own class change, so classes cost
+nothing extra, and the label is as protected as the vector. The count changes by 1, a sum by
+:math:`\|x\| \le 1`, and :math:`x x^T` has Frobenius norm :math:`\|x\|^2 \le 1`: every :math:`s_k = 1`.
+
+**One record replaced** by any other, label included ("replace"). With two classes involved, counts change by
+:math:`\sqrt{1 + 1}`, sums by :math:`\sqrt{\|x\|^2 + \|x'\|^2} \le \sqrt 2`, matrices by
+:math:`\sqrt{\|x\|^4 + \|x'\|^4} \le \sqrt 2`. Within one class, counts do not change, sums change by
+:math:`\|x - x'\| \le 2`, and :math:`\|x x^T - x' x'^T\|_F^2 = \|x\|^4 + \|x'\|^4 - 2 (x^T x')^2 \le 2`.
+So :math:`s = \sqrt 2, 2, \sqrt 2`, and 2 for the sum over all records. Each bound is attained.
+
+A symmetric matrix is one vector: its diagonal, and :math:`\sqrt 2` times what is above it. The Euclidean norm
+of that vector is the Frobenius norm. Noise :math:`\sigma` on the vector is :math:`\sigma` on the diagonal and
+:math:`\sigma / \sqrt 2` on each pair of equal entries beside it.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onefold.privacy._hardened import rounded_gaussian
+from onefold.privacy._streams import RandomState, byte_stream, generator
+
+__all__ = ["SENSITIVITIES", "Blocks", "Noise", "class_sums", "deviations"]
+
+Floats = NDArray[np.float64]
+
+
+class Blocks(NamedTuple):
+    """One number for each of the four blocks that are released."""
+
+    centre: float
+    number: float
+    total: float
+    second: float
+
+
+SENSITIVITIES = {
+    "add-remove": Blocks(1.0, 1.0, 1.0, 1.0),
+    "replace": Blocks(2.0, math.sqrt(2.0), 2.0, math.sqrt(2.0)),
+}
+
+
+def deviations(mu: float, shares: Blocks, neighbours: str) -> Blocks:
+    """Standard deviations of the noise; a block without a share is not released and gets none."""
+    return Blocks(
+        *(
+            bound / (mu * math.sqrt(share)) if share > 0.0 else 0.0
+            for bound, share in zip(SENSITIVITIES[neighbours], shares, strict=True)
+        )
+    )
+
+
+def class_sums(rows: Floats, codes: NDArray[np.intp], n_classes: int) -> tuple[Floats, Floats]:
+    """Per class the sum of the rows, (C, p), and of their outer products, (C, p, p)."""
+    totals = np.zeros((n_classes, rows.shape[1]))
+    seconds = np.zeros((n_classes, rows.shape[1], rows.shape[1]))
+    for code in range(n_classes):
+        own = rows[codes == code]
+        totals[code] = own.sum(axis=0)
+        seconds[code] = own.T @ own
+    return totals, seconds
+
+
+# Binary digits of an entry of a record in a hardened release.
+DIGITS = 14
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Adds the noise, all of it from one source.
+
+    Hardened, everything happens on dyadic grids: entries of a record are cut to 14 binary digits, which makes
+    no record longer; sums of them and of their products are then exact in float64 (up to 2^25 records), and
+    whole numbers of grid steps, the rounding of exact Gaussian variables, are added. Rounding the noise of a
+    number that lies on the grid is rounding the noisy number: post-processing.
+    """
+
+    source: Any
+    hardened: bool
+
+    @classmethod
+    def of(cls, random_state: RandomState, hardened: bool) -> "Noise":
+        """Noise from the operating system's entropy, or reproducible for tests."""
+        return cls(byte_stream(random_state) if hardened else generator(random_state), hardened)
+
+    def on_grid(self, rows: Floats) -> Floats:
+        """Records as the release sees them."""
+        return np.ldexp(np.trunc(np.ldexp(rows, DIGITS)), -DIGITS) if self.hardened else rows
+
+    def to_counts(self, counts: Floats, sigma: float) -> Floats:
+        """Noisy numbers of records."""
+        return counts + self._draw(counts.shape, sigma, 0)
+
+    def to_sums(self, sums: Floats, sigma: float) -> Floats:
+        """Noisy sums of records."""
+        return sums + self._draw(sums.shape, sigma, DIGITS)
+
+    def to_matrices(self, matrices: Floats, sigma: float) -> Floats:
+        """Noisy symmetric matrices."""
+        size = matrices.shape[-1]
+        above = np.triu_indices(size, 1)
+        diagonal = np.arange(size)
+        noise = np.zeros(matrices.shape)
+        noise[:, *above] = self._draw((len(matrices), len(above[0])), sigma / math.sqrt(2.0), 2 * DIGITS)
+        noise += noise.transpose(0, 2, 1)
+        noise[:, diagonal, diagonal] = self._draw((len(matrices), size), sigma, 2 * DIGITS)
+        return matrices + noise
+
+    def _draw(self, shape: tuple[int, ...], sigma: float, digits: int) -> Floats:
+        if sigma == 0.0:
+            return np.zeros(shape)
+        if not self.hardened:
+            return np.asarray(self.source.normal(0.0, sigma, shape))
+        steps = rounded_gaussian(self.source, math.ldexp(sigma, digits), math.prod(shape))
+        return np.ldexp(steps.astype(np.float64), -digits).reshape(shape)

@@ -1,0 +1,110 @@
+"""What all encoders promise: rows of norm one, no learning from data, float32, one line on bad input."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from onefold.encoders import GradientHistograms, LowFrequencyDCT, RandomFeatures
+from onefold.exceptions import InvalidInputError
+
+SHAPE = (12, 10)
+ENCODERS = [
+    GradientHistograms(SHAPE),
+    GradientHistograms(SHAPE, n_cells=(3, 2), n_orientations=5, signed=False, margin=1, power=1.0),
+    GradientHistograms((6, 5, 4)),
+    LowFrequencyDCT(SHAPE, 20),
+    LowFrequencyDCT((6, 5, 4), 7, constant=False),
+    RandomFeatures(30),
+    RandomFeatures(30, kind="fourier"),
+    RandomFeatures(30, kind="projection"),
+]
+
+
+@pytest.fixture(scope="module")
+def images() -> np.ndarray:
+    return np.random.default_rng(0).random((50, 120))
+
+
+@pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
+def test_rows_have_norm_one(encoder: Any, images: np.ndarray) -> None:
+    np.testing.assert_allclose(np.linalg.norm(encoder.fit_transform(images), axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
+def test_the_map_is_the_same_whatever_data_it_was_fitted_on(encoder: Any, images: np.ndarray) -> None:
+    elsewhere = clone(encoder).fit(np.full((2, 120), 1e3)).transform(images)
+    np.testing.assert_array_equal(encoder.fit_transform(images), elsewhere)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
+def test_a_record_is_encoded_by_itself(encoder: Any, images: np.ndarray) -> None:
+    together = encoder.fit_transform(images)
+    one = encoder.transform(images[7:8])[0]
+    np.testing.assert_allclose(one, together[7], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
+def test_more_rows_than_a_block(encoder: Any, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = encoder.fit_transform(images)
+    monkeypatch.setattr("onefold.encoders._encoder.BLOCK_VALUES", 120 * 7)
+    np.testing.assert_allclose(encoder.transform(images), whole, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
+def test_single_precision_stays(encoder: Any, images: np.ndarray) -> None:
+    single = encoder.fit_transform(images.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, encoder.fit_transform(images), atol=2e-3)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
+@pytest.mark.parametrize("size", [1e-300, 1e-30, 1e30, 1e300])
+def test_only_the_direction_counts(encoder: Any, images: np.ndarray, size: float) -> None:
+    np.testing.assert_allclose(encoder.fit_transform(images * size), encoder.transform(images), atol=1e-9)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_without_content_stay_finite(encoder: Any, dtype: Any) -> None:
+    flat = np.vstack([np.zeros(120), np.ones(120), np.full(120, np.finfo(dtype).max)]).astype(dtype)
+    encoded = encoder.fit_transform(flat)
+    assert np.isfinite(encoded).all()
+    norms = np.linalg.norm(encoded, axis=1)
+    assert np.all((np.abs(norms - 1.0) < 1e-5) | (norms == 0.0))
+    if not (isinstance(encoder, RandomFeatures) and encoder.kind == "fourier"):
+        np.testing.assert_array_equal(encoded[0], 0.0)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS[:5], ids=repr)
+def test_a_wrong_image_shape_is_one_line(encoder: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"^X has 121 features, but images of [\dx ]+ have 120$"):
+        encoder.fit(np.ones((2, 121)))
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        (GradientHistograms((12,)), "image_shape must be"),
+        (GradientHistograms(120), "image_shape must be"),
+        (GradientHistograms((12, 10.5)), "every part of image_shape"),
+        (GradientHistograms((0, 10)), "every part of image_shape"),
+        (GradientHistograms(SHAPE, n_cells=0), "n_cells must be a whole number"),
+        (GradientHistograms(SHAPE, n_cells=(1, 2, 3)), "n_cells must be"),
+        (GradientHistograms(SHAPE, n_orientations=0), "n_orientations"),
+        (GradientHistograms(SHAPE, margin=-1), "margin"),
+        (GradientHistograms(SHAPE, margin=5), "margin leaves nothing"),
+        (GradientHistograms(SHAPE, power=0.0), "power must be"),
+        (GradientHistograms(SHAPE, power=float("nan")), "power must be"),
+        (LowFrequencyDCT(SHAPE, 0), "n_coefficients"),
+        (RandomFeatures(0), "n_outputs"),
+        (RandomFeatures(kind="sigmoid"), "kind must be one of"),
+        (RandomFeatures(kind="fourier", bandwidth=float("nan")), "bandwidth"),
+        (RandomFeatures(random_state=None), "random_state"),
+    ],
+)
+def test_bad_parameters_are_one_line(encoder: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message) as caught:
+        encoder.fit(np.ones((2, 120)))
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,176 @@
+"""Classifying by private moments, and drawing synthetic records from them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from onefold.encoders import GradientHistograms, RandomFeatures
+from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.fabrication.moments import MomentClassifier, MomentFabricator
+from onefold.privacy.moments import PrivateMoments
+
+
+def expected_failures(estimator: Any) -> dict[str, str]:
+    """Check name to reason; empty because none is needed."""
+    return {}
+
+
+# Checks use a few dozen rows: hardly any noise, and a ball that holds them all.
+@parametrize_with_checks(
+    [
+        MomentClassifier(1e6, radius=30.0, random_state=0),
+        MomentClassifier(None, radius=30.0),
+        MomentFabricator(1e6, radius=30.0, random_state=0),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_conforms(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, y = make_blobs(30_000, centers=5, n_features=6, cluster_std=1.5, random_state=3)
+    return (X[:20_000], y[:20_000]), (X[20_000:], y[20_000:])
+
+
+def test_without_noise_it_is_quadratic_discriminant_analysis(blobs) -> None:
+    train, (queries, _) = blobs
+    model = MomentClassifier(None, centre=None, radius=100.0, shrinkage=0.0, floor=0.0, least=0.0).fit(*train)
+    reference = QuadraticDiscriminantAnalysis().fit(*train)
+    assert np.mean(model.predict(queries) == reference.predict(queries)) > 0.999
+    np.testing.assert_allclose(model.predict_proba(queries), reference.predict_proba(queries), atol=0.02)
+
+
+@pytest.mark.parametrize("hardened", [False, True])
+def test_useful_with_record_level_privacy(blobs, hardened: bool) -> None:
+    train, test = blobs
+    model = MomentClassifier(1.0, radius=20.0, hardened=hardened, random_state=0).fit(*train)
+    assert model.guarantee_.record == (1.0, 1e-5)
+    assert model.guarantee_.holds
+    assert model.score(*test) > 0.95
+    assert MomentClassifier(None, radius=20.0).fit(*train).score(*test) < model.score(*test) + 0.03
+
+
+def test_too_little_budget_makes_it_useless_rather_than_wrong(blobs) -> None:
+    train, test = blobs
+    model = MomentClassifier(1e-4, radius=20.0, classes=range(5), random_state=0).fit(*train)
+    assert model.score(*test) < 0.6
+    assert np.isfinite(model.predict_proba(test[0])).all()
+
+
+def test_probabilities_agree_with_decisions(blobs) -> None:
+    train, (queries, _) = blobs
+    model = MomentClassifier(1.0, radius=20.0, random_state=0).fit(*train)
+    probabilities = model.predict_proba(queries)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(queries))
+    assert model.decision_function(queries).shape == (len(queries), 5)
+    two = train[1] < 2
+    pair = MomentClassifier(1.0, radius=20.0, random_state=0).fit(train[0][two], train[1][two])
+    np.testing.assert_array_equal(pair.decision_function(queries) > 0, pair.predict(queries) == 1)
+
+
+def test_owners_add_up_to_nearly_the_same_classifier(blobs) -> None:
+    (X, y), test = blobs
+    given = {"classes": range(5), "centre": np.full(6, 0.01), "radius": 20.0}
+    pooled = MomentClassifier.from_moments(PrivateMoments(1.0, random_state=9, **given).fit(X, y))
+    owners = [PrivateMoments(1.0, random_state=q, **given).fit(X[q::10], y[q::10]) for q in range(10)]
+    total = owners[0]
+    for owner in owners[1:]:
+        total = total.add(owner)
+    together = MomentClassifier.from_moments(total)
+    assert together.guarantee_.record == (1.0, 1e-5)
+    assert together.guarantee_.n_owners == 10
+    assert together.score(*test) > pooled.score(*test) - 0.01
+    # On their own, owners do worse than together.
+    assert np.mean([MomentClassifier.from_moments(owner).score(*test) for owner in owners]) < together.score(
+        *test
+    )
+
+
+def test_from_moments_is_the_same_as_fitting(blobs) -> None:
+    train, (queries, _) = blobs
+    encoder = RandomFeatures(20).fit(train[0])
+    fitted = MomentClassifier(1.0, encoder=encoder, random_state=0, shrinkage=0.3, floor=0.5).fit(*train)
+    moments = PrivateMoments(1.0, random_state=0).fit(encoder.transform(train[0]), train[1])
+    made = MomentClassifier.from_moments(moments, encoder, shrinkage=0.3, floor=0.5)
+    np.testing.assert_array_equal(made.decision_function(queries), fitted.decision_function(queries))
+    with pytest.raises(NotFittedError):
+        MomentClassifier.from_moments(moments, RandomFeatures(20))
+    with pytest.raises(NotFittedError):
+        MomentClassifier.from_moments(PrivateMoments())
+
+
+def test_a_learned_encoder_voids_the_guarantee(blobs) -> None:
+    train, _ = blobs
+    with pytest.warns(PrivacyLeakWarning, match="encoder was fitted to the raw data"):
+        model = MomentClassifier(1.0, encoder=PCA(3), radius=30.0).fit(*train)
+    assert not model.guarantee_.holds
+    assert str(model.guarantee_).startswith("VOID: the encoder")
+    assert MomentClassifier(1.0, encoder=RandomFeatures(5)).fit(*train).guarantee_.holds
+
+
+def test_encoded_digits() -> None:
+    X, y = load_digits(return_X_y=True)
+    encoder = GradientHistograms((8, 8), n_cells=3, n_orientations=6)
+    model = MomentClassifier(50.0, encoder=encoder, classes=range(10), random_state=0).fit(X[:1300], y[:1300])
+    assert model.score(X[1300:], y[1300:]) > 0.85
+    assert model.n_features_in_ == 64
+
+
+# --- synthetic records ------------------------------------------------------------------------------------
+
+
+def test_synthetic_records_have_the_released_moments(blobs) -> None:
+    train, _ = blobs
+    fabricator = MomentFabricator(None, centre=None, radius=100.0, shrinkage=0.0, floor=0.0, least=0.0).fit(
+        *train
+    )
+    synthetic, labels = fabricator.sample(200_000, random_state=0)
+    for code in range(5):
+        own = synthetic[labels == code]
+        np.testing.assert_allclose(own.mean(axis=0), fabricator.moments_.means_[code], atol=1e-3)
+        covariance = fabricator.moments_.covariances(0.0, 0.0, 0.0)[code]
+        np.testing.assert_allclose(np.cov(own.T), covariance, atol=0.05 * np.abs(covariance).max())
+
+
+def test_a_classifier_trained_on_synthetic_records_works_on_real_ones(blobs) -> None:
+    train, (queries, truth) = blobs
+    fabricator = MomentFabricator(1.0, radius=20.0, random_state=0).fit(*train)
+    synthetic, labels = fabricator.sample(3000, random_state=0)
+    assert fabricator.guarantee_.record == (1.0, 1e-5)
+    np.testing.assert_allclose(np.linalg.norm(synthetic, axis=1), 1.0)
+    model = KNeighborsClassifier(5).fit(synthetic, labels)
+    assert model.score(fabricator.transform(queries), truth) > 0.93
+
+
+def test_numbers_of_synthetic_records(blobs) -> None:
+    train, _ = blobs
+    keep = (train[1] != 0) | (np.arange(len(train[1])) % 2 == 0)  # half of the first class
+    fabricator = MomentFabricator(1.0, radius=20.0, random_state=0).fit(train[0][keep], train[1][keep])
+    _, labels = fabricator.sample(1001, random_state=0)
+    shares = np.bincount(labels) / 1001
+    np.testing.assert_allclose(shares, np.array([1, 2, 2, 2, 2]) / 9, atol=0.02)
+    _, labels = fabricator.sample(1001, balanced=True, random_state=0)
+    assert len(labels) == 1001
+    assert set(np.bincount(labels)) <= {200, 201}
+    first, second = (fabricator.sample(10)[0] for _ in range(2))
+    assert not np.array_equal(first, second)
+    with pytest.raises(InvalidInputError, match="n_samples"):
+        fabricator.sample(0)
+
+
+def test_without_a_centre_synthetic_records_stay_in_the_ball() -> None:
+    X, y = make_blobs(3000, centers=2, n_features=3, cluster_std=2.0, random_state=0)
+    fabricator = MomentFabricator(1.0, centre=None, random_state=0).fit(X, y)
+    norms = np.linalg.norm(fabricator.sample(500, random_state=0)[0], axis=1)
+    assert norms.max() <= 1.0 + 1e-12
+    assert norms.min() < 0.99
