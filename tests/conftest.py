@@ -10,7 +10,7 @@ import pytest
 
 # Test matrices are small: more threads only cost time. Set before numpy is first imported.
 for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ.setdefault(_variable, "2")
+    os.environ.setdefault(_variable, "1")
 
 
 @pytest.fixture
