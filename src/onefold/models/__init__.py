@@ -2,6 +2,7 @@
 
 from onefold.models._autoencoder import Autoencoder
 from onefold.models._folding import MEASURES, maximum_of
+from onefold.models._partition import split
 from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingClassifier
 from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
 
@@ -15,4 +16,5 @@ __all__ = [
     "FoldingClassifier",
     "WideKAHM",
     "maximum_of",
+    "split",
 ]

@@ -15,8 +15,9 @@ __all__ = ["PARTITIONS", "branch_count", "check_partition", "split"]
 PARTITIONS = ("contiguous", "kmeans")
 # k-means makes unequal clusters and a machine costs the cube of its size: larger ones are split once more.
 LARGEST_CLUSTER = 2.0
-# Centres are found on this many rows per cluster, evenly spaced; then every row is assigned.
-ROWS_PER_CLUSTER = 400
+# Centres of many clusters are found on this many rows, evenly spaced, but at least 100 for each cluster; then
+# every row is assigned.
+ROWS_FOR_CENTRES = 50000
 
 
 def branch_count(n_samples: int, branch_size: int) -> int:
@@ -55,7 +56,7 @@ def _kmeans(X: Array, branch_size: int, random_state: object) -> list[Index]:
 def _clusters(X: Array, n_clusters: int, random_state: object) -> list[Index]:
     model = KMeans(n_clusters, n_init=1, max_iter=100, random_state=random_state)
     X = X.astype(np.float32, copy=False)  # where a row belongs needs no more digits
-    at_most = ROWS_PER_CLUSTER * n_clusters
+    at_most = max(ROWS_FOR_CENTRES, 100 * n_clusters)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
         if len(X) <= at_most:

@@ -20,9 +20,23 @@ from onefold._base.arrays import Array, Index, Mask
 from onefold.models._folding import Folding
 from onefold.models.compose import BLOCK_BYTES, CACHED_BYTES, SMALLEST_BLOCK
 from onefold.models.kahm._hull import LARGEST_STACKED, Hull, build_hull, centre
-from onefold.models.kahm._regularisation import Ridge, Target, resolvable, solve_cholesky, solve_spectral
+from onefold.models.kahm._regularisation import (
+    Ridge,
+    Target,
+    resolvable,
+    solve_cholesky,
+    solve_spectral,
+)
 
-__all__ = ["LARGEST_STACKED", "Layer", "MachineStack", "fit_stack", "memberships", "rebuild_stack"]
+__all__ = [
+    "LARGEST_STACKED",
+    "Layer",
+    "MachineStack",
+    "fit_stack",
+    "memberships",
+    "rebuild_stack",
+    "sample_kernel",
+]
 
 
 @dataclass(frozen=True)
@@ -155,11 +169,7 @@ def rebuild_stack(
     """Machines from centred samples; ``known`` (L, S, 2) holds the lambdas when they were fitted before."""
     hull = build_hull(centred, mean, n_components, factor)
     encoded = hull.points @ hull.encoder
-    with np.errstate(over="ignore"):
-        mean_square = np.minimum(hull.mean_square().astype(np.float64) * (factor * factor), 1e300)
-    target = Target(
-        hull.points, hull.mean_points, hull.mean_norm2, mean_square, centred.shape[2], min(factor, 1e150)
-    )
+    target = _target(hull, factor)
     layers: list[Layer] = []
     ridge: Ridge | None = None
     for depth in range(min(n_layers, max(int(hull.n_encoded.max()), 1))):
@@ -168,6 +178,20 @@ def rebuild_stack(
         ridge = _solve(_kernel(encoded, n_used), target, ridge, given)
         layers.append(_layer(hull, encoded, n_used, ridge, first=depth == 0))
     return MachineStack(hull, tuple(layers))
+
+
+def sample_kernel(samples: Array, n_components: int, factor: float) -> tuple[Array, float]:
+    """Kernel matrix (N, N) between samples (N, p) of one machine, and its lambda*."""
+    hull = build_hull(*centre(samples[None].copy()), n_components, factor)
+    kernel = _kernel(hull.points @ hull.encoder, hull.n_encoded)
+    return kernel[0], float(_solve(kernel, _target(hull, factor), None, None).regularisation[0])
+
+
+def _target(hull: Hull, factor: float) -> Target:
+    with np.errstate(over="ignore"):
+        mean_square = np.minimum(hull.mean_square().astype(np.float64) * (factor * factor), 1e300)
+    n_features, factor = hull.mean.shape[1], min(factor, 1e150)
+    return Target(hull.points, hull.mean_points, hull.mean_norm2, mean_square, n_features, factor)
 
 
 def memberships(stack: MachineStack, queries: Array) -> Array:

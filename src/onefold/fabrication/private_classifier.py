@@ -1,0 +1,96 @@
+"""Any classifier on private data (000 Def. 12 and 15)."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from onefold._base.arrays import Array
+from onefold._base.validation import check_rows
+from onefold.fabrication.fabricator import Fabricator
+from onefold.models import AutoencoderClassifier
+from onefold.privacy import Guarantee, Mechanism, OptimalNoise, RandomisedLabels
+
+__all__ = ["PrivateClassifier"]
+
+
+class PrivateClassifier(ClassifierMixin, BaseEstimator):
+    """Fits a classifier to noisy (000 Def. 12) or fabricated (000 Def. 15) rows instead of raw ones.
+
+    Parameters
+    ----------
+    classifier : classifier or None, default=None
+        Any scikit-learn classifier, ours included; None stands for ``AutoencoderClassifier()``.
+    mechanism : Mechanism or None, default=None
+        The noise; None stands for ``OptimalNoise(epsilon=1.0)``, per entry and for entries that change by 1.
+    fabricate : bool, default=True
+        Smooth after the noise.
+    stopping, n_components, branch_size, label_mechanism : as in :class:`Fabricator`
+    random_state : int, Generator or None, default=None
+        None draws the noise from the entropy of the system. A seed makes the noise known: for tests only.
+
+    Attributes
+    ----------
+    guarantee_ : Guarantee
+        What the fitted classifier promises about the rows it was fitted to.
+    classifier_ : classifier
+        The fitted classifier; it has seen private rows only.
+    """
+
+    def __init__(
+        self,
+        classifier: Any = None,
+        mechanism: Mechanism | None = None,
+        fabricate: bool = True,
+        stopping: str | int = "honest",
+        *,
+        n_components: int = 20,
+        branch_size: int = 1000,
+        label_mechanism: RandomisedLabels | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.classifier = classifier
+        self.mechanism = mechanism
+        self.fabricate = fabricate
+        self.stopping = stopping
+        self.n_components = n_components
+        self.branch_size = branch_size
+        self.label_mechanism = label_mechanism
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Make the rows private, then fit the classifier to them."""
+        rows, labels = check_rows(self, X, y)
+        mechanism = OptimalNoise(1.0) if self.mechanism is None else self.mechanism
+        rng = None if self.random_state is None else np.random.default_rng(self.random_state)
+        maker = Fabricator(
+            mechanism,
+            self.n_components,
+            self.stopping,
+            self.branch_size,
+            label_mechanism=self.label_mechanism,
+        )
+        private = maker.fabricate(rows, labels, rng) if self.fabricate else maker.randomise(rows, labels, rng)
+        self.guarantee_: Guarantee = maker.guarantee_
+        prototype = AutoencoderClassifier() if self.classifier is None else self.classifier
+        self.classifier_ = clone(prototype).fit(private, maker.labels_)
+        self.classes_ = self.classifier_.classes_
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Classes of the rows of ``X``."""
+        return np.asarray(self.classifier_.predict(self._queries(X)))
+
+    def distances(self, X: ArrayLike) -> Array:
+        """Folding measures by class, for a classifier that has them."""
+        return np.asarray(self.classifier_.distances(self._queries(X)))
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """The classifier's own decision function."""
+        return np.asarray(self.classifier_.decision_function(self._queries(X)))
+
+    def _queries(self, X: ArrayLike) -> Array:
+        check_is_fitted(self)
+        return np.asarray(check_rows(self, X, reset=False))
