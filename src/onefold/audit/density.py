@@ -130,7 +130,8 @@ def density_difference(
     # Folds of their own for each side: with common ones, equal ranks of the two sides would share a fold and
     # every held-out part would repeat the chance differences of the others. Which side is the first does not
     # depend on their names.
-    seeds = np.random.SeedSequence(random_state).spawn(2)[:: -1 if _precedes(sides[1], sides[0]) else 1]
+    root = np.random.SeedSequence(random_state)
+    seeds = root.spawn(2)[:: -1 if _precedes(sides[1], sides[0]) else 1]
     folds = [_folds(len(rows), n_folds, seed) for rows, seed in zip(sides, seeds, strict=True)]
     placed = (centres - origin) / unit
     order = np.sort(candidates)[::-1]
