@@ -18,7 +18,9 @@ _HOMES = {
     "audit": "onefold.audit",
     "bounds": "onefold.bounds",
     "datasets": "onefold.datasets",
+    "encoders": "onefold.encoders",
     "exceptions": "onefold.exceptions",
+    "fabrication": "onefold.fabrication",
     "federated": "onefold.federated",
     "io": "onefold.io",
     "models": "onefold.models",
@@ -31,7 +33,9 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a test compar
     from onefold import audit as audit
     from onefold import bounds as bounds
     from onefold import datasets as datasets
+    from onefold import encoders as encoders
     from onefold import exceptions as exceptions
+    from onefold import fabrication as fabrication
     from onefold import federated as federated
     from onefold import io as io
     from onefold import models as models
