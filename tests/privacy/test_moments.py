@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 from scipy.stats import chi2
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy import calibration
@@ -21,6 +22,12 @@ def cloud(n=400, p=3, n_classes=3, seed=0):
     y = rng.integers(0, n_classes, n)
     X = rng.normal(size=(n, p)) / 4 + np.eye(max(p, n_classes))[y, :p] / 2
     return X, y
+
+
+# Checks use a few dozen rows: hardly any noise, and a ball that holds them all. None is expected to fail.
+@parametrize_with_checks([PrivateMoments(1e6, radius=30.0, random_state=0)])
+def test_conforms(estimator, check) -> None:
+    check(estimator)
 
 
 # --- sensitivity ------------------------------------------------------------------------------------------
@@ -171,6 +178,18 @@ def test_entries_of_the_noise_are_independent() -> None:
     vectors = noise[:, *np.triu_indices(3)]
     expected = np.diag([1.0, 0.5, 0.5, 1.0, 0.5, 1.0])
     np.testing.assert_allclose(np.cov(vectors.T), expected, atol=0.04)
+
+
+@pytest.mark.parametrize("hardened", [False, True])
+def test_no_two_numbers_share_their_noise(hardened: bool) -> None:
+    # Records of zeros: all that is released is noise. Shared noise would cancel in a difference.
+    y = np.repeat(np.arange(4), 50)
+    model = PrivateMoments(1.0, classes=range(4), centre=None, hardened=hardened, random_state=0)
+    model.fit(np.zeros((200, 6)), y)
+    upper = model.second_moments_[:, *np.triu_indices(6)]
+    released = np.concatenate([model.sums_.ravel(), upper.ravel()])
+    assert len(np.unique(released)) == len(released)
+    assert len(np.unique(model.counts_)) == 4
 
 
 def test_without_a_seed_no_two_releases_are_alike() -> None:

@@ -242,6 +242,11 @@ class PrivateMoments(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "guarantee_")
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
     def _budget(self) -> tuple[float | None, Blocks]:
         """Gaussian privacy of the whole release, and how it is divided."""
         if self.neighbours not in RELATIONS:
