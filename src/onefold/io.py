@@ -32,6 +32,7 @@ from onefold.models import (
     FoldingClassifier,
     WideKAHM,
 )
+from onefold.models._folding import check_measure
 from onefold.models.compose import Pool, Stack
 
 __all__ = ["FORMAT", "load", "save"]
@@ -160,6 +161,26 @@ def _read_array(archive: zipfile.ZipFile, name: str, total: str) -> NDArray[Any]
     return np.asarray(np.lib.format.read_array(bytes_io.BytesIO(content), allow_pickle=False))
 
 
+def _check_values(
+    manifest: dict[str, Any], parts: list[dict[str, NDArray[Any]]], arrays: dict[str, NDArray[Any]]
+) -> None:
+    """Refuse contents that no fitted model could have: right checksums do not make them right."""
+    pool, n_groups = manifest["pool"], manifest["pool"]["n_groups"]
+    sound = bool(parts) and pool["unit"] > 0 and pool["factor"] > 0 and n_groups > 0
+    for state in parts:
+        floats = [array for array in state.values() if array.dtype.kind == "f"]
+        sound = (
+            sound
+            and all(np.isfinite(array).all() for array in floats)
+            and bool((state["lambdas"] >= 0).all())
+        )
+        sound = sound and bool(((state["owners"] >= 0) & (state["owners"] < n_groups)).all())
+    sound = sound and len(arrays.get("classes.npy", range(n_groups))) == n_groups
+    sound = sound and len(np.unique(np.concatenate([state["owners"] for state in parts]))) == n_groups
+    if not sound:
+        raise FileFormatError("damaged: its numbers are not those of a fitted model")
+
+
 def _assemble(manifest: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     model = _build(manifest["model"])
     family, pool = _family(model), manifest["pool"]
@@ -173,6 +194,10 @@ def _assemble(manifest: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     def rebuild(state: dict[str, NDArray[Any]]) -> Stack:
         return family.stack_from_state(state, pool["factor"])
 
+    _check_values(manifest, parts, arrays)
+    if isinstance(model, ClassModels):
+        check_measure(model.measure)
+    family.check_parameters()
     stacks = tuple(run_parallel(rebuild, parts, model.n_jobs))
     owners = tuple(state["owners"].astype(np.intp) for state in parts)
     positions = tuple(state["positions"].astype(np.intp) for state in parts)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 from onefold._base.arrays import Array
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["check_rows", "check_whole_number", "queries_like"]
+__all__ = ["check_rows", "check_whole_number", "in_precision"]
 
 
 # float32 stays float32; everything else becomes float64.
@@ -40,10 +40,9 @@ def check_rows(estimator: Any, X: Any, y: Any = "no_validation", reset: bool = T
         raise InvalidInputError(message.splitlines()[0]) from None
 
 
-def queries_like(estimator: Any, X: Any, dtype: np.dtype) -> Array:
-    """Rows to be folded by a fitted estimator, checked and in the precision it was fitted in."""
-    rows = check_rows(estimator, X, reset=False)
+def in_precision(rows: Array, dtype: np.dtype) -> Array:
+    """Rows in another precision; what is beyond its range becomes its largest number."""
     if rows.dtype != dtype:
         largest = np.finfo(dtype).max
-        rows = np.clip(rows, -largest, largest).astype(dtype)  # a float64 beyond float32 stays finite
+        rows = np.clip(rows, -largest, largest).astype(dtype)
     return np.ascontiguousarray(rows)

@@ -38,6 +38,14 @@ def fraction(text: str) -> float:
     return value
 
 
+def positive(text: str) -> float:
+    """A positive finite number."""
+    value = _real(text)
+    if not (value > 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError("must be a positive number")
+    return value
+
+
 def scale(text: str) -> float | str | None:
     """``none``, ``auto`` or a positive number."""
     if text in ("none", "auto"):

@@ -88,7 +88,7 @@ def _add_model_options(group: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read, split if asked to, fit, store, tell."""
     _check_options(args)
-    check_writable(args.out)
+    check_writable(args.out, args.data)
     with busy(f"reading {args.data}", args.quiet):
         table = read_table(args.data, keep=[args.label], ignore=args.ignore)
     y = labels_of(table, args.label)

@@ -23,11 +23,13 @@ Columns = Mapping[str, Array]
 STANDARD_OUTPUT = "-"
 
 
-def check_writable(path: str) -> None:
-    """Refuse an output nobody could write before the work starts, not after it."""
+def check_writable(path: str, *inputs: str) -> None:
+    """Refuse an output nobody could write, or that would replace an input, before the work starts."""
     if path == STANDARD_OUTPUT:
         return
     target = Path(path)
+    if any(target.exists() and Path(name).exists() and target.samefile(name) for name in inputs):
+        raise InvalidInputError(f"{path}: is an input of this command, name another file for the result")
     if not target.parent.is_dir():
         raise InvalidInputError(f"{path}: the folder does not exist")
     if target.is_dir():
@@ -36,9 +38,9 @@ def check_writable(path: str) -> None:
         raise InvalidInputError(f"{path}: permission denied")
 
 
-def check_table_format(path: str) -> None:
-    """Refuse an output table whose format is unknown or needs a missing package."""
-    check_writable(path)
+def check_table_format(path: str, *inputs: str) -> None:
+    """Refuse an output table whose format is unknown, needs a missing package, or that is an input."""
+    check_writable(path, *inputs)
     if path == STANDARD_OUTPUT:
         return
     suffix = Path(path).suffix.lower()

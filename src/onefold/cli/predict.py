@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    check_table_format(args.out)
+    check_table_format(args.out, args.data, args.model)
     if args.out == STANDARD_OUTPUT and args.json:
         raise InvalidInputError("--json and --out - both want standard output")
     if args.id in OWN_COLUMNS:

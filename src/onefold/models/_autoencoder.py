@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Index
-from onefold._base.validation import check_rows, queries_like
+from onefold._base.validation import check_rows
 from onefold.models._folding import check_measure
 from onefold.models._scale import ScaleOption, check_scale, unit_and_factor
 from onefold.models.compose import Pool, Stack, fit_pool
@@ -79,7 +79,8 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         check_scale(self.scale)
 
     def _queries(self, X: ArrayLike) -> Array:
-        return queries_like(self, X, self.pool_.stacks[0].centres.dtype)
+        rows: Array = check_rows(self, X, reset=False)
+        return rows
 
     @property
     @abstractmethod

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
-from onefold._base.validation import check_rows, check_whole_number, queries_like
+from onefold._base.validation import check_rows, check_whole_number
 from onefold.exceptions import InvalidInputError
 from onefold.models._autoencoder import Autoencoder
 from onefold.models._folding import check_measure
@@ -45,8 +45,9 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     def distances(self, X: ArrayLike) -> Array:
         """Folding measure of each row by each class, (n, C); the smallest decides."""
         check_is_fitted(self)
-        queries = queries_like(self, X, self.pool_.stacks[0].centres.dtype)
-        return self.pool_.measures(queries, self.measure, self.prototype().n_probe, self.n_jobs)
+        return self.pool_.measures(
+            check_rows(self, X, reset=False), self.measure, self.prototype().n_probe, self.n_jobs
+        )
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class whose autoencoder folds each row least (000 eq. 62, 004 eq. 118)."""

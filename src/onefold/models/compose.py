@@ -13,6 +13,7 @@ import numpy as np
 
 from onefold._base.arrays import Array, Index, Mask
 from onefold._base.parallel import run_parallel, worker_count
+from onefold._base.validation import in_precision
 from onefold.models._folding import Folding
 
 __all__ = ["BLOCK_BYTES", "Pool", "Stack", "fit_pool"]
@@ -70,7 +71,7 @@ class Pool:
 
         def fold(rows: slice) -> Array:
             queries, divisor = self.to_unit(X[rows])
-            lowest = np.full((self.n_groups, len(queries)), np.inf, dtype=X.dtype)
+            lowest = np.full((self.n_groups, len(queries)), np.inf, dtype=self.dtype)
             for index, probed in enumerate(self._probed(queries, n_probe)):
                 values = self._values(index, queries, probed, name, divisor)
                 starts = np.flatnonzero(np.diff(self.owners[index], prepend=-1))
@@ -94,7 +95,7 @@ class Pool:
                     machine = stack.select(int(index) - offset)
                     images[mine] = machine.best_images(queries[mine])[0][0]
                 offset += stack.n_machines
-            return images * X.dtype.type(self.unit)
+            return np.asarray(images * self.dtype.type(self.unit))
 
         return np.concatenate(run_parallel(fold, self._blocks(len(X), worker_count(n_jobs)), n_jobs))
 
@@ -118,8 +119,14 @@ class Pool:
         ]
         return [machine for _, machine in sorted(found, key=lambda pair: pair[0])]
 
+    @property
+    def dtype(self) -> np.dtype:
+        """The precision the machines were fitted in."""
+        return np.dtype(self.stacks[0].centres.dtype)
+
     def to_unit(self, X: Array) -> tuple[Array, Array]:
         """Rows in the pool's unit, none too large to square, and what each was divided by for that."""
+        X = in_precision(X, self.dtype)
         largest = np.abs(X).max(axis=1, initial=0.0)
         divisor = np.maximum(largest / X.dtype.type(LARGEST_ENTRY[X.dtype]), X.dtype.type(self.unit))
         if self.unit == 1.0 and not (divisor > 1.0).any():

@@ -115,7 +115,7 @@ class KAHM(_MachineFamily):
     def membership(self, X: ArrayLike) -> Array:
         """Kernel-smoothed membership h_i(Px) of each row to each sample, (n, N) (000 eq. 38)."""
         check_is_fitted(self)
-        queries = self._queries(X) / self._machine.hull.mean.dtype.type(self.pool_.unit)
+        queries, _ = self.pool_.to_unit(self._queries(X))
         return memberships(self._machine, queries)
 
     @property

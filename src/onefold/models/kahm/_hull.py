@@ -172,7 +172,11 @@ def _cholesky_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Ar
     leading = (n_samples - n_axes, n_samples - 1)
     values, vectors = scipy.linalg.eigh(gram, subset_by_index=leading, check_finite=False)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    shift = max(float(values[0]) * FLATNESS[centred.dtype] ** 2, float(np.finfo(np.float64).tiny) * n_samples)
+    dtype = centred.dtype
+    if not values[0] > 0.0:  # all samples are equal: the hull is a point
+        nothing = np.zeros((1, n_samples, n_samples), dtype=dtype)
+        return nothing, nothing, np.zeros((1, n_samples, n_axes)), np.zeros((1, n_axes))
+    shift = float(values[0]) * FLATNESS[dtype] ** 2
     factor = np.asfortranarray(gram)
     factor.flat[:: n_samples + 1] += shift
     if not cholesky(factor):
@@ -180,7 +184,6 @@ def _cholesky_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Ar
     points = np.tril(factor)
     lift = scipy.linalg.lapack.dtrtri(points, lower=1)[0].T
     axes = lift.T @ (vectors * np.sqrt(values))
-    dtype = centred.dtype
     variances = values[None] / (n_samples - 1)
     return points[None].astype(dtype), np.ascontiguousarray(lift, dtype=dtype)[None], axes[None], variances
 

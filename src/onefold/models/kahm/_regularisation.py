@@ -155,8 +155,10 @@ class _System:
         solution = self.right.copy(order="F")
         cholesky_solve(factor, solution)
         norms = _row_norms(solution[None, :, :-1], solution[None, :, -1], self.target)
-        error = (used * self.target.factor) ** 2 * float(norms.sum()) / (self.target.n_features * n_samples)
-        return solution, error, used
+        with np.errstate(over="ignore"):
+            error = np.square(np.float64(used) * self.target.factor) * norms.mean() / self.target.n_features
+        # R is below the mean square of the data (000 eq. 22), which a huge scale could make overflow.
+        return solution, min(float(error), float(self.target.mean_square[0])), used
 
 
 class _Search:
