@@ -10,6 +10,7 @@ from scipy.stats import chi2
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.privacy import _moment_repair as repair
 from onefold.privacy import calibration
 from onefold.privacy._moment_release import DIGITS, SENSITIVITIES, Blocks, Noise, class_sums, deviations
 from onefold.privacy.moments import CLASSES_SHARE, PrivateMoments
@@ -320,6 +321,27 @@ def test_automatic_shrinkage_follows_from_the_noise_level() -> None:
 
     assert remaining(200_000) > 0.9
     assert remaining(400) < 0.4
+
+
+def test_shrinkage_is_the_share_of_the_noise() -> None:
+    noise = Noise.of(0, False).to_matrices(np.zeros((1, 200, 200)), 0.3)[0]
+    signal = np.random.default_rng(1).normal(size=(200, 200))
+    signal = signal + signal.T
+    signal *= np.linalg.norm(noise) / np.linalg.norm(signal)
+    assert repair._noise_share(noise, 0.3) > 0.97
+    np.testing.assert_allclose(repair._noise_share(noise + signal, 0.3), 1 / 2, atol=0.03)
+    np.testing.assert_allclose(repair._noise_share(noise + 3 * signal, 0.3), 1 / 10, atol=0.01)
+    assert repair._noise_share(np.zeros((2, 2)), 0.0) == 1.0
+
+
+def test_the_noise_of_the_mean_does_not_bias_the_covariance() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(100, 4)) / 10
+    total, second, counts = rows.sum(axis=0), rows.T @ rows, np.full(4000, 100.0)
+    totals = total + rng.normal(0.0, 15.0, (4000, 4))
+    seconds = np.repeat(second[None], 4000, axis=0)
+    found = repair.raw_covariances(counts, totals, seconds, np.full(4000, 15.0)).mean(axis=0)
+    np.testing.assert_allclose(found, np.cov(rows.T, bias=True), atol=0.002)  # the correction is 0.0225
 
 
 def test_release_depends_on_rows_only_through_the_ball() -> None:
