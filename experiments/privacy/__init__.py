@@ -1,0 +1,1 @@
+"""Privacy of entries and of whole records, measured."""
