@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -84,7 +85,26 @@ def some_guarantees() -> list[Guarantee]:
         Laplace(0.3, sensitivity=Box(0, 1, 7), unit="record", hardened=True).guarantee(7),
         Guarantee("record", (1.0, 1e-5), (1.0, 1e-5), 5, 0.0, labels=(1.0, 1e-5)),
         Guarantee("label", (math.inf, 0), (math.inf, 0), 5, labels=(1.0, 0)),
+        Guarantee("record", (2.0, 1e-4), (1.0, 1e-5), 5, 0.0, neighbours="add-remove"),
+        of_moments(),
+        of_moments().among_owners(of_moments()).voided("the encoder was fitted to the raw data"),
     ]
+
+
+def of_moments(record: tuple[float, float] = (1.0, 1e-5), neighbours: str = "add-remove") -> Guarantee:
+    replaced = (1.9, 1e-5) if neighbours == "add-remove" else record
+    return Guarantee(
+        "record",
+        replaced,
+        record,
+        5,
+        0.0,
+        labels=replaced,
+        mechanism="Gaussian",
+        neighbours=neighbours,
+        replaced=replaced,
+        labels_in_record=True,
+    )
 
 
 @pytest.mark.parametrize("guarantee", some_guarantees())
@@ -101,7 +121,7 @@ def test_no_epsilon_without_its_unit(guarantee: Guarantee) -> None:
         re.findall(r"epsilon(?: [\d.e+-]+)? per (?:entry|record|label)", text)
     )
     assert "Not covered:" in text
-    assert "number of rows" in text
+    assert ("number of rows" in text) == (guarantee.neighbours == "replace")
     assert ("NOT covered" in text) == (guarantee.labels is None)
 
 
@@ -114,6 +134,60 @@ def test_labels() -> None:
     assert covered.labels == (0.5, 1e-6)
     assert covered.record_with_label == (3.5, 1e-6)
     assert "epsilon 3.5 per record with label" in str(covered)
+
+
+def test_which_relation_a_record_is_about() -> None:
+    table = Laplace(1.0).guarantee(3)
+    assert (table.neighbours, table.replaced) == ("replace", table.record)
+    assert table.record_under("replace") == (3.0, 0.0)
+    assert table.record_under("add-remove") == (math.inf, 1.0)  # how many records there are is not covered
+    moments = of_moments()
+    assert moments.record_under("add-remove") == moments.record == moments.record_with_label == (1.0, 1e-5)
+    assert moments.record_under("replace") == moments.replaced == (1.9, 1e-5)
+    text = str(moments)
+    assert "one record and its label more or less: epsilon 1 per record, delta 1e-05" in text
+    assert "one record and its label replaced: epsilon 1.9 per record, delta 1e-05" in text
+    assert "replaced: epsilon 3 per record" in str(table)
+    with pytest.raises(InvalidInputError, match="neighbours must be one of"):
+        table.record_under("friends")
+
+
+def test_without_a_number_for_replaced_records_two_steps_are_counted() -> None:
+    promise = Guarantee("record", (9.0, 1e-3), (1.0, 1e-5), 5, neighbours="add-remove")
+    assert promise.replaced == (2.0, pytest.approx((1 + math.e) * 1e-5))
+    for epsilon in (15.0, 1e6):  # (1 + e^epsilon) delta is beyond 1
+        empty = Guarantee("record", (9.0, 1e-3), (epsilon, 1e-5), 5, neighbours="add-remove")
+        assert empty.replaced == (math.inf, 1.0)
+    with pytest.raises(InvalidInputError, match="replaced is what record says"):
+        Guarantee("record", (1.0, 0.0), (1.0, 0.0), 5, replaced=(2.0, 0.0))
+
+
+def test_descriptions_from_before_the_relation_had_a_name_are_read() -> None:
+    new = ("neighbours", "replaced", "labels_in_record", "n_owners")
+    table = Laplace(1.0).guarantee(3).with_labels(0.5)
+    plain = {name: value for name, value in table.to_dict().items() if name not in new}
+    assert Guarantee.from_dict(plain) == table
+    moments = of_moments()
+    plain = {name: value for name, value in moments.to_dict().items() if name not in new[1:3]}
+    assert Guarantee.from_dict(plain) == moments
+
+
+def test_owners_of_separate_records_share_the_weaker_promise() -> None:
+    one, other = of_moments(), of_moments((0.5, 1e-4)).voided("raw data")
+    both = one.among_owners(other)
+    assert (both.record, both.n_owners, both.voided_by) == ((1.0, 1e-4), 2, ("raw data",))
+    assert both.among_owners(one).n_owners == 3
+    assert "each of 2 owners' records, if no record is with two owners" in str(both)
+    assert both.mechanism == "Gaussian"
+    hardened = replace(one, mechanism="Gaussian, hardened")
+    assert both.among_owners(hardened).mechanism == "Gaussian / Gaussian, hardened"
+    for stranger in (of_moments(neighbours="replace"), replace(one, n_features=6), Laplace(1.0).guarantee(5)):
+        with pytest.raises(InvalidInputError, match="different units, features or neighbouring relations"):
+            one.among_owners(stranger)
+    counted = OptimalNoise(1.0, 1e-3).guarantee(10, 500)
+    assert counted.among_owners(counted).untouched_entries == pytest.approx(10)
+    assert counted.among_owners(OptimalNoise(1.0, 1e-3).guarantee(10)).untouched_entries is None
+    assert counted.with_labels(1.0).among_owners(counted).labels is None
 
 
 def test_void_is_said_first() -> None:
@@ -144,6 +218,12 @@ def test_bad_guarantees() -> None:
         Laplace(1.0).guarantee(3).voided(" ")
     with pytest.raises(InvalidInputError, match="tuple of reasons"):
         Guarantee("entry", good, good, 3, voided_by="reason")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="n_owners"):
+        Guarantee("entry", good, good, 3, n_owners=0)
+    with pytest.raises(InvalidInputError, match="labels_in_record"):
+        Guarantee("record", good, good, 3, labels_in_record=True)
+    with pytest.raises(InvalidInputError, match="covered already"):
+        of_moments().with_labels(1.0)
     for plain in ({}, {"unit": "entry"}, {"entry": 3}):
         with pytest.raises(InvalidInputError, match="not the description"):
             Guarantee.from_dict(plain)

@@ -12,7 +12,7 @@ from onefold.exceptions import (
     InvalidInputError,
     MissingDependencyError,
 )
-from onefold.privacy import AnalyticGaussian, Event, Laplace, Ledger, OptimalNoise, calibration
+from onefold.privacy import AnalyticGaussian, Event, Guarantee, Laplace, Ledger, OptimalNoise, calibration
 
 
 def ledger_of(*events: Event, **options) -> Ledger:
@@ -172,6 +172,40 @@ def test_units_are_not_mixed() -> None:
         ledger.spend_guarantee(noise.guarantee(784).voided("raw data"), "images")
 
 
+def test_neighbouring_relations_are_not_mixed() -> None:
+    replaced, more_or_less = Ledger(), Ledger(neighbours="add-remove")
+    with pytest.raises(
+        InvalidInputError, match="about one record replaced, the event about one more or less"
+    ):
+        replaced.spend(Event("a", "record", 1.0, neighbours="add-remove"))
+    with pytest.raises(
+        InvalidInputError, match="about one record more or less, the event about one replaced"
+    ):
+        more_or_less.spend(Event("a", "record", 1.0))
+    promise = Guarantee("record", (1.9, 1e-5), (1.0, 1e-5), 3, neighbours="add-remove", replaced=(1.9, 1e-5))
+    more_or_less.spend_guarantee(promise, "moments")
+    assert more_or_less.total() == (1.0, 1e-5)
+    replaced.spend_guarantee(promise, "moments")  # the number for a replaced record, not the smaller one
+    assert replaced.total() == (1.9, 1e-5)
+    with pytest.raises(InvalidInputError, match="promises nothing per record more or less"):
+        more_or_less.spend_guarantee(Laplace(1.0).guarantee(3), "table")
+    assert len(more_or_less.events) == len(replaced.events) == 1
+    with pytest.raises(InvalidInputError, match="entries are changed"):
+        Ledger(unit="entry", neighbours="add-remove")
+    with pytest.raises(InvalidInputError, match="neighbours must be one of"):
+        Ledger(neighbours="friends")
+
+
+def test_the_relation_is_said_and_saved(tmp_path: Path) -> None:
+    ledger = Ledger(neighbours="add-remove")
+    ledger.spend(Event("a", "record", 1.0, neighbours="add-remove"))
+    assert "per record more or less" in str(ledger)
+    assert "per record replaced" in str(ledger_of(SMALL))
+    ledger.save(tmp_path / "ledger.json")
+    again = Ledger.load(tmp_path / "ledger.json")
+    assert (again.neighbours, again.events) == ("add-remove", ledger.events)
+
+
 def test_words_have_units() -> None:
     text = str(ledger_of(Event.of(Laplace(0.5), 4, name="survey", count=2)))
     assert "epsilon 4 per record" in text
@@ -223,7 +257,10 @@ def test_damaged_files(tmp_path: Path) -> None:
         "",
         "{",
         "[]",
-        json.dumps({**good, "format": 2}),
+        json.dumps({**good, "format": 1}),  # did not name the neighbouring relation
+        json.dumps({**good, "format": 3}),
+        json.dumps({**good, "neighbours": "add-remove"}),
+        json.dumps({**good, "events": [{**event, "neighbours": "friends"}]}),
         json.dumps({**good, "events": [{**event, "epsilon": -1}]}),
         json.dumps({**good, "events": [{**event, "epsilon": None}]}),
         json.dumps({**good, "events": [{**event, "unit": "entry"}]}),

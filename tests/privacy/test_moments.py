@@ -369,7 +369,7 @@ def test_the_guarantee_speaks_of_records_with_labels() -> None:
         PrivateMoments(1.0, classes=range(3), neighbours="replace", random_state=0).fit(X, y).guarantee_
     )
     assert replaced.labels == replaced.entry == replaced.record == (1.0, 1e-5)
-    assert "the number of records" in str(replaced).split("Not covered:")[1]
+    assert "the number of rows" in str(replaced).split("Not covered:")[1]
 
 
 @pytest.mark.parametrize("classes", [None, range(3)])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onefold._base.files import atomic_write
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.privacy._record_guarantee import RecordGuarantee
+from onefold.privacy.guarantee import Guarantee
 
 __all__ = ["read_moments", "write_moments"]
 
@@ -20,7 +20,7 @@ FORMAT = 1
 KIND = "onefold moments"
 
 Arrays = dict[str, NDArray[Any]]
-Contents = tuple[dict[str, Any], RecordGuarantee, NDArray[Any], Arrays]
+Contents = tuple[dict[str, Any], Guarantee, NDArray[Any], Arrays]
 
 
 def write_moments(
@@ -47,7 +47,7 @@ def read_moments(path: str | os.PathLike[str], names: Sequence[str]) -> Contents
         if (about["kind"], about["format"]) != (KIND, FORMAT):
             raise FileFormatError(f"not moments of format {FORMAT}")
         _check_shapes(arrays, names, len(classes))
-        return about["parameters"], RecordGuarantee.from_dict(about["guarantee"]), classes, arrays
+        return about["parameters"], Guarantee.from_dict(about["guarantee"]), classes, arrays
     except FileFormatError as error:
         raise FileFormatError(f"{os.fspath(path)}: {error}") from None
     except (KeyError, TypeError, AttributeError, ValueError, EOFError, OSError, zipfile.BadZipFile):

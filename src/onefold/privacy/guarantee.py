@@ -5,13 +5,27 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["Guarantee"]
+__all__ = ["RELATIONS", "Guarantee", "check_relation"]
 
 Pair = tuple[float, float]
 UNITS = ("entry", "record", "label")
-NOT_COVERED = "the number of rows, and choices made by looking at the raw data"
+# What two neighbouring datasets differ in, as far as whole records go.
+RELATIONS = {"replace": "replaced", "add-remove": "more or less"}
+NOTHING: Pair = (math.inf, 1.0)
+PAIRS = ("entry", "record", "replaced", "labels")
+PLAIN = (
+    "unit",
+    "n_features",
+    "untouched_entries",
+    "mechanism",
+    "sensitivity",
+    "neighbours",
+    "labels_in_record",
+    "n_owners",
+)
 
 
 @dataclass(frozen=True)
@@ -21,14 +35,20 @@ class Guarantee:
     Parameters
     ----------
     unit : what the noise was calibrated for: "entry", "record" or "label"
-    entry, record : (epsilon, delta) when one entry, or a whole row, is replaced; epsilon is infinite where
-        nothing is promised
+    entry : (epsilon, delta) when one entry changes; epsilon is infinite where nothing is promised
+    record : (epsilon, delta) for a whole record, under the relation ``neighbours``
     n_features : entries of a record
     untouched_entries : expected number of entries released without any noise; None if not known
     labels : (epsilon, delta) of each label, or None: labels and class sizes are NOT covered
     voided_by : reasons why the numbers do not hold; empty when they do
     mechanism : short description of the noise
     sensitivity : the change the numbers are about, in the unit; None if not said
+    neighbours : what ``record`` is about: "replace" (one record is replaced by another; the number of records
+        is known) or "add-remove" (there is one record more or less; their number is covered as well)
+    replaced : (epsilon, delta) when a whole record is replaced. Under "add-remove" None stands for what
+        always holds: one record less, then one more
+    labels_in_record : the label is part of the record, so that ``record`` covers it
+    n_owners : owners of separate records to each of whom this is promised
     """
 
     unit: str
@@ -40,17 +60,34 @@ class Guarantee:
     voided_by: tuple[str, ...] = ()
     mechanism: str = ""
     sensitivity: float | None = None
+    neighbours: str = "replace"
+    replaced: Pair | None = None
+    labels_in_record: bool = False
+    n_owners: int = 1
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
             raise InvalidInputError("unit must be 'entry', 'record' or 'label'")
-        if isinstance(self.voided_by, str):
+        check_relation(self.neighbours)
+        check_whole_number("n_owners", self.n_owners)
+        if not isinstance(self.labels_in_record, bool) or (self.labels_in_record and self.labels is None):
+            raise InvalidInputError("labels_in_record must be True or False, and True only with labels")
+        if isinstance(self.voided_by, str) or not all(isinstance(reason, str) for reason in self.voided_by):
             raise InvalidInputError("voided_by must be a tuple of reasons")
         object.__setattr__(self, "voided_by", tuple(self.voided_by))
         object.__setattr__(self, "entry", _pair("entry", self.entry))
         object.__setattr__(self, "record", _pair("record", self.record))
+        object.__setattr__(self, "replaced", self._replacement())
         if self.labels is not None:
             object.__setattr__(self, "labels", _pair("labels", self.labels))
+
+    def _replacement(self) -> Pair:
+        """What holds for a replaced record: ``record`` itself, or two steps of add-remove."""
+        if self.neighbours == "replace":
+            if self.replaced not in (None, self.record):
+                raise InvalidInputError("under neighbours='replace', replaced is what record says")
+            return self.record
+        return _two_steps(self.record) if self.replaced is None else _pair("replaced", self.replaced)
 
     @property
     def holds(self) -> bool:
@@ -59,9 +96,11 @@ class Guarantee:
 
     @property
     def record_with_label(self) -> Pair | None:
-        """(epsilon, delta) when a row and its label are replaced together; None if labels are not covered."""
+        """(epsilon, delta) of a record together with its label; None if labels are not covered."""
         if self.labels is None:
             return None
+        if self.labels_in_record:
+            return self.record
         return self.record[0] + self.labels[0], min(1.0, self.record[1] + self.labels[1])
 
     def voided(self, reason: str) -> "Guarantee":
@@ -74,12 +113,49 @@ class Guarantee:
 
     def with_labels(self, epsilon: float, delta: float = 0.0) -> "Guarantee":
         """The same release with labels that are themselves private."""
+        if self.labels_in_record:
+            raise InvalidInputError("the label is part of the record here and covered already")
         return replace(self, labels=(epsilon, delta))
+
+    def record_under(self, neighbours: str) -> Pair:
+        """(epsilon, delta) of a whole record under a relation.
+
+        A guarantee for records more or less covers replaced ones; the other way round nothing is promised.
+        """
+        if check_relation(neighbours) == self.neighbours:
+            return self.record
+        return self.replaced or NOTHING if neighbours == "replace" else NOTHING
+
+    def among_owners(self, other: "Guarantee") -> "Guarantee":
+        """What each owner is promised when releases from separate owners' records are published together.
+
+        A record is with one owner, so nothing adds up: it is the weaker of the two promises.
+        """
+        if self._kind() != other._kind():
+            raise InvalidInputError(
+                "the releases are about different units, features or neighbouring relations"
+            )
+        pairs: dict[str, Any] = {name: _weaker(getattr(self, name), getattr(other, name)) for name in PAIRS}
+        untouched = (self.untouched_entries, other.untouched_entries)
+        return replace(
+            self,
+            **pairs,
+            untouched_entries=None if None in untouched else sum(number or 0.0 for number in untouched),
+            voided_by=tuple(dict.fromkeys((*self.voided_by, *other.voided_by))),
+            mechanism=" / ".join(
+                dict.fromkeys((*self.mechanism.split(" / "), *other.mechanism.split(" / ")))
+            ),
+            sensitivity=self.sensitivity if self.sensitivity == other.sensitivity else None,
+            n_owners=self.n_owners + other.n_owners,
+        )
+
+    def _kind(self) -> tuple[object, ...]:
+        return self.unit, self.n_features, self.neighbours, self.labels_in_record
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; an infinite epsilon becomes None."""
         plain = asdict(self)
-        for name in ("entry", "record", "labels"):
+        for name in PAIRS:
             if plain[name] is not None:
                 epsilon, delta = plain[name]
                 plain[name] = {"epsilon": epsilon if math.isfinite(epsilon) else None, "delta": delta}
@@ -88,11 +164,11 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Guarantee":
-        """The guarantee that ``to_dict`` described."""
+        """The guarantee that ``to_dict`` described, also before it named the relation."""
         try:
-            pairs: dict[str, Any] = {name: _read_pair(plain[name]) for name in ("entry", "record", "labels")}
-            rest = ("unit", "n_features", "untouched_entries", "mechanism", "sensitivity")
-            return cls(**pairs, **{name: plain[name] for name in rest}, voided_by=tuple(plain["voided_by"]))
+            known = {**_older(plain), **plain}
+            pairs: dict[str, Any] = {name: _read_pair(known[name]) for name in PAIRS}
+            return cls(**pairs, **{name: known[name] for name in PLAIN}, voided_by=known["voided_by"])
         except (KeyError, TypeError, AttributeError):
             raise InvalidInputError("this is not the description of a guarantee") from None
 
@@ -100,20 +176,44 @@ class Guarantee:
         lines = [f"VOID: {reason}" for reason in self.voided_by]
         if self.voided_by:
             lines.append("The numbers below are what was aimed at; they do NOT hold.")
-        lines += [*self._features(), self._labels()]
-        covered = "" if self.labels else "labels, class sizes, "
-        lines.append(f"Not covered: {covered}{NOT_COVERED}.")
+        lines += self._with_labels() if self.labels_in_record else [*self._features(), self._labels()]
+        if self.n_owners > 1:
+            lines.append(
+                f"Holds for each of {self.n_owners} owners' records, if no record is with two owners."
+            )
+        lines.append(f"Not covered: {self._gaps()}.")
         return "\n".join(lines)
+
+    def _with_labels(self) -> list[str]:
+        """A record is a row with its label."""
+        if not math.isfinite(self.record[0]):
+            return ["No noise was added: nothing is promised to anybody."]
+        lines = [f"Noise: {self.mechanism}, calibrated per record."] if self.mechanism else []
+        pairs = {RELATIONS[self.neighbours]: self.record, RELATIONS["replace"]: self.replaced or NOTHING}
+        lines += [
+            f"Record, one record and its label {change}: {_words(pair, 'record')}."
+            for change, pair in pairs.items()
+        ]
+        return lines
+
+    def _gaps(self) -> str:
+        gaps = [] if self.labels else ["labels", "class sizes"]
+        if self.neighbours == "replace":
+            gaps.append("the number of rows")
+        return ", ".join([*gaps, "choices made by looking at the raw data"])
 
     def _features(self) -> list[str]:
         if self.unit == "label":
             return ["Features: not covered by this release of labels."]
         change = "" if self.sensitivity is None else f" (a change of at most {self.sensitivity:g})"
         entry_change, record_change = (change, "") if self.unit == "entry" else ("", change)
+        size = f"A whole record of {self.n_features} entries{record_change}"
         lines = [
             f"One entry{entry_change}: {_words(self.entry, 'entry')}.",
-            f"A whole record of {self.n_features} entries{record_change}: {_words(self.record, 'record')}.",
+            f"{size}, {RELATIONS[self.neighbours]}: {_words(self.record, 'record')}.",
         ]
+        if self.neighbours == "add-remove":
+            lines.append(f"A whole record, replaced: {_words(self.replaced or NOTHING, 'record')}.")
         if self.mechanism:
             lines.insert(0, f"Noise: {self.mechanism}, calibrated per {self.unit}.")
         if self.untouched_entries:
@@ -129,6 +229,35 @@ class Guarantee:
         if self.unit != "label" and self.record_with_label is not None:
             text += f"; a record with its label: {_words(self.record_with_label, 'record with label')}"
         return f"{text}."
+
+
+def _older(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """What descriptions without these names meant: replaced records, or moments of records with labels."""
+    moments = "neighbours" in plain
+    return {
+        "neighbours": "replace",
+        "replaced": plain["entry"] if moments else None,
+        "labels_in_record": moments,
+        "n_owners": 1,
+    }
+
+
+def check_relation(neighbours: Any) -> str:
+    """The name of a neighbouring relation."""
+    if neighbours not in RELATIONS:
+        raise InvalidInputError(f"neighbours must be one of {', '.join(RELATIONS)}")
+    return str(neighbours)
+
+
+def _two_steps(pair: Pair) -> Pair:
+    """One record less, then one more: group privacy of two."""
+    epsilon, delta = pair
+    larger = (1.0 + math.exp(min(epsilon, 700.0))) * delta
+    return (2.0 * epsilon, larger) if larger < 1.0 else NOTHING
+
+
+def _weaker(one: Pair | None, other: Pair | None) -> Pair | None:
+    return None if one is None or other is None else (max(one[0], other[0]), max(one[1], other[1]))
 
 
 def _words(pair: Pair, unit: str) -> str:

@@ -11,12 +11,12 @@ from onefold._base.validation import check_whole_number
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
 from onefold.privacy import _accounting
 from onefold.privacy._arguments import check_delta, check_unit, positive
-from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.guarantee import RELATIONS, Guarantee, check_relation
 from onefold.privacy.mechanisms import Mechanism
 
 __all__ = ["Event", "Ledger"]
 
-FORMAT = 1
+FORMAT = 2  # 1 did not say which neighbouring relation it was about
 Pair = tuple[float, float]
 
 
@@ -27,13 +27,14 @@ class Event:
     Parameters
     ----------
     name, mechanism : words for whoever reads the ledger
-    unit : "entry" or "record": what is replaced
+    unit : "entry" or "record": what changes
     epsilon, delta : guarantee of one release
     count : number of releases
     family : "laplace" or "gaussian" where the noise itself is known, which RDP and PLD make use of
     noise_multiplier : scale (Laplace) or standard deviation (Gaussian) over the change of one coordinate
     coordinates : coordinates with independent noise that change together
     atom : probability of no noise on one coordinate
+    neighbours : for records, "replace" or "add-remove": see :class:`~onefold.privacy.Guarantee`
     """
 
     name: str
@@ -46,9 +47,10 @@ class Event:
     noise_multiplier: float | None = None
     coordinates: int = 1
     atom: float = 0.0
+    neighbours: str = "replace"
 
     def __post_init__(self) -> None:
-        check_unit(self.unit)
+        _check_about(self.unit, self.neighbours)
         check_delta(self.delta, zero=True)
         check_delta(self.atom, zero=True)
         check_whole_number("count", self.count)
@@ -78,13 +80,15 @@ class Event:
         _refuse_void(guarantee)
         epsilon, delta = guarantee.entry if check_unit(unit) == "entry" else guarantee.record
         parts = mechanism.accounting(unit, n_features)
-        return cls(name, unit, epsilon, delta, guarantee.mechanism, count, **parts)
+        return cls(
+            name, unit, epsilon, delta, guarantee.mechanism, count, neighbours=guarantee.neighbours, **parts
+        )
 
 
-def _checked(event: Event, unit: str) -> Event:
-    if event.unit != unit:
-        raise InvalidInputError(f"this ledger counts per {unit}, the event is per {event.unit}")
-    return event
+def _check_about(unit: str, neighbours: str) -> None:
+    check_unit(unit)
+    if check_relation(neighbours) != "replace" and unit == "entry":
+        raise InvalidInputError("entries are changed, not added: neighbours='add-remove' is for records")
 
 
 def _refuse_void(guarantee: Guarantee) -> None:
@@ -99,6 +103,9 @@ class Ledger:
     ----------
     limit_epsilon, limit_delta : budget, or None for no limit
     unit : "record" or "entry"; events of the other unit are refused, since their numbers cannot be added
+    neighbours : "replace" (default) or "add-remove": the relation that all numbers are about. An event under
+        the other relation is refused. A guarantee for "add-remove" enters a ledger of replaced records by its
+        number for those; the other way round it promises nothing and is refused
     how : composition the limit is checked with: "basic", "advanced", "rdp" or "pld"; all but the first need
         ``limit_delta``
 
@@ -127,10 +134,12 @@ class Ledger:
         *,
         unit: str = "record",
         how: str = "basic",
+        neighbours: str = "replace",
     ) -> None:
         self.limit_epsilon = None if limit_epsilon is None else positive("limit_epsilon", limit_epsilon)
         self.limit_delta = None if limit_delta is None else check_delta(limit_delta, zero=how == "basic")
-        self.unit, self.how = check_unit(unit), how
+        _check_about(unit, neighbours)
+        self.unit, self.how, self.neighbours = unit, how, neighbours
         _composition(how)
         if how != "basic" and limit_epsilon is not None and limit_delta is None:
             raise InvalidInputError(f"a limit by {how} composition needs limit_delta")
@@ -145,18 +154,34 @@ class Ledger:
         """Enter a release, before it is made; raises and enters nothing if the limit would be exceeded."""
         if not isinstance(event, Event):
             raise InvalidInputError("spend takes an Event: see Event.of(mechanism, n_features)")
-        self._check([*self._events, _checked(event, self.unit)])
+        self._check([*self._events, self._same_kind(event)])
         self._events.append(event)
 
     def spend_guarantee(self, guarantee: Guarantee, name: str, count: int = 1) -> None:
-        """Enter a release by its guarantee, as far as it is about this ledger's unit."""
+        """Enter a release by what its guarantee says about this ledger's unit and neighbouring relation."""
         _refuse_void(guarantee)
-        epsilon, delta = guarantee.entry if self.unit == "entry" else guarantee.record
-        self.spend(Event(name, self.unit, epsilon, delta, guarantee.mechanism, count))
+        pair = guarantee.entry if self.unit == "entry" else guarantee.record_under(self.neighbours)
+        if not math.isfinite(pair[0]):
+            raise InvalidInputError(
+                f"this guarantee promises nothing per {self.unit} {RELATIONS[self.neighbours]}: "
+                "no ledger can count it"
+            )
+        self.spend(Event(name, self.unit, *pair, guarantee.mechanism, count, neighbours=self.neighbours))
 
     def total(self, how: str = "basic", delta: float | None = None) -> Pair:
         """(epsilon, delta) of everything spent. ``delta`` is required by all but "basic" composition."""
         return _total(self._events, how, delta)
+
+    def _same_kind(self, event: Event) -> Event:
+        """Numbers about different things are not added up."""
+        if event.unit != self.unit:
+            raise InvalidInputError(f"this ledger counts per {self.unit}, the event is per {event.unit}")
+        if event.neighbours != self.neighbours:
+            raise InvalidInputError(
+                f"this ledger is about one record {RELATIONS[self.neighbours]}, "
+                f"the event about one {RELATIONS[event.neighbours]}"
+            )
+        return event
 
     def _check(self, events: list[Event]) -> None:
         epsilon, delta = math.inf, math.inf
@@ -175,7 +200,7 @@ class Ledger:
     def __str__(self) -> str:
         epsilon, delta = self.total()
         lines = [f"{sum(event.count for event in self._events)} releases, basic composition:"]
-        lines.append(f"epsilon {epsilon:.6g} per {self.unit}, delta {delta:.3g}")
+        lines.append(f"epsilon {epsilon:.6g} per {self.unit} {RELATIONS[self.neighbours]}, delta {delta:.3g}")
         lines += [
             f"  {event.count} x {event.name} {event.mechanism}: epsilon {event.epsilon:.4g} per {event.unit},"
             f" delta {event.delta:.3g}"
@@ -191,6 +216,7 @@ class Ledger:
             "limit_delta": self.limit_delta,
             "unit": self.unit,
             "how": self.how,
+            "neighbours": self.neighbours,
             "events": [asdict(event) for event in self._events],
         }
         with atomic_write(path) as file:
@@ -207,12 +233,13 @@ class Ledger:
         if not isinstance(plain, dict) or plain.get("format") != FORMAT:
             raise FileFormatError(f"this file is not a ledger of format {FORMAT}")
         try:
-            ledger = cls(plain["limit_epsilon"], plain["limit_delta"], unit=plain["unit"], how=plain["how"])
+            kind = {name: plain[name] for name in ("unit", "how", "neighbours")}
+            ledger = cls(plain["limit_epsilon"], plain["limit_delta"], **kind)
             known = {field.name for field in fields(Event)}
             for event in plain["events"]:
                 if not isinstance(event, Mapping) or set(event) != known:
                     raise FileFormatError("this ledger holds an event that cannot be read")
-                ledger._events.append(_checked(Event(**event), ledger.unit))
+                ledger._events.append(ledger._same_kind(Event(**event)))
         except (KeyError, TypeError, InvalidInputError):
             raise FileFormatError("this ledger is damaged") from None
         return ledger

@@ -17,9 +17,9 @@ from onefold.privacy import _moment_repair as repair
 from onefold.privacy._arguments import check_delta, check_epsilon, positive
 from onefold.privacy._moment_files import read_moments, write_moments
 from onefold.privacy._moment_release import SENSITIVITIES, Blocks, Floats, Noise, class_sums, deviations
-from onefold.privacy._record_guarantee import RELATIONS, RecordGuarantee, worst
 from onefold.privacy._streams import RandomState
 from onefold.privacy.calibration import epsilon_of, mu_of
+from onefold.privacy.guarantee import Guarantee, check_relation
 from onefold.privacy.sensitivity import Ball
 
 __all__ = ["PrivateMoments"]
@@ -108,7 +108,7 @@ class PrivateMoments(BaseEstimator):
     second_noise_: Floats
     centre_: Floats
     classes_: NDArray[Any]
-    guarantee_: RecordGuarantee
+    guarantee_: Guarantee
     n_features_in_: int
 
     def __init__(
@@ -187,7 +187,7 @@ class PrivateMoments(BaseEstimator):
                 summed[np.searchsorted(both.classes_, part.classes_)] += getattr(part, name) ** power
             setattr(both, name, summed ** (1.0 / power))
         both.centre_, both.n_features_in_ = self.centre_.copy(), self.n_features_in_
-        both.guarantee_ = worst(self.guarantee_, other.guarantee_)
+        both.guarantee_ = self.guarantee_.among_owners(other.guarantee_)
         return both
 
     @property
@@ -249,8 +249,7 @@ class PrivateMoments(BaseEstimator):
 
     def _budget(self) -> tuple[float | None, Blocks]:
         """Gaussian privacy of the whole release, and how it is divided."""
-        if self.neighbours not in RELATIONS:
-            raise InvalidInputError(f"neighbours must be one of {', '.join(RELATIONS)}")
+        check_relation(self.neighbours)
         positive("radius", self.radius)
         if len(self.shares) != 4 or not all(0.0 < share < math.inf for share in self.shares):
             raise InvalidInputError(
@@ -302,17 +301,19 @@ class PrivateMoments(BaseEstimator):
             raise InvalidInputError(f"centre must be {rows.shape[1]} finite numbers, one per feature")
         return centre.copy()
 
-    def _promise(self, mu: float | None, sigma: Blocks) -> RecordGuarantee:
+    def _promise(self, mu: float | None, sigma: Blocks) -> Guarantee:
         record: tuple[float, float] = (math.inf, 1.0)
         replaced = record
         if mu is not None and self.epsilon is not None:
             record = (float(self.epsilon), float(self.delta))
             replaced = self._replaced(sigma)
-        return RecordGuarantee(
+        return Guarantee(
             unit="record",
-            entry=replaced,
+            entry=replaced,  # a changed entry or label replaces the record
             record=record,
+            replaced=replaced,
             labels=replaced,
+            labels_in_record=True,
             n_features=self.n_features_in_,
             untouched_entries=0.0,
             mechanism="Gaussian on counts, sums and second moments" + ", hardened" * bool(self.hardened),
