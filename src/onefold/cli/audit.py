@@ -8,8 +8,8 @@ from typing import Any
 
 from onefold.cli.console import busy, print_json, say
 from onefold.cli.labels import labels_of
+from onefold.cli.models import load_classifier, require_width
 from onefold.cli.outputs import check_writable
-from onefold.cli.predict import _load, _require_width
 from onefold.cli.tables import Table, read_table
 from onefold.exceptions import InvalidInputError
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if args.report is not None:
         check_writable(args.report)
     with busy(f"loading {args.model}", args.quiet):
-        model, names = _load(args.model)
+        model, names = load_classifier(args.model)
     tables = [_read(path, model, names, args) for path in (args.train, args.test)]
     labels = [None if args.label is None else _labels(table, model, args.label) for table in tables]
     # Imported late, here and below: a mistake in a table is told without waiting for scipy.
@@ -66,7 +66,7 @@ def _read(path: str, model: Any, names: list[str] | None, args: argparse.Namespa
     keep = [] if args.label is None else [args.label]
     with busy(f"reading {path}", args.quiet):
         table = read_table(path, keep=keep, features=names)
-    _require_width(model, table)
+    require_width(model, table)
     if len(table.values) < FEWEST_ROWS:
         raise InvalidInputError(f"{path}: an audit needs at least {FEWEST_ROWS} rows")
     if table.ignored:
@@ -85,8 +85,7 @@ def _labels(table: Table, model: Any, name: str) -> Any:
 
 
 def _write(audit: Any, args: argparse.Namespace) -> None:
-    from onefold.audit.page import membership_page
-    from onefold.report import write_page
+    from onefold.report import membership_page, write_page
 
     facts = {
         "model": args.model,

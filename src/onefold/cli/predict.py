@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 from onefold._base.progress import track
 from onefold.cli.console import busy, print_json, say
 from onefold.cli.labels import agreement, identifiers_of, labels_of
+from onefold.cli.models import load_classifier, require_width
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_table
-from onefold.cli.tables import Table, read_table
+from onefold.cli.tables import read_table
 from onefold.exceptions import InvalidInputError
 
 # Rows handed to the model at once: enough to keep the processors busy, few enough for a bar that moves.
@@ -50,11 +50,11 @@ def run(args: argparse.Namespace) -> int:
     """Load, read, predict in blocks, write, tell."""
     _check(args)
     with busy(f"loading {args.model}", args.quiet):
-        model, names = _load(args.model)
+        model, names = load_classifier(args.model)
     keep = [name for name in (args.label, args.id) if name is not None]
     with busy(f"reading {args.data}", args.quiet):
         table = read_table(args.data, keep=keep, features=names)
-    _require_width(model, table)
+    require_width(model, table)
     labels = None if args.label is None else labels_of(table, args.label)
     columns = {} if args.id is None else {args.id: identifiers_of(table, args.id)}
     columns |= _predict(model, table.values, args)
@@ -76,26 +76,6 @@ def _check(args: argparse.Namespace) -> None:
         raise InvalidInputError(f"--id {args.id}: that name is taken by the result, rename the column")
     if args.id is not None and args.id == args.label:
         raise InvalidInputError("--id and --label name the same column")
-
-
-def _load(path: str) -> tuple[Any, list[str] | None]:
-    """The classifier in a file, and the names of its features if it knows them."""
-    from onefold import io
-
-    if not Path(path).is_file():
-        raise InvalidInputError(f"{path}: no such file")
-    model = io.load(path)
-    if not (hasattr(model, "predict") and hasattr(model, "classes_")):
-        raise InvalidInputError(f"{path}: holds a {type(model).__name__}, which does not classify")
-    # Taken off the model: the columns are put in order here, and plain arrays go in.
-    names = vars(model).pop("feature_names_in_", None)
-    return model, None if names is None else [str(name) for name in names]
-
-
-def _require_width(model: Any, table: Table) -> None:
-    found, wanted = table.values.shape[1], int(model.n_features_in_)
-    if found != wanted:
-        raise InvalidInputError(f"{table.path}: {found} feature(s), the model was fitted with {wanted}")
 
 
 def _predict(model: Any, values: NDArray[Any], args: argparse.Namespace) -> dict[str, NDArray[Any]]:

@@ -1,15 +1,19 @@
 """A membership audit as one HTML file: no script, no network, nothing but the standard library."""
 
+from __future__ import annotations
+
 from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onefold.audit._samples import Floats
-from onefold.audit.membership import AttackResult
-from onefold.audit.summary import MembershipAudit
+if TYPE_CHECKING:  # a page needs no attack to be loaded
+    from onefold.audit import AttackResult, MembershipAudit
 
 __all__ = ["membership_page"]
 
+Floats = NDArray[np.float64]
 SIZE, MARGIN = 320, 44
 SMALLEST_RATE = 1e-4
 INK, SOFT, ACCENT = "#1f2933", "#5b6b7f", "#0b7a75"

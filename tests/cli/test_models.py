@@ -1,0 +1,42 @@
+"""Model files on the command line: what is not a classifier, or not there, is one line."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onefold import KAHM, AutoencoderClassifier, io
+from onefold.cli.models import load_classifier, require_width
+from onefold.cli.tables import read_table
+from onefold.exceptions import InvalidInputError
+
+
+def rows() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(20, 3))
+
+
+def test_a_classifier_and_the_names_it_knows(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(rows(), columns=["a", "b", "c"])
+    io.save(AutoencoderClassifier().fit(table, np.arange(20) % 2), tmp_path / "model.npz")
+    model, names = load_classifier(str(tmp_path / "model.npz"))
+    assert names == ["a", "b", "c"]
+    assert model.predict(rows()).shape == (20,)  # plain arrays go in without a warning about names
+
+
+def test_what_is_not_a_classifier_is_one_line(tmp_path: Path) -> None:
+    io.save(KAHM().fit(rows()), tmp_path / "hull.npz")
+    for name, words in (("hull.npz", "holds a KAHM, which does not classify"), ("no.npz", "no such file")):
+        with pytest.raises(InvalidInputError, match=words) as caught:
+            load_classifier(str(tmp_path / name))
+        assert "\n" not in str(caught.value)
+
+
+def test_a_table_of_another_width_is_refused(tmp_path: Path) -> None:
+    model = AutoencoderClassifier().fit(rows(), np.arange(20) % 2)
+    for width in (2, 3):
+        lines = [",".join(f"x{k}" for k in range(width)), *(",".join(["1"] * width) for _ in range(4))]
+        (tmp_path / f"{width}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    require_width(model, read_table(str(tmp_path / "3.csv")))
+    with pytest.raises(InvalidInputError, match=r"2 feature\(s\), the model was fitted with 3"):
+        require_width(model, read_table(str(tmp_path / "2.csv")))
