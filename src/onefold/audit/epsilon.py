@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold._base.parallel import run_parallel
 from onefold._base.validation import check_whole_number
 from onefold.audit._neighbours import check_neighbours, dataset, release_of, unit_of
 from onefold.audit._samples import Floats, check_delta, check_share, generator
 from onefold.audit._statistics import Look, Rule, choose_rule, discriminant, projection, spread
+from onefold.audit._trials import Trials
 from onefold.audit.intervals import epsilon_from_rates, lower_limit, upper_limit
 from onefold.exceptions import InvalidInputError
 
 __all__ = ["EpsilonAudit", "audit_epsilon"]
 
-BLOCKS = 16  # pieces of work with a generator each: the number of threads changes nothing
 MOST_LEARNT_NUMBERS = 400  # a discriminant is learnt for outputs up to this size
 
 
@@ -149,9 +148,9 @@ def audit_epsilon(
     first, second = dataset("x", x), dataset("x_prime", x_prime)
     used_unit = unit_of(mechanism, unit)
     check_neighbours(mechanism, first, second, used_unit)
-    release, rng = release_of(mechanism), generator(random_state)
-    draw = _draw_stacked if stacked else _draw
-    outputs = [draw(release, data, n_trials, statistic, n_jobs, rng) for data in (first, second)]
+    trials = Trials(release_of(mechanism), n_trials, statistic, n_jobs, generator(random_state))
+    draw = trials.stacked if stacked else trials.one_by_one
+    outputs = [draw(data) for data in (first, second)]
     if outputs[0].shape[1] != outputs[1].shape[1]:
         raise InvalidInputError("releases must all have the same shape")
     half = n_trials // 2
@@ -191,62 +190,3 @@ def _choose(first: Floats, second: Floats, change: Floats, given: bool, delta: f
     if first.shape[1] <= MOST_LEARNT_NUMBERS or len(looks) == 1:
         looks.append(("learnt linear discriminant", discriminant(first[:quarter], second[:quarter])))
     return choose_rule(looks, first[quarter:], second[quarter:], delta, failure)
-
-
-def _draw(
-    release: Callable[..., Any],
-    data: Floats,
-    n_trials: int,
-    statistic: Callable[[Any], float] | None,
-    n_jobs: int | None,
-    rng: np.random.Generator,
-) -> Floats:
-    """Releases as rows of numbers, (n_trials, size), or their statistic, (n_trials, 1)."""
-    sizes = [len(part) for part in np.array_split(np.arange(n_trials), BLOCKS)]
-
-    def block(job: tuple[int, np.random.Generator]) -> list[Floats]:
-        size, own = job
-        # A copy each time: a mechanism that writes into its input must not spoil the next trial.
-        return [_numbers(release(data.copy(), own), statistic) for _ in range(size)]
-
-    jobs = list(zip(sizes, rng.spawn(BLOCKS), strict=True))
-    rows = [row for part in run_parallel(block, jobs, n_jobs, "auditing", None) for row in part]
-    if len({row.size for row in rows}) != 1:
-        raise InvalidInputError("releases must all have the same shape; give a statistic otherwise")
-    return np.stack(rows)
-
-
-def _draw_stacked(
-    release: Callable[..., Any],
-    data: Floats,
-    n_trials: int,
-    statistic: Callable[[Any], float] | None,
-    n_jobs: int | None,
-    rng: np.random.Generator,
-) -> Floats:
-    if data.ndim == 0:
-        raise InvalidInputError("a stacked audit needs rows")
-    released = np.asarray(release(np.concatenate([data] * n_trials), rng.spawn(1)[0]), dtype=np.float64)
-    if len(released) != n_trials * len(data):
-        raise InvalidInputError("a stacked audit needs a mechanism that returns one row for each row")
-    parts = released.reshape(n_trials, len(data), *released.shape[1:])
-    if statistic is None:
-        return _checked(parts.reshape(n_trials, -1))
-    return np.stack([_numbers(part, statistic) for part in parts])
-
-
-def _numbers(output: Any, statistic: Callable[[Any], float] | None) -> Floats:
-    values = output if statistic is None else statistic(output)
-    try:
-        row = np.asarray(values, dtype=np.float64).ravel()
-    except (TypeError, ValueError):
-        raise InvalidInputError("a release must be an array of numbers; give a statistic otherwise") from None
-    if statistic is not None and row.size != 1:
-        raise InvalidInputError("statistic must return one number")
-    return _checked(row)
-
-
-def _checked(values: Floats) -> Floats:
-    if not np.isfinite(values).all():
-        raise InvalidInputError("a release or its statistic is not finite")
-    return values

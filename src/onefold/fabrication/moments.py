@@ -69,17 +69,7 @@ class _OnMoments(BaseEstimator):
         rows, labels = check_rows(self, X, y)
         self.encoder_ = None if self.encoder is None else clone(self.encoder).fit(rows)
         encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
-        moments = PrivateMoments(
-            self.epsilon,
-            self.delta,
-            classes=self.classes,
-            centre=self.centre,
-            radius=self.radius,
-            shares=self.shares,
-            neighbours=self.neighbours,
-            hardened=self.hardened,
-            random_state=self.random_state,
-        ).fit(encoded, labels)
+        moments = PrivateMoments(**_of_the_release(self)).fit(encoded, labels)
         self._adopt(moments, moments.guarantee_)
         if not (self.encoder is None or isinstance(self.encoder, Encoder)):
             warnings.warn(
@@ -107,18 +97,8 @@ class _OnMoments(BaseEstimator):
         check_is_fitted(moments)
         if encoder is not None:
             check_is_fitted(encoder)
-        found = cls(
-            moments.epsilon,
-            moments.delta,
-            encoder,
-            centre=moments.centre,
-            radius=moments.radius,
-            neighbours=moments.neighbours,
-            shrinkage=shrinkage,
-            floor=floor,
-            least=least,
-            hardened=moments.hardened,
-        )
+        given = {**_of_the_release(moments), "random_state": None}
+        found = cls(**given, encoder=encoder, shrinkage=shrinkage, floor=floor, least=least)
         found.encoder_ = encoder
         found.n_features_in_ = moments.n_features_in_ if encoder is None else encoder.n_features_in_
         found._adopt(moments, moments.guarantee_)
@@ -136,6 +116,11 @@ class _OnMoments(BaseEstimator):
         check_is_fitted(self)
         rows = check_rows(self, X, reset=False)
         return self.moments_.embed(rows if self.encoder_ is None else self.encoder_.transform(rows))
+
+
+def _of_the_release(estimator: BaseEstimator) -> dict[str, Any]:
+    """The parameters that are those of :class:`onefold.privacy.PrivateMoments`, whoever holds them."""
+    return {name: getattr(estimator, name) for name in PrivateMoments().get_params(deep=False)}
 
 
 class MomentClassifier(ClassifierMixin, _OnMoments):

@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
-from onefold.privacy._arguments import check_unit, positive
+from onefold.privacy._arguments import check_delta, check_epsilon, check_unit, positive
 from onefold.privacy._streams import ByteStream, RandomState, byte_stream, generator
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.mechanisms._data import Floats, draw_shape, unpack
 from onefold.privacy.mechanisms._lattice import Lattice, lattice_for
 from onefold.privacy.sensitivity import INFERRED, Ball, Domain
 
-__all__ = ["Mechanism"]
+__all__ = ["ApproximateMechanism", "Mechanism"]
 
 SMALLEST_SCALE = 1e-290
 # Beyond this many noise scales, adding float64 noise would leave fewer than 12 of its binary digits.
@@ -243,3 +243,22 @@ class Mechanism(ABC):
     @abstractmethod
     def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
         """What an :class:`~onefold.privacy.Event` can say beyond (epsilon, delta)."""
+
+
+class ApproximateMechanism(Mechanism):
+    """A noise whose guarantee has a delta above zero."""
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float = 1e-5,
+        sensitivity: float | Domain = 1.0,
+        *,
+        unit: str = "entry",
+        hardened: bool = False,
+        n_features: int | None = None,
+    ) -> None:
+        # By name, since the next class in line may be one without delta (OptimalNoise is also Laplace).
+        Mechanism.__init__(
+            self, check_epsilon(epsilon), check_delta(delta), sensitivity, unit, hardened, n_features
+        )

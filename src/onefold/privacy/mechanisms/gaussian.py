@@ -1,6 +1,7 @@
 """Gaussian noise, with the textbook calibration and with the exact one."""
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,18 +9,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from onefold.exceptions import InvalidInputError
-from onefold.privacy._arguments import check_delta, check_epsilon
 from onefold.privacy._hardened import rounded_gaussian
 from onefold.privacy._streams import ByteStream
 from onefold.privacy.calibration import classical_gaussian_sigma, gaussian_epsilon, gaussian_sigma
 from onefold.privacy.mechanisms._data import Floats
-from onefold.privacy.mechanisms._mechanism import Mechanism
-from onefold.privacy.sensitivity import Domain
+from onefold.privacy.mechanisms._mechanism import ApproximateMechanism
 
 __all__ = ["AnalyticGaussian", "Gaussian"]
 
 
-class AnalyticGaussian(Mechanism):
+class AnalyticGaussian(ApproximateMechanism):
     r"""Gaussian noise, no larger than (epsilon, delta) requires (Balle and Wang 2018).
 
     Parameters
@@ -47,19 +46,9 @@ class AnalyticGaussian(Mechanism):
 
     norm = 2
 
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float = 1e-5,
-        sensitivity: float | Domain = 1.0,
-        *,
-        unit: str = "entry",
-        hardened: bool = False,
-        n_features: int | None = None,
-    ) -> None:
-        epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-        self._sigma = self._calibrate(epsilon, delta)
-        super().__init__(epsilon, delta, sensitivity, unit, hardened, n_features)
+    @cached_property
+    def _sigma(self) -> float:
+        return self._calibrate(self.epsilon, self.delta)
 
     @staticmethod
     def _calibrate(epsilon: float, delta: float) -> float:

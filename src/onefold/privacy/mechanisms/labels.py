@@ -23,8 +23,9 @@ class RandomisedLabels:
 
     Parameters
     ----------
-    epsilon : privacy loss per label classes : number of classes k (labels 0 ... k-1), or the list of
-        labels. Declare it: a list taken from the data tells which classes occur
+    epsilon : privacy loss per label
+    classes : number of classes k (labels 0 ... k-1), or the list of labels. Declare it: a list taken from the
+        data tells which classes occur
 
     Guarantees
     ----------

@@ -6,16 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.privacy._arguments import check_delta, check_epsilon
 from onefold.privacy.mechanisms._data import Floats
-from onefold.privacy.mechanisms._mechanism import Mechanism
+from onefold.privacy.mechanisms._mechanism import ApproximateMechanism
 from onefold.privacy.mechanisms.laplace import Laplace
-from onefold.privacy.sensitivity import Domain
 
 __all__ = ["OptimalNoise"]
 
 
-class OptimalNoise(Laplace):
+class OptimalNoise(ApproximateMechanism, Laplace):
     r"""Zero with probability delta, otherwise Laplace noise of scale :math:`d / \epsilon` (000 eq. 74).
 
     "Optimal" means the smallest expected magnitude under the sufficient condition of 003 Result 1, and
@@ -52,20 +50,6 @@ class OptimalNoise(Laplace):
     >>> noise.guarantee(n_features=4, n_samples=100).untouched_entries
     4.0
     """
-
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float = 1e-5,
-        sensitivity: float | Domain = 1.0,
-        *,
-        unit: str = "entry",
-        hardened: bool = False,
-        n_features: int | None = None,
-    ) -> None:
-        Mechanism.__init__(
-            self, check_epsilon(epsilon), check_delta(delta), sensitivity, unit, hardened, n_features
-        )
 
     def _check_scale(self) -> None:
         if self.unit == "record":
