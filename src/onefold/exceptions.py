@@ -6,12 +6,16 @@ Messages are one line, say what to do, and never contain values taken from the d
 __all__ = [
     "BudgetExceededError",
     "DataScaleWarning",
+    "FederationError",
     "FileFormatError",
     "InvalidInputError",
+    "MessageError",
     "MissingDependencyError",
     "OnefoldError",
     "OnefoldWarning",
     "PrivacyLeakWarning",
+    "QueryRefused",
+    "TamperedLogError",
 ]
 
 
@@ -25,6 +29,26 @@ class InvalidInputError(OnefoldError, ValueError):
 
 class FileFormatError(InvalidInputError):
     """A file that is damaged, of another format, or of a newer version."""
+
+
+class TamperedLogError(FileFormatError):
+    """A log whose lines were edited, cut or put in another order."""
+
+
+class MessageError(InvalidInputError):
+    """A message between the members of a federation that is malformed, too large, or of another version."""
+
+
+class QueryRefused(OnefoldError):
+    """A query that a site does not answer; ``code`` is one of a fixed set of words, never free text."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(f"the query is refused: {code}")
+        self.code = code
+
+
+class FederationError(OnefoldError):
+    """A process of a federation did not start, did not answer, or is not running."""
 
 
 class BudgetExceededError(OnefoldError):

@@ -1,0 +1,261 @@
+"""Who joined, left and was forgotten: an append-only log, every line of which vouches for the one before.
+
+Each line is a JSON object with the SHA-256 sum of its content and of the line before it. A neighbour file
+(``.head``) holds the number of lines and the last sum, so that cutting off the end is found as well. Whoever
+can write to both files can write a new history: note :attr:`MembershipLog.head` elsewhere from time to time,
+and pass it to :meth:`MembershipLog.verify`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from onefold._base.files import atomic_write
+from onefold.exceptions import InvalidInputError, TamperedLogError
+from onefold.federated._fields import check_name, is_text
+from onefold.federated._file_lock import file_lock
+
+__all__ = ["Entry", "MembershipEvent", "MembershipLog"]
+
+FIRST = "0" * 64  # what the first line names as the sum of the line before it
+LONGEST_LIST = 10_000
+
+
+class MembershipEvent(StrEnum):
+    """What can happen to the membership of a federation."""
+
+    JOIN = "join"
+    LEAVE = "leave"
+    REJOIN = "re-join"
+    FORGET = "forget"
+    CLASS_ADDED = "class-added"
+    CLASS_REMOVED = "class-removed"
+    BATCH_ADDED = "batch-added"
+    BATCH_REMOVED = "batch-removed"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the log."""
+
+    number: int
+    time: str
+    event: MembershipEvent
+    site: str
+    facts: dict[str, Any]
+    previous: str
+    sum: str
+
+
+class MembershipLog:
+    """An append-only, hash-chained log of the membership.
+
+    Parameters
+    ----------
+    path : the file; it is made at the first entry, in a folder that exists.
+    clock : seconds since 1970.
+
+    Guarantees
+    ----------
+    * :meth:`append` returns when the entry is on disk; concurrent processes never lose or mix entries.
+    * :meth:`verify` finds an edited, missing, added or moved line, unless the whole chain from there on and
+      the head were written anew.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> log = MembershipLog(tempfile.mkdtemp() + "/members.log")
+    >>> _ = log.append("join", "north", classes=3)
+    >>> _ = log.append("leave", "north")
+    >>> log.verify(), [entry.event.value for entry in log]
+    (2, ['join', 'leave'])
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> None:
+        self.path = Path(path)
+        self._clock = clock
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """Number of entries and the sum of the last one: what to note elsewhere."""
+        with file_lock(self.path):
+            count, last, _ = self._consistent()
+        return count, last
+
+    def append(self, event: MembershipEvent | str, site: str, **facts: Any) -> Entry:
+        """Write one entry. Facts are plain values and no personal data: counts, classes, what was exact."""
+        kind, name, plain = _event(event), check_name("a site", site), _facts(facts)
+        when = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
+        with file_lock(self.path):
+            count, last, size = self._consistent()
+            content = {"number": count, "time": when, "event": kind.value, "site": name, "facts": plain}
+            content["previous"] = last
+            total = _sum(content)
+            line = json.dumps({**content, "sum": total}, allow_nan=False).encode() + b"\n"
+            self._extend(line, size)
+            self._write_head(count + 1, total, size + len(line))
+        return Entry(count, when, kind, name, plain, last, total)
+
+    def verify(self, head: tuple[int, str] | None = None) -> int:
+        """Number of entries if all is as it was written; else :class:`~onefold.exceptions.TamperedLogError`.
+
+        ``head`` is one noted earlier: the log must still begin with what it stood for.
+        """
+        with file_lock(self.path):
+            entries, rest = self._parse()
+            count, last, _ = self._head()
+        if rest:
+            raise TamperedLogError("the last line of the log is incomplete")
+        sums = [FIRST, *(entry.sum for entry in entries)]
+        # One line more than the head knows of is an entry whose writer stopped half way: it is whole.
+        for number, total in ((count, last), *(() if head is None else (head,))):
+            if number >= len(sums) or sums[number] != total:
+                raise TamperedLogError("the log was cut: it lacks entries that it had")
+        if len(entries) > count + 1:
+            raise TamperedLogError("lines were added to the log by other means")
+        return len(entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        with file_lock(self.path):
+            entries, _ = self._parse()
+        return iter(entries)
+
+    def members(self) -> tuple[str, ...]:
+        """Sites that are members according to the log, in the order in which they joined."""
+        present: dict[str, None] = {}
+        for entry in self:
+            if entry.event is MembershipEvent.LEAVE:
+                present.pop(entry.site, None)
+            elif entry.event in (MembershipEvent.JOIN, MembershipEvent.REJOIN):
+                present[entry.site] = None
+        return tuple(present)
+
+    def _consistent(self) -> tuple[int, str, int]:
+        """Count, last sum and size of the log for the next entry; the quick check, by the last line only."""
+        count, last, size = self._head()
+        actual = self.path.stat().st_size if self.path.exists() else 0
+        if actual == size:
+            if size and self._last_line(size).get("sum") != last:
+                raise TamperedLogError("the log was changed by other means: run verify")
+            return count, last, size
+        if actual < size:
+            raise TamperedLogError("the log was cut: it lacks entries that it had")
+        entries, rest = self._parse()  # a writer stopped between the line and the head, or within the line
+        if len(entries) not in (count, count + 1) or [FIRST, *(e.sum for e in entries)][count] != last:
+            raise TamperedLogError("the log was changed by other means: run verify")
+        return len(entries), entries[-1].sum if entries else FIRST, actual - len(rest)
+
+    def _extend(self, line: bytes, size: int) -> None:
+        """Append a line at ``size``, whole or not at all."""
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            os.ftruncate(handle, size)  # an unfinished line was never acknowledged
+            os.lseek(handle, size, os.SEEK_SET)
+            if os.write(handle, line) != len(line):
+                os.ftruncate(handle, size)
+                raise OSError("the log could not be written")
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    @property
+    def _head_path(self) -> Path:
+        return Path(f"{os.fspath(self.path)}.head")
+
+    def _head(self) -> tuple[int, str, int]:
+        try:
+            plain = json.loads(self._head_path.read_bytes())
+            count, last, size = int(plain["count"]), str(plain["sum"]), int(plain["size"])
+        except FileNotFoundError:
+            if self.path.exists() and self.path.stat().st_size:
+                entries, _ = self._parse()
+                if len(entries) > 1:
+                    raise TamperedLogError("the head of the log is missing") from None
+            return 0, FIRST, 0
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise TamperedLogError("the head of the log is damaged") from None
+        return count, last, size
+
+    def _write_head(self, count: int, last: str, size: int) -> None:
+        with atomic_write(self._head_path) as file:
+            file.write(json.dumps({"count": count, "sum": last, "size": size}).encode())
+
+    def _last_line(self, size: int) -> dict[str, Any]:
+        with open(self.path, "rb") as file:
+            step = 4096
+            while True:
+                step = min(step, size)
+                file.seek(size - step)
+                tail = file.read(step)
+                start = tail.rfind(b"\n", 0, -1)
+                if start >= 0 or step == size:
+                    break
+                step *= 4
+        try:
+            plain = json.loads(tail[start + 1 :])
+        except (ValueError, RecursionError):
+            plain = None
+        return plain if isinstance(plain, dict) else {}
+
+    def _parse(self) -> tuple[list[Entry], bytes]:
+        """All entries, each checked against the one before it, and an unfinished last line."""
+        content = self.path.read_bytes() if self.path.exists() else b""
+        *lines, rest = content.split(b"\n")
+        entries: list[Entry] = []
+        for number, line in enumerate(lines):
+            previous = entries[-1].sum if entries else FIRST
+            entries.append(_entry(line, number, previous))
+        return entries, rest
+
+
+def _entry(line: bytes, number: int, previous: str) -> Entry:
+    try:
+        plain = json.loads(line)
+        total = plain.pop("sum")
+        entry = Entry(**{**plain, "event": MembershipEvent(plain["event"])}, sum=total)
+        # Compare as written: another spacing or order of keys is an edit, too.
+        same = json.dumps({**plain, "sum": total}).encode() == line
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise TamperedLogError(f"line {number + 1} of the log is no entry") from None
+    if not same or _sum(plain) != total:
+        raise TamperedLogError(f"line {number + 1} of the log was edited")
+    if entry.number != number or entry.previous != previous:
+        raise TamperedLogError(f"line {number + 1} of the log does not follow the line before it")
+    return entry
+
+
+def _sum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _event(event: MembershipEvent | str) -> MembershipEvent:
+    try:
+        return MembershipEvent(event)
+    except ValueError:
+        raise InvalidInputError(f"event must be one of {', '.join(MembershipEvent)}") from None
+
+
+def _facts(facts: dict[str, Any]) -> dict[str, Any]:
+    if not all(name.isascii() and name.isidentifier() and _is_fact(value) for name, value in facts.items()):
+        raise InvalidInputError("facts must be plain numbers, short texts, or short lists of them")
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
+
+
+def _is_fact(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return len(value) <= LONGEST_LIST and all(
+            not isinstance(v, (list, tuple)) and _is_fact(v) for v in value
+        )
+    if type(value) is float:
+        return math.isfinite(value)
+    return value is None or type(value) in (bool, int) or is_text(value)

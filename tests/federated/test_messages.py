@@ -1,0 +1,404 @@
+"""Messages: what goes in comes out, and nothing else gets in."""
+
+from __future__ import annotations
+
+import doctest
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from onefold.exceptions import InvalidInputError, MessageError
+from onefold.federated import _blob, messages
+from onefold.federated.messages import (
+    VERSION,
+    Answers,
+    Failure,
+    FailureCode,
+    Limits,
+    ModelParcel,
+    Profile,
+    Query,
+    from_bytes,
+    from_parts,
+    plain_labels,
+    to_bytes,
+    to_parts,
+)
+from onefold.privacy import OptimalNoise
+
+ROWS = np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
+GUARANTEE = OptimalNoise(1.0, delta=1e-3).guarantee(3, 100).to_dict()
+DIGEST = hashlib.sha256(b"model").hexdigest()
+
+
+def examples() -> list[messages.Message]:
+    return [
+        Query("q-1", ROWS),
+        Query("q-1", ROWS.astype(np.float32)),
+        Answers("q-1", "north", (3, -7), "rms", 0.5, np.array([[0.0, 1.0], [0.25, 0.5]])),
+        Answers(
+            "q-1", "north", ("ja", "nein"), "euclidean", None, np.array([[0.0, np.inf]], dtype=np.float32)
+        ),
+        Profile("north", (1, 2), "max", 2.0, 3, GUARANTEE, DIGEST),
+        Profile("north", ("é",), "euclidean", None, 3, None, DIGEST),
+        ModelParcel("north", b"any bytes \x00\xff"),
+        Failure("q-1", "north", FailureCode.INTERNAL),
+    ]
+
+
+def same(one: messages.Message, other: messages.Message) -> bool:
+    (header, arrays), (header2, arrays2) = to_parts(one), to_parts(other)
+    return (
+        type(one) is type(other)
+        and header == header2
+        and arrays.keys() == arrays2.keys()
+        and all(
+            array.dtype == arrays2[name].dtype and np.array_equal(array, arrays2[name])
+            for name, array in arrays.items()
+        )
+    )
+
+
+def test_worked_examples() -> None:
+    result = doctest.testmod(messages)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("message", examples(), ids=lambda message: type(message).__name__)
+def test_there_and_back(message) -> None:
+    assert same(from_bytes(to_bytes(message)), message)
+    header, arrays = to_parts(message)
+    assert same(from_parts(json.loads(json.dumps(header)), arrays), message)
+    assert header["version"] == VERSION
+
+
+def test_a_message_cannot_be_changed_and_shows_no_rows() -> None:
+    rows = ROWS.copy()
+    query = Query("q", rows)
+    rows[0, 0] = 99.0
+    assert query.features[0, 0] == 0.1  # a copy
+    for array in (query.features, from_bytes(to_bytes(query)).features):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0, 0] = 1.0
+    with pytest.raises(AttributeError):
+        query.id = "other"
+    assert "0.1" not in repr(query)
+    assert "0.25" not in repr(examples()[2])
+    assert "any" not in repr(ModelParcel("north", b"any bytes"))
+
+
+@pytest.mark.parametrize("message", examples(), ids=lambda message: type(message).__name__)
+def test_any_flipped_bit_and_any_cut_is_found(message) -> None:
+    data = to_bytes(message)
+    rng = np.random.default_rng(0)
+    for place in rng.choice(len(data), size=min(len(data), 200), replace=False):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        with pytest.raises(MessageError):
+            from_bytes(bytes(damaged))
+    for length in range(len(data)):
+        with pytest.raises(MessageError):
+            from_bytes(data[:length])
+    with pytest.raises(MessageError):
+        from_bytes(data + b"\0")
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=300))
+def test_random_bytes_are_refused(data: bytes) -> None:
+    for candidate in (data, _blob.MAGIC + data):
+        with pytest.raises(MessageError) as caught:
+            from_bytes(candidate)
+        assert "\n" not in str(caught.value)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def _signed(text: bytes, arrays: bytes = b"") -> bytes:
+    content = _blob.MAGIC + len(text).to_bytes(4, "little") + text + arrays
+    return content + hashlib.sha256(content).digest()
+
+
+@settings(max_examples=300)
+@given(json_values, json_values, st.binary(max_size=40))
+def test_garbage_with_a_right_checksum_is_refused(header, listing, content) -> None:
+    for plain in (header, {"header": header, "arrays": listing}):
+        with pytest.raises(MessageError):
+            from_bytes(_signed(json.dumps(plain).encode(), content))
+
+
+@settings(max_examples=500)
+@given(
+    st.sampled_from(range(len(examples()))),
+    st.data(),
+)
+def test_any_field_replaced_by_garbage_is_refused_or_valid(number: int, data) -> None:
+    """One field becomes anything: the outcome is a MessageError or a message that holds together."""
+    header, arrays = to_parts(examples()[number])
+    anything = json_values | npst.arrays(
+        st.sampled_from([np.float32, np.float64, np.int64, np.bool_, np.uint8, ">f8"]),
+        npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+    )
+    field = data.draw(st.sampled_from(sorted({*header, *arrays, "further"})))
+    value = data.draw(anything)
+    target = arrays if field in arrays else header
+    target[field] = value
+    try:
+        message = from_parts(header, arrays)
+    except MessageError:
+        return
+    assert same(from_bytes(to_bytes(message)), message)
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"[" * 100_000, b'{"header": NaN}', b"1" * 5000, b"null"])
+def test_headers_that_break_parsers(text: bytes) -> None:
+    with pytest.raises(MessageError):
+        from_bytes(_signed(text))
+
+
+@pytest.mark.parametrize(
+    "listing",
+    [
+        [["features", "<f8", [2**47, 2**47]]],
+        [["features", "<f8", [-1, -8]]],
+        [["features", "|O", [1, 1]]],
+        [["features", "<f8", [1, 1]], ["features", "<f8", [0, 0]]],
+        [["features", "<f8", [True, 1]]],
+        [["features", "<f8", []]],
+        [["features", "<f8", [1, 1, 1]]],
+        [["features", "<f8", [0, 2**40]]],
+        [["features", "<f8"]],
+        [[]] * 17,
+        None,
+    ],
+)
+def test_listings_of_arrays_that_lie(listing) -> None:
+    plain = {"header": {"version": VERSION, "kind": "query", "id": "q"}, "arrays": listing}
+    with pytest.raises(MessageError):
+        from_bytes(_signed(json.dumps(plain).encode(), np.ones(1).tobytes()))
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a" * 65, "../x", "a/b", "a\nb", ".hidden", "-rf", "é", "a b", 3, None, "a\x1b[0m"]
+)
+def test_names_that_are_no_names(name) -> None:
+    for make in (
+        lambda: Query(name, ROWS),
+        lambda: Answers("q", name, (1,), "rms", 1.0, np.zeros((1, 1))),
+        lambda: Answers(name, "s", (1,), "rms", 1.0, np.zeros((1, 1))),
+        lambda: Profile(name, (1,), "rms", 1.0, 3, None, DIGEST),
+        lambda: ModelParcel(name, b"x"),
+        lambda: Failure("q", name, FailureCode.INTERNAL),
+    ):
+        with pytest.raises(MessageError):
+            make()
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        ROWS.tolist(),
+        ROWS.astype(int),
+        ROWS[0],
+        ROWS[:0],
+        ROWS[:, :0],
+        np.full((1, 1), np.nan),
+        np.full((1, 1), np.inf),
+        ROWS.astype(np.float16),
+        ROWS.astype(np.longdouble) if np.longdouble != np.float64 else None,
+        ROWS.astype(object),
+        None,
+    ],
+)
+def test_features_that_are_no_queries(features) -> None:
+    with pytest.raises(MessageError):
+        Query("q", features)
+
+
+@pytest.mark.parametrize(
+    "measure, scale, values",
+    [
+        ("rms", 1.0, [[0.0, np.nan]]),
+        ("rms", 1.0, [[0.0, 1.0000001]]),
+        ("rms", 1.0, [[0.0, -1e-9]]),
+        ("rms", 1.0, [[0.0, np.inf]]),
+        ("euclidean", None, [[0.0, np.nan]]),
+        ("euclidean", None, [[0.0, -1.0]]),
+        ("rms", 1.0, [[0.0]]),
+        ("rms", 1.0, [[0.0, 0.0, 0.0]]),
+        ("rms", None, [[0.0, 0.0]]),
+        ("rms", 0.0, [[0.0, 0.0]]),
+        ("rms", np.nan, [[0.0, 0.0]]),
+        ("rms", np.inf, [[0.0, 0.0]]),
+        ("rms", True, [[0.0, 0.0]]),
+        ("rms", "1", [[0.0, 0.0]]),
+        ("euclidean", 1.0, [[0.0, 0.0]]),
+        ("cosine", 1.0, [[0.0, 0.0]]),
+        (["rms"], 1.0, [[0.0, 0.0]]),
+    ],
+)
+def test_answers_out_of_range(measure, scale, values) -> None:
+    with pytest.raises(MessageError):
+        Answers("q", "s", (1, 2), measure, scale, np.array(values))
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        (),
+        (1, 1),
+        (1, "a"),
+        (1, True),
+        (1.0,),
+        ("",),
+        ("a\nb",),
+        ("x" * 201,),
+        (2**63,),
+        "ab",
+        None,
+        3,
+        ([1],),
+        {1: 2},
+    ],
+)
+def test_classes_that_are_no_labels(classes) -> None:
+    with pytest.raises(MessageError):
+        Profile("s", classes, "rms", 1.0, 3, None, DIGEST)
+
+
+def test_labels_of_arrays_become_plain() -> None:
+    assert plain_labels(np.array([2, 1], dtype=np.uint8)) == (2, 1)
+    assert plain_labels(np.array(["b", "a"])) == ("b", "a")
+    assert all(type(label) is int for label in plain_labels(np.arange(3)))
+    with pytest.raises(MessageError):
+        plain_labels(np.array([0.5]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"entry": {"epsilon": -1, "delta": 0}},
+        {"record": None},
+        {"unit": "nothing"},
+        {"n_features": 0},
+        {"n_features": "3"},
+        {"mechanism": "a\nb"},
+        {"mechanism": 3},
+        {"voided_by": [3]},
+        {"voided_by": ["x"] * 101},
+        {"sensitivity": "1"},
+        {"untouched_entries": -1},
+        {"labels": {"epsilon": "one", "delta": 0}},
+    ],
+)
+def test_guarantees_that_are_none(change) -> None:
+    with pytest.raises(MessageError):
+        Profile("s", (1,), "rms", 1.0, 3, {**GUARANTEE, **change}, DIGEST)
+
+
+def test_the_words_of_a_guarantee_are_made_from_its_numbers() -> None:
+    """A sender cannot have a guarantee say in words what its numbers do not."""
+    forged = {**GUARANTEE, "text": "perfectly private", "holds": True, "voided_by": ["looked"], "more": 1}
+    guarantee = Profile("s", (1,), "rms", 1.0, 3, forged, DIGEST).guarantee
+    assert guarantee is not None
+    assert not guarantee["holds"]
+    assert guarantee["text"].startswith("VOID: looked")
+    assert "more" not in guarantee
+
+
+@pytest.mark.parametrize("digest", ["", "0" * 63, "G" * 64, "A" * 64, 5, None])
+def test_digests_that_are_none(digest) -> None:
+    with pytest.raises(MessageError):
+        Profile("s", (1,), "rms", 1.0, 3, None, digest)
+
+
+@pytest.mark.parametrize("content", [b"", "text", bytearray(b"x"), None])
+def test_parcels_that_are_none(content) -> None:
+    with pytest.raises(MessageError):
+        ModelParcel("s", content)
+
+
+def test_a_parcel_with_other_contents_is_refused() -> None:
+    header, arrays = to_parts(ModelParcel("s", b"content"))
+    with pytest.raises(MessageError, match="checksum"):
+        from_parts(header, {"content": arrays["content"][::-1]})
+
+
+def test_free_text_is_no_failure_code() -> None:
+    with pytest.raises(MessageError) as caught:
+        Failure("q", "s", "row 17 was 0.3, 0.5")
+    assert "0.3" not in str(caught.value)
+    assert Failure("q", "s", "internal").code is FailureCode.INTERNAL
+
+
+@pytest.mark.parametrize(
+    "limits, message",
+    [
+        (Limits(max_rows=1), examples()[0]),
+        (Limits(max_features=2), examples()[0]),
+        (Limits(max_features=2), examples()[4]),
+        (Limits(max_rows=1), examples()[2]),
+        (Limits(max_classes=1), examples()[2]),
+        (Limits(max_classes=1), examples()[4]),
+        (Limits(max_bytes=40), examples()[0]),
+        (Limits(max_bytes=5), examples()[6]),
+    ],
+)
+def test_what_is_too_large_is_refused(limits, message) -> None:
+    assert from_parts(*to_parts(message)) is not None
+    for read in (
+        lambda: from_parts(*to_parts(message), limits),
+        lambda: from_bytes(to_bytes(message), limits),
+    ):
+        with pytest.raises(MessageError, match="larger"):
+            read()
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, np.nan, None, True])
+def test_limits_are_whole_numbers(bad) -> None:
+    with pytest.raises(InvalidInputError):
+        Limits(max_rows=bad)
+
+
+def test_another_version_or_kind_is_refused() -> None:
+    header, arrays = to_parts(examples()[0])
+    for change in (
+        {"version": 2},
+        {"version": True},
+        {"version": "1"},
+        {"kind": "order"},
+        {"kind": ["query"]},
+    ):
+        with pytest.raises(MessageError):
+            from_parts({**header, **change}, arrays)
+    with pytest.raises(MessageError):
+        from_parts({}, {})
+    with pytest.raises(MessageError):
+        from_parts(None, None)
+    with pytest.raises(MessageError):
+        to_parts("hello")
+    with pytest.raises(MessageError):
+        from_bytes("hello")
+
+
+def test_the_bytes_of_a_message_are_fixed() -> None:
+    """The format is public: a change of these bytes is a change of version."""
+    data = to_bytes(Failure("q1", "north", FailureCode.INTERNAL))
+    text = (
+        b'{"header": {"version": 1, "kind": "failure", "query_id": "q1", "site": "north", '
+        b'"code": "internal"}, "arrays": []}'
+    )
+    assert data == _signed(text)
+    floats = to_bytes(Query("q", np.array([[1.0]])))
+    assert floats[-40:-32] == b"\x00\x00\x00\x00\x00\x00\xf0\x3f"  # little endian
