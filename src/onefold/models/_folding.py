@@ -36,15 +36,15 @@ class Folding:
         defined = lengths > 0.0
         divisor = np.where(defined, lengths, 1.0)
         cosine = np.where(defined, products / divisor, 0.0)  # with the zero vector: a right angle
-        half_sine2 = (distance2 - (image - query) ** 2) / (4.0 * divisor)
+        angle = np.arccos(np.clip(cosine, -1.0, 1.0))
         alike = (cosine > 0.9) & (image < 100.0 * query) & (query < 100.0 * image)
-        angle = np.where(
-            alike,
-            2.0 * np.arcsin(np.sqrt(np.clip(half_sine2, 0.0, 1.0))),
-            np.arccos(np.clip(cosine, -1.0, 1.0)),
-        )
-        angle = np.where((image == 0.0) & (query == 0.0), 0.0, angle / np.pi)  # zero is its own image
-        return cls(distance2, angle.astype(distance2.dtype))
+        if alike.any():
+            differences = (image - query)[alike]
+            half_sine2 = (distance2[alike] - differences**2) / (4.0 * divisor[alike])
+            angle[alike] = 2.0 * np.arcsin(np.sqrt(np.clip(half_sine2, 0.0, 1.0)))
+        angle /= np.pi
+        angle[(image == 0.0) & (query == 0.0)] = 0.0  # zero is its own image
+        return cls(distance2, angle.astype(distance2.dtype, copy=False))
 
     def closer(self, other: "Folding") -> "Folding":
         """Entry by entry, the one with the smaller distance."""

@@ -22,7 +22,8 @@ __all__ = ["BLOCK_BYTES", "Pool", "Stack", "fit_pool"]
 # Working memory of one worker thread while it folds a block of rows. Prediction allocates this much per
 # thread and the (rows, groups) result, however many rows there are.
 BLOCK_BYTES = 32 * 2**20
-CACHED_BYTES = 4 * 2**20
+CACHED_BYTES = 6 * 2**20
+PRODUCT_WIDTH = 32
 SMALLEST_BLOCK = 16
 # Rows larger than this (in units of the data) are shrunk before folding, so that squares cannot overflow.
 LARGEST_ENTRY = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e12}

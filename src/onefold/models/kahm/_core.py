@@ -18,8 +18,8 @@ from scipy.spatial.distance import cdist
 
 from onefold._base.arrays import Array, Index, Mask
 from onefold.models._folding import Folding
-from onefold.models.compose import BLOCK_BYTES, CACHED_BYTES, SMALLEST_BLOCK
-from onefold.models.kahm._hull import LARGEST_STACKED, Hull, build_hull, centre
+from onefold.models.compose import BLOCK_BYTES, CACHED_BYTES, PRODUCT_WIDTH, SMALLEST_BLOCK
+from onefold.models.kahm._hull import LARGEST_STACKED, Hull, build_hull, centre, squared_length
 from onefold.models.kahm._regularisation import (
     Ridge,
     Target,
@@ -43,10 +43,10 @@ __all__ = [
 class Layer:
     """One layer of S machines: everything that turns encodings into an image."""
 
-    centres: Array  # (S, n, N) whitened encodings of the samples over the number of components, or (S, r, N):
+    centres: Array  # (S, N, n) whitened encodings of the samples over the number of components, or (S, N, r):
     # the same for points that are not encoded yet, where the hull has few dimensions
-    bias: Array  # (S, 1, N) minus their squared length over twice that number
-    weights: Array  # (S, N, r + 2): A^-1 T, A^-1 1, and ones, so that one product gives all three
+    bias: Array  # (S, N, 1) minus their squared length over twice that number
+    weights: Array  # (S, r + 2, N): A^-1 T, A^-1 1, and ones, so that one product gives all three
     lambdas: NDArray[np.float64]  # (S, 2) lambda*, and the lambda the weights were solved with
     floor: Array  # (S,) 1 / (lambda + N): see ``_safe``
     active: Mask  # (S,) whether the machine has a component left for this layer
@@ -78,7 +78,9 @@ class MachineStack:
         n_machines, n_samples, rank = self.hull.points.shape
         entries = self.hull.mean.shape[1] + n_machines * (2 * n_samples + 4 * rank)
         memory = BLOCK_BYTES if n_machines == 1 else CACHED_BYTES
-        return max(memory // int(entries * self.hull.mean.itemsize), SMALLEST_BLOCK)
+        rows = memory // int(entries * self.hull.mean.itemsize)
+        # A multiple of the width matrix products are made for: they lose up to a third at odd numbers.
+        return max(rows // PRODUCT_WIDTH * PRODUCT_WIDTH, SMALLEST_BLOCK)
 
     def select(self, index: int) -> "MachineStack":
         """One machine of the stack, on the same memory, without layers it has no component for."""
@@ -106,9 +108,9 @@ class MachineStack:
     def fold(self, queries: Array, angles: bool = False) -> Folding:
         """Distance of every query from its image under every machine, the best layer each (000 eq. 52)."""
         best: Folding | None = None
-        inside, outside = self.hull.coordinates(queries)
+        inside, total = self.hull.coordinates(queries)
         for layer, points in zip(self.layers, self._walk(inside), strict=True):
-            folding = self._measure(queries, inside, outside, points, angles)
+            folding = self._measure(queries, inside, total, points, angles)
             folding.distance2[~layer.active] = np.inf
             best = folding if best is None else best.closer(folding)
         assert best is not None  # a stack has at least one layer
@@ -121,15 +123,14 @@ class MachineStack:
 
     def best_images(self, queries: Array) -> tuple[Array, Array]:
         """Image (S, M, p) by the best layer of each machine, and its squared distance (S, M)."""
-        inside, outside = self.hull.coordinates(queries)
-        shape = outside.shape
-        nearest = np.full(shape, np.inf, dtype=queries.dtype)
+        inside, total = self.hull.coordinates(queries)
+        nearest = np.full(total.shape, np.inf, dtype=queries.dtype)
         chosen = np.zeros_like(inside)
         for layer, points in zip(self.layers, self._walk(inside), strict=True):
-            distance2 = np.maximum(outside + _squared_length(inside - points), 0.0)
+            distance2 = self._measure(queries, inside, total, points, angles=False).distance2
             closer = (distance2 < nearest) & layer.active[:, None]
             np.copyto(nearest, distance2, where=closer)
-            np.copyto(chosen, points, where=closer[:, :, None])
+            np.copyto(chosen, points, where=closer[:, None, :])
         return self.hull.features(chosen), nearest
 
     def _walk(self, inside: Array) -> Iterator[Array]:
@@ -139,16 +140,17 @@ class MachineStack:
             points = _image(self.hull, layer, points, inside)
             yield points
 
-    def _measure(self, queries: Array, inside: Array, outside: Array, points: Array, angles: bool) -> Folding:
+    def _measure(self, queries: Array, inside: Array, total: Array, points: Array, angles: bool) -> Folding:
         hull = self.hull
-        distance2 = np.maximum(outside + _squared_length(inside - points), 0.0)
+        products, lengths2 = np.einsum("srm,srm->sm", inside, points), squared_length(points)
+        distance2 = hull.distance2(inside, total, points, products, lengths2)
         if not angles:
             return Folding(distance2, None)
         # |image| and |query| from zero, for the angle between them (004 eq. 104).
-        along = np.einsum("smr,sr->sm", points, hull.mean_points)
-        image2 = _squared_length(points) + 2.0 * along + hull.mean_norm2[:, None]
+        along = (hull.mean_points[:, None, :] @ points)[:, 0]
+        image2 = lengths2 + 2.0 * along + hull.mean_norm2[:, None]
         query2 = np.einsum("mp,mp->m", queries, queries)
-        products = hull.mean @ queries.T + along + np.einsum("smr,smr->sm", points, inside)
+        products += hull.mean @ queries.T + along
         return Folding.with_angle(distance2, np.maximum(image2, 0.0), query2, products)
 
 
@@ -198,7 +200,7 @@ def memberships(stack: MachineStack, queries: Array) -> Array:
     """Memberships h_i(Px) of queries (M, p) to the samples of one machine (000 eq. 38), (M, N)."""
     hull, layer = stack.hull, stack.layers[0]
     samples = (hull.points @ hull.encoder)[0].astype(np.float64)
-    encodings = (hull.coordinates(queries)[0] @ hull.encoder)[0].astype(np.float64)
+    encodings = (hull.encoder[0].T @ hull.coordinates(queries)[0][0]).T.astype(np.float64)
     count = max(int(hull.n_encoded[0]), 1)
     kernel = np.exp(-cdist(encodings, samples, "sqeuclidean") / (2.0 * count))
     lam = resolvable(layer.lambdas[:, 0], len(samples), np.dtype(np.float64))[0]
@@ -219,7 +221,7 @@ def _kernel(encoded: Array, n_used: Index) -> Array:
     used = np.where(np.arange(encoded.shape[2]) < n_used[:, None, None], encoded, 0.0).astype(encoded.dtype)
     used /= np.sqrt(2.0 * np.maximum(n_used, 1))[:, None, None].astype(encoded.dtype)
     kernel = used @ used.transpose(0, 2, 1)
-    lengths = _squared_length(used)
+    lengths = np.einsum("snc,snc->sn", used, used)
     kernel *= 2.0
     kernel -= lengths[:, :, None]
     kernel -= lengths[:, None, :]
@@ -233,17 +235,17 @@ def _layer(hull: Hull, encoded: Array, n_used: Index, ridge: Ridge, first: bool)
     dtype = encoded.dtype
     count = np.maximum(n_used, 1)[:, None, None]
     used = np.where(np.arange(encoded.shape[2]) < n_used[:, None, None], encoded, 0.0)
-    centres = np.ascontiguousarray((used / count).transpose(0, 2, 1), dtype=dtype)
+    centres = np.ascontiguousarray(used / count, dtype=dtype)
     if hull.small:
-        centres = hull.encoder @ centres
-    bias = (_squared_length(used)[:, None, :] / (-2.0 * count)).astype(dtype)
+        centres = centres @ hull.encoder.transpose(0, 2, 1)
+    bias = (np.einsum("snc,snc->sn", used, used)[:, :, None] / (-2.0 * count)).astype(dtype)
     n_machines, n_samples, width = ridge.solution.shape
-    weights = np.ones((n_machines, n_samples, width + 1), dtype=dtype)
-    weights[:, :, :-1] = ridge.solution
+    weights = np.ones((n_machines, width + 1, n_samples), dtype=dtype)
+    weights[:, :-1] = ridge.solution.transpose(0, 2, 1)
     # Weights enter as a ratio only: bring them near one, so that a huge lambda does not underflow.
-    weights[:, :, :-1] *= ridge.effective[:, None, None].astype(dtype)
+    weights[:, :-1] *= ridge.effective[:, None, None].astype(dtype)
     constant = n_used < 1  # no component left: the constant map onto the mean, exactly
-    weights[constant, :, :-2], weights[constant, :, -2] = 0.0, 1.0
+    weights[constant, :-2], weights[constant, -2] = 0.0, 1.0
     floor = (ridge.effective / (ridge.effective + n_samples)).astype(dtype)
     active = (n_used >= 1) if not first else np.ones(n_machines, dtype=bool)
     lambdas = np.column_stack([ridge.regularisation, ridge.solved])
@@ -251,17 +253,18 @@ def _layer(hull: Hull, encoded: Array, n_used: Index, ridge: Ridge, first: bool)
 
 
 def _image(hull: Hull, layer: Layer, points: Array, queries: Array) -> Array:
-    """Coordinates of the images of points (000 eq. 33), (S, M, r)."""
-    kernel = points @ layer.centres if hull.small else points @ hull.encoder @ layer.centres
+    """Coordinates of the images of points (000 eq. 33), (S, r, M)."""
+    encoded = points if hull.small else hull.encoder.transpose(0, 2, 1) @ points
+    kernel = layer.centres @ encoded
     kernel += layer.bias
     # The ratio does not change when all kernel values of a query share a factor: the largest becomes 1,
     # so a far query cannot underflow to 0/0, and the query's own length drops out.
-    kernel -= kernel.max(axis=2, keepdims=True)
+    kernel -= kernel.max(axis=1, keepdims=True)
     np.exp(kernel, out=kernel)
-    product = kernel @ layer.weights
-    images, sums, totals = product[:, :, :-2], product[:, :, -2], product[:, :, -1]
+    product = layer.weights @ kernel
+    images, sums, totals = product[:, :-2], product[:, -2], product[:, -1]
     safe = _safe(kernel, layer.floor, sums, totals)
-    images /= np.where(safe, sums, 1.0)[:, :, None]
+    images /= np.where(safe, sums, 1.0)[:, None, :]
     if not safe.all():
         _send_far(hull.points, images, queries, ~safe)
     return images
@@ -277,9 +280,10 @@ def _safe(kernel: Array, floor: Array, sums: Array, totals: Array) -> Mask:
     safe = np.asarray(sums >= floor[:, None] * totals)
     unsure = ~safe
     if unsure.any():
-        lengths = np.einsum("kn,kn->k", kernel[unsure], kernel[unsure])
-        bound = np.broadcast_to(floor[:, None], sums.shape)[unsure] * lengths
-        safe[unsure] = sums[unsure] >= bound
+        machines, rows = np.nonzero(unsure)
+        values = kernel[machines, :, rows]
+        bound = floor[machines] * np.einsum("kn,kn->k", values, values)
+        safe[machines, rows] = sums[machines, rows] >= bound
     return safe
 
 
@@ -289,9 +293,6 @@ def _send_far(points: Array, images: Array, queries: Array, unsafe: Mask) -> Non
         rows = np.flatnonzero(unsafe[machine])
         samples = points[machine]
         # argmax of |q - t|^2 = |t|^2 - 2 q.t + |q|^2; the last term is the same for all samples.
-        scores = _squared_length(samples) - 2.0 * (queries[machine, rows] @ samples.T)
-        images[machine, rows] = samples[np.argmax(scores, axis=1)]
-
-
-def _squared_length(rows: Array) -> Array:
-    return np.asarray(np.einsum("...r,...r->...", rows, rows))
+        lengths = np.einsum("nr,nr->n", samples, samples)
+        scores = lengths[:, None] - 2.0 * (samples @ queries[machine][:, rows])
+        images[machine][:, rows] = samples[np.argmax(scores, axis=0)].T

@@ -15,7 +15,7 @@ import scipy.linalg
 from onefold._base.arrays import Array, Index
 from onefold._base.lapack import cholesky
 
-__all__ = ["LARGEST_STACKED", "Hull", "build_hull", "centre"]
+__all__ = ["LARGEST_STACKED", "Hull", "build_hull", "centre", "squared_length"]
 
 
 # Machines up to this size are handled many at once through eigenvalues, larger ones by Cholesky, one by one.
@@ -59,38 +59,61 @@ class Hull:
         return np.asarray((spread / n_samples + self.mean_norm2) / n_features)
 
     def coordinates(self, queries: Array) -> tuple[Array, Array]:
-        """Coordinates (S, M, r) of queries (M, p) from each mean, and what D^2 needs besides, (S, M).
+        """Coordinates (S, r, M) of queries (M, p) from each mean, and squared distances from it, (S, M).
 
-        The squared distance of a query from a point of the hull is that of their coordinates plus the second
-        result: the query's squared length outside the hull.
+        Queries lie along the last axis, here and in everything that follows, so that whatever is done per
+        query runs over contiguous memory however few samples a machine has.
         """
-        if self.lift is None and self.basis is None:
-            inside = queries[None] - self.mean[:, None, :]
-            return inside, np.zeros(inside.shape[:2], dtype=queries.dtype)
-        shifted = queries - self.origin
-        inside = self._project(shifted) - self.offset_points[:, None, :]
-        # |x - mean|^2 without forming M x p differences for each of the S hulls.
+        if self.spans_everything:
+            inside = np.ascontiguousarray(queries.T)[None] - self.mean[:, :, None]
+            return inside, squared_length(inside)
         offset = self.mean - self.origin
+        shifted = queries - self.origin
+        inside = self._project(shifted.T)
+        inside -= self.offset_points[:, :, None]
+        # |x - mean|^2 without forming M x p differences for each of the S hulls.
         total = np.einsum("mp,mp->m", shifted, shifted) - 2.0 * (offset @ shifted.T)
         total += np.einsum("sp,sp->s", offset, offset)[:, None]
-        return inside, total - np.einsum("smr,smr->sm", inside, inside)
+        return inside, total
+
+    @property
+    def spans_everything(self) -> bool:
+        """Whether the coordinates are the features themselves: there are fewer of them than samples."""
+        return self.lift is None and self.basis is None
+
+    def distance2(
+        self, inside: Array, total: Array, points: Array, products: Array, lengths2: Array
+    ) -> Array:
+        """Squared distances (S, M) of queries, as :meth:`coordinates` gives them, from points (S, r, M).
+
+        ``products`` are the inner products of the two, ``lengths2`` the squared lengths of the points.
+        """
+        if self.spans_everything:
+            return squared_length(inside - points)
+        # The query's part outside the hull is only in ``total``, which is no more exact than this difference.
+        return np.maximum(total - 2.0 * products + lengths2, 0.0)
 
     def features(self, points: Array) -> Array:
-        """Points of the hulls, (S, M, r), in the space of the data, (S, M, p)."""
+        """Points of the hulls, (S, r, M), in the space of the data, (S, M, p)."""
+        rows = points.transpose(0, 2, 1)
         if self.basis is not None:
-            points = points @ self.basis
+            rows = rows @ self.basis
         elif self.lift is not None:
-            points = (points @ self.lift.transpose(0, 2, 1)) @ self.centred
-        return np.asarray(points + self.mean[:, None, :])
+            rows = (rows @ self.lift.transpose(0, 2, 1)) @ self.centred
+        return np.asarray(rows + self.mean[:, None, :])
 
-    def _project(self, queries: Array) -> Array:
-        """Products of the queries with the basis of each hull, (S, M, r)."""
+    def _project(self, columns: Array) -> Array:
+        """Products of queries, the columns of (p, M), with the basis of each hull, (S, r, M)."""
         if self.basis is None:
-            return np.asarray((queries @ self.centred[0].T)[None] @ self.lift)
-        # One large product for all hulls, seen as (S, M, r) without a copy.
+            return np.asarray(self.lift.transpose(0, 2, 1) @ (self.centred[0] @ columns)[None])
+        # One large product for all hulls.
         n_hulls, rank, n_features = self.basis.shape
-        products = queries @ self.basis.reshape(n_hulls * rank, n_features).T
-        return products.reshape(len(queries), n_hulls, rank).transpose(1, 0, 2)
+        return np.asarray(self.basis.reshape(n_hulls * rank, n_features) @ columns).reshape(n_hulls, rank, -1)
+
+
+def squared_length(columns: Array) -> Array:
+    """Squared lengths (S, M) of the columns of (S, r, M)."""
+    return np.asarray(np.einsum("srm,srm->sm", columns, columns))
 
 
 def centre(samples: Array) -> tuple[Array, Array]:
