@@ -99,14 +99,19 @@ def main(
 
 def recorded(script: Path) -> dict[str, dict[str, float]]:
     """Values recorded for a script: name -> {"value", "tolerance"} or {"at_least"}."""
-    path = script.with_name("expected.json")
-    return dict(json.loads(path.read_text(encoding="utf-8"))["measured"].get(script.stem, {}))
+    return dict(expectations(script)["measured"].get(script.stem, {}))
 
 
 def documented(script: str, name: str) -> Any:
     """Numbers printed in the document, by name."""
-    path = Path(script).with_name("expected.json")
-    return json.loads(path.read_text(encoding="utf-8"))["document"][name]
+    return expectations(Path(script))["document"][name]
+
+
+def expectations(script: Path) -> dict[str, Any]:
+    """What ``expected_<script>.json`` beside a script holds, or else ``expected.json``."""
+    own = script.with_name(f"expected_{script.stem}.json")
+    path = own if own.is_file() else script.with_name("expected.json")
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def compare(values: dict[str, float], expected: dict[str, dict[str, float]]) -> list[str]:
