@@ -1,23 +1,30 @@
-"""How often noisy data is smoothed: rules that look only at what may be looked at, and the documents' rules.
+"""How often noisy data is smoothed: a number fixed in advance, and the documents' rules.
 
 Every rule drives the same recursion (000 eq. 80-82): smooth, judge, go on or stop. What differs is what it
-judges by. Rules that compare with raw data are the documents'; they void the guarantee of the noise.
+judges by. The documents' rules compare with raw data, and so void the guarantee of the noise; the one that
+looks only at what may be looked at is in ``_stein``.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from onefold._base.arrays import Array
 from onefold.models.kahm import Smoothing, smooth
 
-__all__ = ["MAXIMUM_STEPS", "Fabrication", "documented_images", "documented_smoothing", "fixed", "honest"]
+__all__ = [
+    "MAXIMUM_STEPS",
+    "Fabrication",
+    "Step",
+    "documented_images",
+    "documented_smoothing",
+    "fixed",
+    "stepper",
+]
 
 MAXIMUM_STEPS = 100
-# Size of the disturbance that measures the divergence, in standard deviations of the noise.
-DISTURBANCE = 0.01
 
 
 @dataclass(frozen=True)
@@ -29,12 +36,12 @@ class Fabrication:
     n_steps: int
 
 
-Step = Callable[[Array], Smoothing]
+Step = Callable[..., Smoothing]
 
 
 def stepper(n_components: int, factor: float) -> Step:
     """The smoother with its settings fixed."""
-    return lambda rows: smooth(rows, n_components, factor)
+    return partial(smooth, n_components=n_components, factor=factor)
 
 
 def fixed(noisy: Array, step: Step, n_steps: int) -> Fabrication:
@@ -43,31 +50,6 @@ def fixed(noisy: Array, step: Step, n_steps: int) -> Fabrication:
     for _ in range(n_steps):
         rows = step(rows).smoothed
     return Fabrication(rows, step(rows).images, n_steps)
-
-
-def honest(noisy: Array, step: Step, variance: float) -> Fabrication:
-    """Stop where Stein's unbiased estimate of the squared error stops falling.
-
-    For a result F(Y) from rows with noise of known variance v on each of the N p entries, the expected
-    squared error is estimated by |Y - F|^2 - N p v + 2 v div F. The divergence is measured by smoothing a
-    second, slightly disturbed copy along: the smoothers depend on the rows themselves, and taking them as
-    given would underestimate it and stop too early. Only noisy rows and public numbers enter: this is
-    post-processing.
-    """
-    rng = np.random.default_rng(20230)  # the disturbance has nothing to do with the data and may be known
-    signs = (rng.integers(0, 2, size=noisy.shape) * 2 - 1).astype(noisy.dtype)
-    size = DISTURBANCE * math.sqrt(variance)
-    rows, disturbed, lowest = noisy, noisy + size * signs, noisy.size * variance
-    for n_steps in range(MAXIMUM_STEPS + 1):
-        result = step(rows)
-        beside = step(disturbed).smoothed
-        divergence = float(np.sum(signs * (beside - result.smoothed), dtype=np.float64)) / size
-        misfit = float(np.sum((noisy - result.smoothed) ** 2, dtype=np.float64))
-        risk = misfit - noisy.size * variance + 2.0 * variance * divergence
-        if not risk < lowest or n_steps == MAXIMUM_STEPS:
-            break
-        rows, disturbed, lowest = result.smoothed, beside, risk
-    return Fabrication(rows, result.images, n_steps)
 
 
 def documented_images(noisy: Array, step: Step, raw: Array) -> Fabrication:

@@ -13,6 +13,7 @@ from onefold._base.parallel import run_parallel
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.fabrication import _steps
+from onefold.fabrication._stein import honest
 from onefold.models import split
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 
@@ -164,7 +165,7 @@ class Fabricator(BaseEstimator):
     def _fabricate_branch(self, noisy: Array, raw: Array) -> _steps.Fabrication:
         step = _steps.stepper(self.n_components, 1.0)
         if self.stopping == "honest":
-            return _steps.honest(noisy, step, self.mechanism.variance)
+            return honest(noisy, step, self.mechanism.variance)
         if self.stopping == "documented":
             rule = _steps.documented_images if self.form == "image" else _steps.documented_smoothing
             return rule(noisy, step, raw)
