@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
 from onefold._base.validation import check_rows, check_whole_number
-from onefold.encoders import Encoder
-from onefold.exceptions import PrivacyLeakWarning
+from onefold.encoders import Encoder, description
+from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.moments import PrivateMoments
 
@@ -70,14 +70,15 @@ class _OnMoments(BaseEstimator):
         self.encoder_ = None if self.encoder is None else clone(self.encoder).fit(rows)
         encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
         moments = PrivateMoments(**_of_the_release(self)).fit(encoded, labels)
-        self._adopt(moments, moments.guarantee_)
+        moments.encoding_ = description(self.encoder)
         if not (self.encoder is None or isinstance(self.encoder, Encoder)):
             warnings.warn(
                 f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",
                 PrivacyLeakWarning,
                 stacklevel=2,
             )
-            self.guarantee_ = moments.guarantee_.voided(LEARNED_ENCODER)
+            moments.guarantee_ = moments.guarantee_.voided(LEARNED_ENCODER)
+        self._adopt(moments)
         return self
 
     @classmethod
@@ -97,19 +98,21 @@ class _OnMoments(BaseEstimator):
         check_is_fitted(moments)
         if encoder is not None:
             check_is_fitted(encoder)
+            if moments.encoding_ not in ("", description(encoder)):
+                raise InvalidInputError("the records of this release went through another encoder")
         given = {**_of_the_release(moments), "random_state": None}
         found = cls(**given, encoder=encoder, shrinkage=shrinkage, floor=floor, least=least)
         found.encoder_ = encoder
         found.n_features_in_ = moments.n_features_in_ if encoder is None else encoder.n_features_in_
-        found._adopt(moments, moments.guarantee_)
+        found._adopt(moments)
         return found
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "moments_")
 
-    def _adopt(self, moments: PrivateMoments, guarantee: Guarantee) -> None:
+    def _adopt(self, moments: PrivateMoments) -> None:
         """Everything after the release; overridden to prepare what is needed."""
-        self.moments_, self.guarantee_, self.classes_ = moments, guarantee, moments.classes_
+        self.moments_, self.guarantee_, self.classes_ = moments, moments.guarantee_, moments.classes_
 
     def _embed(self, X: ArrayLike) -> Floats:
         """Rows where the release lives: encoded, clipped, seen from the centre."""
@@ -181,14 +184,14 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
         likely = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(likely / likely.sum(axis=1, keepdims=True))
 
-    def _adopt(self, moments: PrivateMoments, guarantee: Guarantee) -> None:
+    def _adopt(self, moments: PrivateMoments) -> None:
         covariances = moments.covariances(self.shrinkage, self.floor, self.least)
         self._means = moments.means_
         # x^T Sigma^-1 x = |x^T W|^2 with W = U diag(1 / sqrt(w)) of the eigendecomposition
         values, vectors = np.linalg.eigh(covariances)
         self._whitening = vectors / np.sqrt(values)[:, None, :]
         self._offsets = np.log(np.maximum(moments.counts_, 1.0)) - 0.5 * np.log(values).sum(axis=1)
-        super()._adopt(moments, guarantee)
+        super()._adopt(moments)
 
     def _scores(self, X: ArrayLike) -> Floats:
         queries = self._embed(X)

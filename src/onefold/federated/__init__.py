@@ -6,7 +6,8 @@ no other owner has to do anything.
 """
 
 from onefold.federated.client import LocalModel
+from onefold.federated.moments import MomentFederation, release_moments
 from onefold.federated.server import GlobalClassifier
 from onefold.federated.simulate import Simulation, simulate
 
-__all__ = ["GlobalClassifier", "LocalModel", "Simulation", "simulate"]
+__all__ = ["GlobalClassifier", "LocalModel", "MomentFederation", "Simulation", "release_moments", "simulate"]

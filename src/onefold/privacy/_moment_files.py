@@ -1,64 +1,116 @@
-"""Files of released moments: plain arrays and JSON, nothing that could be executed."""
+"""Released moments as bytes: plain arrays and JSON, nothing that could be executed, all of it checked."""
 
+import io
 import json
-import os
+import math
 import zipfile
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onefold._base.files import atomic_write
-from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.exceptions import FileFormatError
+from onefold.privacy._arguments import check_delta, check_epsilon, positive
+from onefold.privacy._moment_release import SENSITIVITIES
+from onefold.privacy._moment_sum import plain_labels
+from onefold.privacy.calibration import mu_of
 from onefold.privacy.guarantee import Guarantee
 
-__all__ = ["read_moments", "write_moments"]
+__all__ = ["pack_moments", "unpack_moments"]
 
 FORMAT = 1
 KIND = "onefold moments"
+DAMAGED = "damaged, or not a file of moments"
+LEVELS = ("count_noise", "sum_noise", "second_noise")
 
 Arrays = dict[str, NDArray[Any]]
-Contents = tuple[dict[str, Any], Guarantee, NDArray[Any], Arrays]
+Contents = tuple[dict[str, Any], Guarantee, str, NDArray[Any], Arrays]
 
 
-def write_moments(
-    path: str | os.PathLike[str], about: dict[str, Any], classes: NDArray[Any], arrays: Arrays
-) -> None:
-    """Write an .npz file, whole or not at all."""
-    if classes.dtype == object:  # strings from pandas and the like
-        if not all(isinstance(label, str) for label in classes):
-            raise InvalidInputError("class labels must be all strings or all numbers to be saved")
-        classes = classes.astype(np.str_)
+def pack_moments(about: Mapping[str, Any], classes: NDArray[Any], arrays: Arrays) -> bytes:
+    """The bytes of an .npz file."""
     text = json.dumps({"kind": KIND, "format": FORMAT, **about}, default=float)
-    with atomic_write(path) as file:
-        np.savez(file, about=np.array(text), classes=classes, **arrays)  # type: ignore[arg-type]
+    buffer = io.BytesIO()
+    np.savez(buffer, about=np.array(text), classes=plain_labels(classes), **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
 
 
-def read_moments(path: str | os.PathLike[str], names: Sequence[str]) -> Contents:
-    """Parameters, guarantee, classes and the named arrays, whose shapes must fit together."""
-    if not Path(path).is_file():
-        raise InvalidInputError(f"there are no moments at {os.fspath(path)}")
+def unpack_moments(packed: bytes, parameters: Sequence[str], names: Sequence[str]) -> Contents:
+    """Parameters, guarantee, encoding, classes and the named arrays, which must fit together."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        _check_members(packed, names)
+        with np.load(io.BytesIO(packed), allow_pickle=False) as file:
             about, classes = json.loads(str(file["about"])), file["classes"]
             arrays = {name: file[name] for name in names}
         if (about["kind"], about["format"]) != (KIND, FORMAT):
             raise FileFormatError(f"not moments of format {FORMAT}")
-        _check_shapes(arrays, names, len(classes))
-        return about["parameters"], Guarantee.from_dict(about["guarantee"]), classes, arrays
-    except FileFormatError as error:
-        raise FileFormatError(f"{os.fspath(path)}: {error}") from None
-    except (KeyError, TypeError, AttributeError, ValueError, EOFError, OSError, zipfile.BadZipFile):
-        raise FileFormatError(f"{os.fspath(path)}: damaged, or not a file of moments") from None
+        _check_arrays(arrays, names, classes)
+        given, guarantee = about["parameters"], Guarantee.from_dict(about["guarantee"])
+        encoding = about.get("encoding", "")
+        if set(given) != set(parameters) or not isinstance(encoding, str):
+            raise FileFormatError(DAMAGED)
+        _check_claim(given, guarantee, arrays)
+        return given, guarantee, encoding, classes, arrays
+    except FileFormatError:
+        raise
+    except (
+        ArithmeticError,
+        AttributeError,
+        EOFError,
+        LookupError,
+        MemoryError,
+        NotImplementedError,
+        OSError,
+    ):
+        raise FileFormatError(DAMAGED) from None
+    except (RuntimeError, TypeError, ValueError, zipfile.BadZipFile):
+        raise FileFormatError(DAMAGED) from None
 
 
-def _check_shapes(arrays: Arrays, names: Sequence[str], n_classes: int) -> None:
+def _check_members(packed: bytes, names: Sequence[str]) -> None:
+    """Nothing but what is expected, and nothing compressed: no small file unpacks to a large one."""
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        members = archive.infolist()
+    expected = sorted(f"{name}.npy" for name in ("about", "classes", *names))
+    plain = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    if sorted(member.filename for member in members) != expected or not plain:
+        raise FileFormatError(DAMAGED)
+
+
+def _check_arrays(arrays: Arrays, names: Sequence[str], classes: NDArray[Any]) -> None:
+    if classes.ndim != 1 or not classes.size or classes.dtype.kind not in "biufU":
+        raise FileFormatError("the classes are not what they should be")
+    if not np.array_equal(np.unique(classes), classes):  # NaN is among what this refuses
+        raise FileFormatError("the classes are not what they should be")
     size = arrays[names[-1]].size  # the centre
-    each = (n_classes,)
-    shapes = (each, (n_classes, size), (n_classes, size, size), each, each, each, (size,))
+    each = (len(classes),)
+    shapes = (each, (*each, size), (*each, size, size), each, each, each, (size,))
     for name, shape in zip(names, shapes, strict=True):
         array = arrays[name]
         if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
             raise FileFormatError(f"the array {name} is not what it should be")
+    matrices = arrays["second_moments"]
+    if not size or not np.array_equal(matrices, matrices.transpose(0, 2, 1)):
+        raise FileFormatError("the array second_moments is not what it should be")
+
+
+def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Arrays) -> None:
+    """The stated noise must be enough for the stated guarantee; whether it was added, no file can show."""
+    positive("radius", given["radius"])
+    levels = np.array([arrays[name] for name in LEVELS])
+    epsilon, delta = guarantee.record
+    told = (given["epsilon"], given["delta"], given["neighbours"], len(arrays["centre"]))
+    if not (levels >= 0.0).all() or guarantee.unit != "record" or not guarantee.labels_in_record:
+        raise FileFormatError("the guarantee is not one of moments")
+    if told[0] is None:
+        if math.isfinite(epsilon):
+            raise FileFormatError("the guarantee does not fit the parameters")
+        return
+    if told != (epsilon, delta, guarantee.neighbours, guarantee.n_features):
+        raise FileFormatError("the guarantee does not fit the parameters")
+    bounds = np.array(SENSITIVITIES[guarantee.neighbours][1:])[:, None]
+    with np.errstate(divide="ignore", over="ignore"):
+        spent = np.sqrt(np.sum((bounds / levels) ** 2, axis=0)).max()
+    if not spent <= mu_of(check_epsilon(epsilon), check_delta(delta)) * (1.0 + 1e-9):
+        raise FileFormatError("the stated noise is too small for the stated guarantee")

@@ -2,6 +2,8 @@
 
 import math
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,12 +13,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from onefold._base.files import atomic_write
 from onefold._base.validation import check_rows
-from onefold.exceptions import InvalidInputError
+from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy import _moment_repair as repair
 from onefold.privacy._arguments import check_delta, check_epsilon, positive
-from onefold.privacy._moment_files import read_moments, write_moments
+from onefold.privacy._moment_files import pack_moments, unpack_moments
 from onefold.privacy._moment_release import SENSITIVITIES, Blocks, Floats, Noise, class_sums, deviations
+from onefold.privacy._moment_sum import check_comparable, sum_into
 from onefold.privacy._streams import RandomState
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.guarantee import Guarantee, check_relation
@@ -69,6 +73,7 @@ class PrivateMoments(BaseEstimator):
     counts_, sums_, second_moments_ : the release, (C,), (C, p) and (C, p, p)
     count_noise_, sum_noise_, second_noise_ : public standard deviations of the noise on them, (C,) each
     centre_ : where records are seen from, (p,)
+    encoding_ : what the records went through before, in words; empty if nothing is known of it
     means_, covariances_ : repaired estimates
     guarantee_ : what is promised to whom
 
@@ -109,6 +114,7 @@ class PrivateMoments(BaseEstimator):
     centre_: Floats
     classes_: NDArray[Any]
     guarantee_: Guarantee
+    encoding_: str
     n_features_in_: int
 
     def __init__(
@@ -155,7 +161,7 @@ class PrivateMoments(BaseEstimator):
         self.count_noise_, self.sum_noise_, self.second_noise_ = (
             np.full(len(self.classes_), value) for value in (sigma.number, sigma.total, sigma.second)
         )
-        self.guarantee_ = self._promise(mu, sigma)
+        self.guarantee_, self.encoding_ = self._promise(mu, sigma), ""
         return self
 
     def embed(self, X: ArrayLike) -> Floats:
@@ -169,26 +175,32 @@ class PrivateMoments(BaseEstimator):
 
     def add(self, other: "PrivateMoments") -> "PrivateMoments":
         """Moments of both owners' records together; neither of the two is changed."""
+        return PrivateMoments.total([self, other])
+
+    def check_comparable(self, other: "PrivateMoments") -> None:
+        """Refuse, in one line, a release that cannot be added to this one."""
         check_is_fitted(self)
         check_is_fitted(other)
-        if self.centre_.shape != other.centre_.shape or self.radius != other.radius:
-            raise InvalidInputError("moments of different features or radii cannot be added")
-        if not np.array_equal(self.centre_, other.centre_):
-            raise InvalidInputError(
-                "moments about different centres cannot be added: give all owners the same"
-            )
-        both = PrivateMoments(**{**self.get_params(deep=False), "random_state": None})
-        both.classes_ = np.unique(np.concatenate([self.classes_, other.classes_]))
-        for name in ARRAYS[:-1]:
-            own = getattr(self, name)
-            summed = np.zeros((len(both.classes_), *own.shape[1:]))
-            power = 2 if name.endswith("noise_") else 1  # variances add up
-            for part in (self, other):
-                summed[np.searchsorted(both.classes_, part.classes_)] += getattr(part, name) ** power
-            setattr(both, name, summed ** (1.0 / power))
-        both.centre_, both.n_features_in_ = self.centre_.copy(), self.n_features_in_
-        both.guarantee_ = self.guarantee_.among_owners(other.guarantee_)
-        return both
+        check_comparable(self, other)
+
+    @classmethod
+    def total(cls, releases: Sequence["PrivateMoments"]) -> "PrivateMoments":
+        """Moments of all owners' records together, added in the given order; no release is changed."""
+        if not releases:
+            raise InvalidInputError("there are no releases to add up")
+        for release in releases:
+            check_is_fitted(release)
+        epsilons = [release.epsilon for release in releases]
+        found = cls(
+            None if None in epsilons else max(epsilon or 0.0 for epsilon in epsilons),
+            max(release.delta for release in releases),
+            centre=releases[0].centre,
+            radius=releases[0].radius,
+            neighbours=releases[0].neighbours,
+            hardened=all(release.hardened for release in releases),
+        )
+        sum_into(found, releases)
+        return found
 
     @property
     def means_(self) -> Floats:
@@ -220,24 +232,44 @@ class PrivateMoments(BaseEstimator):
         chosen = None if isinstance(shrinkage, str) else float(shrinkage)
         return repair.covariances(raw, self.counts_, self.second_noise_, chosen, float(floor), float(least))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the release to ``path``, whole or not at all; it holds nothing but what is released."""
+    def to_bytes(self) -> bytes:
+        """The release as the bytes of a file; they hold nothing but what is released."""
         check_is_fitted(self)
         about = {
             "parameters": {name: getattr(self, name) for name in PARAMETERS},
             "guarantee": self.guarantee_.to_dict(),
+            "encoding": self.encoding_,
         }
-        write_moments(path, about, self.classes_, {name.rstrip("_"): getattr(self, name) for name in ARRAYS})
+        return pack_moments(about, self.classes_, {name.rstrip("_"): getattr(self, name) for name in ARRAYS})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "PrivateMoments":
-        """The release saved at ``path``; nothing in the file is executed."""
-        parameters, guarantee, classes, arrays = read_moments(path, [name.rstrip("_") for name in ARRAYS])
+    def from_bytes(cls, packed: bytes) -> "PrivateMoments":
+        """The release that ``to_bytes`` wrote; nothing in it is executed, what does not fit is refused."""
+        parameters, guarantee, encoding, classes, arrays = unpack_moments(
+            packed, PARAMETERS, [name.rstrip("_") for name in ARRAYS]
+        )
         found = cls(**parameters)
         for name in ARRAYS:
             setattr(found, name, arrays[name.rstrip("_")])
-        found.classes_, found.guarantee_, found.n_features_in_ = classes, guarantee, len(found.centre_)
+        found.classes_, found.guarantee_, found.encoding_ = classes, guarantee, encoding
+        found.n_features_in_ = len(found.centre_)
         return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to ``path``, whole or not at all."""
+        packed = self.to_bytes()
+        with atomic_write(path) as file:
+            file.write(packed)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "PrivateMoments":
+        """The release saved at ``path``."""
+        if not Path(path).is_file():
+            raise InvalidInputError(f"there are no moments at {os.fspath(path)}")
+        try:
+            return cls.from_bytes(Path(path).read_bytes())
+        except FileFormatError as error:
+            raise FileFormatError(f"{os.fspath(path)}: {error}") from None
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "guarantee_")

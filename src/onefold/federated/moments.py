@@ -1,0 +1,156 @@
+"""One round of private moments: owners release once, the server adds up whoever is a member now.
+
+An owner's whole part is :func:`release_moments`, which gives the bytes that leave the house. They carry a
+guarantee for whole records with their labels, so the server need not be trusted with anything. Counts, sums
+and second moments add up over owners, and so do the variances of their noise; what the server makes of the
+sum is post-processing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable
+from functools import reduce
+from typing import Any, Protocol, Self, TypeVar
+
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from onefold.encoders import Encoder, description
+from onefold.exceptions import InvalidInputError
+from onefold.privacy import Guarantee, PrivateMoments
+
+__all__ = ["MomentFederation", "release_moments"]
+
+
+class FromMoments(Protocol):
+    """An estimator that can be fitted on moments alone."""
+
+    @classmethod
+    def from_moments(cls, moments: PrivateMoments, encoder: Any = None) -> Self:
+        """Fitted on a release."""
+
+
+Model = TypeVar("Model", bound=FromMoments)
+
+
+def release_moments(
+    X: ArrayLike, y: ArrayLike, moments: PrivateMoments, encoder: Encoder | None = None
+) -> bytes:
+    """What an owner sends, once: the private moments of its encoded records, as bytes without pickle.
+
+    Parameters
+    ----------
+    X, y : the owner's records and labels. They are encoded, released, and forgotten.
+    moments : the agreed release, which is cloned and not changed. Its centre is None or a public vector:
+        owners who each found their own could not be added up. Without ``classes`` small ones are left out.
+    encoder : one of :mod:`onefold.encoders`, with the parameters all owners agreed on, or None.
+
+    Notes
+    -----
+    *Guarantees.* Those of :class:`onefold.privacy.PrivateMoments`. A second release of the same records costs
+    its budget again: enter each in a :class:`onefold.privacy.Ledger`.
+    """
+    if isinstance(moments.centre, str):
+        raise InvalidInputError(
+            "owners with centres of their own cannot be added up: give a public centre or None"
+        )
+    if not (encoder is None or isinstance(encoder, Encoder)):
+        raise InvalidInputError("owners need the same public encoder: one of onefold.encoders, or None")
+    rows = X if encoder is None else clone(encoder).fit_transform(X)
+    released: PrivateMoments = clone(moments).fit(rows, y)
+    released.encoding_ = description(encoder)
+    return released.to_bytes()
+
+
+class MomentFederation:
+    """The server's part: the releases of the members, added up anew whenever it is asked.
+
+    Leaving is exact: after :meth:`remove` everything is, bit for bit, what it would be had the owner never
+    been a member, in whatever order the others joined.
+
+    Notes
+    -----
+    *Guarantees.* ``guarantee`` is what each owner's records were promised by their own release, the weakest
+    of them; it takes for granted that no record is with two owners. It does not cover which owners take part.
+
+    The server sees every release and need not be trusted. Noise of every owner adds to the sum, so its
+    variance is that of one release times the number of owners. An owner that lies can spoil the sum: members
+    are trusted to send what they have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.fabrication import MomentClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 6000)
+    >>> X = rng.normal(size=(6000, 2)) / 10 + y[:, None] / 2
+    >>> agreed = PrivateMoments(1.0, classes=[0, 1], centre=None)
+    >>> federation = MomentFederation()
+    >>> for name, part in (("north", slice(0, 3000)), ("south", slice(3000, 6000))):
+    ...     _ = federation.add(name, release_moments(X[part], y[part], agreed))
+    >>> federation.fitted(MomentClassifier).score(X, y) > 0.9
+    True
+    >>> federation.guarantee.record, federation.guarantee.n_owners
+    ((1.0, 1e-05), 2)
+    """
+
+    def __init__(self) -> None:
+        self._members: dict[Hashable, tuple[bytes, PrivateMoments]] = {}
+
+    @property
+    def owners(self) -> tuple[Hashable, ...]:
+        """Ids of the members, in the order in which they joined."""
+        return tuple(self._members)
+
+    def add(self, owner_id: Hashable, release: bytes | PrivateMoments) -> Self:
+        """Let an owner join with its release, which must be about the same thing as the others'."""
+        if owner_id in self._members:
+            raise InvalidInputError("this owner id is taken: remove it first")
+        packed = release.to_bytes() if isinstance(release, PrivateMoments) else bytes(release)
+        moments = PrivateMoments.from_bytes(packed)  # a copy of its own, checked
+        digest = hashlib.sha256(packed).digest()
+        for known, member in self._members.values():
+            if known == digest:
+                raise InvalidInputError("this very release is a member already, under another id")
+            member.check_comparable(moments)
+        self._members[owner_id] = digest, moments
+        return self
+
+    def remove(self, owner_id: Hashable) -> Self:
+        """Let an owner leave, with everything it contributed."""
+        if owner_id not in self._members:
+            raise InvalidInputError("no owner of this id is a member")
+        del self._members[owner_id]
+        return self
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each owner's records are promised."""
+        return reduce(Guarantee.among_owners, (moments.guarantee_ for moments in self._releases()))
+
+    def moments(self) -> PrivateMoments:
+        """The moments of all members' records together; classes that an owner lacks count as no records."""
+        return PrivateMoments.total(self._releases())
+
+    def fitted(self, kind: type[Model], encoder: Encoder | None = None, **options: Any) -> Model:
+        """A ``MomentClassifier`` or ``MomentFabricator`` on the sum of the members' releases.
+
+        Parameters
+        ----------
+        kind : the class, from :mod:`onefold.fabrication`
+        encoder : the one the owners used, so that queries may come as they are; None if they come encoded
+        options : ``shrinkage``, ``floor``, ``least``
+        """
+        if encoder is not None and not hasattr(encoder, "n_features_in_"):
+            raise InvalidInputError("the encoder must be fitted: encoder.fit(X) looks at the shape of X only")
+        make: Any = kind.from_moments
+        model: Model = make(self.moments(), encoder, **options)
+        return model
+
+    def _releases(self) -> list[PrivateMoments]:
+        """In an order that does not depend on who joined when: float addition does."""
+        if not self._members:
+            raise InvalidInputError("there is no member: add an owner first")
+        ordered = sorted(self._members.values(), key=lambda member: member[0])
+        return [moments for _, moments in ordered]
