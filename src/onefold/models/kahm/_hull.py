@@ -64,6 +64,7 @@ class Hull:
         Queries lie along the last axis, here and in everything that follows, so that whatever is done per
         query runs over contiguous memory however few samples a machine has.
         """
+        inside: Array
         if self.spans_everything:
             inside = np.ascontiguousarray(queries.T)[None] - self.mean[:, :, None]
             return inside, squared_length(inside)
@@ -104,8 +105,9 @@ class Hull:
 
     def _project(self, columns: Array) -> Array:
         """Products of queries, the columns of (p, M), with the basis of each hull, (S, r, M)."""
-        if self.basis is None:
+        if self.lift is not None:
             return np.asarray(self.lift.transpose(0, 2, 1) @ (self.centred[0] @ columns)[None])
+        assert self.basis is not None  # hulls that span everything have nothing to project
         # One large product for all hulls.
         n_hulls, rank, n_features = self.basis.shape
         return np.asarray(self.basis.reshape(n_hulls * rank, n_features) @ columns).reshape(n_hulls, rank, -1)
