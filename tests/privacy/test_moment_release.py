@@ -1,0 +1,88 @@
+"""What a release of moments depends on: sensitivities of its blocks."""
+
+import math
+
+import numpy as np
+import pytest
+
+from onefold.privacy._moment_release import SENSITIVITIES, Blocks, deviations
+from onefold.privacy.moments import PrivateMoments
+from reference.clouds import cloud
+
+RELATIONS = ("add-remove", "replace")
+
+
+def changes(rows, labels, new_rows, new_labels):
+    """Euclidean change of each block between two datasets, computed from what the release adds up."""
+
+    def blocks(X, y):
+        model = PrivateMoments(None, classes=[0, 1], centre=None).fit(X, y)
+        return model.embed(X).sum(axis=0), model.counts_, model.sums_, model.second_moments_
+
+    pairs = zip(blocks(rows, labels), blocks(new_rows, new_labels), strict=True)
+    return Blocks(*(float(np.linalg.norm((a - b).ravel())) for a, b in pairs))
+
+
+BACKGROUND = np.random.default_rng(1).normal(size=(30, 3)), np.arange(30) % 2
+UNIT, OTHER = np.array([[0.6, 0.0, 0.8]]), np.array([[0.8, 0.0, -0.6]])
+
+
+def with_record(record, label):
+    return np.vstack([BACKGROUND[0], record]), np.append(BACKGROUND[1], label)
+
+
+ATTAINED = {
+    "add-remove": [(*BACKGROUND, *with_record(UNIT, 1))],
+    "replace": [
+        (*with_record(UNIT, 0), *with_record(-UNIT, 0)),  # opposite: the sums
+        (*with_record(UNIT, 0), *with_record(OTHER, 0)),  # orthogonal: the matrices
+        (*with_record(UNIT, 0), *with_record(UNIT, 1)),  # the label alone: the counts
+    ],
+}
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_claimed_sensitivity_is_attained(relation: str) -> None:
+    found = np.max([changes(*pair) for pair in ATTAINED[relation]], axis=0)
+    np.testing.assert_allclose(found, SENSITIVITIES[relation], rtol=1e-12)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("length", [1.0, 1e6, 1e300, "random"])
+def test_no_neighbour_exceeds_the_claimed_sensitivity(relation: str, length: float | str) -> None:
+    rng = np.random.default_rng(2)
+    largest = np.zeros(4)
+    for _ in range(300):
+        pair = rng.normal(size=(2, 3))
+        pair /= np.linalg.norm(pair, axis=1, keepdims=True)
+        pair *= rng.exponential(size=(2, 1)) if length == "random" else length
+        labels = rng.integers(0, 2, 2)
+        before = BACKGROUND if relation == "add-remove" else with_record(pair[:1], labels[0])
+        largest = np.maximum(largest, changes(*before, *with_record(pair[1:], labels[1])))
+    assert np.all(largest <= np.array(SENSITIVITIES[relation]) * (1 + 1e-12))
+    if length != "random":
+        assert np.all(largest > 0.9 * np.array(SENSITIVITIES[relation]))  # the search is not idle
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_all_blocks_together_cost_what_was_allowed(relation: str) -> None:
+    sigma = deviations(0.7, Blocks(0.1, 0.2, 0.3, 0.4), relation)
+    spent = sum((s / level) ** 2 for s, level in zip(SENSITIVITIES[relation], sigma, strict=True))
+    assert math.isclose(spent, 0.7**2)
+
+
+def test_rows_outside_the_declared_ball_are_shortened_and_others_kept() -> None:
+    model = PrivateMoments(None, classes=[0], centre=None, radius=2.0)
+    rows = np.array([[3.0, 4.0], [0.6, 0.8], [0.0, 0.0], [1e300, 1e300]])
+    embedded = model.fit(rows, np.zeros(4, int)).embed(rows)
+    np.testing.assert_allclose(embedded, [[0.6, 0.8], [0.3, 0.4], [0, 0], [0.5**0.5, 0.5**0.5]], rtol=1e-12)
+    assert np.all(np.linalg.norm(embedded, axis=1) <= 1.0)
+
+
+def test_seen_from_a_centre_no_row_is_longer_than_one() -> None:
+    X, y = cloud()
+    model = PrivateMoments(1.0, classes=range(3), random_state=0).fit(X, y)
+    norms = np.linalg.norm(model.embed(np.vstack([X, model.centre_])), axis=1)
+    assert np.all(norms <= 1.0)
+    np.testing.assert_allclose(norms[:-1], 1.0, rtol=1e-12)
+    assert norms[-1] == 0.0

@@ -1,0 +1,89 @@
+"""Covariances out of noisy moments: definite, shrunk by the known noise, unbiased."""
+
+import math
+
+import numpy as np
+import pytest
+
+from onefold.exceptions import InvalidInputError
+from onefold.privacy import _moment_repair as repair
+from onefold.privacy._moment_release import Noise
+from onefold.privacy.moments import PrivateMoments
+from reference.clouds import cloud
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 10.0])
+@pytest.mark.parametrize("shrinkage", ["auto", 0.0, 0.5, 1.0])
+def test_covariances_are_positive_definite_at_any_noise(epsilon: float, shrinkage: str | float) -> None:
+    X, y = cloud(300, 8)
+    model = PrivateMoments(epsilon, classes=range(3), random_state=0).fit(X, y)
+    found = model.covariances(shrinkage)
+    np.testing.assert_array_equal(found, found.transpose(0, 2, 1))
+    assert np.linalg.eigvalsh(found).min() > 0.0
+    assert np.all(np.linalg.norm(model.means_, axis=1) <= 1.0 + 1e-12)
+
+
+def test_the_floor_is_a_multiple_of_the_known_noise() -> None:
+    X, y = cloud(3000, 8)
+    model = PrivateMoments(1.0, classes=range(3), random_state=0).fit(X, y)
+    edge = model.second_noise_ / model.counts_ * math.sqrt(2.0 * 8)
+    smallest = np.linalg.eigvalsh(model.covariances(0.0, floor=8.0, least=0.0)).min(axis=1)
+    np.testing.assert_allclose(smallest, 8.0 * edge, rtol=1e-9)
+
+
+def test_noise_alone_has_the_eigenvalues_that_the_floor_assumes() -> None:
+    noise = Noise.of(0, False).to_matrices(np.zeros((3, 300, 300)), 2.0)
+    largest = np.abs(np.linalg.eigvalsh(noise)).max(axis=1)
+    np.testing.assert_allclose(largest, 2.0 * math.sqrt(2.0 * 300), rtol=0.05)
+    np.testing.assert_allclose((noise**2).sum(axis=(1, 2)), 4.0 * 300 * 301 / 2, rtol=0.02)
+
+
+def test_automatic_shrinkage_follows_from_the_noise_level() -> None:
+    # Two classes with different spreads: much data is believed, of little data only the pool is left.
+    rng = np.random.default_rng(0)
+
+    def remaining(n):
+        """Share of the classes' difference that automatic shrinkage leaves."""
+        y = np.arange(n) % 2
+        X = rng.normal(size=(n, 20)) * np.where(y[:, None], 0.05, 0.2)
+        model = PrivateMoments(1.0, classes=[0, 1], centre=None, random_state=0).fit(X, y)
+        kept, all_of_it = (model.covariances(share, floor=0.0, least=0.0) for share in ("auto", 0.0))
+        return np.linalg.norm(kept[0] - kept[1]) / np.linalg.norm(all_of_it[0] - all_of_it[1])
+
+    assert remaining(200_000) > 0.9
+    assert remaining(400) < 0.4
+
+
+def test_shrinkage_is_the_share_of_the_noise() -> None:
+    noise = Noise.of(0, False).to_matrices(np.zeros((1, 200, 200)), 0.3)[0]
+    signal = np.random.default_rng(1).normal(size=(200, 200))
+    signal = signal + signal.T
+    signal *= np.linalg.norm(noise) / np.linalg.norm(signal)
+    assert repair._noise_share(noise, 0.3) > 0.97
+    np.testing.assert_allclose(repair._noise_share(noise + signal, 0.3), 1 / 2, atol=0.03)
+    np.testing.assert_allclose(repair._noise_share(noise + 3 * signal, 0.3), 1 / 10, atol=0.01)
+    assert repair._noise_share(np.zeros((2, 2)), 0.0) == 1.0
+
+
+def test_the_noise_of_the_mean_does_not_bias_the_covariance() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(100, 4)) / 10
+    total, second, counts = rows.sum(axis=0), rows.T @ rows, np.full(4000, 100.0)
+    totals = total + rng.normal(0.0, 15.0, (4000, 4))
+    seconds = np.repeat(second[None], 4000, axis=0)
+    found = repair.raw_covariances(counts, totals, seconds, np.full(4000, 15.0)).mean(axis=0)
+    np.testing.assert_allclose(found, np.cov(rows.T, bias=True), atol=0.002)  # the correction is 0.0225
+
+
+@pytest.mark.parametrize(("shrinkage", "floor"), [("no", 0.3), (-0.1, 0.3), (1.1, 0.3), (math.nan, 0.3)])
+def test_bad_shrinkage_is_one_line(shrinkage: object, floor: float) -> None:
+    X, y = cloud()
+    with pytest.raises(InvalidInputError, match="shrinkage"):
+        PrivateMoments(None).fit(X, y).covariances(shrinkage, floor)
+
+
+@pytest.mark.parametrize("floor", [-1.0, math.nan, math.inf])
+def test_bad_floor_is_one_line(floor: float) -> None:
+    X, y = cloud()
+    with pytest.raises(InvalidInputError, match="floor"):
+        PrivateMoments(None).fit(X, y).covariances("auto", floor)
