@@ -2,25 +2,26 @@
 
 For each epsilon, noise on every entry, and a classifier fitted to the noisy rows (Def. 12) or to rows
 fabricated from them (Def. 15): with the document's stopping rule, which looks at raw data and so keeps no
-promise, and with the honest one. All methods share their noise. With ``--keep FILE`` every finished row is
-saved and not measured again.
+promise, and with the honest one. All methods share their noise. With ``--resume FILE`` every finished
+row is kept and not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from experiments.harness import Outcome, Table, documented, main, note, parser
-from experiments.kahm.private_data import SOURCES, Source
-from experiments.kahm.private_row import DELTA, METHODS, Row, Setting, append, measure, read
+from experiments.harness import Outcome, Table, documented, main, parser
+from experiments.journal import Journal, add_resume
+from experiments.kahm.private_data import SOURCES, Division, Source
+from experiments.kahm.private_row import DELTA, METHODS, Setting, measure
 
+Entry = dict[str, Any]
 HEADERS = (
     "epsilon per entry",
     "n",
@@ -34,7 +35,7 @@ HEADERS = (
     "mean square error",
     "smoothing steps",
     "epsilon per record",
-    "seconds: private, fit, distances",
+    "seconds of computing: rows, fit, distances",
     "peak MiB",
 )
 DEFINITIONS = {"noisy": "Def. 12", "documented": "Def. 15", "honest": "Def. 15"}
@@ -56,69 +57,72 @@ def settings(args: argparse.Namespace) -> Iterator[list[Setting]]:
             ]
 
 
-def rows(args: argparse.Namespace) -> list[Row]:
-    """Measure what is not yet in the file."""
-    known = read(Path(args.keep)) if args.keep else {}
-    found: list[Row] = []
+def rows(args: argparse.Namespace) -> list[tuple[Setting, Entry]]:
+    """Measure what is not in the file yet."""
+    journal = Journal(args.resume)
+    found: list[tuple[Setting, Entry]] = []
     for group in settings(args):
-        missing = [setting for setting in group if setting not in known]
-        if missing:
-            data = SOURCES[group[0].table].load(args, group[0].seed)
-            note(f"{group[0].table}, seed {group[0].seed}: {len(data.X)} rows, {len(data.X_test)} to test")
-        for setting in missing:
-            known[setting] = measure(setting, data)
-            if args.keep:
-                append(Path(args.keep), known[setting])
-        found += [known[setting] for setting in group]
+        data = functools.cache(functools.partial(SOURCES[group[0].table].load, args, group[0].seed))
+        for setting in group:
+            work = functools.partial(_measured, setting, data)
+            found.append((setting, journal.run(setting.key(args.quick), work)))
     return found
 
 
-def table(name: str, source: Source, found: Sequence[Row]) -> tuple[Table, dict[str, float]]:
+def _measured(setting: Setting, data: Callable[[], Division]) -> Entry:
+    return measure(setting, data())
+
+
+def table(
+    name: str, source: Source, found: Sequence[tuple[Setting, Entry]]
+) -> tuple[Table, dict[str, float]]:
     """One line for every setting, means over seeds."""
-    reported = documented(__file__, name)
+    source, reported = SOURCES[name], documented(__file__, name)
     lines: list[list[Any]] = []
     values: dict[str, float] = {}
-    by_setting = sorted(found, key=lambda row: _order(source, row))
-    for _, group in groupby(by_setting, key=lambda row: _order(source, row)):
-        same = list(group)
-        setting = same[0].setting
-        accuracy = np.array([row.accuracy for row in same])
-        score = float(np.mean([row.score for row in same]))
-        key = f"{setting.epsilon:g}, {setting.n_components}"
-        numbers = reported.get(key, {}).get(
-            "Def. 12" if setting.method == "noisy" else "Def. 15", (None, None)
-        )
+    for (epsilon, n_components, method), same in _by_setting(source, found).items():
+        accuracy = np.array([entry["accuracy"] for entry in same])
+        score = float(np.mean([entry["score"] for entry in same]))
+        key = f"{epsilon:g}, {n_components}"
+        numbers = reported.get(key, {}).get(DEFINITIONS.get(method), (None, None))
         spread = float(accuracy.std(ddof=1)) if len(same) > 1 else None
-        lines.append([setting.epsilon, setting.n_components, setting.method, float(accuracy.mean()), spread])
-        lines[-1] += [numbers[0], score, numbers[1], float(np.mean([row.auc for row in same]))]
-        lines[-1] += [float(np.mean([row.error for row in same])), _steps(same), _promise(same[0])]
-        lines[-1] += [_seconds(same), max(row.peak_mib for row in same)]
-        values[f"{name} ({key}) {setting.method} accuracy"] = float(accuracy.mean())
-        values[f"{name} ({key}) {setting.method} score"] = score
+        lines.append([f"{epsilon:g}", n_components, method, float(accuracy.mean()), spread, numbers[0]])
+        lines[-1] += [score, numbers[1], float(np.mean([entry["auc"] for entry in same]))]
+        lines[-1] += [float(np.mean([entry["error"] for entry in same])), _steps(same)]
+        lines[-1] += [_promise(method, same[0]), _seconds(same), max(entry["peak_mib"] for entry in same)]
+        values[f"{name} ({key}) {method} accuracy"] = float(accuracy.mean())
+        values[f"{name} ({key}) {method} score"] = score
     title = f"{source.title}: delta {DELTA:g}, an entry changes by at most 1, {source.n_seeds} seed(s)"
     return Table(title, HEADERS, lines), values
 
 
-def _order(source: Source, row: Row) -> tuple[int, int]:
-    setting = row.setting
-    return source.settings.index((setting.epsilon, setting.n_components)), METHODS.index(setting.method)
+def _by_setting(
+    source: Source, found: Sequence[tuple[Setting, Entry]]
+) -> dict[tuple[float, int, str], list[Entry]]:
+    """Entries that differ in their seed only, in the order of the document."""
+    groups: dict[tuple[float, int, str], list[Entry]] = {
+        (epsilon, n_components, method): [] for epsilon, n_components in source.settings for method in METHODS
+    }
+    for setting, entry in found:
+        groups[setting.epsilon, setting.n_components, setting.method].append(entry)
+    return {key: entries for key, entries in groups.items() if entries}
 
 
-def _steps(same: Sequence[Row]) -> str:
-    fewest, most = min(row.steps[0] for row in same), max(row.steps[2] for row in same)
-    return f"{fewest} ... {most}, mean {np.mean([row.steps[1] for row in same]):.1f}"
+def _steps(same: Sequence[Entry]) -> str:
+    fewest, most = min(entry["steps"][0] for entry in same), max(entry["steps"][2] for entry in same)
+    return f"{fewest} to {most}, mean {np.mean([entry['steps'][1] for entry in same]):.1f}"
 
 
-def _promise(row: Row) -> str:
+def _promise(method: str, entry: Entry) -> str:
     """Of a whole record under the noise of its entries; its label is not covered."""
-    if row.setting.method == "raw":
+    if method == "raw":
         return "nothing"
-    return f"{row.record_epsilon:g}" if row.holds else f"void ({row.record_epsilon:g} for the noise alone)"
+    noise = f"{entry['record_epsilon']:g}"
+    return noise if entry["holds"] else f"void ({noise} for the noise alone)"
 
 
-def _seconds(same: Sequence[Row]) -> str:
-    names = ("private_seconds", "fit_seconds", "distance_seconds")
-    return ", ".join(f"{np.mean([getattr(row, name) for row in same]):.1f}" for name in names)
+def _seconds(same: Sequence[Entry]) -> str:
+    return ", ".join(f"{seconds:.1f}" for seconds in np.mean([entry["cpu"] for entry in same], axis=0))
 
 
 def experiment(args: argparse.Namespace) -> Outcome:
@@ -127,7 +131,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
     tables: list[Table] = []
     values: dict[str, float] = {}
     for name in args.tables or SOURCES:
-        lines, numbers = table(name, SOURCES[name], [row for row in found if row.setting.table == name])
+        lines, numbers = table(name, [pair for pair in found if pair[0].table == name])
         tables.append(lines)
         values |= numbers
     return Outcome(values, tables)
@@ -139,8 +143,7 @@ def options() -> argparse.ArgumentParser:
     found.add_argument("--tables", nargs="+", choices=list(SOURCES), help="only these (all)")
     found.add_argument("--epsilons", nargs="+", type=float, metavar="E", help="only these (all)")
     found.add_argument("--methods", nargs="+", choices=METHODS, help="only these (all)")
-    found.add_argument("--keep", metavar="FILE", help="save every finished row, and do not measure it again")
-    return found
+    return add_resume(found)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,19 @@
-"""One row of a table: noise, perhaps fabrication, a classifier, its accuracy, and what it tells of members.
-
-A finished row is a line of JSON in a file, so that an interrupted run goes on where it stopped.
-"""
+"""One row of a table: noise, perhaps fabrication, a classifier, its accuracy, what it tells of members."""
 
 from __future__ import annotations
 
-import json
-import resource
+import time
 import warnings
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from experiments.harness import note, timed
 from experiments.kahm.private_data import Division, Rows
 from onefold import AutoencoderClassifier, WideKAHM
 from onefold.audit import distance_attack, membership_inference_score
-from onefold.exceptions import FileFormatError, PrivacyLeakWarning
+from onefold.exceptions import PrivacyLeakWarning
 from onefold.fabrication import Fabricator
 from onefold.privacy import Guarantee, OptimalNoise
 
@@ -37,47 +33,33 @@ class Setting:
     method: str
     seed: int
 
-
-@dataclass(frozen=True)
-class Row:
-    """What was measured."""
-
-    setting: Setting
-    accuracy: float
-    score: float  # 000 eq. 69
-    auc: float  # of the attack that calls near rows members; unlike the score it has no unit
-    record_epsilon: float
-    holds: bool
-    error: float  # mean square of private minus raw entries
-    steps: tuple[int, float, int]  # fewest, mean and most smoothing steps of a branch
-    private_seconds: float
-    fit_seconds: float
-    distance_seconds: float
-    peak_mib: int  # of the process so far
+    def key(self, quick: bool) -> str:
+        """Its name in a file of finished rows."""
+        size = " of a small part" if quick else ""
+        return (
+            f"{self.table}{size}, {self.method}, epsilon {self.epsilon:g}, n {self.n_components}, "
+            f"seed {self.seed}"
+        )
 
 
-def measure(setting: Setting, data: Division) -> Row:
+def measure(setting: Setting, data: Division) -> dict[str, Any]:
     """Make the rows private, fit, and look at the test rows once."""
-    (private, guarantee, steps), private_seconds = timed(lambda: private_rows(setting, data))
-    model, fit_seconds = timed(lambda: classifier(setting).fit(private, data.y))
-    distances, seconds = timed(lambda: (model.distances(data.members), model.distances(data.X_test)))
-    inside, outside = (found.min(axis=1) for found in distances)  # 000 eq. 67-68
-    row = Row(
-        setting,
-        float(np.mean(model.classes_[distances[1].argmin(axis=1)] == data.y_test)),
-        membership_inference_score(inside, outside),
-        distance_attack(inside, outside).auc,
-        guarantee.record[0],
-        guarantee.holds,
-        mean_square(private - data.X),
-        (min(steps), sum(steps) / len(steps), max(steps)),
-        round(private_seconds, 2),
-        round(fit_seconds, 2),
-        round(seconds, 2),
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    (private, guarantee, steps), private_seconds = computing(lambda: private_rows(setting, data))
+    model, fit_seconds = computing(lambda: classifier(setting).fit(private, data.y))
+    (members, others), query_seconds = computing(
+        lambda: (model.distances(data.members), model.distances(data.X_test))
     )
-    note(f"{setting}: accuracy {row.accuracy:.4f}, score {row.score:.5f}, steps {row.steps}")
-    return row
+    inside, outside = members.min(axis=1), others.min(axis=1)  # 000 eq. 67-68
+    return {
+        "accuracy": float(np.mean(model.classes_[others.argmin(axis=1)] == data.y_test)),
+        "score": membership_inference_score(inside, outside),  # 000 eq. 69
+        "auc": distance_attack(inside, outside).auc,  # unlike the score it has no unit
+        "record_epsilon": guarantee.record[0],
+        "holds": guarantee.holds,
+        "error": float(np.mean(np.square(private - data.X), dtype=np.float64)),
+        "steps": [min(steps), sum(steps) / len(steps), max(steps)],
+        "cpu": [round(private_seconds, 2), round(fit_seconds, 2), round(query_seconds, 2)],
+    }
 
 
 def private_rows(setting: Setting, data: Division) -> tuple[Rows, Guarantee, list[int]]:
@@ -101,24 +83,8 @@ def classifier(setting: Setting) -> AutoencoderClassifier:
     return AutoencoderClassifier(WideKAHM(setting.n_components, N_LAYERS, random_state=setting.seed))
 
 
-def mean_square(entries: Rows) -> float:
-    return float(np.mean(np.square(entries), dtype=np.float64))
-
-
-def read(path: Path) -> dict[Setting, Row]:
-    """The rows finished before."""
-    if not path.exists():
-        return {}
-    try:
-        found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        rows = [Row(Setting(**entry.pop("setting")), **entry) for entry in found]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise FileFormatError(f"{path.name} does not hold rows of this experiment") from None
-    return {row.setting: row for row in rows}
-
-
-def append(path: Path, row: Row) -> None:
-    """Save a finished row at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(asdict(row)) + "\n")
+def computing(function: Callable[[], Any]) -> tuple[Any, float]:
+    """Result and seconds of computing of one call, which a busy machine does not change much."""
+    start = time.process_time()
+    result = function()
+    return result, time.process_time() - start
