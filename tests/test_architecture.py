@@ -23,7 +23,8 @@ ROWS = (
     ("privacy", "encoders", "datasets"),
     ("models",),
     ("io",),  # knows the models, and is below the rest of its layer so that all of it can save and load
-    ("fabrication", "transfer", "release", "audit", "bounds", "federated"),
+    ("fabrication", "transfer", "release", "audit", "bounds"),
+    ("federated",),  # owners may make their rows private before they answer
     ("federated.flower", "federated.fhe"),
     ("report",),
     ("cli",),
@@ -31,9 +32,16 @@ ROWS = (
 )
 RANK = {room: rank for rank, row in enumerate(ROWS) for room in row}
 NEVER = {("models", "privacy")}  # they meet above; the other direction points upwards anyway
-# These two rooms see less than everything below them.
+# These two rooms see less than everything below them: the pure core of a federation, no model and no noise.
 RUNTIME_ROOMS = ("federated.flower", "federated.fhe")
-RUNTIME_SEES = ("exceptions", "_base", "federated.aggregate", "federated.messages")
+RUNTIME_SEES = (
+    "exceptions",
+    "_base",
+    *(
+        f"federated.{core}"
+        for core in ("aggregate", "messages", "client", "guard", "log", "_fields", "_file_lock")
+    ),
+)
 
 EXTRAS = ("dp_accounting", "flwr", "jinja2", "matplotlib", "pandas", "pyarrow", "seal", "tenseal")
 UNPICKLERS = ("pickle", "cPickle", "_pickle", "cloudpickle", "dill", "shelve", "marshal")

@@ -1,0 +1,45 @@
+"""A first look at a server before Flower is started: is it there, and is it the right one?"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from enum import StrEnum
+from pathlib import Path
+
+__all__ = ["Finding", "look_at"]
+
+SECONDS = 5.0
+
+
+class Finding(StrEnum):
+    """What a look at an address found."""
+
+    READY = "ready"
+    ABSENT = "absent"  # nobody answers there
+    UNTRUSTED = "untrusted"  # a certificate that the authority did not sign, or for another host
+    OTHER = "other"  # plaintext where TLS is expected, or the other way round, or no SuperLink at all
+
+
+def look_at(host: str, port: int, ca: Path | None) -> Finding:
+    """Ask for the health of the SuperLink at an address; ``ca`` None asks in plaintext."""
+    try:
+        if ca is None:
+            connection = http.client.HTTPConnection(host, port, timeout=SECONDS)
+        else:
+            context = ssl.create_default_context(cafile=str(ca))
+            connection = http.client.HTTPSConnection(host, port, timeout=SECONDS, context=context)
+        try:
+            connection.request("GET", "/health")
+            return Finding.READY if connection.getresponse().status == 200 else Finding.OTHER
+        finally:
+            connection.close()
+    except ssl.SSLCertVerificationError:
+        return Finding.UNTRUSTED
+    except (ConnectionRefusedError, socket.gaierror, TimeoutError):
+        return Finding.ABSENT
+    except (ssl.SSLError, http.client.HTTPException, ConnectionError):
+        return Finding.OTHER
+    except OSError:
+        return Finding.ABSENT

@@ -1,0 +1,82 @@
+"""One message to some sites and what has come back of it so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onefold.federated.flower.site import NO_QUERY
+from onefold.federated.flower.spool import Reply, Request
+from onefold.federated.messages import Answers, Failure, FailureCode, Message
+
+__all__ = ["Exchange", "batches"]
+
+# Queries of one caller that wait together go out together, up to this size in all.
+MOST_BYTES = 64 * 2**20
+MOST_QUERIES = 64
+
+
+@dataclass
+class Exchange:
+    """Requests that went out together, who is expected to answer, and who has."""
+
+    requests: Sequence[Request]
+    expected: tuple[str, ...]
+    waiting: dict[str, str]  # Flower's number of a message -> the site it went to
+    deadline: float
+    replies: dict[str, list[Message]] = field(default_factory=dict)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be waited for."""
+        return not self.waiting or time.monotonic() > self.deadline
+
+    def take(self, message_id: str, messages: Sequence[Message] | None) -> None:
+        """Note what a site replied; None if its reply was none of a federation."""
+        site = self.waiting.pop(message_id)
+        for request in self.requests:
+            self.replies.setdefault(request.query.id, []).append(_fitting(request, site, messages))
+
+    def results(self) -> Mapping[str, Reply]:
+        """The reply to each request: what came, from whoever answered in time."""
+        return {
+            request.query.id: Reply(self.expected, tuple(self.replies.get(request.query.id, ())))
+            for request in self.requests
+        }
+
+
+def _fitting(request: Request, site: str, messages: Sequence[Message] | None) -> Message:
+    """The one message of a site's reply that belongs to a request, or the failure it amounts to."""
+    rows = len(request.query.features)
+    for message in messages or ():
+        if not isinstance(message, Answers | Failure) or message.site != site:
+            continue
+        if isinstance(message, Answers):
+            if message.query_id == request.query.id and len(message.values) == rows:
+                return message
+        elif message.query_id == request.query.id:
+            return message
+    # A failure without a query speaks for all of them.
+    for message in messages or ():
+        if isinstance(message, Failure) and message.query_id == NO_QUERY:
+            return Failure(request.query.id, site, message.code)
+    return Failure(request.query.id, site, FailureCode.INTERNAL)
+
+
+def batches(requests: Sequence[Request]) -> list[list[Request]]:
+    """Requests that can travel together: of one caller and one patience, and not too large."""
+    found: list[list[Request]] = []
+    sizes: list[int] = []
+    for request in requests:
+        size = int(request.query.features.nbytes)
+        for number, batch in enumerate(found):
+            alike = (batch[0].caller, batch[0].timeout) == (request.caller, request.timeout)
+            if alike and len(batch) < MOST_QUERIES and sizes[number] + size <= MOST_BYTES:
+                batch.append(request)
+                sizes[number] += size
+                break
+        else:
+            found.append([request])
+            sizes.append(size)
+    return found

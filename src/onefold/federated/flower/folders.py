@@ -1,0 +1,299 @@
+"""Where a server and a site keep their things: two folders, each readable by its owner only."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+from onefold._base.files import atomic_write
+from onefold.exceptions import FileFormatError, InvalidInputError
+
+__all__ = ["ServerFolder", "ServerSettings", "SiteFolder", "SiteSettings", "is_loopback", "write_private"]
+
+FORMAT = 1
+MODES = ("query", "model")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this very machine: ``localhost`` or an address that never leaves it."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    with atomic_write(path, private=True) as file:
+        file.write(content)
+
+
+def private_folder(path: Path) -> Path:
+    """A folder that only its owner can enter."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.chmod(0o700)
+    return path
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """Plain values in a JSON file with a format number; every value is checked when it is made."""
+
+    def save(self, path: Path) -> None:
+        """Write the settings."""
+        plain = {"format": FORMAT, **asdict(self)}
+        write_private(path, (json.dumps(plain, indent=1) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read the settings; anything but what :meth:`save` writes is refused."""
+        try:
+            plain = json.loads(path.read_bytes())
+            if plain.pop("format") != FORMAT or set(plain) != {field.name for field in fields(cls)}:
+                raise FileFormatError(f"{path}: these are not the settings this version writes")
+            return cls(**plain)
+        except FileNotFoundError:
+            raise InvalidInputError(f"{path}: no such file; start with onefold federate init") from None
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if isinstance(error, InvalidInputError):
+                raise
+            raise FileFormatError(f"{path}: the settings cannot be read") from None
+
+
+@dataclass(frozen=True)
+class ServerSettings(_Settings):
+    """How the server of a federation runs.
+
+    Parameters
+    ----------
+    host, port : where the sites find it. mode : "query" or "model". rule : how answers are combined.
+    insecure : plaintext without node keys, for tests on the loopback address only.
+    """
+
+    host: str
+    port: int
+    mode: str = "query"
+    rule: str = "min"
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        _check_address(self.host, self.port, self.insecure)
+        if self.mode not in MODES:
+            raise InvalidInputError("mode must be query or model")
+        if not isinstance(self.rule, str):
+            raise InvalidInputError("rule must be a word")
+
+
+@dataclass(frozen=True)
+class SiteSettings(_Settings):
+    """How a site of a federation runs.
+
+    Parameters
+    ----------
+    name : what the others call it. host, port : where its server is.
+    insecure : as in :class:`ServerSettings`.
+    per_minute, total : rows answered to all callers together, per minute and for ever.
+    caller_total : rows answered to each caller the server names, for ever.
+    sends : "answers", "private-model" (a model with a standing guarantee may leave) or "raw-model".
+    """
+
+    name: str
+    host: str
+    port: int
+    insecure: bool = False
+    per_minute: int = 10_000
+    total: int = 1_000_000
+    caller_total: int = 1_000_000
+    sends: str = "answers"
+
+    def __post_init__(self) -> None:
+        _check_address(self.host, self.port, self.insecure)
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidInputError("a site needs a name")
+        for number in (self.per_minute, self.total, self.caller_total):
+            if type(number) is not int or not number >= 1:
+                raise InvalidInputError("limits of a site must be whole numbers from 1 on")
+        if self.sends not in ("answers", "private-model", "raw-model"):
+            raise InvalidInputError("a site sends answers, private-model or raw-model")
+
+
+def _check_address(host: Any, port: Any, insecure: Any) -> None:
+    if not isinstance(host, str) or not host or any(sign.isspace() or sign in "/\\\"'" for sign in host):
+        raise InvalidInputError("host must be a name or an address")
+    if type(port) is not int or not 1 <= port <= 65535:
+        raise InvalidInputError("port must be a whole number from 1 to 65535")
+    if type(insecure) is not bool:
+        raise InvalidInputError("insecure must be true or false")
+    if insecure and not is_loopback(host):
+        raise InvalidInputError("plaintext is for tests on this machine: use --insecure with 127.0.0.1 only")
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A folder of a federation with its running parts."""
+
+    root: Path
+
+    @property
+    def ca(self) -> Path:
+        """Certificate of the authority that signed the server's."""
+        return self.root / "ca.crt"
+
+    @property
+    def state(self) -> Path:
+        """Everything that running writes."""
+        return self.root / "state"
+
+    @property
+    def flower_home(self) -> Path:
+        """Flower's own folder, so that nothing is read from or written to the user's."""
+        return self.state / "flower"
+
+    @property
+    def commands(self) -> Path:
+        """The only programs Flower may start."""
+        return self.state / "commands"
+
+    @property
+    def secret(self) -> Path:
+        """What this machine's own processes show each other."""
+        return self.state / "secret"
+
+    @property
+    def process_log(self) -> Path:
+        """What Flower's processes print."""
+        return self.state / "flower.log"
+
+    def prepare(self) -> None:
+        """Make the folders that running needs."""
+        if not self.root.is_dir():
+            raise InvalidInputError(f"{self.root}: no such folder; start with onefold federate init")
+        for path in (self.state, self.flower_home, self.commands):
+            private_folder(path)
+
+
+@dataclass(frozen=True)
+class ServerFolder(_Folder):
+    """The folder of a server."""
+
+    @property
+    def settings_file(self) -> Path:
+        """The settings as JSON."""
+        return self.root / "server.json"
+
+    @property
+    def settings(self) -> ServerSettings:
+        """The settings, read now."""
+        return ServerSettings.load(self.settings_file)
+
+    @property
+    def ca_key(self) -> Path:
+        """Private key of the authority; only needed to sign another server certificate."""
+        return self.root / "ca.key"
+
+    @property
+    def certificate(self) -> Path:
+        """The server's certificate."""
+        return self.root / "server.crt"
+
+    @property
+    def key(self) -> Path:
+        """The server's private key."""
+        return self.root / "server.key"
+
+    @property
+    def registry(self) -> Path:
+        """Who is a member."""
+        return self.state / "registry.json"
+
+    @property
+    def log(self) -> Path:
+        """Who came and went, hash-chained."""
+        return self.state / "membership.log"
+
+    @property
+    def run_log(self) -> Path:
+        """What the run at the server noted."""
+        return self.state / "run.log"
+
+    @property
+    def database(self) -> Path:
+        """Flower's own state."""
+        return self.state / "superlink.db"
+
+    @property
+    def spool(self) -> Path:
+        """Queries on their way to the sites, and what came back."""
+        return self.state / "spool"
+
+    @property
+    def models(self) -> Path:
+        """Models that sites sent (model mode)."""
+        return self.state / "models"
+
+    @property
+    def app(self) -> Path:
+        """What Flower runs."""
+        return self.state / "app"
+
+    def prepare(self) -> None:
+        """Make the folders that running needs."""
+        super().prepare()
+        for path in (self.spool / "requests", self.spool / "replies", self.models, self.app):
+            private_folder(path)
+
+
+@dataclass(frozen=True)
+class SiteFolder(_Folder):
+    """The folder of a site."""
+
+    @property
+    def settings_file(self) -> Path:
+        """The settings as JSON."""
+        return self.root / "site.json"
+
+    @property
+    def settings(self) -> SiteSettings:
+        """The settings, read now."""
+        return SiteSettings.load(self.settings_file)
+
+    @property
+    def key(self) -> Path:
+        """The site's private key, by which the server knows it."""
+        return self.root / "node.key"
+
+    @property
+    def public_key(self) -> Path:
+        """What the server must know to let the site in."""
+        return self.root / "node.pub"
+
+    @property
+    def model(self) -> Path:
+        """The local model."""
+        return self.state / "model.onefold"
+
+    @property
+    def profile(self) -> Path:
+        """What the site says about its model."""
+        return self.state / "profile.json"
+
+    @property
+    def guard(self) -> Path:
+        """Counters of rows answered."""
+        return self.state / "guard.json"
+
+    @property
+    def log(self) -> Path:
+        """Which queries were answered and which were refused."""
+        return self.state / "queries.log"
+
+
+def owner_only(path: Path) -> bool:
+    """Whether nobody but the owner may read a file (always true where permissions do not exist)."""
+    return os.name == "nt" or not path.stat().st_mode & 0o077

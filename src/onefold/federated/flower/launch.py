@@ -1,0 +1,291 @@
+"""Start one of Flower's programs with what Flower leaves open closed.
+
+This file is run by its path, with the name of the program as first argument: it imports nothing of onefold
+until a query has to be answered, so that Flower's own processes start quickly.
+
+Flower 1.41 serves everything on one port, and the part that starts runs, of code from outside, asks for no
+password; and a site runs whatever code the server hands it. Here
+
+- every request but those of the sites, who sign theirs, must carry a secret that only this machine's owner
+  can read, and no request may be larger than what Flower itself sends;
+- a site answers with the application installed at the site: code that arrives is not unpacked;
+- programs that are not needed are refused;
+- a program ends when the one that started it has ended, however that happened.
+
+If a place where this hooks in is not found, the program does not start.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+SECRET_HEADER = "onefold-secret"
+SECRET_MARK = "_onefold_shows_secret"
+SECRET_VARIABLE = "ONEFOLD_SECRET_FILE"
+PARENT_VARIABLE = "ONEFOLD_PARENT"
+SITE_VARIABLE = "ONEFOLD_SITE"
+# Between the answers of Flower's command.
+END_OF_ANSWER = "\x1e"
+# Flower sends arrays in pieces of 5 MiB; four times that is room enough.
+LARGEST_REQUEST = 20 * 2**20
+# Shorter than Flower's 30 s: a site that died is noticed, and let in again, after twice this time.
+HEARTBEAT_SECONDS = 15
+# Flower looks for messages every 3 s.
+LONGEST_SLEEP = 0.5
+
+Scope = dict[str, Any]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+
+class Gate:
+    """Lets requests through that carry the secret or go to an open path, and none that are too large."""
+
+    def __init__(self, app: Any, secret: str, open_paths: tuple[str, ...]) -> None:
+        self.app = app
+        self.secret = secret.encode()
+        self.open_paths = open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        headers = dict(scope.get("headers", ()))
+        shown = headers.get(SECRET_HEADER.encode(), b"")
+        is_open = scope["type"] == "http" and scope["path"].startswith(self.open_paths)
+        if not is_open and not hmac.compare_digest(shown, self.secret):
+            await _refuse(scope, send, 403)
+        elif not _is_small(headers.get(b"content-length", b"0")):
+            await _refuse(scope, send, 413)
+        else:
+            await self.app(scope, _counted(receive), send)
+
+
+def _is_small(length: bytes) -> bool:
+    return length.isdigit() and int(length) <= LARGEST_REQUEST
+
+
+def _counted(receive: Receive) -> Receive:
+    """The same request, broken off when its body turns out larger than it may be."""
+    seen = 0
+
+    async def counted() -> dict[str, Any]:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        return message if seen <= LARGEST_REQUEST else {"type": "http.disconnect"}
+
+    return counted
+
+
+async def _refuse(scope: Scope, send: Send, status: int) -> None:
+    if scope["type"] != "http":
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    await send({"type": "http.response.start", "status": status, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _secret() -> str:
+    text = Path(os.environ[SECRET_VARIABLE]).read_text(encoding="ascii").strip()
+    if len(text) < 32:
+        sys.exit("onefold: the secret of this machine's processes is too short")
+    return text
+
+
+def _show_secret() -> None:
+    """Every request of this process carries the secret: it talks to its own SuperLink or SuperNode only."""
+    import httpx
+
+    if hasattr(httpx, SECRET_MARK):  # this process was forked from one that does so already
+        return
+    setattr(httpx, SECRET_MARK, True)
+    secret, original = _secret(), httpx.Client.__init__
+
+    def with_secret(self: Any, *args: Any, **options: Any) -> None:
+        original(self, *args, **options)
+        self.headers[SECRET_HEADER] = secret
+
+    httpx.Client.__init__ = with_secret  # type: ignore[method-assign]
+
+
+def _wrap(module: Any, name: str, make: Callable[[Any], Any]) -> None:
+    if not hasattr(module, name):
+        sys.exit(f"onefold: this version of Flower has no {module.__name__}.{name}; it was not tried with it")
+    setattr(module, name, make(getattr(module, name)))
+
+
+def _gated(open_paths: tuple[str, ...]) -> Callable[[Any], Any]:
+    secret = _secret()
+
+    def gated(create_app: Any) -> Any:
+        def create(*args: Any, **options: Any) -> Any:
+            app = create_app(*args, **options)
+            app.add_middleware(Gate, secret=secret, open_paths=open_paths)  # the last added is the outermost
+            return app
+
+        return create
+
+    return gated
+
+
+def superlink() -> None:
+    """Flower's server: sites get in by their signatures, everything else by the secret."""
+    import flwr.superlink.main
+    from flwr.superlink.cli import flower_superlink
+
+    _wrap(flwr.superlink.main, "create_app", _gated(("/v1/fleet/", "/health")))
+    flower_superlink()
+
+
+def supernode() -> None:
+    """Flower's part at a site: its own processes get in by the secret, nobody else does."""
+    import flwr.supercore.heartbeat as heartbeat
+    import flwr.supernode.fleet_http_connection as connection
+    import flwr.supernode.main
+    import flwr.supernode.start_client_internal as loop
+    from flwr.supernode.cli import flower_supernode
+
+    _wrap(flwr.supernode.main, "create_app", _gated(("/health",)))
+    for module in (connection, heartbeat):
+        _wrap(module, "HEARTBEAT_DEFAULT_INTERVAL", lambda _: HEARTBEAT_SECONDS)
+    _wrap(loop, "time", lambda _: _Impatient)
+    flower_supernode()
+
+
+class _Impatient:
+    """The part of ``time`` that Flower's loop at a site uses."""
+
+    @staticmethod
+    def sleep(seconds: float) -> None:
+        """Sleep, but not for long."""
+        time.sleep(min(seconds, LONGEST_SLEEP))
+
+
+def superexec() -> None:
+    """Flower's starter of programs."""
+    from flwr.supercore.cli import flower_superexec
+    from flwr.supercore.superexec.executor.subprocess_executor import SubprocessExecutor
+
+    _show_secret()
+    if SITE_VARIABLE in os.environ and hasattr(os, "fork"):
+        _wrap(SubprocessExecutor, "launch", _forking)
+    flower_superexec()
+
+
+def _forking(launch: Any) -> Any:
+    """A process per message as before, but forked from one that has imported everything already."""
+    from flwr.supercore.superexec.executor.types import LaunchResult
+
+    import onefold.federated.flower.site_app  # noqa: F401
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+
+    def fork(self: Any, spec: Any) -> Any:
+        if spec.task_type != "flwr-clientapp" or not spec.insecure:
+            return launch(self, spec)
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            sys.argv = ["flwr-clientapp", "--runtime-api-address", spec.runtime_api_address, "--insecure"]
+            sys.argv += ["--token", spec.token, "--parent-pid", str(spec.parent_pid)]
+            try:
+                clientapp()
+            finally:
+                os._exit(0)
+        return LaunchResult.accepted()
+
+    return fork
+
+
+def serverapp() -> None:
+    """The run at the server."""
+    from flwr.superlink.cli import flwr_serverapp
+
+    _show_secret()
+    flwr_serverapp()
+
+
+def clientapp() -> None:
+    """One message at a site, answered by the site's own application whatever the server sent along."""
+    import flwr.supernode.runtime.run_clientapp as runtime
+    from flwr.supernode.cli import flwr_clientapp
+
+    def own_application(*_: Any, **__: Any) -> Any:
+        def load(*_: Any) -> Any:
+            from onefold.federated.flower.site_app import answer_message
+
+            return answer_message
+
+        return load
+
+    _wrap(runtime, "install_from_fab", lambda _: lambda *_, **__: None)
+    _wrap(runtime, "get_load_client_app_fn", lambda _: own_application)
+    _show_secret()
+    flwr_clientapp()
+
+
+def control() -> None:
+    """Flower's command for registering sites and starting the run: one call per line of standard input."""
+    from flwr.cli.app import app
+
+    _show_secret()
+    for line in sys.stdin:
+        try:
+            app(json.loads(line), standalone_mode=False)
+        except (Exception, SystemExit) as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+        print(END_OF_ANSWER, flush=True)  # noqa: T201
+
+
+def refused() -> None:
+    """Programs a federation has no use for."""
+    sys.exit("onefold: this program of Flower is not used here")
+
+
+PROGRAMS: dict[str, Callable[[], None]] = {
+    "flower-superlink": superlink,
+    "flower-supernode": supernode,
+    "flower-superexec": superexec,
+    "flwr-serverapp": serverapp,
+    "flwr-clientapp": clientapp,
+    "flwr": control,
+    "flwr-agentapp": refused,
+    "flwr-model": refused,
+    "flwr-connector": refused,
+    "flwr-simulation": refused,
+}
+
+
+def _end_with_parent() -> None:
+    """Stop when the process named in the environment is no longer our parent."""
+    parent = os.environ.pop(PARENT_VARIABLE, "")
+    if not parent.isdigit():
+        return
+
+    def watch() -> None:
+        while os.getppid() == int(parent):
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    program = sys.argv.pop(1)
+    sys.argv[0] = program
+    # The folder of this file must not shadow packages.
+    sys.path.pop(0)
+    _end_with_parent()
+    PROGRAMS.get(program, refused)()

@@ -1,0 +1,191 @@
+"""Who is a member: the server's list of sites on disk, and its history in a log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import isclose
+from typing import Any
+
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.federated._fields import check_name
+from onefold.federated._file_lock import file_lock
+from onefold.federated.flower.folders import ServerFolder, write_private
+from onefold.federated.log import MembershipEvent, MembershipLog
+from onefold.federated.messages import Profile, from_parts, to_parts
+
+__all__ = ["Registry", "Site", "Status"]
+
+FORMAT = 1
+
+
+class Status(StrEnum):
+    """Where a site stands."""
+
+    INVITED = "invited"  # its key may come in; it has not said anything yet
+    MEMBER = "member"
+    REFUSED = "refused"  # its answers could not be compared with those of the members, or it sent no model
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True)
+class Site:
+    """One line of the list.
+
+    Parameters
+    ----------
+    name : the site. public_key : by which it is recognised, one line; "" in a plaintext federation.
+    status : where it stands. node_id : its number at Flower. profile : what it said at joining.
+    reason : why it was refused, a fixed word.
+    """
+
+    name: str
+    public_key: str = ""
+    status: Status = Status.INVITED
+    node_id: int | None = None
+    profile: Profile | None = None
+    reason: str | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """Values for JSON."""
+        profile = None if self.profile is None else to_parts(self.profile)[0]
+        return {
+            "public_key": self.public_key,
+            "status": self.status.value,
+            "node_id": self.node_id,
+            "profile": profile,
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def from_plain(cls, name: str, plain: Mapping[str, Any]) -> Site:
+        """What :meth:`to_plain` wrote."""
+        header = plain["profile"]
+        profile = None if header is None else from_parts(header, {})
+        if not isinstance(profile, Profile | None) or not isinstance(plain["public_key"], str):
+            raise ValueError
+        node = plain["node_id"]
+        return cls(
+            check_name("a site", name),
+            plain["public_key"],
+            Status(plain["status"]),
+            None if node is None else int(node),
+            profile,
+            plain["reason"],
+        )
+
+
+class Registry:
+    """The list of sites of one server folder; safe for several processes, and the same after a restart."""
+
+    def __init__(self, folder: ServerFolder) -> None:
+        self.folder = folder
+        self.log = MembershipLog(folder.log)
+
+    @property
+    def sites(self) -> dict[str, Site]:
+        """All sites that were ever invited, by name."""
+        return self._read()
+
+    @property
+    def members(self) -> dict[str, Site]:
+        """Sites whose answers count, by name, in the order of their names."""
+        return {name: site for name, site in sorted(self._read().items()) if site.status is Status.MEMBER}
+
+    def stamp(self) -> int:
+        """A number that changes when the list does."""
+        return self.folder.registry.stat().st_mtime_ns if self.folder.registry.exists() else 0
+
+    def invite(self, name: str, public_key: str) -> None:
+        """Let a site in by its key; one that was removed may come again, with the same key or another."""
+        with self._changing() as sites:
+            known = sites.get(check_name("a site", name))
+            if known is not None and known.status is not Status.REMOVED:
+                raise InvalidInputError(f"there is a site {name} already: remove it first")
+            keys = {site.public_key for site in sites.values() if site.status is not Status.REMOVED}
+            if public_key and public_key in keys:
+                raise InvalidInputError("another site has this key: every site needs its own")
+            sites[name] = Site(name, public_key)
+
+    def set_node(self, name: str, node_id: int | None) -> None:
+        """Note a site's number at Flower."""
+        with self._changing() as sites:
+            sites[name] = replace(sites[name], node_id=node_id)
+
+    def admit(self, name: str, profile: Profile) -> Status:
+        """Make an invited site a member by what it says about itself, or refuse it."""
+        with self._changing() as sites:
+            site = sites[name]
+            if site.status is Status.REMOVED:
+                return Status.REMOVED
+            others = [s.profile for s in sites.values() if s.status is Status.MEMBER and s.name != name]
+            reason = _objection(name, profile, [other for other in others if other is not None])
+            if reason is not None:
+                sites[name] = replace(site, status=Status.REFUSED, profile=profile, reason=reason)
+                return Status.REFUSED
+            self._note_joining(site, profile)
+            sites[name] = replace(site, status=Status.MEMBER, profile=profile, reason=None)
+            return Status.MEMBER
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Keep a site out for now, for a reason in one fixed word."""
+        with self._changing() as sites:
+            if sites[name].status in (Status.INVITED, Status.REFUSED):
+                sites[name] = replace(sites[name], status=Status.REFUSED, reason=reason)
+
+    def remove(self, name: str) -> None:
+        """Let a site leave with everything it contributed: no later answer depends on it."""
+        with self._changing() as sites:
+            if name not in sites or sites[name].status is Status.REMOVED:
+                raise InvalidInputError(f"no site {name} is in this federation")
+            if sites[name].status is Status.MEMBER:
+                self.log.append(MembershipEvent.LEAVE, name)
+            sites[name] = replace(sites[name], status=Status.REMOVED, profile=None, reason=None)
+            (self.folder.models / f"{name}.onefold").unlink(missing_ok=True)
+
+    def _note_joining(self, site: Site, profile: Profile) -> None:
+        same = site.profile is not None and site.profile.model_digest == profile.model_digest
+        if site.status is Status.MEMBER and same:
+            return
+        before = any(entry.site == site.name for entry in self.log)
+        event = MembershipEvent.REJOIN if before else MembershipEvent.JOIN
+        self.log.append(event, site.name, model=profile.model_digest, classes=list(profile.classes))
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Site]]:
+        """The list to be changed, while nobody else can."""
+        with file_lock(self.folder.registry):
+            sites = self._read()
+            yield sites
+            plain = {"format": FORMAT, "sites": {name: site.to_plain() for name, site in sites.items()}}
+            write_private(self.folder.registry, json.dumps(plain, indent=1, allow_nan=False).encode())
+
+    def _read(self) -> dict[str, Site]:
+        try:
+            plain = json.loads(self.folder.registry.read_bytes())
+            if plain["format"] != FORMAT:
+                raise ValueError
+            return {name: Site.from_plain(name, site) for name, site in plain["sites"].items()}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise FileFormatError(f"{self.folder.registry}: the list of sites is damaged") from None
+
+
+def _objection(name: str, profile: Profile, others: list[Profile]) -> str | None:
+    """Why answers of this site cannot be compared with those of the members; None if they can."""
+    if profile.site != name:
+        return "wrong-name"
+    for other in others:
+        if profile.measure != other.measure:
+            return "other-measure"
+        if not isclose(profile.scale or 1.0, other.scale or 1.0, rel_tol=1e-9):
+            return "other-scale"
+        if profile.n_features != other.n_features:
+            return "other-features"
+        if type(profile.classes[0]) is not type(other.classes[0]):
+            return "other-labels"
+    return None

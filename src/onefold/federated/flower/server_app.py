@@ -1,0 +1,134 @@
+"""The run at the server: one that lasts, instead of one per query.
+
+It meets the sites that come, asks them once what they are (and, in model mode, for their model), and carries
+queries to the members and their numbers back. It does not combine anything.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Message as Envelope
+from flwr.serverapp import Grid, ServerApp
+
+from onefold.exceptions import MessageError
+from onefold.federated.flower.environment import SERVER_VARIABLE
+from onefold.federated.flower.exchange import Exchange, batches
+from onefold.federated.flower.folders import ServerFolder
+from onefold.federated.flower.journal import log_to
+from onefold.federated.flower.reception import Reception
+from onefold.federated.flower.records import from_records, to_records
+from onefold.federated.flower.registry import Registry
+from onefold.federated.flower.site_app import ANSWERS
+from onefold.federated.flower.spool import Request, Spool
+from onefold.federated.messages import Message
+
+__all__ = ["Coordinator", "app"]
+
+LOG = logging.getLogger(__name__)
+PAUSE = 0.1
+SIGN_OF_LIFE = 1.0
+MOST_FAILURES = 50
+
+app = ServerApp()
+
+
+@app.main()  # type: ignore[untyped-decorator]
+def main(grid: Grid, context: Any) -> None:
+    """Serve until asked to stop."""
+    folder = ServerFolder(Path(os.environ[SERVER_VARIABLE]))
+    log_to(folder.run_log)
+    Coordinator(grid, folder).run()
+
+
+class Coordinator:
+    """Carries messages between the spool and the sites."""
+
+    def __init__(self, grid: Any, folder: ServerFolder) -> None:
+        self.grid = grid
+        self.spool = Spool(folder.spool)
+        self.registry = Registry(folder)
+        self.reception = Reception(folder, self.registry, self.send)
+        self.open: list[Exchange] = []
+        self._told = 0.0
+
+    def run(self) -> None:
+        """Go round until asked to stop; a passing failure of the network does not end the run."""
+        failures = 0
+        self.spool.sweep()
+        while not self.spool.is_stopping:
+            try:
+                self.step()
+                failures = 0
+            except Exception as error:
+                failures += 1
+                LOG.error("step failed error=%s", type(error).__name__)
+                if failures > MOST_FAILURES:
+                    raise
+            time.sleep(PAUSE)
+
+    def step(self) -> None:
+        """Look once at everything there is to look at."""
+        if time.monotonic() - self._told > SIGN_OF_LIFE:
+            self.reception.look(self.grid.get_nodes())
+            self.spool.report(self.reception.online)
+            self._told = time.monotonic()
+        for batch in batches(self.spool.take()):
+            self.open.append(self.ask(batch))
+        self.fetch()
+        for exchange in [exchange for exchange in self.open if exchange.is_over]:
+            for query_id, reply in exchange.results().items():
+                self.spool.deliver(query_id, reply)
+            self.open.remove(exchange)
+
+    def ask(self, requests: Sequence[Request]) -> Exchange:
+        """Send queries to every member that is there."""
+        expected = tuple(self.registry.members)
+        present = {site: node for site, node in self.reception.online.items() if site in expected}
+        queries = [request.query for request in requests]
+        timeout, caller = requests[0].timeout, requests[0].caller
+        waiting = self.send(ANSWERS, present, queries, timeout, caller)
+        return Exchange(requests, expected, waiting, time.monotonic() + timeout)
+
+    def send(
+        self, kind: str, nodes: dict[str, int], messages: Sequence[Message], timeout: float, caller: str
+    ) -> dict[str, str]:
+        """Send the same to some nodes; Flower's number of each message, with the site it went to."""
+        envelopes = [
+            Envelope(to_records(messages, caller), dst_node_id=node, message_type=kind, ttl=timeout)
+            for node in nodes.values()
+        ]
+        numbers = list(self.grid.push_messages(envelopes)) if envelopes else []
+        pairs = zip(numbers, nodes, strict=False)  # fewer numbers than nodes: the push was refused
+        return {str(number): site for number, site in pairs if number}
+
+    def fetch(self) -> None:
+        """Take in what has come back."""
+        waiting = [number for exchange in self.open for number in exchange.waiting]
+        waiting += self.reception.waiting
+        if not waiting:
+            return
+        for envelope in self.grid.pull_messages(waiting):
+            number = str(envelope.metadata.reply_to_message_id)
+            messages = _opened(envelope)
+            self.reception.take(number, messages)
+            for exchange in self.open:
+                if number in exchange.waiting:
+                    exchange.take(number, messages)
+
+
+def _opened(envelope: Any) -> list[Message] | None:
+    """What is in an envelope of Flower; None if it is an error or nothing of a federation."""
+    if envelope.has_error():
+        LOG.warning("a reply is an error of Flower code=%d", envelope.error.code)
+        return None
+    try:
+        return from_records(envelope.content)
+    except MessageError:
+        LOG.warning("a reply could not be read")
+        return None

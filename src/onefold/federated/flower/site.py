@@ -1,0 +1,130 @@
+"""What a site does with a message: all from its own disk, and nothing but fixed words when it fails."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from onefold.exceptions import FederationError, QueryRefused
+from onefold.federated.client import LocalModel
+from onefold.federated.flower.folders import SiteFolder, SiteSettings, write_private
+from onefold.federated.guard import QueryGuard
+from onefold.federated.messages import (
+    Answers,
+    Failure,
+    FailureCode,
+    Message,
+    ModelParcel,
+    Profile,
+    Query,
+    from_parts,
+    plain_labels,
+    to_parts,
+)
+
+__all__ = ["NO_QUERY", "answer", "model_parcel", "read_profile", "store_model"]
+
+LOG = logging.getLogger(__name__)
+# What a failure names as its query when there was none.
+NO_QUERY = "none"
+EVERYBODY = "all-callers"
+
+
+def store_model(
+    folder: SiteFolder, model: LocalModel, n_features: int, guarantee: dict[str, Any] | None
+) -> Profile:
+    """Keep a fitted model, and what the site will say about it."""
+    folder.prepare()
+    # Nothing is answered while the two files do not belong together.
+    folder.profile.unlink(missing_ok=True)
+    model.save(folder.model)
+    folder.model.chmod(0o600)
+    profile = Profile(
+        folder.settings.name,
+        plain_labels(model.classes_),
+        model.measure,
+        model.scale,
+        n_features,
+        guarantee,
+        _digest(folder.model),
+    )
+    write_private(folder.profile, json.dumps(to_parts(profile)[0], indent=1, allow_nan=False).encode())
+    return profile
+
+
+def read_profile(folder: SiteFolder) -> Profile:
+    """What the site says about its model."""
+    try:
+        profile = from_parts(json.loads(folder.profile.read_bytes()), {})
+    except (OSError, ValueError):
+        profile = None
+    if not isinstance(profile, Profile):
+        raise FederationError("this site has no model yet: fit one with --data and --label")
+    return profile
+
+
+def answer(folder: SiteFolder, query: Query, caller: str) -> Message:
+    """One number per row and class, if the guard lets the caller have them."""
+    settings = folder.settings
+    code = FailureCode.INTERNAL
+    try:
+        code = FailureCode.NOT_READY
+        profile = read_profile(folder)
+        code = FailureCode.WRONG_FEATURES
+        if query.features.shape[1] != profile.n_features:
+            raise QueryRefused(code)
+        _admit(folder, settings, caller, len(query.features))
+        code = FailureCode.INTERNAL
+        return _answers(folder, profile, query)
+    except QueryRefused as refusal:
+        code = FailureCode(refusal.code)
+    except Exception as error:
+        # The kind of error only: its text may quote rows.
+        LOG.error("failed query=%s code=%s error=%s", query.id, code, type(error).__name__)
+    return Failure(query.id, settings.name, code)
+
+
+def model_parcel(folder: SiteFolder) -> Message:
+    """The model itself, if the owner has allowed that and it is private, or allowed to go as it is."""
+    settings, profile = folder.settings, read_profile(folder)
+    if not may_send(settings, profile):
+        LOG.warning("refused to send the model")
+        return Failure(NO_QUERY, settings.name, FailureCode.NOT_PRIVATE)
+    LOG.warning("sent the model digest=%s", profile.model_digest)
+    return ModelParcel(settings.name, folder.model.read_bytes())
+
+
+def may_send(settings: SiteSettings, profile: Profile) -> bool:
+    """Whether the model may leave: with a standing guarantee, or because its owner insists."""
+    stands = profile.guarantee is not None and bool(profile.guarantee["holds"])
+    return settings.sends == "raw-model" or (settings.sends == "private-model" and stands)
+
+
+def _admit(folder: SiteFolder, settings: SiteSettings, caller: str, n_rows: int) -> None:
+    """Count rows for the caller the server names and for everybody together.
+
+    The server is the only one a site recognises by itself, so the limit for everybody is the one that
+    cannot be talked around; names only share it out.
+    """
+    own = QueryGuard(None, settings.caller_total, folder.guard.with_name("guard-callers.json"))
+    left = own.remaining(caller)
+    if left is not None and left < n_rows:
+        LOG.warning("refused caller=%s rows=%d code=%s", caller, n_rows, FailureCode.BUDGET_SPENT)
+        raise QueryRefused(FailureCode.BUDGET_SPENT)
+    QueryGuard(settings.per_minute, settings.total, folder.guard).admit(EVERYBODY, n_rows)
+    own.admit(caller, n_rows)
+
+
+def _answers(folder: SiteFolder, profile: Profile, query: Query) -> Answers:
+    if _digest(folder.model) != profile.model_digest:
+        raise FederationError("the model is not the one the profile speaks of")
+    model = LocalModel.load(folder.model)
+    values = model.answers(query.features)
+    return Answers(query.id, profile.site, plain_labels(model.classes_), model.measure, model.scale, values)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,166 @@
+"""Between the one who asks and the run at the server: a folder of requests and one of replies.
+
+Only the server's owner can enter the folder, so whoever can put a request there is the owner. Files appear
+whole or not at all; a request that nobody fetched and a reply that nobody read are swept away later.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onefold.exceptions import FederationError, MessageError, OnefoldError
+from onefold.federated._fields import check_name
+from onefold.federated.flower.folders import write_private
+from onefold.federated.messages import Message, Query, from_bytes, to_bytes
+
+__all__ = ["Reply", "Request", "Spool"]
+
+LENGTH_BYTES = 8
+STALE_SECONDS = 3600.0
+# The run writes its sign of life every second; longer than this and it is taken for dead.
+SILENCE = 15.0
+SILENT_LOOKS = 60
+
+
+@dataclass(frozen=True)
+class Request:
+    """A query, who asks, and how many seconds the sites have."""
+
+    query: Query
+    caller: str
+    timeout: float
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Who was expected to answer, and what came: answers and failures."""
+
+    expected: tuple[str, ...]
+    messages: tuple[Message, ...]
+
+
+class Spool:
+    """The two folders, and the run's sign of life beside them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def submit(self, request: Request) -> None:
+        """Hand a request in."""
+        meta = {"caller": check_name("a caller", request.caller), "timeout": request.timeout}
+        write_private(self._request(request.query.id), _frames([_json(meta), to_bytes(request.query)]))
+
+    def take(self) -> list[Request]:
+        """Requests that have come in, oldest first; they are gone from the folder."""
+        found = []
+        for path in sorted((self.root / "requests").glob("*.request"), key=_age):
+            try:
+                meta, query = _parts(path.read_bytes())
+                plain = json.loads(meta)
+                message = from_bytes(query)
+                if isinstance(message, Query):
+                    found.append(Request(message, str(plain["caller"]), float(plain["timeout"])))
+            except (OSError, ValueError, KeyError, OnefoldError):
+                pass  # not one of ours: it is dropped
+            path.unlink(missing_ok=True)
+        return found
+
+    def deliver(self, query_id: str, reply: Reply) -> None:
+        """Put down what came."""
+        frames = [_json({"expected": list(reply.expected)}), *map(to_bytes, reply.messages)]
+        write_private(self._reply(query_id), _frames(frames))
+
+    def wait(self, query_id: str, seconds: float) -> Reply:
+        """The reply to a request of ours."""
+        path = self._reply(query_id)
+        deadline = time.monotonic() + seconds
+        silent = 0
+        while not path.exists():
+            # Several looks in a row: after a pause of the whole machine the sign of life is old for a moment.
+            silent = 0 if self.status() is not None else silent + 1
+            if silent > SILENT_LOOKS or not self._alive.exists():
+                raise FederationError("the server is not running: start it with onefold federate server")
+            if time.monotonic() > deadline:
+                raise FederationError(f"the server did not reply within {seconds:g} s")
+            time.sleep(0.05)
+        first, *rest = _parts(path.read_bytes())
+        path.unlink()
+        expected = json.loads(first)["expected"]
+        return Reply(tuple(map(str, expected)), tuple(from_bytes(part) for part in rest))
+
+    def sweep(self) -> None:
+        """Drop what nobody will fetch any more."""
+        for path in (*(self.root / "requests").iterdir(), *(self.root / "replies").iterdir()):
+            if _age(path) < time.time() - STALE_SECONDS:
+                path.unlink(missing_ok=True)
+
+    def report(self, online: Iterable[str]) -> None:
+        """The run's sign of life, with the sites it sees."""
+        write_private(self._alive, _json({"time": time.time(), "online": sorted(online)}))
+
+    def status(self) -> tuple[str, ...] | None:
+        """Sites the run sees at the moment; None if there is no run."""
+        try:
+            plain = json.loads(self._alive.read_bytes())
+            fresh = abs(time.time() - float(plain["time"])) < SILENCE
+            return tuple(map(str, plain["online"])) if fresh else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def request_stop(self, wanted: bool) -> None:
+        """Ask the run to end, or take that back."""
+        if wanted:
+            write_private(self._stop, b"")
+            return
+        self._stop.unlink(missing_ok=True)
+        self._alive.unlink(missing_ok=True)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the run has been asked to end."""
+        return self._stop.exists()
+
+    @property
+    def _alive(self) -> Path:
+        return self.root / "alive.json"
+
+    @property
+    def _stop(self) -> Path:
+        return self.root / "stop"
+
+    def _request(self, query_id: str) -> Path:
+        return self.root / "requests" / f"{check_name('a query id', query_id)}.request"
+
+    def _reply(self, query_id: str) -> Path:
+        return self.root / "replies" / f"{check_name('a query id', query_id)}.reply"
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return time.time()
+
+
+def _json(plain: Any) -> bytes:
+    return json.dumps(plain, allow_nan=False).encode()
+
+
+def _frames(parts: Sequence[bytes]) -> bytes:
+    return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in parts)
+
+
+def _parts(content: bytes) -> list[bytes]:
+    found, offset = [], 0
+    while offset < len(content):
+        start = offset + LENGTH_BYTES
+        offset = start + int.from_bytes(content[offset:start], "little")
+        if offset > len(content):
+            raise MessageError("the file is cut off")
+        found.append(content[start:offset])
+    return found

@@ -1,0 +1,197 @@
+"""The server as a whole: Flower's SuperLink, the sites' keys, and the run, started and stopped together."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from typing import Any, Self
+
+from onefold._base.optional import require
+from onefold.exceptions import FederationError, InvalidInputError
+from onefold.federated.flower.app_package import write_app
+from onefold.federated.flower.connection import Finding, look_at
+from onefold.federated.flower.environment import CONNECTION, command, make_environment, write_connection
+from onefold.federated.flower.folders import ServerFolder, is_loopback, owner_only, private_folder
+from onefold.federated.flower.launch import END_OF_ANSWER
+from onefold.federated.flower.processes import Process, wait_until
+from onefold.federated.flower.registry import Registry, Site, Status
+from onefold.federated.flower.spool import Spool
+
+__all__ = ["Server"]
+
+START_SECONDS = 120.0
+COMMAND_SECONDS = 120.0
+EVERYWHERE = ("0.0.0.0", "::")
+
+
+class Server:
+    """A running server of a federation; leaving the ``with`` block stops everything it started.
+
+    Parameters
+    ----------
+    folder : made by ``onefold federate init``.
+    bind : address to listen on; by default all of this machine's, or the host if that is a loopback address.
+    """
+
+    def __init__(self, folder: ServerFolder, bind: str | None = None) -> None:
+        require("flwr", "federated")
+        self.folder = folder
+        self.settings = folder.settings
+        self.bind = bind or (self.settings.host if is_loopback(self.settings.host) else EVERYWHERE[0])
+        if self.settings.insecure and not is_loopback(self.bind):
+            raise InvalidInputError("plaintext is for tests on this machine: listen on 127.0.0.1 only")
+        self.registry = Registry(folder)
+        self.spool = Spool(folder.spool)
+        self._seen = -1
+        self._check_files()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def near(self) -> str:
+        """Where this machine finds its own SuperLink."""
+        return (
+            "127.0.0.1" if self.bind == EVERYWHERE[0] else "::1" if self.bind == EVERYWHERE[1] else self.bind
+        )
+
+    def start(self) -> None:
+        """Start the SuperLink, register the sites' keys, and start the run."""
+        ca = None if self.settings.insecure else self.folder.ca
+        if look_at(self.near, self.settings.port, ca) is not Finding.ABSENT:
+            raise FederationError(f"port {self.settings.port} is in use already")
+        self._environment = make_environment(self.folder)
+        host = f"[{self.near}]" if ":" in self.near else self.near
+        write_connection(self.folder, f"{host}:{self.settings.port}")
+        self.spool.request_stop(False)
+        self._process = Process(self._arguments(), self._environment, self.folder.process_log)
+        try:
+            wait_until(
+                lambda: look_at(self.near, self.settings.port, ca) is Finding.READY,
+                START_SECONDS,
+                "the SuperLink did not start",
+                self._process,
+            )
+            self.synchronise()
+            self.start_run()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Let the run end, then everything else."""
+        if self._process.is_running and self.spool.status() is not None:
+            self.spool.request_stop(True)
+        self._process.stop()
+        self.spool.request_stop(False)
+
+    def check(self) -> None:
+        """To be called every second or so: follow the registry, and start the run again if it has died."""
+        if not self._process.is_running:
+            raise FederationError(f"the SuperLink has ended, see {self.folder.process_log}")
+        if self.registry.stamp() != self._seen:
+            self.synchronise()
+        if self.spool.status() is None:
+            self.start_run()
+
+    def start_run(self) -> None:
+        """Start the run that carries the queries and wait for its sign of life."""
+        app = write_app(self.folder.app)
+        self.spool.request_stop(False)
+        self._control(["run", str(app), CONNECTION])
+        wait_until(
+            lambda: self.spool.status() is not None,
+            START_SECONDS,
+            "the run at the server did not start",
+            self._process,
+        )
+
+    def synchronise(self) -> None:
+        """Let in the keys of those who are invited, and nobody else's."""
+        self._seen = self.registry.stamp()
+        if self.settings.insecure:
+            return
+        listed = self._control(["supernode", "list", CONNECTION])[0].get("nodes", [])
+        known = {int(node["node-id"]) for node in listed if node.get("status") != "unregistered"}
+        sites = self.registry.sites.values()
+        wanted = [site for site in sites if site.status is not Status.REMOVED]
+        unwanted = known - {site.node_id for site in wanted}
+        self._control(*(["supernode", "unregister", str(node), CONNECTION] for node in unwanted))
+        self._register([site for site in wanted if site.node_id not in known])
+        self._seen = self.registry.stamp()
+
+    def _register(self, sites: Sequence[Site]) -> None:
+        keys = private_folder(self.folder.state / "keys")
+        for site in sites:
+            (keys / f"{site.name}.pub").write_text(site.public_key + "\n", encoding="ascii")
+        paths = {site.name: str(keys / f"{site.name}.pub") for site in sites}
+        calls = [["supernode", "register", path, CONNECTION, "--name", name] for name, path in paths.items()]
+        for site, answer in zip(sites, self._control(*calls), strict=True):
+            self.registry.set_node(site.name, int(answer["node-id"]))
+
+    def _control(self, *calls: list[str]) -> list[dict[str, Any]]:
+        """Run Flower's own command; its exit code says little, so its answers are read."""
+        if not calls:
+            return []
+        lines = "".join(json.dumps([*call, "--format", "json"]) + "\n" for call in calls)
+        done = subprocess.run(
+            command("flwr"),
+            env=self._environment,
+            input=lines,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+        answers = [_last_object(part) for part in done.stdout.split(END_OF_ANSWER)[:-1]]
+        if len(answers) == len(calls) and all(answer.get("success") for answer in answers):
+            return answers
+        with self.folder.process_log.open("a", encoding="utf-8") as log:
+            log.write(done.stdout + done.stderr)
+        what = " ".join(calls[0][:2])
+        raise FederationError(f"flwr {what} failed, see {self.folder.process_log}")
+
+    def _arguments(self) -> Sequence[str]:
+        own = [
+            "--host",
+            self.bind,
+            "--port",
+            str(self.settings.port),
+            "--database",
+            str(self.folder.database),
+        ]
+        own.append("--disable-runtime-dependency-installation")
+        if self.settings.insecure:
+            return command("flower-superlink", "--insecure", *own)
+        paths = {"--ssl-ca-certfile": self.folder.ca, "--ssl-certfile": self.folder.certificate}
+        tls = [text for name, path in paths.items() for text in (name, str(path.resolve()))]
+        tls += ["--ssl-keyfile", str(self.folder.key.resolve()), "--enable-supernode-auth"]
+        return command("flower-superlink", *tls, *own)
+
+    def _check_files(self) -> None:
+        if self.settings.insecure:
+            return
+        for path in (self.folder.ca, self.folder.certificate, self.folder.key):
+            if not path.is_file():
+                raise InvalidInputError(f"{path}: no such file; start with onefold federate init")
+        if not owner_only(self.folder.key):
+            raise InvalidInputError(f"{self.folder.key}: others can read this key; chmod 600 it")
+
+
+def _last_object(text: str) -> dict[str, Any]:
+    """The last JSON object in some output; empty if there is none."""
+    decoder = json.JSONDecoder()
+    for start in reversed(
+        [i for i, sign in enumerate(text) if sign == "{" and (i == 0 or text[i - 1] == "\n")]
+    ):
+        try:
+            found, _ = decoder.raw_decode(text, start)
+            return found if isinstance(found, dict) else {}
+        except ValueError:
+            continue
+    return {}

@@ -1,0 +1,139 @@
+"""A site as a whole: Flower's SuperNode, started again when it ends, and stopped without a trace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from onefold._base.optional import require
+from onefold.exceptions import FederationError, InvalidInputError
+from onefold.federated.flower.connection import Finding, look_at
+from onefold.federated.flower.environment import command, make_environment
+from onefold.federated.flower.folders import SiteFolder, owner_only
+from onefold.federated.flower.processes import Process, free_port
+from onefold.federated.flower.site import read_profile
+
+__all__ = ["Node"]
+
+CONNECTED = "SuperNode ID:"
+# A site that died is still taken to be there for a while, and not let in a second time until then.
+REFUSED_SECONDS = 60.0
+PAUSE = 2.0
+
+
+class Node:
+    """A running site; leaving the ``with`` block stops everything it started.
+
+    Parameters
+    ----------
+    folder : made by ``onefold federate init``, with a model in it.
+    say : is told what happens, in single lines.
+    """
+
+    def __init__(self, folder: SiteFolder, say: Callable[[str], None] = lambda _: None) -> None:
+        require("flwr", "federated")
+        self.folder = folder
+        self.settings = folder.settings
+        self.say = say
+        self._process: Process | None = None
+        self._refused_since: float | None = None
+        self._was_connected = False
+        read_profile(folder)
+        self._check_files()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the SuperNode."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the server has let the site in."""
+        return self._process is not None and self._process.is_running and CONNECTED in self._process.output()
+
+    def check(self) -> None:
+        """To be called every second or so: start Flower's part, or start it again."""
+        if self._process is not None and self._process.is_running:
+            if self.is_connected and not self._was_connected:
+                self._was_connected, self._refused_since = True, None
+                self.say("connected; waiting for queries")
+            return
+        if self._process is not None:
+            self._note_ending()
+        self._was_connected = False
+        self._look_first()
+        self._environment = make_environment(self.folder)
+        self._process = Process(self._arguments(), self._environment, self.folder.process_log)
+
+    def stop(self) -> None:
+        """Leave the server and end everything."""
+        if self._process is not None:
+            self._process.stop()
+
+    def _note_ending(self) -> None:
+        """The SuperNode ended by itself: wait a little, and give up when it is never let in."""
+        assert self._process is not None
+        self._process.stop()
+        now = time.monotonic()
+        if self._refused_since is None or self._was_connected:
+            self._refused_since = now
+            self.say("not let in, or connection lost; trying again")
+        if now - self._refused_since > REFUSED_SECONDS:
+            raise FederationError(
+                "the server does not let this site in: its key is not registered, it was removed, or it runs "
+                "elsewhere already"
+            )
+        time.sleep(PAUSE)
+
+    def _look_first(self) -> None:
+        """Wait for the server, and refuse one that is not ours: Flower itself would try for ever."""
+        ca = None if self.settings.insecure else self.folder.ca
+        finding = look_at(self.settings.host, self.settings.port, ca)
+        if finding is Finding.ABSENT:
+            self.say(f"no server at {self.settings.host}:{self.settings.port} yet; waiting")
+        while finding is Finding.ABSENT:
+            time.sleep(PAUSE)
+            finding = look_at(self.settings.host, self.settings.port, ca)
+        if finding is Finding.UNTRUSTED:
+            raise FederationError("this is not our server: its certificate is not signed by ca.crt")
+        if finding is Finding.OTHER:
+            raise FederationError(
+                "this is not our server: it does not speak the way it should (TLS or plaintext)"
+            )
+
+    def _arguments(self) -> list[str]:
+        host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
+        own = [
+            "--superlink",
+            f"{host}:{self.settings.port}",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(free_port()),
+        ]
+        if self.settings.insecure:
+            return command("flower-supernode", "--insecure", *own)
+        secure = ["--root-certificates", str(self.folder.ca.resolve())]
+        secure += ["--auth-supernode-private-key", str(self.folder.key.resolve())]
+        return command("flower-supernode", *secure, *own)
+
+    def _check_files(self) -> None:
+        if self.settings.insecure:
+            return
+        for path in (self.folder.ca, self.folder.key):
+            _require_file(path)
+        if not owner_only(self.folder.key):
+            raise InvalidInputError(f"{self.folder.key}: others can read this key; chmod 600 it")
+
+
+def _require_file(path: Path) -> None:
+    if not path.is_file():
+        raise InvalidInputError(f"{path}: no such file; ask the server's owner for the folder of this site")
