@@ -73,9 +73,7 @@ def _measured(setting: Setting, data: Callable[[], Division]) -> Entry:
     return measure(setting, data())
 
 
-def table(
-    name: str, source: Source, found: Sequence[tuple[Setting, Entry]]
-) -> tuple[Table, dict[str, float]]:
+def table(name: str, found: Sequence[tuple[Setting, Entry]]) -> tuple[Table, dict[str, float]]:
     """One line for every setting, means over seeds."""
     source, reported = SOURCES[name], documented(__file__, name)
     lines: list[list[Any]] = []

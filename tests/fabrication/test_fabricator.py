@@ -11,7 +11,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from onefold import AutoencoderClassifier, FoldingClassifier
 from onefold.exceptions import PrivacyLeakWarning
-from onefold.fabrication import Fabricator, PrivateClassifier, Smoother
+from onefold.fabrication import Fabricator, PrivateClassifier, Smoother, _stein
+from onefold.models.kahm import smooth
 from onefold.privacy import AnalyticGaussian, Box, Laplace, OptimalNoise, RandomisedLabels
 from reference import smoothing
 
@@ -78,6 +79,56 @@ def test_honest_and_fixed_stopping_see_noisy_data_only(raw, stopping):
     results = [Fabricator(Replay(1.0), 5, stopping).fabricate(rows) for rows in (raw, raw[::-1] * 5, noisy)]
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 4.0])
+def test_honest_stopping_is_the_plain_one(raw, epsilon):
+    """The same steps and images as with all features kept and every step done by itself."""
+    raw = raw[:40]  # entry by entry is slow
+    mechanism = OptimalNoise(epsilon, 1e-3)
+    noisy = mechanism.randomise(raw, 7)
+    signs = np.random.default_rng(20230).integers(0, 2, size=raw.shape) * 2 - 1
+    size = 0.01 * np.sqrt(mechanism.variance)
+    expected, steps = smoothing.honest_fabrication(noisy, 5, mechanism.variance, signs, size)
+    maker = Fabricator(mechanism, 5)
+    made = maker.fabricate(raw, random_state=7)
+    assert maker.n_steps_ == [steps]
+    np.testing.assert_allclose(made, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-7), (np.float32, 1e-4)])
+def test_fewer_coordinates_change_nothing(monkeypatch, dtype, tolerance):
+    rows = digits[digit_labels == 3].astype(dtype)
+    maker = Fabricator(OptimalNoise(1.0), 3)
+    widths = []
+
+    def watched(self):
+        smaller = reduced(self)
+        widths.append(smaller.rows.shape[1])
+        return smaller
+
+    reduced = _stein._Pair.reduced
+    monkeypatch.setattr(_stein._Pair, "reduced", watched)
+    made, steps = maker.fabricate(rows, random_state=2), maker.n_steps_
+    assert min(widths) < 0.75 * rows.shape[1]
+    monkeypatch.setattr(_stein, "REDUCED_BEFORE", ())
+    np.testing.assert_allclose(maker.fabricate(rows, random_state=2), made, atol=tolerance)
+    assert maker.n_steps_ == steps
+    assert made.dtype == dtype
+
+
+def test_a_search_that_starts_nearby_ends_at_the_same_place(raw):
+    alone, disturbed = smooth(raw, 5), smooth(raw * 1.01 + 0.003, 5)
+    again = smooth(raw, 5, near=disturbed)
+    np.testing.assert_allclose(again.smoothed, alone.smoothed, atol=1e-9)
+    np.testing.assert_allclose(again.images, alone.images, atol=1e-9)
+
+
+def test_rows_may_be_given_in_any_orthonormal_basis(raw):
+    n_features = raw.shape[1]
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(n_features + 3, n_features)))[0].T
+    apart = smooth(raw @ basis, 5, n_features=n_features)
+    np.testing.assert_allclose(apart.smoothed, smooth(raw, 5).smoothed @ basis, atol=1e-9)
 
 
 def test_honest_stopping_makes_no_warning_and_keeps_the_guarantee(raw):

@@ -1,0 +1,129 @@
+"""The private tables on tiny data: what is promised, what is kept, and rows that are those of the package."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from experiments.harness import documented, main
+from experiments.kahm import grocery, private
+from experiments.kahm.private_data import SOURCES, Division
+from experiments.kahm.private_row import METHODS, Setting, classifier, measure, private_rows
+from onefold.audit import membership_inference_score
+from onefold.exceptions import PrivacyLeakWarning
+from onefold.fabrication import PrivateClassifier
+from onefold.privacy import OptimalNoise
+
+digits, labels = load_digits(return_X_y=True)
+digits = digits / 16.0
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """Files of the same names and arrays as the real ones."""
+    images = (digits * 255).astype(np.uint8).reshape(-1, 8, 8)
+    parts = {"train": slice(0, 400), "val": slice(400, 450), "test": slice(450, 600)}
+    arrays = {f"X_{name}": images[rows] for name, rows in parts.items() if name != "val"}
+    arrays |= {f"y_{name}": labels[rows] for name, rows in parts.items() if name != "val"}
+    np.savez(tmp_path / "mnist.npz", **arrays)
+    arrays = {f"X_{name}": digits[rows].astype(np.float16) for name, rows in parts.items()}
+    arrays |= {f"y_{task}_{name}": labels[rows] for name, rows in parts.items() for task in grocery.TASKS}
+    np.savez(tmp_path / f"{grocery.DATASET}.npz", **arrays)
+    users = np.repeat(["a", "b", "c"], 30)
+    beats = 0.8 + 0.05 * np.random.default_rng(0).normal(size=(90, 30))
+    np.savez(tmp_path / "cogload_rr.npz", rr_train=beats, y_train=np.arange(90) % 2, user_train=users)
+    return tmp_path
+
+
+def run(data_dir: Path, capsys, *arguments: str) -> dict:
+    options = [
+        "--quick",
+        "--json",
+        "--data-dir",
+        str(data_dir),
+        "--resume",
+        str(data_dir / "rows"),
+        *arguments,
+    ]
+    assert main(private.__file__, private.options(), private.experiment, options) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_tables_say_what_is_promised_and_are_not_measured_twice(data_dir, capsys, monkeypatch) -> None:
+    found = run(data_dir, capsys)
+    assert len(found["tables"]) == len(SOURCES)
+    features = {"table_5": 64, "table_6": 64, "table_7": 30}
+    for name, table in zip(SOURCES, found["tables"], strict=True):
+        assert [row[2] for row in table["rows"]] == [*METHODS[1:], *METHODS]
+        for row in table["rows"]:
+            noise = f"{float(row[0]) * features[name]:g}"
+            void = f"void ({noise} for the noise alone)"
+            assert row[11] == {"raw": "nothing", "documented": void}.get(row[2], noise)
+    assert found["values"]["table_5 (2, 20) raw accuracy"] > 0.8
+
+    def again(*_: object) -> None:
+        raise AssertionError("measured twice")
+
+    monkeypatch.setattr(private, "measure", again)
+    assert run(data_dir, capsys)["values"] == found["values"]
+    only = run(data_dir, capsys, "--tables", "table_7", "--epsilons", "16", "--methods", "honest")
+    assert set(only["values"]) == {"table_7 (16, 5) honest accuracy", "table_7 (16, 5) honest score"}
+
+
+@pytest.mark.parametrize("method", ["noisy", "documented", "honest"])
+def test_rows_are_those_of_the_private_classifier(method: str) -> None:
+    """000 Def. 12 and 15 as the package has them, distances and score (eq. 67-69) included."""
+    data = Division(digits[:300], labels[:300], digits[300:600], labels[300:600], digits[:300])
+    setting = Setting("table_5", 4.0, 5, method, 3)
+    stopping = "honest" if method == "noisy" else method
+    model = PrivateClassifier(
+        classifier(setting),
+        OptimalNoise(4.0, 1e-5),
+        method != "noisy",
+        stopping,
+        n_components=5,
+        random_state=3,
+    )
+    if method == "documented":
+        with pytest.warns(PrivacyLeakWarning):
+            model.fit(data.X, data.y)
+    else:
+        model.fit(data.X, data.y)
+    row = measure(setting, data)
+    assert row["accuracy"] == model.score(data.X_test, data.y_test)
+    distances = [model.distances(rows).min(axis=1) for rows in (data.members, data.X_test)]
+    assert row["score"] == membership_inference_score(*distances)
+    assert row["holds"] is (method != "documented")
+
+
+def test_methods_share_their_noise() -> None:
+    data = Division(digits[:50], labels[:50], digits[:1], labels[:1], digits[:1])
+    noisy = private_rows(Setting("table_5", 4.0, 5, "noisy", 3), data)[0]
+    expected = OptimalNoise(4.0, 1e-5).randomise(data.X, np.random.default_rng(3))
+    np.testing.assert_array_equal(noisy, expected)
+
+
+def test_no_person_is_missing_from_either_half(data_dir) -> None:
+    args = private.options().parse_args(["--data-dir", str(data_dir)])
+    division = SOURCES["table_7"].load(args, 0)
+    assert len(division.X) == len(division.X_test) == 45
+    other = SOURCES["table_7"].load(args, 1)
+    assert not np.array_equal(division.X, other.X)
+
+
+def test_every_setting_has_the_documents_numbers() -> None:
+    for name, source in SOURCES.items():
+        numbers = documented(private.__file__, name)
+        for epsilon, n_components in source.settings:
+            found = numbers[f"{epsilon:g}, {n_components}"]
+            assert all(0.5 < accuracy < 1 > score >= 0 for accuracy, score in found.values())
+            assert set(found) == {"Def. 12", "Def. 15"}
+
+
+@pytest.mark.parametrize("table", SOURCES)
+def test_missing_data_is_one_line(table: str, tmp_path: Path, capsys) -> None:
+    arguments = ["--quick", "--data-dir", str(tmp_path), "--tables", table]
+    assert main(private.__file__, private.options(), private.experiment, arguments) == 2
+    assert capsys.readouterr().err.count("\n") == 1
