@@ -18,7 +18,7 @@ demo: $(VENV)/.dev-ready ## several owners, one round, one classifier; report in
 	@mkdir -p build
 	$(BIN)/onefold demo --report build/demo.html
 
-test: $(VENV)/.dev-ready ## the fast tests; ARGS is handed to pytest
+test: $(VENV)/.all-ready ## the fast tests, those of the extras included; ARGS is handed to pytest
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.all-ready ## every test, slow ones and those of the extras included

@@ -6,8 +6,9 @@ other on a multi-threaded one. Everything here releases the interpreter lock ins
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np  # noqa: F401  # loaded before the libraries are listed: numpy and scipy bring a BLAS each
 import scipy.linalg  # noqa: F401
@@ -16,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 from onefold._base.progress import track
 from onefold._base.validation import check_whole_number
 
-__all__ = ["run_parallel", "worker_count"]
+__all__ = ["one_blas_thread", "run_parallel", "worker_count"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -26,6 +27,11 @@ Result = TypeVar("Result")
 def _blas() -> ThreadpoolController:
     """Handle on the BLAS libraries of this process; looking for them takes longer than a small query."""
     return ThreadpoolController().select(user_api="blas")
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Within this context every BLAS of the process works on one thread."""
+    return cast(AbstractContextManager[Any], _blas().limit(limits=1))
 
 
 def worker_count(n_jobs: int | None) -> int:
@@ -55,5 +61,5 @@ def run_parallel(
     workers = min(worker_count(n_jobs), len(items))
     if workers <= 1:
         return bar(map(function, items))
-    with _blas().limit(limits=1), ThreadPoolExecutor(workers) as executor:
+    with one_blas_thread(), ThreadPoolExecutor(workers) as executor:
         return bar(executor.map(function, items))

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from onefold._base.arrays import Array, Index, Mask
+from onefold._base.cluster import run_spread
 from onefold._base.parallel import run_parallel, worker_count
 from onefold._base.validation import in_precision
 from onefold.models._folding import Folding
@@ -205,21 +206,23 @@ def fit_pool(
     n_jobs: int | None = None,
     show_progress: bool | None = False,
 ) -> Pool:
-    """Fit one machine to every branch of every group, given as rows of X; equal small sizes together."""
+    """Fit one machine to every branch of every group, given as rows of X; equal small sizes together.
+
+    Threads of this process do the work, or the workers of the joblib backend the caller has chosen.
+    """
     jobs = _plan([[len(rows) for rows in group] for group in groups], largest_stacked)
 
-    def fit(job: list[tuple[int, int]]) -> Stack:
-        samples = X[
-            np.stack([groups[group][place] for group, place in job])
-        ]  # a copy, to be centred in place
+    def samples_of(job: list[tuple[int, int]]) -> Array:
+        rows = np.stack([groups[group][place] for group, place in job])
+        samples = X[rows]  # a copy, to be centred in place
         if unit != 1.0:
             samples /= samples.dtype.type(unit)
-        return fit_stack(samples)
+        return samples
 
     # The largest machines first, so that no worker is left alone with one at the end.
     order = sorted(range(len(jobs)), key=lambda job: -len(groups[jobs[job][0][0]][jobs[job][0][1]]))
     jobs = [jobs[job] for job in order]
-    stacks = run_parallel(fit, jobs, n_jobs, "fitting", show_progress)
+    stacks = run_spread(fit_stack, samples_of, jobs, n_jobs, "fitting", show_progress)
     owners = tuple(np.array([group for group, _ in job], dtype=np.intp) for job in jobs)
     positions = tuple(np.array([place for _, place in job], dtype=np.intp) for job in jobs)
     return Pool(tuple(stacks), owners, positions, len(groups), unit, factor)
