@@ -14,8 +14,9 @@ import io as bytes_io
 import json
 import os
 import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +35,13 @@ from onefold.models import (
 )
 from onefold.models._folding import check_measure
 from onefold.models.compose import Pool, Stack
+from onefold.privacy import Guarantee
 
-__all__ = ["FORMAT", "load", "save"]
+__all__ = ["FORMAT", "from_bytes", "load", "load_extras", "save", "to_bytes"]
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+EXTRA = "extra/"  # arrays that came with a model and are no part of it
 MODELS: dict[str, type] = {
     model.__name__: model for model in (KAHM, DeepKAHM, WideKAHM, AutoencoderClassifier, FoldingClassifier)
 }
@@ -46,14 +49,32 @@ MODELS: dict[str, type] = {
 Model = Autoencoder | ClassModels
 
 
-def save(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to ``path``, replacing what was there only when all is written."""
+def save(
+    model: Model, path: str | os.PathLike[str], extras: Mapping[str, NDArray[Any]] | None = None
+) -> None:
+    """Write a fitted model to ``path``, replacing what was there only when all is written.
+
+    A ``guarantee_`` of the model is written too. ``extras`` are further arrays, for :func:`load_extras`.
+    """
+    with atomic_write(path) as file:
+        _write(model, file, extras or {})
+
+
+def to_bytes(model: Model) -> bytes:
+    """What :func:`save` writes, as bytes."""
+    content = bytes_io.BytesIO()
+    _write(model, content, {})
+    return content.getvalue()
+
+
+def _write(model: Model, file: IO[bytes], extras: Mapping[str, NDArray[Any]]) -> None:
     if type(model).__name__ not in MODELS:
         known = ", ".join(sorted(MODELS))
         raise InvalidInputError(f"cannot save a {type(model).__name__}: not one of {known}")
     if not hasattr(model, "pool_"):
         raise InvalidInputError("only a fitted model can be saved: call fit first")
-    arrays = _arrays(model)
+    arrays = _arrays(model) | {f"{EXTRA}{name}.npy": array for name, array in extras.items()}
+    guarantee = getattr(model, "guarantee_", None)
     sums: dict[str, str] = {}
     manifest = {
         "format": FORMAT,
@@ -62,9 +83,10 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
         "n_stacks": len(model.pool_.stacks),
         "n_features": int(model.n_features_in_),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
+        **({} if guarantee is None else {"guarantee": guarantee.to_dict()}),
         "sums": sums,
     }
-    with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             content = bytes_io.BytesIO()
             np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
@@ -79,17 +101,50 @@ def load(path: str | os.PathLike[str]) -> Any:
     """The model saved at ``path``; a damaged, foreign or newer file is refused."""
     if not Path(path).is_file():
         raise InvalidInputError(f"there is no model file at {os.fspath(path)}")
+    return _read(path, os.fspath(path), _assemble)
+
+
+def from_bytes(content: bytes) -> Any:
+    """The model that :func:`to_bytes` wrote; anything else is refused."""
+    return _read(bytes_io.BytesIO(content), "a model", _assemble)
+
+
+def load_extras(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """The further arrays that were given to :func:`save`."""
+    if not Path(path).is_file():
+        raise InvalidInputError(f"there is no model file at {os.fspath(path)}")
+    found: dict[str, NDArray[Any]] = _read(
+        path,
+        os.fspath(path),
+        lambda _, arrays: {n[len(EXTRA) : -4]: array for n, array in arrays.items() if n.startswith(EXTRA)},
+        extras=True,
+    )
+    return found
+
+
+def _read(
+    source: Any,
+    name: str,
+    make: Callable[[dict[str, Any], dict[str, NDArray[Any]]], Any],
+    extras: bool = False,
+) -> Any:
+    """Something made of the manifest and the arrays of a file; every failure becomes one clear line."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(source) as archive:
             manifest = _read_manifest(archive)
-            arrays = {name: _read_array(archive, name, total) for name, total in manifest["sums"].items()}
-        return _assemble(manifest, arrays)
+            wanted = {
+                member: total
+                for member, total in manifest["sums"].items()
+                if member.startswith(EXTRA) == extras
+            }
+            arrays = {member: _read_array(archive, member, total) for member, total in wanted.items()}
+        return make(manifest, arrays)
     except FileFormatError as error:
-        raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+        raise FileFormatError(f"{name}: {error}") from None
     except (zipfile.BadZipFile, EOFError, OSError):
-        raise FileFormatError(f"{os.fspath(path)}: not a model file, or truncated") from None
+        raise FileFormatError(f"{name}: not a model file, or truncated") from None
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, NotImplementedError):
-        raise FileFormatError(f"{os.fspath(path)}: the contents are not those of a model") from None
+        raise FileFormatError(f"{name}: the contents are not those of a model") from None
 
 
 def _member(name: str) -> zipfile.ZipInfo:
@@ -208,4 +263,6 @@ def _assemble(manifest: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         model.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
     if "classes.npy" in arrays:
         model.classes_ = arrays["classes.npy"]
+    if "guarantee" in manifest:
+        model.guarantee_ = Guarantee.from_dict(manifest["guarantee"])
     return model

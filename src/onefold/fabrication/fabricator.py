@@ -104,6 +104,21 @@ class Fabricator(BaseEstimator):
         self.guarantee_ = self._promise(raw, looked=False)
         return _like(X, noisy)
 
+    def smooth(self, noisy: ArrayLike, y: ArrayLike | None = None) -> Array:
+        """The second half of :meth:`fabricate`, for rows that are noisy already: post-processing, no noise.
+
+        Each class is smoothed by itself, so a class without changed rows need not be smoothed again.
+        """
+        self._check_parameters()
+        if self.stopping == "documented":
+            raise InvalidInputError('stopping="documented" looks at raw rows: use "honest" or a number')
+        rows = check_rows(self, noisy)
+        labels = None if y is None else column_or_1d(y)
+        result = self._smooth(rows, rows, labels)
+        if self.clip and self.mechanism.domain is not None:
+            result = np.asarray(self.mechanism.domain.clip(result), dtype=rows.dtype)
+        return result
+
     def _noisy(
         self, X: Any, y: ArrayLike | None, random_state: Any
     ) -> tuple[Array, Array, NDArray[Any] | None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Protocol, Self, cast
+from collections.abc import Sequence
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,55 +12,51 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from onefold import io
+from onefold._base.validation import check_rows
 from onefold.exceptions import InvalidInputError
-from onefold.federated.aggregate import Array, check_answers
-from onefold.models import AutoencoderClassifier, maximum_of
+from onefold.fabrication import PrivateClassifier
+from onefold.federated._answering import Answering, ClassModels, align
+from onefold.federated._rows import Forgotten, Index, Rows, positions_of
+from onefold.federated._settings import Settings
+from onefold.federated.log import MembershipLog
+from onefold.models import ClassModels as Divisible
+from onefold.models import StackMemory
+from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 
-__all__ = ["ClassModels", "LocalModel", "align"]
-
-
-class ClassModels(Protocol):
-    """A classifier that can say how far a row is from each of its classes."""
-
-    measure: str
-    classes_: NDArray[Any]
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
-        """Model each class of the data."""
-
-    def distances(self, X: ArrayLike) -> Array:
-        """Measure of each row by each class, (n, C)."""
+__all__ = ["ClassModels", "Forgotten", "LocalModel", "align"]
 
 
-def align(answers: Array, own: NDArray[Any], classes: NDArray[Any], missing: float) -> Array:
-    """Answers for the classes ``own`` as columns for ``classes``; classes not owned answer ``missing``."""
-    if not np.all(np.isin(own, classes)):
-        raise InvalidInputError("a client answers for a class that is not among the classes asked for")
-    aligned = np.full((len(answers), len(classes)), missing, dtype=answers.dtype)
-    order = np.argsort(classes, kind="stable")
-    aligned[:, order[np.searchsorted(classes, own, sorter=order)]] = answers
-    return aligned
-
-
-class LocalModel:
+class LocalModel(Answering):
     """The model of one owner: fitted on the owner's rows, asked for one number per row and class.
 
     Parameters
     ----------
     estimator : a classifier with ``distances``, ``classes_`` and ``measure``; it is cloned, not changed.
-        None stands for ``AutoencoderClassifier()``.
+        None stands for ``AutoencoderClassifier()``. A :class:`~onefold.fabrication.PrivateClassifier` brings
+        its own mechanism and settings.
+    mechanism : noise of :mod:`onefold.privacy`. With it the model sees noisy rows only, drawn once, and
+        carries ``guarantee_``. None: the model is of raw rows, and its answers are functions of them.
+    fabricate : smooth after the noise (000 Def. 15); otherwise the noisy rows are used (000 Def. 12).
+    label_mechanism : randomises the labels as well; without it labels and class sizes are not covered.
+    random_state : seed of the noise, for tests only: a known seed makes noise known. None is the entropy of
+        the system.
+    keep_rows : keep what is needed for :meth:`forget`, :meth:`extend` and the like; takes the memory of the
+        data once more (twice for fabricated rows).
 
     Attributes
     ----------
     estimator_ : the fitted classifier.
     classes_ : labels this owner has rows of, sorted.
     measure : the measure in which answers are given.
+    guarantee_ : what the fitted model promises about the rows it was fitted on, or None.
+    batches_ : number of each row's machine within its class.
 
     Notes
     -----
-    An answer reveals how close a query is to the owner's rows, and :meth:`save` writes those rows to the
-    file: without noise on the data neither is private. Owners whose answers are to be compared must use the
-    same features, the same measure and, for the space folding measures, the same ``scale``.
+    An answer reveals how close a query is to the rows of the model. Without a mechanism these are the
+    owner's raw rows, :meth:`save` writes them to the file, and nothing of it is private. Owners whose
+    answers are to be compared must use the same features, the same measure and, for the space folding
+    measures, the same ``scale``.
 
     Examples
     --------
@@ -70,76 +67,289 @@ class LocalModel:
     np.int64(1)
     >>> owner.answers(X[:1], classes=["high", "low", "other"])[0, 2]
     np.float64(inf)
+    >>> owner.forget([3]).exact
+    True
+    >>> from onefold.privacy import OptimalNoise
+    >>> private = LocalModel(mechanism=OptimalNoise(2.0, delta=1e-5)).fit(X, [0, 0, 1, 1])
+    >>> private.guarantee_.entry  # (epsilon, delta) of one entry, not of a whole row
+    (2.0, 1e-05)
     """
 
-    def __init__(self, estimator: ClassModels | None = None) -> None:
+    def __init__(
+        self,
+        estimator: Any = None,
+        mechanism: Mechanism | None = None,
+        *,
+        fabricate: bool = True,
+        label_mechanism: RandomisedLabels | None = None,
+        random_state: Any = None,
+        keep_rows: bool = True,
+    ) -> None:
         self.estimator = estimator
+        self.mechanism = mechanism
+        self.fabricate = fabricate
+        self.label_mechanism = label_mechanism
+        self.random_state = random_state
+        self.keep_rows = keep_rows
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Model every class the owner has rows of."""
-        prototype = AutoencoderClassifier() if self.estimator is None else clone(self.estimator)
-        if not hasattr(prototype, "distances") or not hasattr(prototype, "measure"):
-            raise InvalidInputError(
-                "the estimator needs distances(X) and a measure, as onefold's classifiers have"
-            )
-        self.estimator_ = cast(ClassModels, prototype)
-        self.estimator_.fit(X, y)
-        return self
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Labels this owner has rows of, sorted."""
-        return self._fitted().classes_
-
-    @property
-    def measure(self) -> str:
-        """Name of the measure in which answers are given."""
-        return self._fitted().measure
-
-    @property
-    def scale(self) -> float | None:
-        """Scale at which a folding measure sees the data; None for the distance, which has its units."""
-        if self.measure == "euclidean":
-            return None
-        return float(getattr(self._fitted(), "scale_", 1.0))
-
-    def answers(self, X: ArrayLike, classes: ArrayLike | None = None) -> Array:
-        """Measure of each row by each class, (n, C); a class the owner lacks answers the measure's maximum.
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        batches: ArrayLike | None = None,
+        ids: Sequence[Any] | None = None,
+    ) -> Self:
+        """Model every class the owner has rows of.
 
         Parameters
         ----------
-        X : queries (n, p).
-        classes : labels of the columns, in any order, including all the owner's; its own when None.
+        batches : whole numbers (n,); rows of one class with one number share a machine. None divides the rows
+            as the estimator does. ``batches_`` holds what was used.
+        ids : distinct identifiers of the rows, by which :meth:`forget` may name them. They stay in this
+            object and are never written to a file. None names rows by their numbers.
         """
-        own = self.classes_
-        largest = maximum_of(self.measure)
-        distances = check_answers(self._fitted().distances(X), 2, largest)
-        if classes is None:
-            return distances
-        return align(distances, own, _distinct(classes), largest)
+        settings = Settings.of(self)
+        prototype = settings.prototype()
+        samples, labels = check_rows(prototype, X, y)
+        self._names = getattr(prototype, "feature_names_in_", None)
+        rows, self.guarantee_ = settings.prepare(samples, labels)
+        if batches is not None:
+            numbers = np.asarray(batches)
+            if numbers.shape != (len(samples),) or numbers.dtype.kind not in "iu":
+                raise InvalidInputError("batches must be one whole number per row")
+            rows = settings.divided(rows, numbers.astype(np.intp))
+        else:
+            rows = settings.divided(rows)
+        self._partition_given = batches is not None
+        self._ids = _identifiers(ids, len(samples))
+        self._memory = StackMemory()
+        self._settings = settings
+        self._refit(rows)
+        return self
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file, without pickle. The file holds the owner's rows."""
-        io.save(cast(Any, self._fitted()), path)
+    def forget(
+        self,
+        rows: ArrayLike,
+        *,
+        repartition: bool = False,
+        log: MembershipLog | None = None,
+        site: str = "local",
+    ) -> Forgotten:
+        """Let rows go, with everything they contributed; only the machines they were in are fitted anew.
+
+        The result is, bit for bit, that of fitting the other rows in the same batches. Batches of consecutive
+        rows depend on how many rows there were, not on what was in them, so forgetting is exact. **A
+        division by k-means was itself chosen with the forgotten rows**: the machines are free of them, the
+        borders are not, and the answer says ``exact=False``. ``repartition=True`` divides the touched
+        classes anew instead, which is exact and fits all machines of these classes.
+
+        Fabricated rows are smoothed mixtures, so the touched classes are smoothed and divided anew from the
+        noisy rows that are left: exact, and no noise is drawn again. What was given out before stays given
+        out.
+
+        Parameters
+        ----------
+        rows : numbers of rows as they came to :meth:`fit` and :meth:`extend`, or identifiers if it had them.
+        log, site : where to write down that it happened, how many rows, and whether it was exact. Neither row
+            numbers nor identifiers are written.
+        """
+        kept = self._kept()
+        if self._ids is None:
+            positions = positions_of(rows, kept.numbers, "row numbers")
+        else:
+            positions = positions_of(rows, self._ids[kept.numbers], "identifiers")
+        return self._drop(positions, repartition, log, "forget", site)
+
+    def remove_batch(
+        self, label: Any, batch: int, *, log: MembershipLog | None = None, site: str = "local"
+    ) -> Forgotten:
+        """Let one batch of a class go; see :meth:`forget`."""
+        kept = self._kept()
+        positions = np.flatnonzero((kept.labels == label) & (kept.batches == batch))
+        if not positions.size:
+            raise InvalidInputError("there is no such batch")
+        return self._drop(positions, False, log, "batch-removed", site)
+
+    def remove_class(self, label: Any, *, log: MembershipLog | None = None, site: str = "local") -> Forgotten:
+        """Let a class go; the other classes are not touched."""
+        positions = np.flatnonzero(self._kept().labels == label)
+        if not positions.size:
+            raise InvalidInputError("there is no such class")
+        return self._drop(positions, False, log, "class-removed", site)
+
+    def extend(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        ids: Sequence[Any] | None = None,
+        log: MembershipLog | None = None,
+        site: str = "local",
+    ) -> Self:
+        """Add rows as batches of their own; machines of other rows are not touched, new classes just appear.
+
+        With a mechanism noise is drawn for the new rows only: of every row there is one noisy version.
+        Fabricated rows of a class that gains some are smoothed anew.
+        """
+        kept, settings = self._kept(), self._settings
+        samples, labels = check_rows(self._fitted(), X, y, reset=False)
+        if (ids is None) != (self._ids is None):
+            raise InvalidInputError("rows are named by identifiers either always or never")
+        more, guarantee = settings.prepare(samples, labels)
+        if guarantee is not None and self.guarantee_ is not None and guarantee != self.guarantee_:
+            guarantee = _weaker(self.guarantee_, guarantee)
+        known = set(kept.labels.tolist())
+        joined = kept.with_more(settings.divided(more))
+        if joined.noisy is not None:
+            touched = np.unique(more.labels)
+            joined = settings.divided_again(joined.smoothed_again(touched, settings.maker()), touched)
+        if ids is not None and self._ids is not None:
+            self._ids = _identifiers([*self._ids.tolist(), *ids], joined.n_ever)
+        self.guarantee_ = guarantee
+        self._refit(joined)
+        if log is not None:
+            new = [label for label in np.unique(more.labels).tolist() if label not in known]
+            log.append("class-added" if new else "batch-added", site, rows=len(samples), new_classes=len(new))
+        return self
+
+    @property
+    def batches_(self) -> Index:
+        """Number of each row's machine within its class, for the rows that are left."""
+        return self._kept().batches
+
+    @property
+    def row_numbers_(self) -> Index:
+        """Numbers of the rows that are left, as they came to :meth:`fit` and :meth:`extend`."""
+        return self._kept().numbers
+
+    def save(self, path: str | os.PathLike[str], *, with_rows: bool = True) -> None:
+        """Write the fitted model to a file, without pickle.
+
+        The file holds the rows the model was fitted on: noisy or fabricated ones with a mechanism, **raw ones
+        without**. ``with_rows`` adds what :meth:`forget` needs, in the same privacy, at twice the size.
+        Identifiers of rows are never in the file.
+        """
+        rows = getattr(self, "_rows", None)
+        extras = rows.to_arrays() if with_rows and rows is not None else None
+        io.save(cast(Any, self._fitted()), path, extras)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The model that :meth:`save` wrote."""
+    def load(
+        cls, path: str | os.PathLike[str], *, like: LocalModel | None = None, ids: Sequence[Any] | None = None
+    ) -> Self:
+        """The model that :meth:`save` wrote, with its guarantee.
+
+        Parameters
+        ----------
+        like : a LocalModel with the mechanism and settings of the saved one, for :meth:`extend`, for
+            :meth:`forget` of fabricated rows, and for fitting anew: mechanisms are not in the file.
+        ids : identifiers of all rows that ever came, if :meth:`forget` is to be called with them.
+        """
         estimator = io.load(path)
         if not hasattr(estimator, "distances"):
             raise InvalidInputError("the file holds no classifier")
-        model = cls(clone(estimator))
-        model.estimator_ = estimator
+        model = cls._of(estimator, like)
+        arrays = io.load_extras(path)
+        if arrays:
+            model._rows = Rows.from_arrays(arrays)
+            model._ids = _identifiers(ids, model._rows.n_ever)
         return model
 
-    def _fitted(self) -> ClassModels:
+    @classmethod
+    def _of(cls, estimator: Any, like: LocalModel | None = None) -> Self:
+        model = cls(clone(estimator))
+        if like is not None:
+            source = like.estimator if isinstance(like.estimator, PrivateClassifier) else clone(estimator)
+            model = cls(
+                source,
+                like.mechanism,
+                fabricate=like.fabricate,
+                label_mechanism=like.label_mechanism,
+                random_state=like.random_state,
+            )
+        model.estimator_ = estimator
+        model.guarantee_ = getattr(estimator, "guarantee_", None)
+        model._names = getattr(estimator, "feature_names_in_", None)
+        model._settings = Settings.of(model)
+        model._settings.must_be_private = model.guarantee_ is not None
+        model._memory, model._ids, model._partition_given = StackMemory(), None, False
+        return model
+
+    def _drop(
+        self, positions: Index, repartition: bool, log: MembershipLog | None, event: str, site: str
+    ) -> Forgotten:
+        kept, settings = self._kept(), self._settings
+        touched = np.unique(kept.labels[positions])
+        rest = kept.without(positions)
+        if not len(rest.values):
+            raise InvalidInputError("no row would be left: remove the client instead")
+        exact = True
+        if rest.noisy is not None:
+            rest = settings.divided_again(rest.smoothed_again(touched, settings.maker()), touched)
+        elif repartition:
+            rest = settings.divided_again(rest, touched)
+        elif event != "class-removed":
+            exact = not set(touched.tolist()) & set(kept.clustered)
+        gone = tuple(label for label in touched.tolist() if not np.any(rest.labels == label))
+        self._refit(rest)
+        result = Forgotten(
+            len(positions),
+            self._memory.n_fitted,
+            self._memory.n_kept,
+            gone,
+            exact,
+            "given" if self._partition_given else settings.partition(),
+        )
+        if log is not None:
+            log.append(event, site, rows=result.n_rows, exact=exact, partition=result.partition)
+        return result
+
+    def _refit(self, rows: Rows) -> None:
+        """Fit the classifier to these rows in these batches; machines that would come out equal are kept."""
+        estimator = self._settings.prototype()
+        if isinstance(estimator, Divisible):
+            estimator.fit_batches(
+                rows.values, rows.labels, rows.batches, self._memory if self.keep_rows else None
+            )
+            rows = self._settings.numbered(rows, estimator.batches_)
+        else:
+            estimator.fit(rows.values, rows.labels)
+        if self._names is not None:
+            estimator.feature_names_in_ = self._names
+        if self.guarantee_ is not None:
+            estimator.guarantee_ = self.guarantee_
+        self.estimator_ = estimator
+        self._digest = None
+        if self.keep_rows:
+            self._rows = rows
+
+    def _kept(self) -> Rows:
+        self._fitted()
+        if not hasattr(self, "_rows"):
+            raise InvalidInputError("this model does not have its rows: fit it with keep_rows=True")
+        return self._rows
+
+    def _fitted(self) -> Any:
         if not hasattr(self, "estimator_"):
             raise NotFittedError("this LocalModel has not been fitted: call fit(X, y) first")
         return self.estimator_
 
 
-def _distinct(classes: ArrayLike) -> NDArray[Any]:
-    labels = np.asarray(classes)
-    if labels.ndim != 1 or labels.size == 0 or len(np.unique(labels)) != labels.size:
-        raise InvalidInputError("classes must be a list of distinct labels")
-    return labels
+def _identifiers(ids: Sequence[Any] | None, n_rows: int) -> NDArray[Any] | None:
+    if ids is None:
+        return None
+    found = np.asarray(ids)
+    if found.shape != (n_rows,) or found.dtype.kind not in "OUSiu" or len(set(found.tolist())) != n_rows:
+        raise InvalidInputError("ids must be distinct texts or whole numbers, one for each row")
+    return found
+
+
+def _weaker(one: Guarantee, other: Guarantee) -> Guarantee:
+    """Of rows with noise of their own, the guarantee that holds for all: the one with the larger epsilon."""
+    if (one.unit, one.n_features) != (other.unit, other.n_features):
+        raise InvalidInputError("the new rows would have a guarantee of another kind")
+    weaker = max(one, other, key=lambda guarantee: (guarantee.entry, guarantee.record))
+    for reason in (*one.voided_by, *other.voided_by):
+        weaker = weaker.voided(reason)
+    return weaker

@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
-from onefold.federated.aggregate import Array, check_answers, decide, minimum
-from onefold.federated.client import LocalModel
+from onefold.federated.aggregate import (
+    Array,
+    check_answers,
+    decide,
+    liars_withstood,
+    minimum,
+    owned_classes,
+    trimmed,
+    weighted,
+)
+from onefold.federated.client import LocalModel, align
+from onefold.federated.combination import Reason, Result, accept, constant_sites
+from onefold.federated.log import MembershipEvent, MembershipLog
+from onefold.federated.messages import Answers, Failure, Profile, Query
+from onefold.federated.trust import agreement, learn_trust
+from onefold.models import check_measure, maximum_of
 
 __all__ = ["RULES", "GlobalClassifier"]
 
-RULES: dict[str, Callable[[ArrayLike], Array]] = {"min": minimum}
+RULES = ("min", "trimmed", "weighted")
+# Below this rank correlation with the other owners of its classes a site is worth a look.
+LOW_AGREEMENT = 0.0
 
 
 class GlobalClassifier:
     """A classifier made of the clients' models or of their answers, whoever is a member at the moment.
 
     Models and answers are independent of each other, so :meth:`add` and :meth:`remove` are exact: the
-    result is that of a federation which had those members from the start.
+    result is that of a federation which had those members from the start, to the last bit.
 
     Parameters
     ----------
-    rule : how the answers for a class are combined; "min" is the documents' rule (000 eq. 104). With it a
-        single client that answers 0 decides everything: use it among clients that trust each other.
+    rule : how the answers for a class are combined.
+
+        * "min" is the documents' rule (000 eq. 104). A single client that answers 0 decides everything: use
+          it among clients that trust each other.
+        * "trimmed" takes the (f + 1)-th smallest answer of the owners of a class, f = ``n_liars``. It
+          withstands f liars for classes with at least 2 f + 1 owners, and fewer for others: see
+          :func:`~onefold.federated.aggregate.trimmed`.
+        * "weighted" takes the minimum over clients whose answers predict a small labelled set, see
+          :meth:`learn_trust`. It needs no second owner of a class, but a client may behave on that set only.
     classes : labels of the columns of answers; None takes the labels of all members' models, sorted.
+    n_liars : f, for the trimmed rule.
+    measure : the measure of answers that are given as arrays; None takes that of the members' models, and
+        the distance if there are none. What a client answers for a class it lacks depends on it.
+    log : where joining and leaving is written down; clients' ids must then be names.
 
     Examples
     --------
@@ -40,16 +68,29 @@ class GlobalClassifier:
     ['low', 'low', 'high', 'high']
     """
 
-    def __init__(self, rule: str = "min", classes: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        rule: str = "min",
+        classes: ArrayLike | None = None,
+        *,
+        n_liars: int = 1,
+        measure: str | None = None,
+        log: MembershipLog | None = None,
+    ) -> None:
         if rule not in RULES:
-            raise InvalidInputError(f"rule must be one of {', '.join(sorted(RULES))}")
-        self.rule = rule
+            raise InvalidInputError(f"rule must be one of {', '.join(RULES)}")
+        check_whole_number("n_liars", n_liars, at_least=0)
+        self.rule, self.n_liars, self.log = rule, n_liars, log
+        self.measure = None if measure is None else check_measure(measure)
         self.classes = None if classes is None else np.asarray(classes)
         if self.classes is not None and (
             self.classes.ndim != 1 or not 0 < self.classes.size == len(np.unique(self.classes))
         ):
             raise InvalidInputError("classes must be a list of distinct labels")
         self._members: dict[Hashable, LocalModel | Array] = {}
+        self._labelled: tuple[Any, NDArray[Any]] | None = None  # queries (or None) and their labels
+        # Answers to those queries, with their classes and the fitted model that gave them.
+        self._probes: dict[Hashable, tuple[NDArray[Any], Array, Any]] = {}
 
     @property
     def clients(self) -> tuple[Hashable, ...]:
@@ -66,7 +107,7 @@ class GlobalClassifier:
             raise InvalidInputError("classes are unknown: pass classes, or add a fitted LocalModel")
         return np.unique(np.concatenate([model.classes_ for model in models]))
 
-    def add(self, client_id: Hashable, member: LocalModel | ArrayLike) -> Self:
+    def add(self, client_id: Hashable, member: LocalModel | Answers | ArrayLike) -> Self:
         """Let a client join, with its fitted model or with its answers (n, C) to the queries at hand.
 
         Answers belong to one set of queries, in the order of the constructor's ``classes``.
@@ -75,21 +116,46 @@ class GlobalClassifier:
             raise InvalidInputError("this client id is taken: remove it first")
         if isinstance(member, LocalModel):
             self._check_comparable(member)
-            self._members[client_id] = member
-            return self
-        if self.classes is None:
-            raise InvalidInputError("answers need the constructor's classes: they say what the columns mean")
-        answers = check_answers(member, 2)
-        if answers.shape[1] != self.classes.size:
-            raise InvalidInputError("answers must have one column per class")
-        self._members[client_id] = answers
+            joining: LocalModel | Array = member
+        else:
+            joining = self._check_answers(member)
+        self._note(client_id, joining=True)
+        self._members[client_id] = joining
         return self
 
     def remove(self, client_id: Hashable) -> Self:
         """Let a client leave, with everything it contributed."""
         if client_id not in self._members:
             raise InvalidInputError("no client of this id is a member")
+        self._note(client_id, joining=False)
         del self._members[client_id]
+        self._probes.pop(client_id, None)
+        return self
+
+    def learn_trust(
+        self, X: ArrayLike | None, y: ArrayLike, answers: Mapping[Hashable, Answers] | None = None
+    ) -> Self:
+        """Keep a small labelled set, public or held out, by which the weighted rule judges clients.
+
+        Trust is judged anew from the members of the moment, so it follows joining and leaving exactly.
+
+        Parameters
+        ----------
+        X, y : labelled queries, which models are asked about.
+        answers : instead of ``X``, the clients' answers to these queries; a client without any is not
+            trusted.
+        """
+        labels = np.asarray(y)
+        if labels.ndim != 1 or labels.size == 0:
+            raise InvalidInputError("y must be a list of labels, at least one")
+        if (X is None) == (answers is None):
+            raise InvalidInputError("pass either the labelled queries or the answers to them")
+        found = {}
+        for client, each in (answers or {}).items():
+            if not isinstance(each, Answers) or len(each.values) != labels.size:
+                raise InvalidInputError("every client must have answered each labelled query")
+            found[client] = (np.array(each.classes), each.values, None)
+        self._labelled, self._probes = (X, labels), found
         return self
 
     def measures(self, X: ArrayLike | None = None) -> Array:
@@ -104,7 +170,7 @@ class GlobalClassifier:
         answers = [self._answers_of(member, X, classes) for member in self._members.values()]
         if len({part.shape for part in answers}) > 1:
             raise InvalidInputError("clients answered different numbers of queries")
-        return RULES[self.rule](np.stack(answers))
+        return self._apply(np.stack(answers), tuple(self._members), classes, self._largest())
 
     def predict(self, X: ArrayLike | None = None) -> NDArray[Any]:
         """Label of each query (000 eq. 103-104, 004 eq. 118); see :meth:`measures` for ``X``."""
@@ -112,11 +178,123 @@ class GlobalClassifier:
         return np.asarray(self.classes_[decisions])
 
     def predict_from_answers(self, answers: ArrayLike) -> NDArray[Any]:
-        """Label of each query from answers (Q, n, C) collected elsewhere; members play no part."""
-        combined = RULES[self.rule](check_answers(answers, 3))
-        if combined.shape[1] != self.classes_.size:
+        """Label of each query from answers (Q, n, C) collected elsewhere; members play no part.
+
+        The weighted rule is not possible here: it has to know whose answers they are.
+        """
+        values = check_answers(answers, 3)
+        if values.shape[2] != self.classes_.size:
             raise InvalidInputError("answers must have one column per class")
-        return np.asarray(self.classes_[decide(combined)])
+        return np.asarray(self.classes_[decide(self._apply(values, None, self.classes_, self._largest()))])
+
+    def combine(
+        self,
+        answers: Mapping[str, Answers | Failure],
+        expected: Iterable[str],
+        *,
+        query: Query | None = None,
+        profiles: Mapping[str, Profile] | None = None,
+    ) -> Result:
+        """One result from the messages that arrived, whoever did not answer; members play no part.
+
+        Parameters
+        ----------
+        answers : the message of each site.
+        expected : all sites that were asked.
+        query : what was asked; answers to anything else are refused. Without it the majority decides.
+        profiles : what sites declared at joining; answers that differ from it are refused.
+        """
+        sites = tuple(expected)
+        used, refused = accept(answers, sites, query=query, profiles=profiles, classes=self.classes)
+        constant = constant_sites(used, query)
+        if self.rule != "min":  # the documents' rule takes every answer within its range
+            refused |= {site: str(Reason.CONSTANT) for site in constant}
+            used = {site: each for site, each in used.items() if site not in constant}
+        if not used:
+            raise InvalidInputError("no site has given answers that can be used")
+        classes = self.classes
+        if classes is None:
+            classes = np.unique(np.concatenate([np.array(each.classes) for each in used.values()]))
+        largest = maximum_of(next(iter(used.values())).measure)
+        stacked = np.stack([align(a.values, np.array(a.classes), classes, largest) for a in used.values()])
+        measures = self._apply(stacked, tuple(used), classes, largest)
+        return Result(
+            labels=np.asarray(classes[decide(measures)]),
+            measures=measures,
+            classes=classes,
+            answered=tuple(used),
+            missing=tuple(site for site in sites if not isinstance(answers.get(site), Answers)),
+            partial=not set(sites) <= set(used),
+            refused=refused,
+            outliers=self._outliers(stacked, tuple(used), classes, constant, largest),
+            unprotected=self._unprotected(stacked, classes, largest),
+        )
+
+    def _apply(
+        self, stacked: Array, clients: tuple[Hashable, ...] | None, classes: NDArray[Any], largest: float
+    ) -> Array:
+        if self.rule == "min":
+            return minimum(stacked)
+        if self.rule == "trimmed":
+            return trimmed(stacked, self.n_liars, largest=largest)
+        if clients is None:
+            raise InvalidInputError("the weighted rule needs to know whose answers they are")
+        return weighted(stacked, self._trust(clients, classes, largest), largest)
+
+    def _trust(self, clients: tuple[Hashable, ...], classes: NDArray[Any], largest: float) -> Array:
+        """Weights (Q, C) of clients and classes by the labelled set; 0 for one that cannot be judged."""
+        if self._labelled is None:
+            raise InvalidInputError("the weighted rule needs a labelled set: call learn_trust first")
+        queries, labels = self._labelled
+        weights = np.zeros((len(clients), classes.size))
+        for client in clients:
+            member = self._members.get(client)
+            if queries is not None and isinstance(member, LocalModel):
+                asked = self._probes.get(client)
+                if asked is None or asked[2] is not member.estimator_:  # new, or fitted anew since
+                    self._probes[client] = (member.classes_, member.answers(queries), member.estimator_)
+        judged = [number for number, client in enumerate(clients) if client in self._probes]
+        known = np.isin(labels, classes)
+        if judged and known.any():
+            probes = [self._probes[clients[number]] for number in judged]
+            stacked = np.stack([_columns(own, values[known], classes, largest) for own, values, _ in probes])
+            order = np.argsort(classes, kind="stable")
+            truth = order[np.searchsorted(classes, labels[known], sorter=order)]
+            weights[judged] = learn_trust(stacked, truth, largest)
+        return weights
+
+    def _outliers(
+        self,
+        stacked: Array,
+        sites: tuple[str, ...],
+        classes: NDArray[Any],
+        constant: list[str],
+        largest: float,
+    ) -> dict[str, str]:
+        found = {site: str(Reason.CONSTANT) for site in constant if site in sites}
+        for site, value in zip(sites, agreement(stacked, largest), strict=True):
+            if value <= LOW_AGREEMENT:
+                found.setdefault(site, str(Reason.DISAGREES))
+        if self.rule == "weighted":
+            trust = self._trust(sites, classes, largest)
+            found |= {
+                site: str(Reason.NOT_TRUSTED) for site, w in zip(sites, trust, strict=True) if not w.any()
+            }
+        return found
+
+    def _unprotected(self, stacked: Array, classes: NDArray[Any], largest: float) -> tuple[Any, ...]:
+        if self.rule != "trimmed":
+            return ()
+        withstood = liars_withstood(owned_classes(stacked, largest).sum(axis=0), self.n_liars)
+        return tuple(classes[withstood < self.n_liars].tolist())
+
+    def _largest(self) -> float:
+        if self.measure is not None:
+            return maximum_of(self.measure)
+        for member in self._members.values():
+            if isinstance(member, LocalModel):
+                return maximum_of(member.measure)
+        return float("inf")
 
     def _answers_of(self, member: LocalModel | Array, X: ArrayLike | None, classes: NDArray[Any]) -> Array:
         if not isinstance(member, LocalModel):
@@ -125,11 +303,25 @@ class GlobalClassifier:
             raise InvalidInputError("members with models need the queries: pass X")
         return member.answers(X, classes)
 
+    def _check_answers(self, member: Any) -> Array:
+        if self.classes is None:
+            raise InvalidInputError("answers need the constructor's classes: they say what the columns mean")
+        if isinstance(member, Answers):
+            if self.measure not in (None, member.measure):
+                raise InvalidInputError("clients must use the measure of this federation")
+            return align(member.values, np.array(member.classes), self.classes, maximum_of(member.measure))
+        answers = check_answers(member, 2)
+        if answers.shape[1] != self.classes.size:
+            raise InvalidInputError("answers must have one column per class")
+        return answers
+
     def _check_comparable(self, model: LocalModel) -> None:
         """Answers can only be compared when they are measured alike; fails for a model that is not fitted."""
         own = model.classes_
         if self.classes is not None and not np.all(np.isin(own, self.classes)):
             raise InvalidInputError("the client has a class that is not among the classes of this federation")
+        if self.measure not in (None, model.measure):
+            raise InvalidInputError("clients must use the measure of this federation")
         for other in self._members.values():
             if not isinstance(other, LocalModel):
                 continue
@@ -140,3 +332,19 @@ class GlobalClassifier:
                     "clients see the data at different scales: give all the same number as scale"
                 )
             return
+
+    def _note(self, client_id: Hashable, joining: bool) -> None:
+        if self.log is None:
+            return
+        site: Any = client_id
+        event = MembershipEvent.LEAVE
+        if joining:
+            known = any(entry.site == site for entry in self.log)
+            event = MembershipEvent.REJOIN if known else MembershipEvent.JOIN
+        self.log.append(event, site)
+
+
+def _columns(own: NDArray[Any], values: Array, classes: NDArray[Any], largest: float) -> Array:
+    """Answers in the columns of ``classes``; what a client answers for other classes is left out."""
+    kept = np.isin(own, classes)
+    return align(values[:, kept], own[kept], classes, largest)

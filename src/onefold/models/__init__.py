@@ -1,7 +1,8 @@
 """Autoencoders of one set of samples, and the classifiers made of them."""
 
 from onefold.models._autoencoder import Autoencoder
-from onefold.models._folding import MEASURES, maximum_of
+from onefold.models._folding import MEASURES, check_measure, maximum_of
+from onefold.models._memory import StackMemory
 from onefold.models._partition import split
 from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingClassifier
 from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
@@ -14,7 +15,9 @@ __all__ = [
     "ClassModels",
     "DeepKAHM",
     "FoldingClassifier",
+    "StackMemory",
     "WideKAHM",
+    "check_measure",
     "maximum_of",
     "split",
 ]

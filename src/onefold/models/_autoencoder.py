@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.arrays import Array, Index
 from onefold._base.validation import check_rows
 from onefold.models._folding import check_measure
+from onefold.models._memory import StackMemory
 from onefold.models._scale import ScaleOption, check_scale, unit_and_factor
 from onefold.models.compose import Pool, Stack, fit_pool
 
@@ -62,12 +63,39 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         self, X: Array, groups: Sequence[Index], unit: float, factor: float, n_jobs: int | None
     ) -> Pool:
         """Machines of this kind for several groups of rows at once; what a classifier fits per class."""
-        branches = [self._branches(X, rows, unit) for rows in groups]
+        return self.fit_branches(X, self.split_groups(X, groups, unit), unit, factor, n_jobs)
+
+    def split_groups(self, X: Array, groups: Sequence[Index], unit: float) -> list[list[Index]]:
+        """The rows of each branch of each group."""
+        return [self._branches(X, rows, unit) for rows in groups]
+
+    def fit_branches(
+        self,
+        X: Array,
+        branches: Sequence[Sequence[Index]],
+        unit: float,
+        factor: float,
+        n_jobs: int | None,
+        memory: StackMemory | None = None,
+    ) -> Pool:
+        """A machine for every branch of every group; those that ``memory`` has are taken over."""
+        parameters = sorted(
+            (name, value) for name, value in self.get_params().items() if name != "random_state"
+        )
+        settings = f"{type(self).__name__} {parameters!r} {unit!r} {factor!r}"
 
         def fit(samples: Array) -> Stack:
             return self._fit_stack(samples, factor)
 
-        return fit_pool(X, branches, fit, self._largest_stacked, unit, factor, n_jobs, show_progress=None)
+        def recall(samples: Array) -> Stack:
+            return fit(samples) if memory is None else memory.fit(settings, samples, fit)
+
+        if memory is not None:
+            memory.begin()
+        pool = fit_pool(X, branches, recall, self._largest_stacked, unit, factor, n_jobs, show_progress=None)
+        if memory is not None:
+            memory.end(pool.stacks)
+        return pool
 
     def from_pool(self, pool: Pool, n_features: int) -> Self:
         """Make this unfitted estimator the owner of machines that exist already."""

@@ -9,11 +9,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array
+from onefold._base.arrays import Array, Index
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.exceptions import InvalidInputError
 from onefold.models._autoencoder import Autoencoder
 from onefold.models._folding import check_measure
+from onefold.models._memory import StackMemory
 from onefold.models._scale import ScaleOption, unit_and_factor
 from onefold.models.compose import Pool
 from onefold.models.kahm._estimator import WideKAHM
@@ -30,6 +31,19 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Model the rows of each class in ``X`` by an autoencoder of its own."""
+        return self.fit_batches(X, y)
+
+    def fit_batches(
+        self, X: ArrayLike, y: ArrayLike, batches: ArrayLike | None = None, memory: StackMemory | None = None
+    ) -> Self:
+        """Like :meth:`fit`, with the division of each class into branches or batches given.
+
+        Parameters
+        ----------
+        batches : whole numbers (n,): rows of one class with the same number share a machine, and machines are
+            ordered by it. None divides as :meth:`fit` does. ``batches_`` holds what was used.
+        memory : machines of an earlier fit, taken over where a fit would give the same.
+        """
         check_measure(self.measure)
         prototype = self.prototype()
         prototype.check_parameters()
@@ -39,8 +53,21 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         unit, factor = unit_and_factor(samples, prototype.scale)
         groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
         self.scale_ = factor / unit
-        self.pool_ = prototype.fit_groups(samples, groups, unit, factor, self.n_jobs)
+        if batches is None:
+            branches = prototype.split_groups(samples, groups, unit)
+        else:
+            numbers = _numbers(batches, len(samples))
+            branches = [_given(rows, numbers) for rows in groups]
+        self.pool_ = prototype.fit_branches(samples, branches, unit, factor, self.n_jobs, memory)
+        self.batches_ = _batch_of_each(branches, len(samples))
         return self
+
+    def divide(self, X: Array, y: NDArray[Any], rows: Index) -> Index:
+        """Numbers of the batches that :meth:`fit` would divide these rows into, class by class."""
+        prototype = self.prototype()
+        unit, _ = unit_and_factor(X, prototype.scale)
+        groups = [rows[y[rows] == label] for label in np.unique(y[rows])]
+        return _batch_of_each(prototype.split_groups(X, groups, unit), len(X))[rows]
 
     def distances(self, X: ArrayLike) -> Array:
         """Folding measure of each row by each class, (n, C); the smallest decides."""
@@ -173,3 +200,24 @@ class FoldingClassifier(ClassModels):
             partition="contiguous",
             scale=self.scale,
         )
+
+
+def _numbers(batches: ArrayLike, n_rows: int) -> Index:
+    numbers = np.asarray(batches)
+    if numbers.shape != (n_rows,) or numbers.dtype.kind not in "iu":
+        raise InvalidInputError("batches must be one whole number per row")
+    return numbers.astype(np.intp)
+
+
+def _batch_of_each(branches: list[list[Index]], n_rows: int) -> Index:
+    found = np.zeros(n_rows, dtype=np.intp)
+    for number, rows in (numbered for own in branches for numbered in enumerate(own)):
+        found[rows] = number
+    return found
+
+
+def _given(rows: Index, numbers: Index) -> list[Index]:
+    """The rows of one class by their numbers, each batch in the order of its rows."""
+    order = np.argsort(numbers[rows], kind="stable")
+    sizes = np.unique(numbers[rows], return_counts=True)[1]
+    return np.split(rows[order], np.cumsum(sizes)[:-1])

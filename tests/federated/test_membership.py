@@ -1,0 +1,341 @@
+"""Leaving without a trace: a federation, a model, a class, a batch, a row, each to the last bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from onefold import KAHM, AutoencoderClassifier, FoldingClassifier, WideKAHM
+from onefold.datasets import load, partition
+from onefold.exceptions import InvalidInputError
+from onefold.fabrication import PrivateClassifier
+from onefold.federated import GlobalClassifier, LocalModel
+from onefold.federated.log import MembershipLog
+from onefold.privacy import Laplace, OptimalNoise
+
+# Stacks of small machines, machines alone, several layers, few and many features, probing, both precisions.
+ESTIMATORS = {
+    "folding": FoldingClassifier(n_components=6, batch_size=20),
+    "folding, one batch": FoldingClassifier(n_components=6, batch_size=1000),
+    "folding, two jobs": FoldingClassifier(n_components=6, batch_size=15, n_jobs=2),
+    "folding, max": FoldingClassifier(n_components=4, batch_size=30, measure="max"),
+    "folding, auto scale": FoldingClassifier(n_components=6, batch_size=20, scale="auto"),
+    "contiguous": AutoencoderClassifier(
+        WideKAHM(n_components=5, n_layers=3, branch_size=40, partition="contiguous")
+    ),
+    "kmeans": AutoencoderClassifier(WideKAHM(n_components=5, n_layers=2, branch_size=30, random_state=0)),
+    "kmeans, two jobs": AutoencoderClassifier(
+        WideKAHM(n_components=5, n_layers=2, branch_size=25, random_state=0), "rms", n_jobs=2
+    ),
+    "probing": AutoencoderClassifier(WideKAHM(n_components=5, branch_size=25, n_probe=1, random_state=0)),
+    "one machine": AutoencoderClassifier(KAHM(n_components=5), "product"),
+}
+
+
+@pytest.fixture(scope="module", params=[np.float64, np.float32], ids=["float64", "float32"])
+def data(request):
+    digits = load("digits")
+    rows = np.flatnonzero(digits.y_train < 5)
+    return (
+        digits.X_train[rows].astype(request.param),
+        digits.y_train[rows],
+        digits.X_test[:150].astype(request.param),
+    )
+
+
+@pytest.fixture(params=list(ESTIMATORS))
+def estimator(request):
+    return ESTIMATORS[request.param]
+
+
+def same(model: LocalModel, other: LocalModel, queries: np.ndarray) -> None:
+    np.testing.assert_array_equal(model.classes_, other.classes_)
+    for block in (queries, queries[:1], queries[3:20]):
+        np.testing.assert_array_equal(model.answers(block), other.answers(block))
+
+
+def test_fitting_with_batches_is_fitting(data, estimator) -> None:
+    """What the batches are does not matter for how they are fitted: the plain classifier, bit for bit."""
+    X, y, queries = data
+    model = LocalModel(estimator).fit(X, y)
+    plain = clone(estimator).fit(X, y)
+    np.testing.assert_array_equal(model.answers(queries), plain.distances(queries))
+    np.testing.assert_array_equal(model.batches_, plain.batches_)
+    same(LocalModel(estimator).fit(X, y, batches=model.batches_), model, queries)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_forgotten_row_was_never_there(data, estimator, seed) -> None:
+    X, y, queries = data
+    rng = np.random.default_rng(seed)
+    model = LocalModel(estimator).fit(X, y)
+    for count in (1, 7):
+        gone = rng.choice(model.row_numbers_, size=count, replace=False)
+        model.forget(gone)
+        assert not np.isin(gone, model.row_numbers_).any()
+        left = model.row_numbers_
+        same(model, LocalModel(estimator).fit(X[left], y[left], batches=model.batches_), queries)
+    assert len(model.row_numbers_) == len(y) - 8
+
+
+def test_a_removed_class_was_never_there(data, estimator) -> None:
+    X, y, queries = data
+    model = LocalModel(estimator).fit(X, y)
+    assert model.remove_class(2).classes_gone == (2,)
+    same(model, LocalModel(estimator).fit(X[y != 2], y[y != 2]), queries)  # a plain fit, no batches given
+
+
+def test_a_removed_batch_was_never_there(data) -> None:
+    """Sixty rows of each class in batches of twenty: without one batch, a plain fit makes the other two."""
+    X, y, queries = data
+    rows = np.sort(np.concatenate([np.flatnonzero(y == c)[:60] for c in range(5)]))
+    X, y = X[rows], y[rows]
+    for estimator in (
+        FoldingClassifier(n_components=6, batch_size=20),
+        AutoencoderClassifier(WideKAHM(n_components=4, branch_size=20, partition="contiguous")),
+    ):
+        for batch in range(3):
+            model = LocalModel(estimator).fit(X, y)
+            gone = (y == 3) & (model.batches_ == batch)
+            assert gone.sum() == 20
+            done = model.remove_batch(3, batch)
+            assert (done.n_rows, done.exact, done.partition) == (20, True, "contiguous")
+            same(model, LocalModel(estimator).fit(X[~gone], y[~gone]), queries)
+
+
+def test_a_class_and_rows_that_come_later(data, estimator) -> None:
+    """Growing step by step is fitting at once in the same batches; what leaves again leaves no trace."""
+    X, y, queries = data
+    early = np.flatnonzero((y != 4) & (np.arange(len(y)) % 3 > 0))
+    late = np.setdiff1d(np.arange(len(y)), early)
+    model = LocalModel(estimator).fit(X[early], y[early])
+    before = LocalModel(estimator).fit(X[early], y[early], batches=model.batches_)
+    model.extend(X[late], y[late])
+    assert model.classes_.tolist() == [0, 1, 2, 3, 4]
+    order = np.concatenate([early, late])
+    same(model, LocalModel(estimator).fit(X[order], y[order], batches=model.batches_), queries)
+    done = model.forget(np.arange(len(early), len(order)))
+    assert done.classes_gone == (4,)
+    same(model, before, queries)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_story_ends_like_a_fresh_fit(data, seed) -> None:
+    X, y, queries = data
+    rng = np.random.default_rng(seed)
+    estimator = list(ESTIMATORS.values())[rng.integers(len(ESTIMATORS))]
+    order = rng.permutation(len(y))
+    parts = np.array_split(order, 4)
+    came = parts[0]
+    model = LocalModel(estimator).fit(X[came], y[came])
+    for part in parts[1:]:
+        model.extend(X[part], y[part])
+        came = np.concatenate([came, part])
+        model.forget(rng.choice(model.row_numbers_, size=5, replace=False))
+    model.remove_class(int(rng.integers(5)))
+    left = came[model.row_numbers_]
+    same(model, LocalModel(estimator).fit(X[left], y[left], batches=model.batches_), queries)
+
+
+def test_only_touched_machines_are_fitted(data) -> None:
+    X, y, _ = data
+    estimator = AutoencoderClassifier(WideKAHM(n_components=3, branch_size=50, random_state=0))
+    model = LocalModel(estimator).fit(X, y)
+    machines = sum(stack.n_machines for stack in model.estimator_.pool_.stacks)
+    before = {id(stack) for stack in model.estimator_.pool_.stacks}
+    done = model.forget([0])
+    after = {id(stack) for stack in model.estimator_.pool_.stacks}
+    assert done.n_refitted + done.n_kept == machines
+    assert len(after - before) <= 2  # the machine's new size, and the stack it came from
+    assert done.n_kept > done.n_refitted
+
+
+def test_what_is_exact_and_what_is_not(data) -> None:
+    X, y, queries = data
+    clusters = AutoencoderClassifier(WideKAHM(n_components=3, branch_size=30, random_state=0))
+    model = LocalModel(clusters).fit(X, y)
+    done = model.forget([0])
+    assert (done.exact, done.partition) == (False, "kmeans")
+    # Machines of a class that was not divided carry nothing over.
+    assert LocalModel(clusters).fit(X[:20], y[:20]).forget([0]).exact
+    assert LocalModel(FoldingClassifier(n_components=3, batch_size=10)).fit(X, y).forget([0]).exact
+    assert LocalModel(AutoencoderClassifier(KAHM(3))).fit(X, y).forget([0]).partition == "single"
+    assert LocalModel(clusters).fit(X, y).remove_class(1).exact  # nothing of it is left
+    given = LocalModel(clusters).fit(X, y, batches=np.zeros(len(y), dtype=int)).forget([0])
+    assert (given.exact, given.partition) == (True, "given")
+    # Divided anew: the same as never having seen the row.
+    again = LocalModel(clusters).fit(X, y)
+    assert again.forget([0], repartition=True).exact
+    touched = y[1:] == y[0]
+    fresh = LocalModel(clusters).fit(X[1:], y[1:])
+    np.testing.assert_array_equal(again.batches_[touched], fresh.batches_[touched])
+    same(again, fresh, queries)
+
+
+@pytest.mark.parametrize("fabricate", [False, True])
+def test_a_private_model_forgets_without_new_noise(data, fabricate) -> None:
+    """Of every row there is one noisy version, before and after: with known noise a fresh fit shows it."""
+    X, y, queries = data
+    estimator = FoldingClassifier(n_components=5, batch_size=20)
+    model = LocalModel(estimator, Laplace(8.0), fabricate=fabricate, random_state=3).fit(X, y)
+    before = model._rows
+    guarantee = model.guarantee_
+    noisy = before.values if before.noisy is None else before.noisy
+    done = model.forget([5, 6])
+    assert done.exact
+    after = model._rows.values if model._rows.noisy is None else model._rows.noisy
+    np.testing.assert_array_equal(after, np.delete(noisy, [5, 6], axis=0))
+    assert model.guarantee_ == guarantee
+    rest_y = np.delete(y, [5, 6])
+    rows = after
+    if fabricate:
+        rows = model._settings.maker().smooth(after, rest_y)
+    fresh = LocalModel(estimator).fit(rows, rest_y, batches=model.batches_)
+    same(model, fresh, queries)
+    untouched = rest_y != y[5]
+    if fabricate and y[5] == y[6]:
+        np.testing.assert_array_equal(
+            model._rows.values[untouched], np.delete(before.values, [5, 6], 0)[untouched]
+        )
+
+
+def test_a_file_can_forget(data, estimator, tmp_path: Path) -> None:
+    X, y, queries = data
+    model = LocalModel(estimator).fit(X, y)
+    model.save(tmp_path / "owner.onefold")
+    loaded = LocalModel.load(tmp_path / "owner.onefold")
+    gone = [3, 50, 51]
+    assert loaded.forget(gone).exact == model.forget(gone).exact
+    same(loaded, model, queries)
+    same(
+        loaded,
+        LocalModel(estimator).fit(np.delete(X, gone, 0), np.delete(y, gone), batches=model.batches_),
+        queries,
+    )
+
+
+def test_a_fabricated_file_can_forget_when_it_knows_its_noise(data, tmp_path: Path) -> None:
+    X, y, queries = data
+    path = tmp_path / "owner.onefold"
+    settings = LocalModel(FoldingClassifier(n_components=5, batch_size=20), Laplace(8.0))
+    model = LocalModel(settings.estimator, settings.mechanism).fit(X, y)
+    model.save(path)
+    loaded = LocalModel.load(path)
+    assert loaded.guarantee_ == model.guarantee_
+    with pytest.raises(InvalidInputError, match="like"):
+        loaded.forget([1])
+    with pytest.raises(InvalidInputError, match="like"):
+        loaded.fit(X, y)  # would be raw rows in the place of private ones
+    with pytest.raises(InvalidInputError, match="like"):
+        loaded.extend(X, y)
+    loaded = LocalModel.load(path, like=settings)
+    assert loaded.forget([1]).exact
+    model.forget([1])
+    same(loaded, model, queries)
+    assert loaded.fit(X, y).guarantee_ == model.guarantee_
+
+
+def test_rows_by_identifiers_and_the_log(data, tmp_path: Path) -> None:
+    X, y, queries = data
+    log = MembershipLog(tmp_path / "members.log")
+    ids = [f"patient-{number}" for number in range(len(y))]
+    estimator = FoldingClassifier(n_components=5, batch_size=20)
+    model = LocalModel(estimator).fit(X, y, ids=ids)
+    by_number = LocalModel(estimator).fit(X, y)
+    model.forget(["patient-7", "patient-3"], log=log, site="north")
+    by_number.forget([3, 7])
+    same(model, by_number, queries)
+    with pytest.raises(InvalidInputError, match="identifiers"):
+        model.forget(["patient-7"])
+    model.extend(X[:2], y[:2], ids=["new-1", "new-2"], log=log, site="north")
+    model.forget(["new-2"], log=log, site="north")
+    model.remove_batch(int(y[0]), 0, log=log, site="north")
+    model.remove_class(4, log=log, site="north")
+    model.save(tmp_path / "owner.onefold")
+    text = log.path.read_text()
+    assert "patient" not in text
+    assert b"patient" not in (tmp_path / "owner.onefold").read_bytes()
+    assert [entry.event.value for entry in log] == [
+        "forget",
+        "batch-added",
+        "forget",
+        "batch-removed",
+        "class-removed",
+    ]
+    assert next(iter(log)).facts == {"rows": 2, "exact": True, "partition": "contiguous"}
+    assert log.verify() == 5
+    again = LocalModel.load(tmp_path / "owner.onefold", ids=[*ids, "new-1", "new-2"])
+    left = ids[int(again.row_numbers_[0])]
+    again.forget([left])
+    for bad in (ids[:-1], ["same"] * len(y), [0.5] * len(y)):
+        with pytest.raises(InvalidInputError, match="ids"):
+            LocalModel(estimator).fit(X, y, ids=bad)
+
+
+@pytest.mark.parametrize("bad", [[], [[1]], [0.5], [-1], [10**6], [1, 1], "1", None, [True]])
+def test_rows_that_cannot_be_forgotten(data, bad) -> None:
+    X, y, _ = data
+    model = LocalModel(FoldingClassifier(n_components=3)).fit(X, y)
+    with pytest.raises(InvalidInputError) as caught:
+        model.forget(bad)
+    assert "\n" not in str(caught.value)
+    assert len(model.row_numbers_) == len(y)
+
+
+def test_refusals(data) -> None:
+    X, y, _ = data
+    model = LocalModel(FoldingClassifier(n_components=3)).fit(X[:3], y[:3])
+    with pytest.raises(InvalidInputError, match="remove the client"):
+        model.forget([0, 1, 2])
+    assert len(model.row_numbers_) == 3
+    for call in (lambda: model.remove_class(99), lambda: model.remove_batch(int(y[0]), 7)):
+        with pytest.raises(InvalidInputError, match="no such"):
+            call()
+    lean = LocalModel(FoldingClassifier(n_components=3), keep_rows=False).fit(X, y)
+    with pytest.raises(InvalidInputError, match="keep_rows"):
+        lean.forget([0])
+    for batches in ([0], np.zeros(len(y)), np.zeros((len(y), 1), dtype=int)):
+        with pytest.raises(InvalidInputError, match="batches"):
+            LocalModel(FoldingClassifier(n_components=3)).fit(X, y, batches=batches)
+
+
+def test_a_private_classifier_is_taken_apart(data) -> None:
+    X, y, queries = data
+    inner = FoldingClassifier(n_components=5, batch_size=20)
+    for fabricate in (False, True):
+        whole = PrivateClassifier(inner, OptimalNoise(6.0), fabricate, random_state=1)
+        by_estimator = LocalModel(whole).fit(X, y)
+        by_mechanism = LocalModel(inner, OptimalNoise(6.0), fabricate=fabricate, random_state=1).fit(X, y)
+        expected = whole.fit(X, y)
+        assert by_estimator.guarantee_ == by_mechanism.guarantee_ == expected.guarantee_
+        np.testing.assert_array_equal(by_estimator.answers(queries), expected.distances(queries))
+        same(by_estimator, by_mechanism, queries)
+    with pytest.raises(InvalidInputError, match="one place"):
+        LocalModel(whole, OptimalNoise(1.0)).fit(X, y)
+
+
+def test_a_federation_without_a_client_a_class_and_a_batch(data) -> None:
+    """All at once, under each rule: removed, forgotten and re-added members leave no trace."""
+    X, y, queries = data
+    estimator = FoldingClassifier(n_components=5, batch_size=15)
+    owners = partition(y, 5, "iid", random_state=0)
+    labelled = np.arange(0, len(y), 7)
+    for rule in ("min", "trimmed", "weighted"):
+        models = [LocalModel(estimator).fit(X[rows], y[rows]) for rows in owners]
+        server = GlobalClassifier(rule, n_liars=1).learn_trust(X[labelled], y[labelled])
+        never = GlobalClassifier(rule, n_liars=1).learn_trust(X[labelled], y[labelled])
+        for number, model in enumerate(models):
+            server.add(number, model)
+        server.measures(queries)  # whatever it learns from all of them must be forgotten again
+        server.remove(3)
+        server.remove(1).add(1, models[1])
+        models[0].remove_class(2)
+        models[2].forget([4, 5])
+        for number in (0, 1, 2, 4):
+            left = owners[number][models[number].row_numbers_]
+            never.add(number, LocalModel(estimator).fit(X[left], y[left], batches=models[number].batches_))
+        np.testing.assert_array_equal(server.measures(queries), never.measures(queries))
+        np.testing.assert_array_equal(server.predict(queries), never.predict(queries))
