@@ -21,6 +21,7 @@ __all__ = [
     "documented_images",
     "documented_smoothing",
     "fixed",
+    "repeated",
     "stepper",
 ]
 
@@ -44,11 +45,16 @@ def stepper(n_components: int, factor: float) -> Step:
     return partial(smooth, n_components=n_components, factor=factor)
 
 
-def fixed(noisy: Array, step: Step, n_steps: int) -> Fabrication:
-    """A number of steps chosen in advance."""
-    rows = noisy
+def repeated(rows: Array, step: Step, n_steps: int) -> Array:
+    """Rows smoothed ``n_steps`` times."""
     for _ in range(n_steps):
         rows = step(rows).smoothed
+    return rows
+
+
+def fixed(noisy: Array, step: Step, n_steps: int) -> Fabrication:
+    """A number of steps chosen in advance."""
+    rows = repeated(noisy, step, n_steps)
     return Fabrication(rows, step(rows).images, n_steps)
 
 

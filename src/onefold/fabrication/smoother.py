@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 from onefold._base.arrays import Array
 from onefold._base.validation import check_rows, check_whole_number
-from onefold.fabrication._steps import fixed, stepper
+from onefold.fabrication._steps import repeated, stepper
 
 __all__ = ["Smoother"]
 
@@ -37,7 +37,7 @@ class Smoother(BaseEstimator):
         check_whole_number("n_components", self.n_components)
         check_whole_number("n_steps", self.n_steps, at_least=0)
         rows = check_rows(self, X)
-        return fixed(rows, stepper(self.n_components, 1.0), self.n_steps).smoothed
+        return repeated(rows, stepper(self.n_components, 1.0), self.n_steps)
 
     def fit(self, X: ArrayLike, y: Any = None) -> "Smoother":
         """Check ``X``; there is nothing to learn."""
