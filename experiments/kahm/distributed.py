@@ -41,7 +41,7 @@ def private_party(
     maker = Fabricator(OptimalNoise(epsilon, DELTA), N_COMPONENTS, SMOOTHING_STEPS, n_jobs=1)
     rows = maker.fabricate(X, y, random_state=list(seed))
     machine = WideKAHM(N_COMPONENTS, n_layers, random_state=0)
-    return LocalModel(AutoencoderClassifier(machine)).fit(rows, y)
+    return LocalModel(AutoencoderClassifier(machine), keep_rows=False).fit(rows, y)
 
 
 def accuracy(

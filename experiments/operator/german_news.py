@@ -26,6 +26,7 @@ from onefold import datasets
 
 ALPHAS = (5.0, 2.0, 0.5)
 N_CLIENTS, BATCH = 20, 100  # the document has 100 clients in five groups, one per language
+# Ours, and the document's in the same place.
 EMBEDDINGS = {"sentence": "distiluse", "n-grams": "paraphrase", "both": "both"}
 Divided = tuple[Task, list[Rows]]
 
@@ -51,10 +52,10 @@ def cell(journal: Journal, key: str, measure: str, make: Callable[[int], Divided
 def table(
     journal: Journal, args: argparse.Namespace, title: str, names: dict[str, tuple[str, str]], reported: Any
 ) -> tuple[Table, dict[str, float]]:
-    """One line per name -> (embedding, measure), one column per alpha."""
+    """One line per the document's name -> our (embedding, measure), two columns per alpha."""
     rows, values = [], {}
     for name, (embedding, measure) in names.items():
-        row: list[object] = [name]
+        row: list[object] = [f"{embedding}, {measure}"]
         for column, alpha in enumerate(ALPHAS):
             key = f"german alpha={alpha:g} {embedding} {measure}{' quick' if args.quick else ''}"
             make = partial(divided, args, embedding, alpha)
