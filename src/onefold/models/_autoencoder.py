@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
+from joblib import parallel_config
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Index
@@ -84,17 +85,24 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         )
         settings = f"{type(self).__name__} {parameters!r} {unit!r} {factor!r}"
 
+        # Without what was fitted before: it may travel to other processes.
+        prototype = cast(Self, clone(self))
+
         def fit(samples: Array) -> Stack:
-            return self._fit_stack(samples, factor)
+            return prototype._fit_stack(samples, factor)
+
+        if memory is None:
+            return fit_pool(X, branches, fit, self._largest_stacked, unit, factor, n_jobs, show_progress=None)
 
         def recall(samples: Array) -> Stack:
-            return fit(samples) if memory is None else memory.fit(settings, samples, fit)
+            return memory.fit(settings, samples, fit)
 
-        if memory is not None:
-            memory.begin()
-        pool = fit_pool(X, branches, recall, self._largest_stacked, unit, factor, n_jobs, show_progress=None)
-        if memory is not None:
-            memory.end(pool.stacks)
+        memory.begin()
+        with parallel_config(backend="threading"):  # the memory is in this process
+            pool = fit_pool(
+                X, branches, recall, self._largest_stacked, unit, factor, n_jobs, show_progress=None
+            )
+        memory.end(pool.stacks)
         return pool
 
     def from_pool(self, pool: Pool, n_features: int) -> Self:
