@@ -44,12 +44,12 @@ QUICK_SETTINGS = 2
 
 def settings(args: argparse.Namespace) -> Iterator[list[Setting]]:
     """Everything that is asked for, the settings that share rows together."""
-    for table in args.tables or SOURCES:
-        source = SOURCES[table]
+    for name in args.data or SOURCES:
+        source = SOURCES[name]
         chosen = source.settings[:QUICK_SETTINGS] if args.quick else source.settings
         for seed in range(1 if args.quick else source.n_seeds):
             yield [
-                Setting(table, epsilon, n_components, method, seed)
+                Setting(name, epsilon, n_components, method, seed)
                 for epsilon, n_components in chosen
                 if not args.epsilons or epsilon in args.epsilons
                 for method in args.methods or METHODS
@@ -62,7 +62,7 @@ def rows(args: argparse.Namespace) -> list[tuple[Setting, Entry]]:
     journal = Journal(args.resume)
     found: list[tuple[Setting, Entry]] = []
     for group in settings(args):
-        data = functools.cache(functools.partial(SOURCES[group[0].table].load, args, group[0].seed))
+        data = functools.cache(functools.partial(SOURCES[group[0].data].load, args, group[0].seed))
         for setting in group:
             work = functools.partial(_measured, setting, data)
             found.append((setting, journal.run(setting.key(args.quick), work)))
@@ -75,7 +75,8 @@ def _measured(setting: Setting, data: Callable[[], Division]) -> Entry:
 
 def table(name: str, found: Sequence[tuple[Setting, Entry]]) -> tuple[Table, dict[str, float]]:
     """One line for every setting, means over seeds."""
-    source, reported = SOURCES[name], documented(__file__, name)
+    source = SOURCES[name]
+    reported = documented(__file__, source.document)
     lines: list[list[Any]] = []
     values: dict[str, float] = {}
     for (epsilon, n_components, method), same in _by_setting(source, found).items():
@@ -128,8 +129,8 @@ def experiment(args: argparse.Namespace) -> Outcome:
     found = rows(args)
     tables: list[Table] = []
     values: dict[str, float] = {}
-    for name in args.tables or SOURCES:
-        lines, numbers = table(name, [pair for pair in found if pair[0].table == name])
+    for name in args.data or SOURCES:
+        lines, numbers = table(name, [pair for pair in found if pair[0].data == name])
         tables.append(lines)
         values |= numbers
     return Outcome(values, tables)
@@ -138,7 +139,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
 def options() -> argparse.ArgumentParser:
     """Common options, and which rows to measure."""
     found = parser(__doc__)
-    found.add_argument("--tables", nargs="+", choices=list(SOURCES), help="only these (all)")
+    found.add_argument("--data", nargs="+", choices=list(SOURCES), help="only these (all)")
     found.add_argument("--epsilons", nargs="+", type=float, metavar="E", help="only these (all)")
     found.add_argument("--methods", nargs="+", choices=METHODS, help="only these (all)")
     return add_resume(found)

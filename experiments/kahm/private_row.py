@@ -27,7 +27,7 @@ METHODS = ("raw", "noisy", "documented", "honest")
 class Setting:
     """What tells one row from the others."""
 
-    table: str
+    data: str
     epsilon: float  # of one entry that changes by at most 1
     n_components: int
     method: str
@@ -37,7 +37,7 @@ class Setting:
         """Its name in a file of finished rows."""
         size = " of a small part" if quick else ""
         return (
-            f"{self.table}{size}, {self.method}, epsilon {self.epsilon:g}, n {self.n_components}, "
+            f"{self.data}{size}, {self.method}, epsilon {self.epsilon:g}, n {self.n_components}, "
             f"seed {self.seed}"
         )
 

@@ -54,29 +54,29 @@ def run(data_dir: Path, capsys, *arguments: str) -> dict:
 def test_tables_say_what_is_promised_and_are_not_measured_twice(data_dir, capsys, monkeypatch) -> None:
     found = run(data_dir, capsys)
     assert len(found["tables"]) == len(SOURCES)
-    features = {"table_5": 64, "table_6": 64, "table_7": 30}
+    features = {"digits": 64, "groceries": 64, "beats": 15, "beats-apart": 30}
     for name, table in zip(SOURCES, found["tables"], strict=True):
         assert [row[2] for row in table["rows"]] == [*METHODS[1:], *METHODS]
         for row in table["rows"]:
             noise = f"{float(row[0]) * features[name]:g}"
             void = f"void ({noise} for the noise alone)"
             assert row[11] == {"raw": "nothing", "documented": void}.get(row[2], noise)
-    assert found["values"]["table_5 (2, 20) raw accuracy"] > 0.8
+    assert found["values"]["digits (2, 20) raw accuracy"] > 0.8
 
     def again(*_: object) -> None:
         raise AssertionError("measured twice")
 
     monkeypatch.setattr(private, "measure", again)
     assert run(data_dir, capsys)["values"] == found["values"]
-    only = run(data_dir, capsys, "--tables", "table_7", "--epsilons", "16", "--methods", "honest")
-    assert set(only["values"]) == {"table_7 (16, 5) honest accuracy", "table_7 (16, 5) honest score"}
+    only = run(data_dir, capsys, "--data", "beats-apart", "--epsilons", "16", "--methods", "honest")
+    assert set(only["values"]) == {"beats-apart (16, 5) honest accuracy", "beats-apart (16, 5) honest score"}
 
 
 @pytest.mark.parametrize("method", ["noisy", "documented", "honest"])
 def test_rows_are_those_of_the_private_classifier(method: str) -> None:
     """000 Def. 12 and 15 as the package has them, distances and score (eq. 67-69) included."""
     data = Division(digits[:300], labels[:300], digits[300:600], labels[300:600], digits[:300])
-    setting = Setting("table_5", 4.0, 5, method, 3)
+    setting = Setting("digits", 4.0, 5, method, 3)
     stopping = "honest" if method == "noisy" else method
     model = PrivateClassifier(
         classifier(setting),
@@ -100,30 +100,30 @@ def test_rows_are_those_of_the_private_classifier(method: str) -> None:
 
 def test_methods_share_their_noise() -> None:
     data = Division(digits[:50], labels[:50], digits[:1], labels[:1], digits[:1])
-    noisy = private_rows(Setting("table_5", 4.0, 5, "noisy", 3), data)[0]
+    noisy = private_rows(Setting("digits", 4.0, 5, "noisy", 3), data)[0]
     expected = OptimalNoise(4.0, 1e-5).randomise(data.X, np.random.default_rng(3))
     np.testing.assert_array_equal(noisy, expected)
 
 
 def test_no_person_is_missing_from_either_half(data_dir) -> None:
     args = private.options().parse_args(["--data-dir", str(data_dir)])
-    division = SOURCES["table_7"].load(args, 0)
+    division = SOURCES["beats-apart"].load(args, 0)
     assert len(division.X) == len(division.X_test) == 45
-    other = SOURCES["table_7"].load(args, 1)
+    other = SOURCES["beats-apart"].load(args, 1)
     assert not np.array_equal(division.X, other.X)
 
 
 def test_every_setting_has_the_documents_numbers() -> None:
-    for name, source in SOURCES.items():
-        numbers = documented(private.__file__, name)
+    for source in SOURCES.values():
+        numbers = documented(private.__file__, source.document)
         for epsilon, n_components in source.settings:
             found = numbers[f"{epsilon:g}, {n_components}"]
             assert all(0.5 < accuracy < 1 > score >= 0 for accuracy, score in found.values())
             assert set(found) == {"Def. 12", "Def. 15"}
 
 
-@pytest.mark.parametrize("table", SOURCES)
-def test_missing_data_is_one_line(table: str, tmp_path: Path, capsys) -> None:
-    arguments = ["--quick", "--data-dir", str(tmp_path), "--tables", table]
+@pytest.mark.parametrize("name", SOURCES)
+def test_missing_data_is_one_line(name: str, tmp_path: Path, capsys) -> None:
+    arguments = ["--quick", "--data-dir", str(tmp_path), "--data", name]
     assert main(private.__file__, private.options(), private.experiment, arguments) == 2
     assert capsys.readouterr().err.count("\n") == 1
