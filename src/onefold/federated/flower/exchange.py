@@ -15,6 +15,8 @@ __all__ = ["Exchange", "batches"]
 # Queries of one caller that wait together go out together, up to this size in all.
 MOST_BYTES = 64 * 2**20
 MOST_QUERIES = 64
+# A site whose connection broke while it was asked may come back within this time.
+RETURN_SECONDS = 20.0
 
 
 @dataclass
@@ -26,11 +28,18 @@ class Exchange:
     waiting: dict[str, str]  # Flower's number of a message -> the site it went to
     deadline: float
     replies: dict[str, list[Message]] = field(default_factory=dict)
+    absent: dict[str, float] = field(default_factory=dict)  # site that went away -> until when to wait for it
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to be waited for."""
-        return not self.waiting or time.monotonic() > self.deadline
+        now = time.monotonic()
+        hoped_for = [site for site, until in self.absent.items() if now < until]
+        return now > self.deadline or not (self.waiting or hoped_for)
+
+    def lose(self, message_id: str) -> None:
+        """Note that a site went away with our message; it may come back and be asked again."""
+        self.absent[self.waiting.pop(message_id)] = time.monotonic() + RETURN_SECONDS
 
     def take(self, message_id: str, messages: Sequence[Message] | None) -> None:
         """Note what a site replied; None if its reply was none of a federation."""

@@ -16,6 +16,7 @@ __all__ = ["ServerFolder", "ServerSettings", "SiteFolder", "SiteSettings", "is_l
 
 FORMAT = 1
 MODES = ("query", "model")
+RULES = ("min", "trimmed")  # the weighted rule needs labelled rows, which a server does not have
 
 
 def is_loopback(host: str) -> bool:
@@ -73,6 +74,7 @@ class ServerSettings(_Settings):
     Parameters
     ----------
     host, port : where the sites find it. mode : "query" or "model". rule : how answers are combined.
+    n_liars : how many lying sites the trimmed rule is to withstand.
     insecure : plaintext without node keys, for tests on the loopback address only.
     """
 
@@ -80,14 +82,17 @@ class ServerSettings(_Settings):
     port: int
     mode: str = "query"
     rule: str = "min"
+    n_liars: int = 1
     insecure: bool = False
 
     def __post_init__(self) -> None:
         _check_address(self.host, self.port, self.insecure)
+        if type(self.n_liars) is not int or not self.n_liars >= 0:
+            raise InvalidInputError("n_liars must be a whole number from 0 on")
         if self.mode not in MODES:
             raise InvalidInputError("mode must be query or model")
-        if not isinstance(self.rule, str):
-            raise InvalidInputError("rule must be a word")
+        if self.rule not in RULES:
+            raise InvalidInputError("rule must be min or trimmed")
 
 
 @dataclass(frozen=True)
@@ -245,7 +250,7 @@ class ServerFolder(_Folder):
     def prepare(self) -> None:
         """Make the folders that running needs."""
         super().prepare()
-        for path in (self.spool / "requests", self.spool / "replies", self.models, self.app):
+        for path in (self.spool, self.spool / "requests", self.spool / "replies", self.models, self.app):
             private_folder(path)
 
 

@@ -6,12 +6,15 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+from onefold.exceptions import OnefoldError
+from onefold.federated.client import LocalModel
 from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.flower.registry import Registry, Status
 from onefold.federated.flower.site_app import MODEL, PROFILE
-from onefold.federated.messages import Failure, Message, ModelParcel, Profile
+from onefold.federated.messages import Failure, Message, ModelParcel, Profile, to_parts
 
 __all__ = ["Reception"]
 
@@ -119,9 +122,18 @@ class Reception:
         profile = self._profiles.pop(name, None)
         if profile is None or parcel.site != name:
             return
-        if hashlib.sha256(parcel.content).hexdigest() != profile.model_digest:
+        path = self.folder.models / f"{name}.onefold"
+        write_private(path, parcel.content)
+        if not _is_the_model(path, profile):
+            path.unlink()
             self.registry.refuse(name, "other-model")
-            return
-        write_private(self.folder.models / f"{name}.onefold", parcel.content)
-        if self.registry.admit(name, profile) is not Status.MEMBER:
-            (self.folder.models / f"{name}.onefold").unlink(missing_ok=True)
+        elif self.registry.admit(name, profile) is not Status.MEMBER:
+            path.unlink()
+
+
+def _is_the_model(path: Path, profile: Profile) -> bool:
+    """Whether a file holds the model that a profile speaks of, with the guarantee it speaks of."""
+    try:
+        return to_parts(LocalModel.load(path).profile(profile.site)) == to_parts(profile)
+    except OnefoldError:
+        return False

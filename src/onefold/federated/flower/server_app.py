@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flwr.app import Message as Envelope
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid, ServerApp
 
 from onefold.exceptions import MessageError
@@ -81,6 +82,7 @@ class Coordinator:
         for batch in batches(self.spool.take()):
             self.open.append(self.ask(batch))
         self.fetch()
+        self.ask_again()
         for exchange in [exchange for exchange in self.open if exchange.is_over]:
             for query_id, reply in exchange.results().items():
                 self.spool.deliver(query_id, reply)
@@ -94,6 +96,18 @@ class Coordinator:
         timeout, caller = requests[0].timeout, requests[0].caller
         waiting = self.send(ANSWERS, present, queries, timeout, caller)
         return Exchange(requests, expected, waiting, time.monotonic() + timeout)
+
+    def ask_again(self) -> None:
+        """Send queries once more to sites that went away with them and have come back."""
+        for exchange in self.open:
+            back = {s: node for s, node in self.reception.online.items() if s in exchange.absent}
+            left = exchange.deadline - time.monotonic()
+            if not back or left <= 0:
+                continue
+            queries = [request.query for request in exchange.requests]
+            exchange.waiting |= self.send(ANSWERS, back, queries, left, exchange.requests[0].caller)
+            for site in back:
+                del exchange.absent[site]
 
     def send(
         self, kind: str, nodes: dict[str, int], messages: Sequence[Message], timeout: float, caller: str
@@ -115,10 +129,13 @@ class Coordinator:
             return
         for envelope in self.grid.pull_messages(waiting):
             number = str(envelope.metadata.reply_to_message_id)
+            gone = envelope.has_error() and envelope.error.code == ErrorCode.NODE_UNAVAILABLE
             messages = _opened(envelope)
             self.reception.take(number, messages)
             for exchange in self.open:
-                if number in exchange.waiting:
+                if number in exchange.waiting and gone:
+                    exchange.lose(number)
+                elif number in exchange.waiting:
                     exchange.take(number, messages)
 
 

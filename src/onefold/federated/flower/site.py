@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from pathlib import Path
-from typing import Any
 
 from onefold.exceptions import FederationError, QueryRefused
 from onefold.federated.client import LocalModel
@@ -21,7 +19,6 @@ from onefold.federated.messages import (
     Profile,
     Query,
     from_parts,
-    plain_labels,
     to_parts,
 )
 
@@ -33,24 +30,14 @@ NO_QUERY = "none"
 EVERYBODY = "all-callers"
 
 
-def store_model(
-    folder: SiteFolder, model: LocalModel, n_features: int, guarantee: dict[str, Any] | None
-) -> Profile:
+def store_model(folder: SiteFolder, model: LocalModel) -> Profile:
     """Keep a fitted model, and what the site will say about it."""
     folder.prepare()
     # Nothing is answered while the two files do not belong together.
     folder.profile.unlink(missing_ok=True)
-    model.save(folder.model)
+    model.save(folder.model, with_rows=False)
     folder.model.chmod(0o600)
-    profile = Profile(
-        folder.settings.name,
-        plain_labels(model.classes_),
-        model.measure,
-        model.scale,
-        n_features,
-        guarantee,
-        _digest(folder.model),
-    )
+    profile = model.profile(folder.settings.name)
     write_private(folder.profile, json.dumps(to_parts(profile)[0], indent=1, allow_nan=False).encode())
     return profile
 
@@ -119,12 +106,6 @@ def _admit(folder: SiteFolder, settings: SiteSettings, caller: str, n_rows: int)
 
 
 def _answers(folder: SiteFolder, profile: Profile, query: Query) -> Answers:
-    if _digest(folder.model) != profile.model_digest:
+    if hashlib.sha256(folder.model.read_bytes()).hexdigest() != profile.model_digest:
         raise FederationError("the model is not the one the profile speaks of")
-    model = LocalModel.load(folder.model)
-    values = model.answers(query.features)
-    return Answers(query.id, profile.site, plain_labels(model.classes_), model.measure, model.scale, values)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return LocalModel.load(folder.model).answer(query, profile.site)

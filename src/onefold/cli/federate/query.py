@@ -1,0 +1,149 @@
+"""``onefold federate query``: a table in, one prediction for each row out, and who had a part in it."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onefold.cli import arguments as kinds
+from onefold.cli.console import busy, print_json, say
+from onefold.cli.federate import running
+from onefold.cli.labels import agreement, identifiers_of, labels_of
+from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_table
+from onefold.cli.tables import read_table
+from onefold.exceptions import FederationError, InvalidInputError
+
+if TYPE_CHECKING:
+    from onefold.federated.combination import Result
+    from onefold.federated.flower.folders import ServerFolder
+
+
+def add_parser(parts: Any) -> None:
+    """Declare the sub-command."""
+    parser = parts.add_parser(
+        "query",
+        help="predict the classes of a table by the federation",
+        description="Predict the class of every row from the answers of all members. Columns must be those "
+        "of the sites, in their order. Exit code 3: only some members answered, and the result is of those.",
+    )
+    parser.add_argument("data", metavar="DATA", help="table of rows: .csv, .npz or .parquet")
+    running.add_folder_option(parser, "server")
+    parser.add_argument(
+        "--out", metavar="PRED", help="predictions: .csv, .npz, .parquet, - for the terminal (-)"
+    )
+    parser.add_argument("--label", metavar="COL", help="column with the true classes: report the accuracy")
+    parser.add_argument("--id", metavar="COL", help="column to copy beside the predictions")
+    parser.add_argument("--ignore", action="append", default=[], metavar="COL", help="column to leave out")
+    parser.add_argument("--measures", action="store_true", help="add the combined measure of every class")
+    parser.add_argument(
+        "--timeout", type=kinds.positive, default=60.0, metavar="S", help="for the sites (60)"
+    )
+    parser.add_argument(
+        "--batch", type=kinds.positive_int, default=5000, metavar="N", help="rows at once (5000)"
+    )
+    parser.add_argument("--caller", metavar="NAME", help="who asks, for the sites' budgets (user name)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but predictions and errors")
+    parser.set_defaults(run=running.with_exit_code(run))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, ask, combine, write, tell."""
+    out = args.out if args.out is not None or args.json else STANDARD_OUTPUT
+    if out == STANDARD_OUTPUT and args.json:
+        raise InvalidInputError("--json and --out - both want standard output")
+    if out is not None:
+        check_table_format(out, args.data)
+    folder = running.server_folder(args)
+    keep = [name for name in (args.label, args.id) if name is not None]
+    table = read_table(args.data, keep=keep, ignore=args.ignore)
+    labels = None if args.label is None else labels_of(table, args.label)
+    with busy(f"asking about {len(table.values)} rows", args.quiet):
+        results = _ask(folder, table.values, args)
+    predicted = np.concatenate([result.labels for result in results])
+    columns = {} if args.id is None else {args.id: identifiers_of(table, args.id)}
+    columns |= {"prediction": predicted} | (_measures(results) if args.measures else {})
+    if out is not None:
+        write_table(out, columns)
+    summary = _summary(results, args, None if labels is None else agreement(predicted, labels))
+    if args.json:
+        print_json(summary | ({} if out is not None else {"labels": predicted.tolist()}))
+    _remark(summary, args)
+    return running.PARTIAL if summary["partial"] else 0
+
+
+def _ask(folder: ServerFolder, values: NDArray[Any], args: argparse.Namespace) -> list[Result]:
+    from onefold.federated import GlobalClassifier
+    from onefold.federated.flower.asking import new_query_id, way_of_asking
+    from onefold.federated.messages import Query
+
+    caller = args.caller or re.sub(r"[^A-Za-z0-9._-]", "-", getpass.getuser())
+    asking, settings = way_of_asking(folder, caller, args.timeout), folder.settings
+    members = asking.registry.members
+    if not members:
+        raise FederationError("the federation has no member yet")
+    widths = {site.profile.n_features for site in members.values() if site.profile is not None}
+    if widths and values.shape[1] not in widths:
+        raise InvalidInputError(f"{args.data}: {values.shape[1]} feature(s), the sites have {max(widths)}")
+    starts = range(0, len(values), args.batch)
+    queries = [Query(new_query_id(), values[start : start + args.batch]) for start in starts]
+    combiner = GlobalClassifier(settings.rule, n_liars=settings.n_liars)
+    results = []
+    for gathered in asking.ask(queries):
+        try:
+            results.append(
+                combiner.combine(
+                    gathered.messages, gathered.expected, query=gathered.query, profiles=gathered.profiles
+                )
+            )
+        except InvalidInputError:
+            raise FederationError(f"no answer to be used: {_why(gathered)}") from None
+    return results
+
+
+def _why(gathered: Any) -> str:
+    codes = [f"{site} {getattr(gathered.messages.get(site), 'code', 'absent')}" for site in gathered.expected]
+    return ", ".join(codes) or "there is no member"
+
+
+def _measures(results: list[Result]) -> dict[str, NDArray[Any]]:
+    classes = results[0].classes
+    if any(not np.array_equal(result.classes, classes) for result in results):
+        raise FederationError("sites came and went while they were asked: ask again")
+    return {"measures": np.concatenate([result.measures for result in results]), "classes": classes}
+
+
+def _summary(results: list[Result], args: argparse.Namespace, accuracy: float | None) -> dict[str, Any]:
+    refused = {site: code for result in results for site, code in result.refused.items()}
+    missing = sorted({site for result in results for site in result.missing})
+    summary: dict[str, Any] = {
+        "rows": sum(len(result.labels) for result in results),
+        "answered": sorted({site for result in results for site in result.answered}),
+        "missing": missing,
+        "refused": refused,
+        "outliers": {site: code for result in results for site, code in result.outliers.items()},
+        "partial": any(result.partial for result in results),
+    }
+    if args.out is not None:
+        summary["predictions"] = args.out
+    return summary if accuracy is None else summary | {"accuracy": accuracy}
+
+
+def _remark(summary: dict[str, Any], args: argparse.Namespace) -> None:
+    accuracy = f", accuracy {summary['accuracy']:.4f}" if "accuracy" in summary else ""
+    where = f", written to {args.out}" if args.out not in (None, STANDARD_OUTPUT) else ""
+    if not args.json:
+        say(f"{summary['rows']} rows by {len(summary['answered'])} site(s){where}{accuracy}", args.quiet)
+    if summary["partial"]:
+        codes = summary["refused"]
+        without = [
+            f"{site} ({codes.get(site, 'no answer')})" for site in sorted({*codes, *summary["missing"]})
+        ]
+        say(f"PARTIAL: without {', '.join(without)}", quiet=False)
+    for site, code in summary["outliers"].items():
+        say(f"answers of {site} look odd: {code}", args.quiet)

@@ -1,0 +1,41 @@
+"""``onefold federate server``: run the server until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from onefold.cli import arguments as kinds
+from onefold.cli.console import print_json
+from onefold.cli.federate import running
+
+
+def add_parser(parts: Any) -> None:
+    """Declare the sub-command."""
+    parser = parts.add_parser(
+        "server",
+        help="run the server of a federation",
+        description="Let the sites in by their keys and carry queries to them, until interrupted. Members, "
+        "their profiles and the log of who came and went are kept over restarts.",
+    )
+    running.add_folder_option(parser, "server")
+    parser.add_argument("--bind", metavar="ADDRESS", help="address to listen on (all of this machine's)")
+    parser.add_argument("--seconds", type=kinds.positive, metavar="S", help="stop by itself after this time")
+    parser.add_argument("--json", action="store_true", help="print what happens as JSON")
+    parser.set_defaults(run=running.with_exit_code(run))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Start, tell, watch, stop."""
+    from onefold.federated.flower.superlink import Server
+
+    server = Server(running.server_folder(args), args.bind)
+    settings = server.settings
+    with running.until_stopped() as is_going, server:
+        if args.json:
+            print_json({"ready": True, "host": settings.host, "port": settings.port, "mode": settings.mode})
+        else:
+            security = "PLAINTEXT, for tests" if settings.insecure else "TLS, sites known by their keys"
+            running.tell(f"ready at {settings.host}:{settings.port} ({settings.mode} mode; {security})")
+        running.keep_checking(server.check, is_going, args.seconds)
+    return 0

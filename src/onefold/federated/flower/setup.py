@@ -1,0 +1,109 @@
+"""A new federation: a folder for the server, one for each site, and a page that says what to do with them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from onefold._base.files import atomic_write
+from onefold.exceptions import InvalidInputError
+from onefold.federated._fields import check_name
+from onefold.federated.flower.certificates import (
+    issue_server_certificate,
+    make_authority,
+    make_node_key,
+    public_key_text,
+)
+from onefold.federated.flower.folders import (
+    ServerFolder,
+    ServerSettings,
+    SiteFolder,
+    SiteSettings,
+    private_folder,
+)
+from onefold.federated.flower.registry import Registry
+
+__all__ = ["add_site", "create_federation"]
+
+GUIDE = """\
+# This federation
+
+Server: `{host}:{port}`, {mode} mode{plaintext}. Sites: {sites}.
+
+1. **Hand over** each folder in `sites/` to its owner by a safe way, then delete it here: `node.key` is what
+   the server knows the site by. For more than a test, let every site make its own key and send you the public
+   half (`ssh-keygen -t ecdsa -b 384 -N "" -f node.key`), and run `onefold federate add NAME node.key.pub`.
+2. **Server**, on the machine that the sites reach as `{host}`; port {port} must be open to them:
+
+       onefold federate server --folder server
+
+3. **Each site**, on the machine with its data (no port has to be opened there):
+
+       onefold federate site --folder . --data rows.csv --label COLUMN --epsilon 1 --range 0 1
+
+   It prints what is promised about the rows, and what is not, before anything is answered. Without
+   `--epsilon` the answers are functions of raw rows.
+4. **Ask**, on the server's machine:
+
+       onefold federate query new.csv --folder server --out predictions.csv
+       onefold federate status --folder server
+
+5. **Leave**: `onefold federate remove SITE --folder server`. Every later answer is that of a federation which
+   never had the site. What was answered before cannot be taken back.
+
+Columns of `rows.csv` and `new.csv` must be the same, in the same order and units. The certificates are valid
+for a year. Keep `server/` and its `ca.key` readable by their owner only. `docs/deploy.md` says what each mode
+reveals to whom.
+"""
+
+
+def create_federation(root: Path, names: Sequence[str], settings: ServerSettings) -> ServerFolder:
+    """Make all folders, keys and certificates of a federation below ``root``, which must not hold one."""
+    for name in names:
+        check_name("a site", name)
+    if len(set(names)) != len(names) or not names:
+        raise InvalidInputError("name the sites, each once")
+    server = ServerFolder(root / "server")
+    if server.root.exists() or (root / "sites").exists():
+        raise InvalidInputError(f"{root}: there is a federation already")
+    private_folder(server.root)
+    settings.save(server.settings_file)
+    server.prepare()
+    if not settings.insecure:
+        make_authority(server.ca, server.ca_key, "onefold federation")
+        hosts = [settings.host]
+        issue_server_certificate(server.certificate, server.key, server.ca, server.ca_key, hosts)
+    for name in names:
+        _make_site(server, SiteFolder(root / "sites" / name), name)
+    text = GUIDE.format(
+        host=settings.host,
+        port=settings.port,
+        mode=settings.mode,
+        plaintext=", PLAINTEXT, for tests on this machine only"
+        if settings.insecure
+        else ", TLS and node keys",
+        sites=", ".join(names),
+    )
+    with atomic_write(root / "GUIDE.md") as file:
+        file.write(text.encode())
+    return server
+
+
+def _make_site(server: ServerFolder, site: SiteFolder, name: str) -> None:
+    settings = server.settings
+    private_folder(site.root)
+    SiteSettings(name, settings.host, settings.port, settings.insecure).save(site.settings_file)
+    if settings.insecure:
+        add_site(server, name, None)
+        return
+    shutil.copy(server.ca, site.ca)
+    make_node_key(site.key, site.public_key)
+    add_site(server, name, site.public_key)
+
+
+def add_site(server: ServerFolder, name: str, public_key: Path | None) -> None:
+    """Let a site in by its public key; in a plaintext federation by its name."""
+    if server.settings.insecure != (public_key is None):
+        raise InvalidInputError("a site is let in by its public key, except in a plaintext federation")
+    Registry(server).invite(name, "" if public_key is None else public_key_text(public_key))
