@@ -28,9 +28,36 @@ def test_federated_is_close_to_pooled_and_better_than_anybody_alone(capsys) -> N
     assert facts["pooled"] > 0.97
     assert facts["scalars_per_query"] == 50
     assert facts["scalars_in_all"] == 50 * facts["test_samples"]
-    assert facts["privacy_guarantee"] is None
+    assert facts["federated_guarantee"] is None
     for row, entry in zip(counts, result["entries"], strict=False):
         assert (entry["samples"], entry["classes"]) == (row.sum(), (row > 0).sum())
+
+
+def test_privacy_costs_something_and_says_what_it_covers(capsys) -> None:
+    facts = demo(capsys, "--epsilon", "4", "--record-epsilon", "8")["facts"]
+    entry, record = facts["private_entry"], facts["private_record"]
+    assert max(facts["alone"]) < entry["accuracy"] < facts["federated"]
+    assert max(facts["alone"]) < record["accuracy"] < facts["federated"]
+    assert entry["guarantee"]["unit"] == "entry"
+    assert entry["guarantee"]["entry"] == {"epsilon": 4.0, "delta": 1e-5}
+    assert entry["guarantee"]["record"]["epsilon"] == 4.0 * 64
+    assert record["guarantee"]["unit"] == "record"
+    assert record["guarantee"]["record"] == {"epsilon": 8.0, "delta": 1e-5}
+    assert not entry["guarantee"]["voided_by"]
+
+
+def test_more_noise_costs_more(capsys) -> None:
+    facts = demo(capsys, "--epsilon", "0.05", "--record-epsilon", "0.05")["facts"]
+    assert facts["private_entry"]["accuracy"] < 0.7
+    assert facts["private_record"]["accuracy"] < 0.7
+
+
+def test_the_owner_with_the_fewest_samples_leaves_without_a_trace(capsys) -> None:
+    result = demo(capsys)
+    left = result["facts"]["left"]
+    assert left["exact"] is True
+    assert left["owner"] == 1 + int(np.array(result["counts"]).sum(axis=1).argmin())
+    assert left["accuracy"] < result["facts"]["private_entry"]["accuracy"] + 0.02
 
 
 def test_nobody_predicts_a_class_it_lacks(capsys) -> None:
@@ -43,8 +70,11 @@ def test_nobody_predicts_a_class_it_lacks(capsys) -> None:
 
 def test_the_seed_decides(capsys) -> None:
     first = demo(capsys, "--seed", "1", "--dataset", "iris", "--owners", "3")
-    assert demo(capsys, "--seed", "1", "--dataset", "iris", "--owners", "3") == first
-    assert demo(capsys, "--seed", "2", "--dataset", "iris", "--owners", "3")["counts"] != first["counts"]
+    again = demo(capsys, "--seed", "1", "--dataset", "iris", "--owners", "3")
+    other = demo(capsys, "--seed", "2", "--dataset", "iris", "--owners", "3")
+    assert again["counts"] == first["counts"] != other["counts"]
+    for name in ("alone", "pooled", "federated"):
+        assert again["facts"][name] == first["facts"][name]
 
 
 def test_what_a_person_sees(capsys, tmp_path: Path) -> None:
@@ -56,7 +86,10 @@ def test_what_a_person_sees(capsys, tmp_path: Path) -> None:
     assert shown.err == ""
     assert len(re.findall(r"^owner \d alone +\d+ +\d+ +0\.\d{4}$", shown.out, flags=re.MULTILINE)) == 3
     assert re.search(r"^federated, one round +1346 +10 +0\.\d{4}$", shown.out, flags=re.MULTILINE)
+    assert re.search(r"^private, epsilon 4 per entry +1346 +10 +0\.\d{4}$", shown.out, flags=re.MULTILINE)
     words = " ".join(shown.out.split())
+    assert "the same to the last bit as that of a federation that never had it" in words
+    assert "epsilon 256 per record" in words
     assert "3 x 10 = 30 numbers per query" in words
     assert "no claim of differential privacy" in words
     assert max(map(len, shown.out.splitlines()[:-1])) <= 88

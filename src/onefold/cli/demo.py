@@ -1,4 +1,4 @@
-"""``onefold demo``: several owners with unequal classes, one classifier, one round."""
+"""``onefold demo``: several owners with unequal classes, one private classifier, one round."""
 
 from __future__ import annotations
 
@@ -19,14 +19,19 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "demo",
         help="several owners, one classifier, one round",
-        description="Spread a dataset unequally over several owners and compare: each owner alone, "
-        "all data pooled, and one global classifier made in one round from the owners' local models.",
+        description="Spread a dataset unequally over several owners and compare: each owner alone, all data "
+        "pooled, one global classifier made in one round from the owners' local models, and the same with "
+        "differential privacy, for one entry and for a whole record. Then an owner leaves, exactly.",
     )
     parser.add_argument(
         "--owners", type=kinds.positive_int, default=5, metavar="N", help="number of owners (5)"
     )
     parser.add_argument(
-        "--seed", type=kinds.seed, default=0, metavar="N", help="seed of everything random (0)"
+        "--seed", type=kinds.seed, default=0, metavar="N", help="seed of everything random but the noise (0)"
+    )
+    parser.add_argument("--epsilon", type=kinds.positive, default=4.0, metavar="E", help="for one entry (4)")
+    parser.add_argument(
+        "--record-epsilon", type=kinds.positive, default=8.0, metavar="E", help="for a record (8)"
     )
     parser.add_argument("--dataset", default="digits", metavar="NAME", help="dataset to use (digits)")
     parser.add_argument("--data-dir", metavar="DIR", help="folder with further datasets (NAME.npz)")
@@ -38,7 +43,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare, then print a table or JSON and write the page if asked to."""
-    from onefold.cli.federation import compare
+    from onefold.cli.federation import Plan, compare
     from onefold.report.html import comparison_page, require_page_tools, write_page
 
     if args.owners < 2:
@@ -46,7 +51,17 @@ def run(args: argparse.Namespace) -> int:
     if args.report is not None:
         check_writable(args.report)
         require_page_tools()
-    study = compare(args.dataset, args.data_dir, args.owners, args.seed, args.n_jobs)
+    study = compare(
+        Plan(
+            args.dataset,
+            args.data_dir,
+            args.owners,
+            args.seed,
+            args.n_jobs,
+            args.epsilon,
+            args.record_epsilon,
+        )
+    )
     if args.report is not None:
         with busy("drawing", quiet=False):
             write_page(args.report, comparison_page(study))

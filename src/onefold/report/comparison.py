@@ -13,7 +13,7 @@ from onefold.report.tables import format_table
 
 __all__ = ["Comparison", "Entry", "package_versions"]
 
-Kind = Literal["alone", "pooled", "federated"]
+Kind = Literal["alone", "pooled", "federated", "private"]
 PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
@@ -21,7 +21,8 @@ PACKAGES = ("numpy", "scipy", "scikit-learn")
 class Entry:
     """One classifier and how well it did.
 
-    ``kind`` is "alone" (one owner's data), "pooled" (all data in one place) or "federated".
+    ``kind`` is "alone" (one owner's data), "pooled" (all data in one place), "federated" (without noise) or
+    "private" (federated, with differential privacy).
     """
 
     name: str

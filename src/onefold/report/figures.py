@@ -11,7 +11,7 @@ from onefold.report.comparison import Comparison
 __all__ = ["accuracy_bars", "class_counts"]
 
 # Readable for colour-blind eyes, and each kind differs in lightness too.
-COLOURS = {"alone": "#a9b4c2", "pooled": "#5b6b7f", "federated": "#0b7a75"}
+COLOURS = {"alone": "#a9b4c2", "pooled": "#5b6b7f", "federated": "#0b7a75", "private": "#3d348b"}
 INK = "#1f2933"
 WIDTH_INCHES = 5.2
 MANY_CLASSES = 20
@@ -34,7 +34,7 @@ def accuracy_bars(comparison: Comparison) -> str:
             color="white" if inside and entry.kind != "alone" else INK,
             fontweight="bold" if entry.kind == "federated" else "normal",
         )
-    axes.set_yticks(places, [_shortened(e.name) for e in entries])
+    axes.set_yticks(places, [_shortened(e.name, 32) for e in entries])
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel("accuracy on the test samples")
