@@ -23,7 +23,6 @@ from onefold import datasets
 
 Rows = NDArray[Any]
 MEMBERS = 5000  # training rows whose distances are compared with those of the test rows
-WINDOW = 15  # seconds of a heart rate, half a recording
 SHORTEST, LONGEST = 0.3, 2.0  # seconds between two beats, 200 to 30 a minute; beyond are artefacts
 
 
@@ -67,45 +66,21 @@ def groceries(args: argparse.Namespace, seed: int) -> Division:
     return Division(rows, y[train], scaler.transform(X[test]), y[test], rows)
 
 
-def beats(args: argparse.Namespace) -> tuple[Rows, Rows, Rows]:
-    """Thirty seconds of intervals between beats, cognitive load (0) or rest (1), and whose they are."""
+def heart_rates(args: argparse.Namespace, seed: int) -> Division:
+    """Thirty seconds of beats under cognitive load or at rest; half of every person's rows for training."""
     datasets.load("cogload_rr:rr", args.data_dir)  # says what is wrong when there is no such file
     path = Path(args.data_dir or os.environ["ONEFOLD_DATA"]) / "cogload_rr.npz"
     with np.load(path, allow_pickle=False) as arrays:
         X = np.clip(arrays["rr_train"].astype(np.float64), SHORTEST, LONGEST)
-        return X, arrays["y_train"], arrays["user_train"]
-
-
-def recordings(args: argparse.Namespace, seed: int) -> Division:
-    """Whole recordings, half of every person's for training."""
-    X, y, users = beats(args)
-    training = half_of_each(users, seed)
-    return Division(X[training], y[training], X[~training], y[~training], X[training])
-
-
-def overlapping(args: argparse.Namespace, seed: int) -> Division:
-    """All windows of each recording, moved on second by second, half of every person's for training.
-
-    So the document has it: of two windows that share all but one value, one may be on each side.
-    """
-    X, y, users = beats(args)
-    windows = np.lib.stride_tricks.sliding_window_view(X, WINDOW, axis=1)
-    y, users = np.repeat(y, windows.shape[1]), np.repeat(users, windows.shape[1])
-    X, training = windows.reshape(-1, WINDOW), half_of_each(users, seed)
-    return Division(X[training], y[training], X[~training], y[~training], X[training])
-
-
-def half_of_each(users: Rows, seed: int) -> Rows:
-    """A random half of the rows of every person."""
+        y, users = arrays["y_train"], arrays["user_train"]
     rng = np.random.default_rng(seed)
-    training = np.zeros(len(users), dtype=bool)
+    training = np.zeros(len(y), dtype=bool)
     for user in np.unique(users):
         rows = rng.permutation(np.flatnonzero(users == user))
         training[rows[: len(rows) // 2]] = True
-    return training
+    return Division(X[training], y[training], X[~training], y[~training], X[training])
 
 
-TABLE_7 = ((8.0, 5), (16.0, 5), (24.0, 5), (32.0, 5), (32.0, 1), (32.0, 3), (32.0, 10), (32.0, 15))
 SOURCES = {
     "digits": Source(
         "MNIST", "table_5", tuple((epsilon, 20) for epsilon in (1.0, 2.0, 4.0, 8.0, 16.0)), 1, digits
@@ -117,18 +92,11 @@ SOURCES = {
         3,
         groceries,
     ),
-    "beats": Source(
-        "Heart rates, overlapping windows on both sides (document: other recordings)",
+    "heart-rates": Source(
+        "Heart rates under load and at rest (document: other recordings)",
         "table_7",
-        TABLE_7,
-        1,
-        overlapping,
-    ),
-    "beats-apart": Source(
-        "Heart rates, whole recordings on one side (document: other recordings)",
-        "table_7",
-        TABLE_7,
+        ((8.0, 5), (16.0, 5), (24.0, 5), (32.0, 5), (32.0, 1), (32.0, 3), (32.0, 10), (32.0, 15)),
         10,
-        recordings,
+        heart_rates,
     ),
 }

@@ -54,7 +54,7 @@ def run(data_dir: Path, capsys, *arguments: str) -> dict:
 def test_tables_say_what_is_promised_and_are_not_measured_twice(data_dir, capsys, monkeypatch) -> None:
     found = run(data_dir, capsys)
     assert len(found["tables"]) == len(SOURCES)
-    features = {"digits": 64, "groceries": 64, "beats": 15, "beats-apart": 30}
+    features = {"digits": 64, "groceries": 64, "heart-rates": 30}
     for name, table in zip(SOURCES, found["tables"], strict=True):
         assert [row[2] for row in table["rows"]] == [*METHODS[1:], *METHODS]
         for row in table["rows"]:
@@ -68,8 +68,8 @@ def test_tables_say_what_is_promised_and_are_not_measured_twice(data_dir, capsys
 
     monkeypatch.setattr(private, "measure", again)
     assert run(data_dir, capsys)["values"] == found["values"]
-    only = run(data_dir, capsys, "--data", "beats-apart", "--epsilons", "16", "--methods", "honest")
-    assert set(only["values"]) == {"beats-apart (16, 5) honest accuracy", "beats-apart (16, 5) honest score"}
+    only = run(data_dir, capsys, "--data", "heart-rates", "--epsilons", "16", "--methods", "honest")
+    assert set(only["values"]) == {"heart-rates (16, 5) honest accuracy", "heart-rates (16, 5) honest score"}
 
 
 @pytest.mark.parametrize("method", ["noisy", "documented", "honest"])
@@ -107,9 +107,9 @@ def test_methods_share_their_noise() -> None:
 
 def test_no_person_is_missing_from_either_half(data_dir) -> None:
     args = private.options().parse_args(["--data-dir", str(data_dir)])
-    division = SOURCES["beats-apart"].load(args, 0)
+    division = SOURCES["heart-rates"].load(args, 0)
     assert len(division.X) == len(division.X_test) == 45
-    other = SOURCES["beats-apart"].load(args, 1)
+    other = SOURCES["heart-rates"].load(args, 1)
     assert not np.array_equal(division.X, other.X)
 
 
