@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 from onefold.datasets import load, partition
 from onefold.exceptions import InvalidInputError
 from onefold.federated import GlobalClassifier, LocalModel, simulate
+from onefold.federated.messages import Query, to_bytes
+from onefold.privacy import Laplace, OptimalNoise
 
 ESTIMATOR = AutoencoderClassifier(WideKAHM(n_components=10, n_layers=2))
 
@@ -127,3 +130,79 @@ def test_owners_at_different_scales_are_refused(data) -> None:
 def test_features_and_labels_of_the_test_part_go_together(data) -> None:
     with pytest.raises(InvalidInputError, match="go together"):
         simulate(data.X_train, data.y_train, 2, X_test=data.X_test)
+
+
+def test_private_owners_beside_the_others(data) -> None:
+    X, y = data.X_train[:400], data.y_train[:400]
+    options = {
+        "estimator": FoldingClassifier(n_components=5, batch_size=50),
+        "X_test": data.X_test,
+        "y_test": data.y_test,
+        "random_state": 0,
+    }
+    plain = simulate(X, y, 4, **options)
+    assert plain.private_federated is plain.private_alone is plain.guarantees is plain.model_bytes is None
+    assert plain.honest == plain.federated
+    generous = simulate(X, y, 4, mechanism=OptimalNoise(1e6, delta=1e-5), fabricate=False, **options)
+    assert (generous.alone, generous.federated, generous.pooled) == (
+        plain.alone,
+        plain.federated,
+        plain.pooled,
+    )
+    assert abs(generous.private_federated - plain.federated) < 0.02  # hardly any noise
+    strict = simulate(X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5), fabricate=False, **options)
+    assert strict.federated == plain.federated
+    assert strict.private_federated < 0.6  # hardly anything but noise
+    assert len(strict.guarantees) == len(strict.private_alone) == 4
+    assert all(guarantee.entry == (0.01, 1e-5) and guarantee.holds for guarantee in strict.guarantees)
+    # The seed is that of the partition, not of the noise.
+    again = simulate(X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5), fabricate=False, **options)
+    assert again.private_alone != strict.private_alone
+
+
+def test_bytes_are_those_of_real_messages(data) -> None:
+    X, y = data.X_train[:200], data.y_train[:200]
+    parts = [np.arange(100), np.arange(100, 200)]
+    estimator = FoldingClassifier(n_components=4)
+    queries = data.X_test[:50].astype(np.float32)
+    result = simulate(
+        X, y, 2, parts, estimator=estimator, X_test=queries, y_test=data.y_test[:50], mechanism=Laplace(4.0)
+    )
+    query = Query("simulation", queries)
+    assert result.query_bytes == 2 * len(to_bytes(query))
+    models = [LocalModel(estimator).fit(X[rows], y[rows]) for rows in parts]
+    answers = [model.answer(query, f"owner-{number}") for number, model in enumerate(models)]
+    assert result.answer_bytes == sum(len(to_bytes(each)) for each in answers)
+    rows = sum(X[rows].nbytes for rows in parts)
+    assert rows < result.model_bytes < 2 * rows + 100_000
+
+
+def test_many_owners_in_the_memory_of_one() -> None:
+    """The working memory does not grow with the number of owners, under the rules that stream."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((1000, 4)), np.arange(1000) % 40
+
+    def peak(n_clients: int, rule: str) -> int:
+        parts = [np.arange(4 * i, 4 * i + 4) for i in range(n_clients)]
+        tracemalloc.start()
+        try:
+            simulate(
+                X,
+                y,
+                n_clients,
+                parts,
+                estimator=FoldingClassifier(n_components=2),
+                X_test=X,
+                y_test=y,
+                rule=rule,
+                n_liars=2,
+                pooled=False,
+            )
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    answers = 1000 * 40 * 8
+    for rule in ("min", "trimmed"):
+        few, many = peak(10, rule), peak(200, rule)
+        assert many - few < 20 * answers  # keeping all answers would be 190 of them

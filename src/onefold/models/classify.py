@@ -65,7 +65,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     def divide(self, X: Array, y: NDArray[Any], rows: Index) -> Index:
         """Numbers of the batches that :meth:`fit` would divide these rows into, class by class."""
         prototype = self.prototype()
-        unit, _ = unit_and_factor(X, prototype.scale)
+        unit, _ = unit_and_factor(X, "auto")  # the unit does not depend on the scale
         groups = [rows[y[rows] == label] for label in np.unique(y[rows])]
         return _batch_of_each(prototype.split_groups(X, groups, unit), len(X))[rows]
 
