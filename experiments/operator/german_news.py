@@ -71,7 +71,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
     """Table 3 with gradient heads, then measures and embeddings."""
     journal, outcome = Journal(args.resume), Outcome({}, [])
     seeds = 1 if args.quick else args.seeds
-    start = Training(rounds=10 if args.quick else 200, clients_per_round=5)
+    start = Training(rounds=10 if args.quick else 100, clients_per_round=5)
     for column, alpha in enumerate(ALPHAS):
         tasks = [divided(args, "sentence", alpha, seed) for seed in range(seeds)]
         note(f"{len(tasks[0][0].X)} articles for training, {len(tasks[0][0].X_test)} for testing")

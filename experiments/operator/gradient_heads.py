@@ -148,7 +148,7 @@ def mean_recall(predicted: Labels, y: Labels) -> float:
 
 
 # What is tried, (local epochs, rate); the held-out rows decide.
-STEPS = ((1, 0.03), (1, 0.1), (1, 0.3), (5, 0.01), (5, 0.03), (5, 0.1))
+STEPS = ((1, 0.1), (1, 0.3), (5, 0.03), (5, 0.1))
 PROXIMAL = (0.01, 0.1, 1.0)
 NEARLY = 0.002  # fewer rounds are taken where they cost at most this much held-out accuracy
 

@@ -20,7 +20,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
     """One table per concentration of the Dirichlet distribution."""
     task, journal = newsgroups(args.data_dir, args.quick), Journal(args.resume)
     n_clients, seeds = (10, 1) if args.quick else (N_CLIENTS, args.seeds)
-    start = Training(rounds=10 if args.quick else 200, clients_per_round=10)
+    start = Training(rounds=10 if args.quick else 100, clients_per_round=10)
     note(f"{len(task.X)} rows for training, {len(task.X_test)} for testing, {n_clients} clients")
     outcome = Outcome({}, [])
     for alpha in args.alphas or ALPHAS:
