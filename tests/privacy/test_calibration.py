@@ -1,6 +1,7 @@
 """Gaussian calibration against the printed formula, published values, and itself."""
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import calibration
+from onefold.privacy._exact import _pi
 from reference import mechanisms as literal
 
 CASES = [(0.1, 1e-3), (1.0, 1e-5), (1.0, 0.2), (4.0, 1e-6), (10.0, 1e-5)]
@@ -93,3 +95,38 @@ def test_bad_arguments(bad: object) -> None:
             arguments = {key: good[key] for key in names} | {name: bad}
             with pytest.raises(InvalidInputError, match=f"^{name} must"):
                 function(**arguments)
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-6, 1e-3, 0.1, 1.0])
+@pytest.mark.parametrize("delta", [1e-300, 1e-100, 1e-30, 1e-20, 1e-16, 1e-12, 1e-5])
+def test_tiny_epsilon_and_delta_are_kept_to_the_last_digit(epsilon: float, delta: float) -> None:
+    """A difference of nearly equal numbers would lose all digits here: against a series of 450 decimals."""
+    for mu, at in (
+        (calibration.mu_of(epsilon, delta), epsilon),
+        (0.7 * epsilon, calibration.epsilon_of(0.7 * epsilon, delta)),
+    ):
+        if at == 0:  # nothing is lost at all, and the formula at zero says so
+            assert decimal_delta(0.0, mu) <= Decimal(delta)
+            continue
+        exact = decimal_delta(at, mu)
+        assert exact <= Decimal(delta)
+        if at > 1e-17:  # the smallest epsilon that is searched for
+            assert exact > Decimal(delta) * Decimal("0.99")
+
+
+def decimal_delta(epsilon: float, mu: float) -> Decimal:
+    """Balle and Wang's formula in decimals, with the tails by the series of Phi(x) - 1/2."""
+    with localcontext() as context:
+        context.prec = 450
+        e, m = Decimal(epsilon), Decimal(mu)
+
+        def phi(x: Decimal) -> Decimal:
+            term = total = x
+            n = 1
+            while abs(term) > Decimal(10) ** -420:
+                n += 2
+                term = term * x * x / n
+                total += term
+            return Decimal("0.5") + (-x * x / 2).exp() * total / (2 * _pi(450)).sqrt()
+
+        return phi(m / 2 - e / m) - e.exp() * phi(-m / 2 - e / m)

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from onefold.privacy._moment_release import SENSITIVITIES, Blocks, deviations
-from onefold.privacy.moments import PrivateMoments
+from onefold.exceptions import InvalidInputError
+from onefold.privacy._moment_release import DIGITS, SENSITIVITIES, Blocks, deviations
+from onefold.privacy.moments import MOST_EXACT_RECORDS, PrivateMoments
 from reference.clouds import cloud
 
 RELATIONS = ("add-remove", "replace")
@@ -86,3 +87,37 @@ def test_seen_from_a_centre_no_row_is_longer_than_one() -> None:
     assert np.all(norms <= 1.0)
     np.testing.assert_allclose(norms[:-1], 1.0, rtol=1e-12)
     assert norms[-1] == 0.0
+
+
+@pytest.mark.parametrize("radius", [1e-150, 1e-10, 1.0, 1e150])
+@pytest.mark.parametrize("hardened", [False, True])
+def test_one_record_beyond_all_bounds_spoils_nothing(radius: float, hardened: bool) -> None:
+    # Divided by the radius first it would overflow to NaN, in every number that is released.
+    X, y = cloud()
+    X[0] = [1.7e308, -1.7e308, 1.0]
+    model = PrivateMoments(1.0, classes=range(3), radius=radius, hardened=hardened, random_state=0).fit(X, y)
+    for name in ("counts_", "sums_", "second_moments_", "centre_"):
+        assert np.isfinite(getattr(model, name)).all()
+    assert np.linalg.norm(model.embed(X), axis=1).max() <= 1.0
+
+
+def test_queries_of_another_shape_are_one_line() -> None:
+    X, y = cloud()
+    model = PrivateMoments(1.0, classes=range(3)).fit(X, y)
+    for rows in (X[:, :2], X[0]):
+        with pytest.raises(InvalidInputError, match="expected rows of 3 numbers"):
+            model.embed(rows)
+
+
+def test_more_records_than_can_be_added_exactly_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = cloud()
+    monkeypatch.setattr("onefold.privacy.moments.MOST_EXACT_RECORDS", len(X) - 1)
+    PrivateMoments(1.0, classes=range(3)).fit(X, y)
+    with pytest.raises(InvalidInputError, match="at most"):
+        PrivateMoments(1.0, classes=range(3), hardened=True).fit(X, y)
+
+
+def test_the_largest_hardened_sums_are_exact() -> None:
+    # 2^25 products of 28 binary digits, each the largest there is: the sum must be a whole number of steps.
+    largest = (2.0**DIGITS - 1) * 2.0**-DIGITS
+    assert math.ldexp(largest * largest * MOST_EXACT_RECORDS, 2 * DIGITS) <= 2.0**53

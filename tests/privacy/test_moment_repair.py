@@ -75,14 +75,16 @@ def test_the_noise_of_the_mean_does_not_bias_the_covariance() -> None:
     np.testing.assert_allclose(found, np.cov(rows.T, bias=True), atol=0.002)  # the correction is 0.0225
 
 
-@pytest.mark.parametrize(("shrinkage", "floor"), [("no", 0.3), (-0.1, 0.3), (1.1, 0.3), (math.nan, 0.3)])
+@pytest.mark.parametrize(
+    ("shrinkage", "floor"), [("no", 0.3), (-0.1, 0.3), (1.1, 0.3), (math.nan, 0.3), (None, 0.3), (True, 0.3)]
+)
 def test_bad_shrinkage_is_one_line(shrinkage: object, floor: float) -> None:
     X, y = cloud()
     with pytest.raises(InvalidInputError, match="shrinkage"):
         PrivateMoments(None).fit(X, y).covariances(shrinkage, floor)
 
 
-@pytest.mark.parametrize("floor", [-1.0, math.nan, math.inf])
+@pytest.mark.parametrize("floor", [-1.0, math.nan, math.inf, None, "a", True])
 def test_bad_floor_is_one_line(floor: float) -> None:
     X, y = cloud()
     with pytest.raises(InvalidInputError, match="floor"):

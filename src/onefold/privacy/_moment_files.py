@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold.exceptions import FileFormatError
-from onefold.privacy._arguments import check_delta, check_epsilon, positive
+from onefold.privacy._arguments import check_delta, check_epsilon
+from onefold.privacy._moment_arguments import check_radius
 from onefold.privacy._moment_release import SENSITIVITIES
 from onefold.privacy._moment_sum import plain_labels
 from onefold.privacy.calibration import mu_of
@@ -97,7 +98,7 @@ def _check_arrays(arrays: Arrays, names: Sequence[str], classes: NDArray[Any]) -
 
 def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Arrays) -> None:
     """The stated noise must be enough for the stated guarantee; whether it was added, no file can show."""
-    positive("radius", given["radius"])
+    check_radius(given["radius"])
     levels = np.array([arrays[name] for name in LEVELS])
     epsilon, delta = guarantee.record
     told = (given["epsilon"], given["delta"], given["neighbours"], len(arrays["centre"]))

@@ -13,7 +13,8 @@ evaluating the formula again.
 import math
 from collections.abc import Callable
 
-from scipy.special import log_ndtr
+import numpy as np
+from scipy.special import erfcx, log_ndtr
 
 from onefold.privacy._arguments import check_delta, check_epsilon, positive
 
@@ -27,13 +28,37 @@ __all__ = [
 ]
 
 
+# Relative error that evaluating the formula may have; delta is rounded up by it.
+ROUNDING = 1e-10
+SMALL_MU = 0.1
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
+
+
 def _delta_of(epsilon: float, mu: float) -> float:
-    """The formula above, in logarithms: exp(epsilon) alone would overflow."""
+    """The formula above, rounded up. In logarithms, since exp(epsilon) alone would overflow."""
+    if mu < SMALL_MU:
+        return _small_mu_delta(epsilon, mu) * (1.0 + ROUNDING)
     log_first = float(log_ndtr(mu / 2 - epsilon / mu))
     log_second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
     if log_second >= log_first:  # both are equal up to rounding
         return 0.0
-    return math.exp(log_first) * -math.expm1(log_second - log_first)
+    return min(1.0, math.exp(log_first) * -math.expm1(log_second - log_first) * (1.0 + ROUNDING))
+
+
+def _small_mu_delta(epsilon: float, mu: float) -> float:
+    r"""The same without a difference of nearly equal numbers.
+
+    With :math:`R(t) = \Phi(-t) / \varphi(t)` and :math:`e^\epsilon \varphi(-\mu/2 - \epsilon/\mu) =
+    \varphi(\mu/2 - \epsilon/\mu)` it is :math:`\varphi(t) (R(t) - R(t + \mu))` at :math:`t = \epsilon/\mu -
+    \mu/2`, and :math:`R' = t R - 1` is integrated over an interval on which it is smooth.
+    """
+    start = epsilon / mu - mu / 2
+    if start > 40:  # below the smallest float64
+        return 0.0
+    t = start + mu * (1.0 + NODES) / 2
+    slope = 1.0 - t * math.sqrt(math.pi / 2) * erfcx(t / math.sqrt(2))
+    density = math.exp(-start * start / 2) / math.sqrt(2 * math.pi)
+    return float(density * mu / 2 * np.dot(WEIGHTS, slope))
 
 
 def _last_true(condition: Callable[[float], bool], low: float, high: float) -> float:

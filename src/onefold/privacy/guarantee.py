@@ -244,7 +244,7 @@ def _older(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_relation(neighbours: Any) -> str:
     """The name of a neighbouring relation."""
-    if neighbours not in RELATIONS:
+    if not isinstance(neighbours, str) or neighbours not in RELATIONS:
         raise InvalidInputError(f"neighbours must be one of {', '.join(RELATIONS)}")
     return str(neighbours)
 

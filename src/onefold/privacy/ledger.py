@@ -1,99 +1,28 @@
 """What has been spent on the same people's data, release by release, and a limit that holds."""
 
-import json
 import math
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
 
+from onefold._base.file_lock import file_lock
 from onefold._base.files import atomic_write
-from onefold._base.validation import check_whole_number
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
 from onefold.privacy import _accounting
-from onefold.privacy._arguments import check_delta, check_unit, positive
-from onefold.privacy.guarantee import RELATIONS, Guarantee, check_relation
-from onefold.privacy.mechanisms import Mechanism
+from onefold.privacy._arguments import check_delta, positive
+from onefold.privacy._event import Event, check_about, refuse_void
+from onefold.privacy._ledger_files import digest_of, pack_ledger, unpack_ledger
+from onefold.privacy.guarantee import RELATIONS, Guarantee
 
 __all__ = ["Event", "Ledger"]
 
-FORMAT = 2  # 1 did not say which neighbouring relation it was about
 Pair = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Event:
-    """``count`` releases of the same kind from the same data.
-
-    Parameters
-    ----------
-    name, mechanism : words for whoever reads the ledger
-    unit : "entry" or "record": what changes
-    epsilon, delta : guarantee of one release
-    count : number of releases
-    family : "laplace" or "gaussian" where the noise itself is known, which RDP and PLD make use of
-    noise_multiplier : scale (Laplace) or standard deviation (Gaussian) over the change of one coordinate
-    coordinates : coordinates with independent noise that change together
-    atom : probability of no noise on one coordinate
-    neighbours : for records, "replace" or "add-remove": see :class:`~onefold.privacy.Guarantee`
-    """
-
-    name: str
-    unit: str
-    epsilon: float
-    delta: float = 0.0
-    mechanism: str = ""
-    count: int = 1
-    family: str | None = None
-    noise_multiplier: float | None = None
-    coordinates: int = 1
-    atom: float = 0.0
-    neighbours: str = "replace"
-
-    def __post_init__(self) -> None:
-        _check_about(self.unit, self.neighbours)
-        check_delta(self.delta, zero=True)
-        check_delta(self.atom, zero=True)
-        check_whole_number("count", self.count)
-        check_whole_number("coordinates", self.coordinates)
-        if self.epsilon != 0:
-            positive("epsilon", self.epsilon)
-        if self.family not in (None, "laplace", "gaussian") or (self.family is None) != (
-            self.noise_multiplier is None
-        ):
-            raise InvalidInputError(
-                "family must be 'laplace' or 'gaussian', and comes with a noise_multiplier"
-            )
-        if self.noise_multiplier is not None:
-            positive("noise_multiplier", self.noise_multiplier)
-
-    @classmethod
-    def of(
-        cls,
-        mechanism: Mechanism,
-        n_features: int,
-        name: str = "release",
-        unit: str = "record",
-        count: int = 1,
-    ) -> "Event":
-        """One release (or ``count``) of rows of ``n_features`` entries by a mechanism."""
-        guarantee = mechanism.guarantee(n_features)
-        _refuse_void(guarantee)
-        epsilon, delta = guarantee.entry if check_unit(unit) == "entry" else guarantee.record
-        parts = mechanism.accounting(unit, n_features)
-        return cls(
-            name, unit, epsilon, delta, guarantee.mechanism, count, neighbours=guarantee.neighbours, **parts
-        )
-
-
-def _check_about(unit: str, neighbours: str) -> None:
-    check_unit(unit)
-    if check_relation(neighbours) != "replace" and unit == "entry":
-        raise InvalidInputError("entries are changed, not added: neighbours='add-remove' is for records")
-
-
-def _refuse_void(guarantee: Guarantee) -> None:
-    if not guarantee.holds:
-        raise InvalidInputError("a void guarantee cannot be entered in a ledger: no number describes it")
+KIND = ("limit_epsilon", "limit_delta", "unit", "how", "neighbours")
+# Checking the limit and entering the event are one step, whichever threads spend.
+ONE_AT_A_TIME = threading.Lock()
 
 
 class Ledger:
@@ -114,7 +43,9 @@ class Ledger:
     * Releases may be chosen in view of earlier ones for "basic". "advanced", "rdp" and "pld" also allow it
       as long as the budget of each release is fixed beforehand.
     * ``spend`` either records the event within the limit, or raises and records nothing.
-    * The ledger knows what it is told: a release that is not entered is not counted.
+    * Threads may share a ledger; processes share a file through :meth:`shared`.
+    * The ledger knows what it is told: a release that is not entered is not counted. Its file shows damage
+      and careless edits, not those of somebody who means to deceive.
 
     Examples
     --------
@@ -138,12 +69,13 @@ class Ledger:
     ) -> None:
         self.limit_epsilon = None if limit_epsilon is None else positive("limit_epsilon", limit_epsilon)
         self.limit_delta = None if limit_delta is None else check_delta(limit_delta, zero=how == "basic")
-        _check_about(unit, neighbours)
+        check_about(unit, neighbours)
         self.unit, self.how, self.neighbours = unit, how, neighbours
         _composition(how)
-        if how != "basic" and limit_epsilon is not None and limit_delta is None:
-            raise InvalidInputError(f"a limit by {how} composition needs limit_delta")
+        if how != "basic" and (limit_epsilon is None) != (limit_delta is None):
+            raise InvalidInputError(f"a limit by {how} composition needs limit_epsilon and limit_delta")
         self._events: list[Event] = []
+        self._seen: str | None = None  # digest of the file as this ledger knows it
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -154,12 +86,13 @@ class Ledger:
         """Enter a release, before it is made; raises and enters nothing if the limit would be exceeded."""
         if not isinstance(event, Event):
             raise InvalidInputError("spend takes an Event: see Event.of(mechanism, n_features)")
-        self._check([*self._events, self._same_kind(event)])
-        self._events.append(event)
+        with ONE_AT_A_TIME:
+            self._check([*self._events, self._same_kind(event)])
+            self._events.append(event)
 
     def spend_guarantee(self, guarantee: Guarantee, name: str, count: int = 1) -> None:
         """Enter a release by what its guarantee says about this ledger's unit and neighbouring relation."""
-        _refuse_void(guarantee)
+        refuse_void(guarantee)
         pair = guarantee.entry if self.unit == "entry" else guarantee.record_under(self.neighbours)
         if not math.isfinite(pair[0]):
             raise InvalidInputError(
@@ -209,32 +142,28 @@ class Ledger:
         return "\n".join(lines)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ledger as JSON, whole or not at all."""
-        plain = {
-            "format": FORMAT,
-            "limit_epsilon": self.limit_epsilon,
-            "limit_delta": self.limit_delta,
-            "unit": self.unit,
-            "how": self.how,
-            "neighbours": self.neighbours,
-            "events": [asdict(event) for event in self._events],
-        }
+        """Write the ledger as JSON, whole or not at all.
+
+        A file that another ledger wrote since this one read it, or that this one never read, is not
+        overwritten: what it has counted would be forgotten.
+        """
+        if Path(path).is_file() and digest_of(Path(path).read_bytes()) != self._seen:
+            raise InvalidInputError(
+                f"{os.fspath(path)} holds what this ledger has not read: load it, and spend on that"
+            )
+        kind = {name: getattr(self, name) for name in KIND}
+        written = pack_ledger({**kind, "events": [asdict(event) for event in self._events]})
         with atomic_write(path) as file:
-            file.write(json.dumps(plain, indent=1, allow_nan=False).encode())
+            file.write(written)
+        self._seen = digest_of(written)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Ledger":
         """Read what ``save`` wrote; every event is checked again."""
+        written = Path(path).read_bytes()
+        plain = unpack_ledger(written)
         try:
-            with open(path, "rb") as file:
-                plain = json.loads(file.read())
-        except ValueError:
-            raise FileFormatError("this file is not a ledger") from None
-        if not isinstance(plain, dict) or plain.get("format") != FORMAT:
-            raise FileFormatError(f"this file is not a ledger of format {FORMAT}")
-        try:
-            kind = {name: plain[name] for name in ("unit", "how", "neighbours")}
-            ledger = cls(plain["limit_epsilon"], plain["limit_delta"], **kind)
+            ledger = cls(**{name: plain[name] for name in KIND})
             known = {field.name for field in fields(Event)}
             for event in plain["events"]:
                 if not isinstance(event, Mapping) or set(event) != known:
@@ -242,7 +171,25 @@ class Ledger:
                 ledger._events.append(ledger._same_kind(Event(**event)))
         except (KeyError, TypeError, InvalidInputError):
             raise FileFormatError("this ledger is damaged") from None
+        ledger._seen = digest_of(written)
         return ledger
+
+    @classmethod
+    @contextmanager
+    def shared(cls, path: str | os.PathLike[str]) -> Iterator["Ledger"]:
+        """The ledger at ``path``, for this process alone until the block ends, then saved.
+
+        Whoever else asks for it waits. If the block fails, nothing is saved.
+
+        Examples
+        --------
+        >>> with Ledger.shared("ledger.json") as ledger:  # doctest: +SKIP
+        ...     ledger.spend(Event("survey", "record", 0.5))
+        """
+        with file_lock(path):
+            ledger = cls.load(path)
+            yield ledger
+            ledger.save(path)
 
 
 def _total(events: list[Event], how: str, delta: float | None) -> Pair:

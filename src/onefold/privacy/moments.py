@@ -17,7 +17,14 @@ from onefold._base.files import atomic_write
 from onefold._base.validation import check_rows
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy import _moment_repair as repair
-from onefold.privacy._arguments import check_delta, check_epsilon, positive
+from onefold.privacy._arguments import check_delta, check_epsilon
+from onefold.privacy._moment_arguments import (
+    check_centre,
+    check_classes,
+    check_radius,
+    check_regularisation,
+    check_shares,
+)
 from onefold.privacy._moment_files import pack_moments, unpack_moments
 from onefold.privacy._moment_release import SENSITIVITIES, Blocks, Floats, Noise, class_sums, deviations
 from onefold.privacy._moment_sum import check_comparable, sum_into
@@ -30,6 +37,8 @@ __all__ = ["PrivateMoments"]
 
 # Share of delta that pays for finding out privately which classes there are.
 CLASSES_SHARE = 0.1
+# Products of 14 binary digits have 28; sums of so many of them fit into the 53 of float64.
+MOST_EXACT_RECORDS = 2**25
 PARAMETERS = ("epsilon", "delta", "radius", "neighbours", "hardened")
 ARRAYS = ("counts_", "sums_", "second_moments_", "count_noise_", "sum_noise_", "second_noise_", "centre_")
 
@@ -146,6 +155,10 @@ class PrivateMoments(BaseEstimator):
         rows, labels = check_rows(self, X, y)
         check_classification_targets(labels)
         candidates, codes = self._candidates(labels)
+        if self.hardened and len(rows) > MOST_EXACT_RECORDS:
+            raise InvalidInputError(
+                "a hardened release adds up at most 2**25 records exactly: split the data"
+            )
         noise = Noise.of(self.random_state, self.hardened)
         sigma = Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else deviations(mu, shares, self.neighbours)
         sizes = np.bincount(codes, minlength=len(candidates)).astype(np.float64)
@@ -166,7 +179,11 @@ class PrivateMoments(BaseEstimator):
 
     def embed(self, X: ArrayLike) -> Floats:
         """Rows as the release sees them: in the unit ball, seen from the centre, then of norm one."""
-        rows = Ball(1.0).clip(np.asarray(X, dtype=np.float64) / float(self.radius))
+        given = np.asarray(X, dtype=np.float64)
+        if given.ndim != 2 or given.shape[1] != len(self.centre_):
+            raise InvalidInputError(f"expected rows of {len(self.centre_)} numbers")
+        # Clipped before it is divided: a quotient beyond float64 would make everything that is released NaN.
+        rows = Ball(1.0).clip(Ball(float(self.radius)).clip(given) / float(self.radius))
         if not np.any(self.centre_):
             return np.asarray(rows)
         seen = rows - self.centre_
@@ -223,14 +240,9 @@ class PrivateMoments(BaseEstimator):
         distance from the pooled covariance that the noise explains.
         """
         check_is_fitted(self)
-        if not (shrinkage == "auto" or (isinstance(shrinkage, (int, float)) and 0.0 <= shrinkage <= 1.0)):
-            raise InvalidInputError("shrinkage must be 'auto' or a number between 0 and 1")
-        for name, value in (("floor", floor), ("least", least)):
-            if not 0.0 <= value < math.inf:
-                raise InvalidInputError(f"{name} must be a number of at least 0")
+        chosen = check_regularisation(shrinkage, floor, least)
         raw = repair.raw_covariances(self.counts_, self.sums_, self.second_moments_, self.sum_noise_)
-        chosen = None if isinstance(shrinkage, str) else float(shrinkage)
-        return repair.covariances(raw, self.counts_, self.second_noise_, chosen, float(floor), float(least))
+        return repair.covariances(raw, self.counts_, self.second_noise_, *chosen)
 
     def to_bytes(self) -> bytes:
         """The release as the bytes of a file; they hold nothing but what is released."""
@@ -282,14 +294,8 @@ class PrivateMoments(BaseEstimator):
     def _budget(self) -> tuple[float | None, Blocks]:
         """Gaussian privacy of the whole release, and how it is divided."""
         check_relation(self.neighbours)
-        positive("radius", self.radius)
-        if len(self.shares) != 4 or not all(0.0 < share < math.inf for share in self.shares):
-            raise InvalidInputError(
-                "shares must be four positive numbers: centre, counts, sums, second moments"
-            )
-        centre = float(self.shares[0]) if isinstance(self.centre, str) else 0.0
-        rest = [float(share) for share in self.shares[1:]]
-        shares = Blocks(*(share / (centre + sum(rest)) for share in (centre, *rest)))
+        check_radius(self.radius)
+        shares = check_shares(self.shares, private_centre=isinstance(self.centre, str))
         if self.epsilon is None:
             return None, shares
         if self.classes is None and self.neighbours == "replace":
@@ -302,7 +308,7 @@ class PrivateMoments(BaseEstimator):
         if self.classes is None:
             candidates, codes = np.unique(labels, return_inverse=True)
             return candidates, codes
-        candidates = np.unique(np.asarray(self.classes))
+        candidates = check_classes(self.classes)
         if not np.isin(labels, candidates).all():
             raise InvalidInputError("y holds labels that are not among classes")
         return candidates, np.searchsorted(candidates, labels)
@@ -328,10 +334,7 @@ class PrivateMoments(BaseEstimator):
             self.centre_ = np.zeros(rows.shape[1])
             total = noise.on_grid(self.embed(rows)).sum(axis=0)
             return np.asarray(repair.means(np.array([size]), noise.to_sums(total, sigma)[None])[0])
-        centre = np.asarray(self.centre, dtype=np.float64)
-        if centre.shape != (rows.shape[1],) or not np.isfinite(centre).all():
-            raise InvalidInputError(f"centre must be {rows.shape[1]} finite numbers, one per feature")
-        return centre.copy()
+        return check_centre(self.centre, rows.shape[1])
 
     def _promise(self, mu: float | None, sigma: Blocks) -> Guarantee:
         record: tuple[float, float] = (math.inf, 1.0)

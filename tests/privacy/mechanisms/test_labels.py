@@ -103,3 +103,15 @@ def test_bad_labels() -> None:
     for counts in ([1, 2], [1, 2, -3], [1, 2, np.nan]):
         with pytest.raises(InvalidInputError, match="counts must be 3 numbers"):
             labels.debias(counts)
+
+
+@pytest.mark.parametrize("epsilon", [999.0, 1e4, 1e6])
+def test_a_huge_epsilon_does_not_take_for_ever(epsilon: float) -> None:
+    labels = RandomisedLabels(epsilon, 3)
+    assert labels.keep_probability == 1.0
+    np.testing.assert_array_equal(labels.randomise([0, 1, 2, 2]), [0, 1, 2, 2])
+
+
+def test_labels_that_cannot_be_compared_are_one_line() -> None:
+    with pytest.raises(InvalidInputError, match="at least two different labels"):
+        RandomisedLabels(1.0, [None, 1])

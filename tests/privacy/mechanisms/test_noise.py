@@ -1,5 +1,7 @@
 """Each noise has its distribution: the right scale is accepted, 2/3 and 3/2 of it are rejected."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -151,3 +153,10 @@ def test_entries_get_independent_noise(noise) -> None:
     off = np.abs(correlation - np.eye(6))
     assert off[:3, :3].max() < 0.03  # four standard errors
     assert off[3:, 3:].max() < 0.03
+
+
+@pytest.mark.parametrize("kind", [Laplace, OptimalNoise, AnalyticGaussian, Gaussian])
+def test_the_variance_of_huge_noise_is_infinite_rather_than_an_error(kind: type) -> None:
+    noise = kind(0.5, sensitivity=1e200)
+    assert noise.variance == math.inf
+    assert 1e200 < noise.expected_magnitude < math.inf

@@ -80,7 +80,7 @@ class AnalyticGaussian(ApproximateMechanism):
     @property
     def variance(self) -> float:
         """sigma^2."""
-        return self.scale**2
+        return self.scale * self.scale
 
     def density(self, v: ArrayLike) -> Floats:
         """Density of the noise at ``v``."""

@@ -17,6 +17,9 @@ from onefold.privacy.mechanisms._data import Floats
 
 __all__ = ["RandomisedLabels"]
 
+# The digits of exp(-epsilon) are computed one by one, and their number grows with epsilon.
+LARGEST_EPSILON = 1000.0
+
 
 class RandomisedLabels:
     r"""Labels kept with probability :math:`e^\epsilon / (e^\epsilon + k - 1)`, else replaced by another.
@@ -49,11 +52,7 @@ class RandomisedLabels:
             self.classes = np.arange(classes)  # type: ignore[arg-type]
         else:
             self.classes = np.asarray(classes)
-            if (
-                self.classes.ndim != 1
-                or len(np.unique(self.classes)) != len(self.classes)
-                or len(self.classes) < 2
-            ):
+            if self.classes.ndim != 1 or len(self.classes) < 2 or not _distinct(self.classes):
                 raise InvalidInputError("classes must be a list of at least two different labels")
 
     def __repr__(self) -> str:
@@ -61,7 +60,8 @@ class RandomisedLabels:
 
     @property
     def _keep(self) -> Probability:
-        return keep(Fraction(self.epsilon), len(self.classes))
+        # Beyond LARGEST_EPSILON labels are kept a little less often than allowed: more private, not less.
+        return keep(Fraction(min(self.epsilon, LARGEST_EPSILON)), len(self.classes))
 
     @property
     def keep_probability(self) -> float:
@@ -118,6 +118,13 @@ class RandomisedLabels:
         return Guarantee(
             "label", nothing, nothing, n_features, labels=(self.epsilon, 0.0), mechanism="randomised response"
         )
+
+
+def _distinct(labels: NDArray[Any]) -> bool:
+    try:
+        return len(np.unique(labels)) == len(labels)
+    except TypeError:  # labels that cannot be compared
+        return False
 
 
 def _uniform(stream: ByteStream, below: int, size: int) -> NDArray[np.int64]:

@@ -85,7 +85,7 @@ class Laplace(Mechanism):
     @property
     def variance(self) -> float:
         """2 s^2."""
-        return 2 * self.scale**2
+        return 2 * self.scale * self.scale
 
     def density(self, v: ArrayLike) -> Floats:
         """Density of the noise at ``v``."""

@@ -87,7 +87,7 @@ class OptimalNoise(ApproximateMechanism, Laplace):
     @property
     def variance(self) -> float:
         """2 (1 - delta) (d / epsilon)^2."""
-        return (1 - self.untouched_share) * 2 * self.scale**2
+        return (1 - self.untouched_share) * 2 * self.scale * self.scale
 
     def density(self, v: ArrayLike) -> Floats:
         """000 eq. 74: infinite at zero, where the atom sits."""

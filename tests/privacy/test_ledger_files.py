@@ -1,0 +1,203 @@
+"""Ledgers in files: whole, unchanged, and shared by processes and threads."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from onefold.exceptions import (
+    BudgetExceededError,
+    FileFormatError,
+    InvalidInputError,
+)
+from onefold.privacy import Event, Ledger, OptimalNoise
+
+
+def ledger_of(*events: Event, **options) -> Ledger:
+    ledger = Ledger(**options)
+    for event in events:
+        ledger.spend(event)
+    return ledger
+
+
+SMALL = Event("small", "record", 0.1, 1e-8, count=100)
+
+
+def test_the_relation_is_said_and_saved(tmp_path: Path) -> None:
+    ledger = Ledger(neighbours="add-remove")
+    ledger.spend(Event("a", "record", 1.0, neighbours="add-remove"))
+    assert "per record more or less" in str(ledger)
+    assert "per record replaced" in str(ledger_of(SMALL))
+    ledger.save(tmp_path / "ledger.json")
+    again = Ledger.load(tmp_path / "ledger.json")
+    assert (again.neighbours, again.events) == ("add-remove", ledger.events)
+
+
+def test_saving_and_loading(tmp_path: Path) -> None:
+    ledger = ledger_of(
+        SMALL, Event.of(OptimalNoise(0.5, 1e-9), 7), limit_epsilon=20.0, limit_delta=1e-5, how="advanced"
+    )
+    path = tmp_path / "ledger.json"
+    ledger.save(path)
+    again = Ledger.load(path)
+    assert again.events == ledger.events
+    assert again.total("advanced", 1e-5) == ledger.total("advanced", 1e-5)
+    assert (again.limit_epsilon, again.limit_delta, again.unit, again.how) == (
+        20.0,
+        1e-5,
+        "record",
+        "advanced",
+    )
+    with pytest.raises(BudgetExceededError):
+        again.spend(Event("too much", "record", 19.0))
+    assert [file.name for file in tmp_path.iterdir()] == ["ledger.json"]
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.json"
+    ledger = ledger_of(SMALL)
+    ledger.save(path)
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.fsync", full)
+    ledger.spend(SMALL)
+    with pytest.raises(OSError, match="no space"):
+        ledger.save(path)
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def sealed(plain: dict) -> str:
+    """A file with a digest that fits, for all that is wrong in it."""
+    content = json.dumps(plain, sort_keys=True, allow_nan=False).encode()
+    return json.dumps({**plain, "digest": hashlib.sha256(content).hexdigest()})
+
+
+def test_what_another_ledger_counted_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    first = ledger_of(SMALL)
+    first.save(path)
+    second = Ledger.load(path)
+    second.spend(Event("second", "record", 1.0))
+    second.save(path)
+    first.spend(Event("first", "record", 1.0))
+    for late in (first, Ledger()):
+        with pytest.raises(InvalidInputError, match="has not read: load it"):
+            late.save(path)
+    assert Ledger.load(path).events == second.events
+    second.save(path)  # its own file may be written again
+    first.save(tmp_path / "other.json")
+
+
+def test_a_shared_ledger_is_saved_when_the_block_ends_well(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    Ledger(limit_epsilon=1.0).save(path)
+    with Ledger.shared(path) as ledger:
+        ledger.spend(Event("a", "record", 0.7))
+
+    def spend_too_much() -> None:
+        with Ledger.shared(path) as ledger:
+            ledger.spend(Event("b", "record", 0.2))
+            ledger.spend(Event("c", "record", 0.2))
+
+    with pytest.raises(BudgetExceededError):
+        spend_too_much()
+    assert [event.name for event in Ledger.load(path).events] == ["a"]
+
+
+SPENDER = """
+import sys
+from onefold.exceptions import BudgetExceededError
+from onefold.privacy import Event, Ledger
+for number in range(10):
+    try:
+        with Ledger.shared(sys.argv[1]) as ledger:
+            ledger.spend(Event(f"{sys.argv[2]} {number}", "record", 0.125))
+    except BudgetExceededError:
+        print("refused")
+"""
+
+
+def test_processes_that_share_a_ledger_lose_nothing_and_keep_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    Ledger(limit_epsilon=2.5).save(path)
+    spenders = [
+        subprocess.Popen(
+            [sys.executable, "-c", SPENDER, str(path), str(who)], stdout=subprocess.PIPE, text=True
+        )
+        for who in range(3)
+    ]
+    refused = sum(spender.communicate()[0].count("refused") for spender in spenders)
+    assert all(spender.returncode == 0 for spender in spenders)
+    ledger = Ledger.load(path)
+    assert ledger.total() == (2.5, 0.0)
+    assert len({event.name for event in ledger.events}) == 20
+    assert refused == 10
+
+
+def test_threads_that_share_a_ledger_keep_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger(limit_epsilon=1.0)
+    check = Ledger._check
+
+    def slow(self: Ledger, events: list[Event]) -> None:
+        check(self, events)
+        threading.Event().wait(0.01)  # time enough for another thread to come between check and entry
+
+    monkeypatch.setattr(Ledger, "_check", slow)
+
+    def spend(_: int) -> bool:
+        try:
+            ledger.spend(Event("a", "record", 0.25))
+        except BudgetExceededError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(spend, range(16))) == 4
+    assert ledger.total()[0] == 1.0
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    ledger_of(SMALL).save(path)
+    good = json.loads(path.read_text())
+    del good["digest"]
+    event = good["events"][0]
+    path.write_text(sealed(good))
+    assert Ledger.load(path).events == (SMALL,)
+    damaged = [
+        "",
+        "{",
+        "[]",
+        sealed({**good, "format": 1}),  # did not name the neighbouring relation
+        sealed({**good, "format": 3}),
+        sealed({**good, "neighbours": "add-remove"}),
+        sealed({**good, "events": [{**event, "neighbours": "friends"}]}),
+        sealed({**good, "events": [{**event, "epsilon": -1}]}),
+        sealed({**good, "events": [{**event, "epsilon": None}]}),
+        sealed({**good, "events": [{**event, "unit": "entry"}]}),
+        sealed({**good, "events": [{"name": "a"}]}),
+        sealed({**good, "events": [{**event, "name": 3}]}),
+        sealed({**good, "events": [{**event, "count": True}]}),
+        json.dumps(good),  # no digest
+        json.dumps({**good, "digest": json.loads(sealed(good))["digest"], "limit_epsilon": 99.0}),
+        "[" * 100_000,
+        sealed({**good, "events": 3}),
+        sealed({**good, "unit": "row"}),
+        sealed({key: value for key, value in good.items() if key != "limit_epsilon"}),
+    ]
+    for text in damaged:
+        path.write_text(text)
+        with pytest.raises(FileFormatError):
+            Ledger.load(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FileFormatError):
+        Ledger.load(path)
