@@ -20,6 +20,7 @@ HEADERS = (
     "accuracy",
     "± std",
     "rounds",
+    "level after",
     "join up MB",
     "join down MB",
     "query up kB",
@@ -116,8 +117,8 @@ def rows_of(
     answer = [mean(folded, "accuracy"), spread(folded, "accuracy")]
     models = mean(folded, "model_bytes") / MEGA
     rows: list[list[object]] = [
-        ["space folding, queries travel", *answer, 1, 0.0, 0.0, up, down, fit, asked],
-        ["space folding, models travel", *answer, 1, models, 0.0, 0.0, 0.0, fit, asked],
+        ["space folding, queries travel", *answer, 1, None, 0.0, 0.0, up, down, fit, asked],
+        ["space folding, models travel", *answer, 1, None, models, 0.0, 0.0, 0.0, fit, asked],
         ["space folding, rows in one place", mean(folded, "pooled"), spread(folded, "pooled")],
         ["space folding, a client alone", mean(folded, "alone"), spread(folded, "alone")],
     ]
@@ -125,10 +126,20 @@ def rows_of(
         rounds = float(np.mean([cell["training"]["rounds"] for cell in cells]))
         sent = mean(cells, "bytes") / MEGA
         train = mean(cells, "train_seconds")
-        rows.append(
-            [name, mean(cells, "accuracy"), spread(cells, "accuracy"), rounds, sent, sent, 0.0, 0.0, train]
-        )
+        level = level_after(folded, cells)
+        score = [mean(cells, "accuracy"), spread(cells, "accuracy")]
+        rows.append([name, *score, rounds, level, sent, sent, 0.0, 0.0, train])
     return [[*row, *[None] * (len(HEADERS) - len(row))] for row in rows]
+
+
+def level_after(folded: Sequence[dict[str, Any]], heads: Sequence[dict[str, Any]]) -> str:
+    """Rounds after which a head is as accurate as folding on the same partition; seen every few rounds."""
+    found = []
+    for ours, head in zip(folded, heads, strict=True):
+        curve = {int(number): score for number, score in head["curve"].items()}
+        level = [number for number, score in sorted(curve.items()) if score >= ours["accuracy"]]
+        found.append(str(level[0]) if level else "never")
+    return ", ".join(dict.fromkeys(found))
 
 
 def compare(

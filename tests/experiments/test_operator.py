@@ -83,7 +83,7 @@ def test_long_tail(data_dir: Path, capsys) -> None:
 
 def test_german_news_and_joined_embeddings(data_dir: Path, capsys) -> None:
     found = run(german_news, capsys, "--data-dir", str(data_dir))
-    assert len(found["tables"]) == 5
+    assert len(found["tables"]) == 6
     assert {"alpha=2 both rms", "alpha=2 n-grams rms", "alpha=0.5 sentence max"} <= set(found["values"])
 
 
