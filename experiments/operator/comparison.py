@@ -137,9 +137,13 @@ def level_after(folded: Sequence[dict[str, Any]], heads: Sequence[dict[str, Any]
     found = []
     for ours, head in zip(folded, heads, strict=True):
         curve = {int(number): score for number, score in head["curve"].items()}
-        level = [number for number, score in sorted(curve.items()) if score >= ours["accuracy"]]
-        found.append(str(level[0]) if level else "never")
-    return ", ".join(dict.fromkeys(found))
+        found += [min((number for number, score in curve.items() if score >= ours["accuracy"]), default=0)]
+    reached = sorted(number for number in found if number)
+    if not reached:
+        return "never"
+    span = f"{reached[0]}" if reached[0] == reached[-1] else f"{reached[0]} to {reached[-1]}"
+    missed = len(found) - len(reached)
+    return span + (f", never in {missed} of {len(found)}" if missed else "")
 
 
 def compare(
