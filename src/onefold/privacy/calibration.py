@@ -30,7 +30,7 @@ __all__ = [
 
 # Relative error that evaluating the formula may have; delta is rounded up by it.
 ROUNDING = 1e-10
-SMALL_MU = 0.1
+SMALL_MU = 0.5
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
