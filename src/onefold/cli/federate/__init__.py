@@ -7,6 +7,8 @@ from typing import Any
 from onefold.cli.console import Parser
 from onefold.cli.federate import add, init, query, remove, server, simulate, site, status
 
+__all__ = ["COMMANDS", "add_parser", "query", "site"]
+
 COMMANDS = (init, server, site, query, status, add, remove, simulate)
 
 

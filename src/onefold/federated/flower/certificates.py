@@ -78,10 +78,10 @@ def make_node_key(key: Path, public: Path) -> None:
 def public_key_text(path: Path) -> str:
     """The public key in a file, as one line; anything but a NIST curve in OpenSSH's format is refused."""
     ec, serialization = _curves(), _serialization()
+    unsupported = require("cryptography.exceptions", "federated").UnsupportedAlgorithm
     try:
-        line = path.read_bytes()
-        known = serialization.load_ssh_public_key(line)
-    except (OSError, ValueError):
+        known = serialization.load_ssh_public_key(path.read_bytes())
+    except (OSError, ValueError, unsupported):
         raise InvalidInputError(f"{path}: no public key in OpenSSH's format") from None
     if not isinstance(known, ec.EllipticCurvePublicKey):
         raise InvalidInputError(f"{path}: a site's key must be ECDSA on a NIST curve, P-384 for instance")

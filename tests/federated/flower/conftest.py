@@ -1,0 +1,187 @@
+"""One real federation on this machine, shared by the tests: a server and three sites, TLS and node keys."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onefold
+from onefold import AutoencoderClassifier, WideKAHM
+
+pytest.importorskip("flwr")
+
+from onefold.federated import GlobalClassifier, LocalModel
+from onefold.federated.flower.folders import ServerFolder, SiteFolder
+from onefold.federated.flower.processes import free_port
+from onefold.federated.flower.registry import Registry
+from onefold.federated.flower.spool import Spool
+
+SOURCE = os.pathsep.join([str(Path(onefold.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+NAMES = ("north", "south", "west")
+# Generous: other work, or a pause of the whole machine, must not fail a test.
+PATIENCE = 240.0
+
+
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"
+        time.sleep(0.2)
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "onefold", "federate", *map(str, arguments)]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": SOURCE, "OPENBLAS_NUM_THREADS": "1"}
+
+
+def processes_below(root: Path) -> dict[int, str]:
+    """Flower's processes of any folder below ``root``, whoever started them."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            variables = entry.read_bytes().split(b"\0")
+            line = (entry.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        ours = [v for v in variables if v.startswith((b"ONEFOLD_SERVER=", b"ONEFOLD_SITE="))]
+        if any(str(root).encode() in v for v in ours):
+            found[int(entry.parent.name)] = line
+    return found
+
+
+@dataclass
+class Federation:
+    """Folders and running commands of one federation."""
+
+    root: Path
+    models: dict[str, LocalModel]
+    test_file: Path
+    X_test: np.ndarray
+    y_test: np.ndarray
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def server(self) -> ServerFolder:
+        return ServerFolder(self.root / "server")
+
+    @property
+    def registry(self) -> Registry:
+        return Registry(self.server)
+
+    @property
+    def spool(self) -> Spool:
+        return Spool(self.server.spool)
+
+    def site(self, name: str) -> SiteFolder:
+        return SiteFolder(self.root / "sites" / name)
+
+    def run(self, *arguments: object, folder: bool = True) -> subprocess.CompletedProcess[str]:
+        where = ("--folder", self.server.root) if folder else ()
+        return subprocess.run(
+            command(*arguments, *where), capture_output=True, text=True, env=environment(), check=False
+        )
+
+    def query(self, *options: object) -> dict[str, Any]:
+        """Ask about the test rows; what the command says, with its exit code."""
+        done = self.run("query", self.test_file, "--label", "y", "--json", *options)
+        assert done.stdout, done.stderr
+        return {**json.loads(done.stdout), "code": done.returncode, "stderr": done.stderr}
+
+    def start(self, name: str, *arguments: object) -> None:
+        """Start the server, or a site, and leave it running."""
+        what = ("server", "--folder", self.server.root)
+        if name != "server":
+            what = ("site", "--folder", self.site(name).root)
+        with (self.root / f"{name}.out").open("ab") as output:
+            self.running[name] = subprocess.Popen(
+                command(*what, *arguments), stdout=output, stderr=output, env=environment()
+            )
+
+    def stop(self, name: str, number: int = signal.SIGTERM) -> int:
+        process = self.running.pop(name)
+        process.send_signal(number)
+        return process.wait(PATIENCE)
+
+    def output(self, name: str) -> str:
+        return (self.root / f"{name}.out").read_text()
+
+    def online(self) -> set[str]:
+        return set(self.spool.status() or ())
+
+    def wait_for_members(self, *names: str) -> None:
+        wait_for(lambda: set(self.registry.members) == set(names), f"members {names}")
+        wait_for(lambda: set(names) <= self.online(), f"{names} online")
+
+    def expected(self, *names: str) -> GlobalClassifier:
+        """The same federation in this process."""
+        classifier = GlobalClassifier()
+        for name in sorted(names):
+            classifier.add(name, self.models[name])
+        return classifier
+
+    def close(self) -> None:
+        for name in [name for name in self.running if name != "server"] + ["server"]:
+            if name in self.running:
+                self.stop(name)
+        wait_for(lambda: not processes_below(self.root), "all processes to end", 30)
+
+
+def make_data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Three blobs of which each site has two; the rows are not aligned with any grid."""
+    rng = np.random.default_rng(7)
+    centres = np.array([[0.2, 0.2, 0.5], [0.8, 0.3, 0.5], [0.5, 0.8, 0.4]])
+    y = np.arange(390) % 3
+    X = centres[y] + 0.08 * rng.standard_normal((390, 3))
+    return X[:240], y[:240], X[240:], y[240:]
+
+
+def make_federation(root: Path, *options: object) -> Federation:
+    """Folders, data and models; nothing runs yet."""
+    X, y, X_test, y_test = make_data()
+    port = free_port()
+    made = subprocess.run(
+        command("init", root, "--sites", *NAMES, "--port", port, *options),
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    models = {}
+    for number, name in enumerate(NAMES):
+        rows = np.flatnonzero((y != number) & (np.arange(len(y)) % 2 == number % 2))
+        np.savez(root / f"{name}.npz", X=X[rows], y=y[rows])
+        # What the command makes of its default options.
+        estimator = AutoencoderClassifier(WideKAHM(scale="auto", random_state=0))
+        models[name] = LocalModel(estimator, keep_rows=False).fit(X[rows], y[rows])
+    np.savez(root / "test.npz", X=X_test, y=y_test)
+    return Federation(root, models, root / "test.npz", X_test, y_test)
+
+
+@pytest.fixture(scope="session")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    """A running federation with three members."""
+    made = make_federation(tmp_path_factory.mktemp("federation") / "f")
+    try:
+        made.start("server")
+        for name in NAMES:
+            fit = ("--data", made.root / f"{name}.npz", "--label", "y", "--per-minute", 1_000_000)
+            made.start(name, *fit)
+        made.wait_for_members(*NAMES)
+        yield made
+    finally:
+        made.close()

@@ -1,0 +1,132 @@
+"""The server's list of sites: exact, kept over restarts, safe for several processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.federated.flower.folders import ServerFolder, ServerSettings, private_folder
+from onefold.federated.flower.registry import Registry, Status
+from onefold.federated.messages import Profile
+
+DIGEST = "ab" * 32
+
+
+def profile(site: str, **changes: object) -> Profile:
+    values = {"classes": (1, 2), "measure": "euclidean", "scale": None, "n_features": 3}
+    rest = {"guarantee": None, "model_digest": DIGEST}
+    return Profile(site, **{**values, **rest, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    folder = ServerFolder(private_folder(tmp_path / "server"))
+    ServerSettings("127.0.0.1", 8443).save(folder.settings_file)
+    folder.prepare()
+    return Registry(folder)
+
+
+def again(registry: Registry) -> Registry:
+    """The registry as another process would see it."""
+    return Registry(ServerFolder(registry.folder.root))
+
+
+def test_a_site_comes_goes_and_comes_again(registry: Registry) -> None:
+    registry.invite("north", "key-n")
+    assert registry.members == {}
+    assert registry.admit("north", profile("north")) is Status.MEMBER
+    assert again(registry).members["north"].profile.model_digest == DIGEST
+    registry.admit("north", profile("north"))  # the same model after a restart is no news
+    registry.remove("north")
+    assert again(registry).members == {}
+    assert again(registry).sites["north"].profile is None
+    assert registry.admit("north", profile("north")) is Status.REMOVED
+    registry.invite("north", "key-n")
+    registry.admit("north", profile("north", model_digest="cd" * 32))
+    assert [(entry.event.value, entry.site) for entry in registry.log] == [
+        ("join", "north"),
+        ("leave", "north"),
+        ("re-join", "north"),
+    ]
+    assert registry.log.verify() == 3
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        ({"measure": "rms", "scale": 1.0}, "other-measure"),
+        ({"n_features": 4}, "other-features"),
+        ({"classes": ("a", "b")}, "other-labels"),
+    ],
+)
+def test_answers_that_cannot_be_compared_are_kept_out(
+    registry: Registry, change: dict[str, object], reason: str
+) -> None:
+    for name in ("north", "south"):
+        registry.invite(name, f"key-{name}")
+    registry.admit("north", profile("north"))
+    assert registry.admit("south", profile("south", **change)) is Status.REFUSED
+    assert registry.sites["south"].reason == reason
+    assert list(registry.members) == ["north"]
+
+
+def test_another_scale_is_kept_out(registry: Registry) -> None:
+    for name in ("north", "south"):
+        registry.invite(name, f"key-{name}")
+    registry.admit("north", profile("north", measure="rms", scale=1.0))
+    assert registry.admit("south", profile("south", measure="rms", scale=1.1)) is Status.REFUSED
+
+
+def test_nobody_speaks_in_the_name_of_another(registry: Registry) -> None:
+    registry.invite("north", "key-n")
+    assert registry.admit("north", profile("south")) is Status.REFUSED
+    assert registry.sites["north"].reason == "wrong-name"
+
+
+def test_names_and_keys_are_not_taken_twice(registry: Registry) -> None:
+    registry.invite("north", "key")
+    with pytest.raises(InvalidInputError, match="already"):
+        registry.invite("north", "another")
+    with pytest.raises(InvalidInputError, match="its own"):
+        registry.invite("south", "key")
+    with pytest.raises(InvalidInputError, match="no site"):
+        registry.remove("nobody")
+
+
+def test_a_model_goes_with_its_site(registry: Registry) -> None:
+    registry.invite("north", "key")
+    registry.admit("north", profile("north"))
+    path = registry.folder.models / "north.onefold"
+    path.write_bytes(b"model")
+    registry.remove("north")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '{"format": 2, "sites": {}}', '{"format": 1, "sites": {"a": 1}}']
+)
+def test_a_damaged_list_is_not_taken_for_an_empty_one(registry: Registry, text: str) -> None:
+    registry.folder.registry.write_text(text)
+    with pytest.raises(FileFormatError):
+        registry.members  # noqa: B018
+
+
+def test_processes_do_not_lose_each_others_changes(registry: Registry) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from onefold.federated.flower.folders import ServerFolder\n"
+        "from onefold.federated.flower.registry import Registry\n"
+        "registry = Registry(ServerFolder(Path(sys.argv[1])))\n"
+        "[registry.invite(f'{sys.argv[2]}{i}', f'key-{sys.argv[2]}{i}') for i in range(20)]\n"
+    )
+    runs = [
+        subprocess.Popen([sys.executable, "-c", script, str(registry.folder.root), name]) for name in "ab"
+    ]
+    assert [run.wait() for run in runs] == [0, 0]
+    assert len(registry.sites) == 40
+    assert json.loads(registry.folder.registry.read_text())["format"] == 1
