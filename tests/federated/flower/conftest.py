@@ -172,6 +172,21 @@ def make_federation(root: Path, *options: object) -> Federation:
     return Federation(root, models, root / "test.npz", X_test, y_test)
 
 
+@pytest.fixture(scope="session", name="wait_for")
+def _wait_for() -> Callable[..., None]:
+    return wait_for
+
+
+@pytest.fixture(scope="session", name="processes_below")
+def _processes_below() -> Callable[[Path], dict[int, str]]:
+    return processes_below
+
+
+@pytest.fixture(scope="session", name="make_federation")
+def _make_federation() -> Callable[..., Federation]:
+    return make_federation
+
+
 @pytest.fixture(scope="session")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     """A running federation with three members."""

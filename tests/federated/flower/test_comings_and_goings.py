@@ -1,0 +1,229 @@
+"""Sites and servers that die, leave, come back and are sent away, with real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onefold.federated.flower.asking import new_query_id
+from onefold.federated.flower.spool import Request
+from onefold.federated.messages import Query
+
+pytestmark = pytest.mark.slow
+
+NAMES = ("north", "south", "west")
+
+
+def same(federation: Any, told: dict[str, Any], *names: str) -> bool:
+    """Whether the predictions are those of a federation of these sites in one process."""
+    return told["labels"] == federation.expected(*names).predict(federation.X_test).tolist()
+
+
+def supernodes(federation: Any, name: str, below: Any) -> list[int]:
+    return [pid for pid, line in below(federation.site(name).root).items() if " flower-supernode " in line]
+
+
+def test_a_thousand_queries_each_by_itself(federation: Any) -> None:
+    rows = np.resize(federation.X_test, (1000, 3))
+    queries = [Query(new_query_id(), row[None, :]) for row in rows]
+    spool = federation.spool
+    for query in queries:
+        spool.submit(Request(query, "thousand", 300.0))
+    replies = [spool.wait(query.id, 600) for query in queries]
+    assert all(len(reply.messages) == 3 for reply in replies)
+    for name in NAMES:
+        found = [next(m.values for m in reply.messages if m.site == name) for reply in replies]
+        # One row at a time here as well: the shape of a product may change its last bit.
+        here = np.concatenate([federation.models[name].answers(row[None, :]) for row in rows])
+        np.testing.assert_array_equal(np.concatenate(found), here)
+
+
+def test_a_thousand_rows_at_once(federation: Any, tmp_path: Path) -> None:
+    rows = np.resize(federation.X_test, (1000, 3))
+    np.savez(tmp_path / "rows.npz", X=rows)
+    done = federation.run("query", tmp_path / "rows.npz", "--out", tmp_path / "out.npz", "--measures")
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "out.npz") as found:
+        np.testing.assert_array_equal(found["measures"], federation.expected(*NAMES).measures(rows))
+
+
+def test_a_table_in_several_batches(federation: Any) -> None:
+    assert same(federation, federation.query("--batch", 40), *NAMES)
+
+
+def test_another_number_of_features_is_bad_input(federation: Any, tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", X=np.ones((2, 4)))
+    done = federation.run("query", tmp_path / "rows.npz")
+    assert done.returncode == 2
+    assert "4 feature(s), the sites have 3" in done.stderr
+
+
+def test_a_budget_that_is_spent_is_spent(federation: Any) -> None:
+    limit = ("site", "--folder", federation.site("north").root, "--fit-only", "--json", "--caller-total")
+    assert federation.run(*limit, 200, folder=False).returncode == 0
+    first = federation.query("--caller", "greedy")
+    second = federation.query("--caller", "greedy")
+    other = federation.query("--caller", "modest")
+    assert not first["partial"]
+    assert (second["partial"], second["code"]) == (True, 3)
+    assert second["refused"] == {"north": "budget-spent"}
+    assert same(federation, second, "south", "west")
+    assert not other["partial"]
+    log = federation.site("north").log.read_text()
+    assert "refused caller=greedy rows=150 code=budget-spent" in log
+    assert "admitted caller=modest rows=150" in log
+    assert federation.run(*limit, 1_000_000, folder=False).returncode == 0
+
+
+def test_a_site_killed_in_the_middle_is_named_and_the_rest_answer(
+    federation: Any, processes_below: Any
+) -> None:
+    (pid,) = supernodes(federation, "west", processes_below)
+    os.kill(pid, signal.SIGSTOP)  # it has not fetched the query yet when it dies
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(federation.query, "--timeout", 90)
+        time.sleep(8)
+        federation.running.pop("west").kill()
+        for number in processes_below(federation.site("west").root):
+            os.kill(number, signal.SIGKILL)
+        told = asked.result()
+    assert (told["partial"], told["code"], told["missing"]) == (True, 3, ["west"])
+    assert "PARTIAL: without west (no answer)" in told["stderr"]
+    assert same(federation, told, "north", "south")
+
+
+def test_it_comes_back_with_the_model_it_had(federation: Any, wait_for: Any) -> None:
+    federation.start("west")
+    wait_for(lambda: federation.output("west").count("connected; waiting") == 2, "west to be let in again")
+    wait_for(lambda: "west" in federation.online(), "west online")
+    assert same(federation, federation.query("--timeout", 300), *NAMES)
+
+
+def test_a_site_that_breaks_off_and_returns_is_asked_again(federation: Any, processes_below: Any) -> None:
+    (pid,) = supernodes(federation, "south", processes_below)
+    os.kill(pid, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(federation.query, "--timeout", 400)
+        time.sleep(8)
+        os.kill(pid, signal.SIGKILL)  # the command of the site starts it again
+        told = asked.result()
+    assert told["answered"] == list(NAMES)
+    assert same(federation, told, *NAMES)
+
+
+def test_a_site_stopped_for_good_is_missed_at_once(
+    federation: Any, wait_for: Any, processes_below: Any
+) -> None:
+    assert federation.stop("west") == 0
+    assert not processes_below(federation.site("west").root)
+    wait_for(lambda: "west" not in federation.online(), "west offline")
+    told = federation.query("--timeout", 300)
+    assert (told["missing"], told["partial"]) == (["west"], True)
+    assert same(federation, told, "north", "south")
+
+
+def test_removal_is_exact_and_final(federation: Any, wait_for: Any) -> None:
+    assert federation.run("remove", "west").returncode == 0
+    told = federation.query()
+    assert (told["partial"], told["code"], told["answered"]) == (False, 0, ["north", "south"])
+    assert same(federation, told, "north", "south")
+    federation.start("west")
+    assert federation.running["west"].wait(300) == 1
+    assert "does not let this site in" in federation.output("west")
+    del federation.running["west"]
+    assert set(federation.registry.members) == {"north", "south"}
+    assert federation.run("remove", "west").returncode == 2
+
+
+def test_who_was_removed_can_be_let_in_again(federation: Any) -> None:
+    key = federation.site("west").public_key
+    assert federation.run("add", "west", key).returncode == 0
+    federation.start("west")
+    federation.wait_for_members(*NAMES)
+    assert same(federation, federation.query("--timeout", 300), *NAMES)
+    events = [(entry.event.value, entry.site) for entry in federation.registry.log]
+    assert events[-2:] == [("leave", "west"), ("re-join", "west")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_restarted_server_knows_its_members(
+    federation: Any, number: int, wait_for: Any, processes_below: Any
+) -> None:
+    before = federation.registry.sites
+    code = federation.stop("server", number)
+    assert code == (0 if number == signal.SIGTERM else -signal.SIGKILL)
+    wait_for(lambda: not processes_below(federation.server.root), "the server's processes to end", 60)
+    done = federation.run("query", federation.test_file, "--label", "y", "--out", "-")
+    assert done.returncode == 1
+    assert "the server is not running" in done.stderr
+    federation.start("server")
+    federation.wait_for_members(*NAMES)
+    after = federation.registry.sites
+    assert {n: s.node_id for n, s in after.items()} == {n: s.node_id for n, s in before.items()}
+    assert same(federation, federation.query("--timeout", 300), *NAMES)
+
+
+def test_a_run_that_died_is_started_again(federation: Any, wait_for: Any, processes_below: Any) -> None:
+    def runs() -> list[int]:
+        lines = processes_below(federation.server.root).items()
+        return [pid for pid, line in lines if "flwr-serverapp" in line]
+
+    (old,) = runs()
+    os.kill(old, signal.SIGKILL)
+    wait_for(lambda: runs() and old not in runs(), "another run")
+    federation.wait_for_members(*NAMES)
+    assert same(federation, federation.query("--timeout", 300), *NAMES)
+
+
+def test_a_second_server_on_the_same_port_is_told_so(federation: Any) -> None:
+    done = federation.run("server")
+    assert done.returncode == 1
+    assert "in use already" in done.stderr
+
+
+def test_state_on_disk_is_the_owners(federation: Any) -> None:
+    for root in (federation.server.root, *(federation.site(name).root for name in NAMES)):
+        assert root.stat().st_mode & 0o077 == 0
+        for path in root.rglob("*"):
+            if path.is_file() and path.suffix in (".key", ".json", ".onefold", ".db"):
+                assert path.stat().st_mode & 0o077 == 0 or path.parent.stat().st_mode & 0o077 == 0, path
+
+
+def test_flowers_logs_hold_no_row(federation: Any) -> None:
+    """What Flower prints is about messages, not about what is in them."""
+    text = federation.server.process_log.read_text(errors="replace")
+    text += "".join(federation.site(name).process_log.read_text(errors="replace") for name in NAMES)
+    assert "[Fleet.PushMessages]" in text
+    with np.load(federation.root / "north.npz") as rows:
+        numbers = {f"{value:.6f}" for value in rows["X"].ravel()}
+    assert not any(number in text for number in numbers)
+
+
+def test_telemetry_downloads_and_updates_are_off(federation: Any, processes_below: Any) -> None:
+    found = processes_below(federation.root)
+    assert len(found) >= 9
+    for pid in found:
+        try:
+            variables = dict(
+                line.partition(b"=")[::2] for line in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            )
+        except OSError:
+            continue
+        assert variables[b"FLWR_TELEMETRY_ENABLED"] == b"0"
+        assert variables[b"FLWR_DISABLE_UPDATE_CHECK"] == b"1"
+        assert variables[b"FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == b"1"
+    assert not any("uv sync" in line or "--allow-runtime" in line for line in found.values())
+
+
+def test_no_superlink_of_flowers_own_is_left(processes_below: Any) -> None:
+    """Flower's command leaves a detached SuperLink behind when it is given a local address: ours is not."""
+    lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert not [line for line in lines.splitlines() if "flower-superlink" in line and "launch.py" not in line]

@@ -1,0 +1,100 @@
+"""Model mode, and plaintext on this machine: private models travel once, the server answers alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onefold.federated import GlobalClassifier, LocalModel
+from onefold.federated.flower.registry import Status
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def gathered(
+    tmp_path_factory: pytest.TempPathFactory, make_federation: Callable[..., Any], wait_for: Any
+) -> Any:
+    """A federation that has collected its models and then stopped for good."""
+    made = make_federation(tmp_path_factory.mktemp("model") / "f", "--mode", "model", "--insecure")
+    options = {
+        "north": ("--epsilon", 8, "--range", -1, 2, "--send-model"),
+        "south": ("--send-model",),  # raw rows: not to be sent
+        "west": ("--send-raw-model",),
+    }
+    try:
+        made.start("server")
+        for name, own in options.items():
+            made.start(name, "--data", made.root / f"{name}.npz", "--label", "y", *own)
+        wait_for(lambda: set(made.registry.members) == {"north", "west"}, "two models")
+        wait_for(lambda: made.registry.sites["south"].status is Status.REFUSED, "south to be kept out")
+    finally:
+        made.close()
+    return made
+
+
+def test_only_models_that_may_leave_have_left(gathered: Any) -> None:
+    assert gathered.registry.sites["south"].reason == "not-private"
+    assert sorted(path.name for path in gathered.server.models.iterdir()) == ["north.onefold", "west.onefold"]
+    assert "The model stays here: it has no guarantee that holds" in gathered.output("south")
+    assert "RAW ROWS INCLUDED" in gathered.output("west")
+    north = gathered.output("north")
+    assert "epsilon 8 per entry" in north
+    assert "NOT covered" in north
+    assert north.index("epsilon 8 per entry") < north.index("connected")
+
+
+def test_the_server_answers_alone_and_exactly(gathered: Any, tmp_path: Any) -> None:
+    told = gathered.query("--out", tmp_path / "out.npz", "--measures")
+    assert (told["code"], told["answered"], told["partial"]) == (0, ["north", "west"], False)
+    expected = GlobalClassifier()
+    for name in ("north", "west"):
+        expected.add(name, LocalModel.load(gathered.site(name).model))
+    with np.load(tmp_path / "out.npz") as found:
+        np.testing.assert_array_equal(found["measures"], expected.measures(gathered.X_test))
+
+
+def test_the_private_model_does_not_hold_a_raw_row(gathered: Any) -> None:
+    content = (gathered.server.models / "north.onefold").read_bytes()
+    raw = (gathered.server.models / "west.onefold").read_bytes()
+
+    def held(rows: np.ndarray, where: bytes) -> int:
+        return sum(value.tobytes() in where for value in rows.ravel())
+
+    with np.load(gathered.root / "north.npz") as north, np.load(gathered.root / "west.npz") as west:
+        # Entries that the noise leaves untouched are fewer than one in ten thousand at these settings.
+        assert held(north["X"], content) == 0
+        assert held(west["X"], raw) > 0  # the search finds raw entries where they are
+
+
+def test_status_tells_private_from_raw(gathered: Any) -> None:
+    sites = {site["name"]: site for site in json.loads(gathered.run("status", "--json").stdout)["sites"]}
+    assert sites["north"]["guarantee"]["unit"] == "entry"
+    assert sites["west"]["guarantee"] is None
+    text = gathered.run("status").stdout
+    assert "epsilon 8 per entry, delta 1e-05, labels not covered" in text
+    assert "NOT private" in text
+
+
+def test_removal_takes_the_model_away(gathered: Any) -> None:
+    assert gathered.run("remove", "west").returncode == 0
+    assert [path.name for path in gathered.server.models.iterdir()] == ["north.onefold"]
+    told = gathered.query()
+    assert told["answered"] == ["north"]
+    alone = LocalModel.load(gathered.site("north").model)
+    best = alone.classes_[alone.answers(gathered.X_test).argmin(axis=1)]
+    assert told["labels"] == best.tolist()
+
+
+def test_a_damaged_model_is_not_an_answer(gathered: Any) -> None:
+    path = gathered.server.models / "north.onefold"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-100])
+    done = gathered.run("query", gathered.test_file, "--label", "y", "--json")
+    path.write_bytes(whole)
+    assert done.returncode == 1
+    assert "north not-ready" in done.stderr
