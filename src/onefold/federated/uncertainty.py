@@ -1,0 +1,303 @@
+"""How sure a federation is: calibrated probabilities, prediction sets, and a flag for queries from elsewhere.
+
+Every owner holds some rows back, measures them with the models (the global measures where models travel, its
+own answers where queries do), and sends counts on a fixed grid: a :class:`Calibration`. Counts of owners are
+added up, so an owner that leaves takes its counts along.
+
+What is promised, and when. A query that comes from owner q with a probability proportional to n_q + 1 (n_q
+rows held back), and is then exchangeable with the rows q held back, is covered by its prediction set with
+probability of at least 1 - alpha, and flagged as foreign with a probability of at most the stated rate. This
+is split conformal prediction over several owners; it needs no assumption on the models and none on the
+distribution, but the rows held back must be unknown to the models. Where nobody knows which owner queries
+come from, :func:`largest_p_values` assumes only that they come from one of them. Probabilities carry no such
+promise: they are calibrated on average, on data like the rows held back.
+
+Counts are functions of the raw rows held back. A guarantee of a private model does **not** cover them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.isotonic import IsotonicRegression
+
+from onefold._base.validation import check_whole_number
+from onefold.exceptions import InvalidInputError
+from onefold.federated.aggregate import Array, check_answers
+
+__all__ = ["Calibration", "Uncertainty", "calibrate", "largest_p_values", "merge"]
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Counts of rows held back, on a grid of K cells.
+
+    Parameters
+    ----------
+    relative : (C, K) of the right class's measure relative to the nearest other class, by right class.
+    relative_wrong : (K,) of the other classes' measures, relative to their nearest other class.
+    typical : (C, K) of the right class's measure itself, by right class.
+    nearest : (K,) of the smallest measure.
+    n_owners : how many owners' counts these are.
+    largest, unit : the maximum of the measure, and for the distance the length at the middle of the grid.
+    """
+
+    relative: Counts
+    relative_wrong: Counts
+    typical: Counts
+    nearest: Counts
+    n_owners: int
+    largest: float
+    unit: float
+
+    def __post_init__(self) -> None:
+        n_classes, n_cells = self.relative.shape if self.relative.ndim == 2 else (0, 0)
+        shapes = (self.typical.shape, self.relative_wrong.shape, self.nearest.shape)
+        arrays = (self.relative, self.typical, self.relative_wrong, self.nearest)
+        if 0 in (n_classes, n_cells) or shapes != ((n_classes, n_cells), (n_cells,), (n_cells,)):
+            raise InvalidInputError("counts of a calibration must have the shapes (C, K) and (K,)")
+        if not all(array.dtype.kind in "iu" and np.all(array >= 0) for array in arrays):
+            raise InvalidInputError("counts of a calibration must be whole numbers of at least 0")
+        totals = {int(array.sum()) for array in (self.relative, self.typical, self.nearest)}
+        if totals != {self.n_rows} or int(self.relative_wrong.sum()) != self.n_rows * (n_classes - 1):
+            raise InvalidInputError("counts of a calibration must all be of the same rows")
+        check_whole_number("n_owners", self.n_owners)
+        if not 0 < self.unit < np.inf or not self.largest > 0:
+            raise InvalidInputError("the unit and the maximum of a calibration must be positive")
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that were held back."""
+        return int(self.nearest.sum())
+
+
+def calibrate(
+    measures: ArrayLike, truth: ArrayLike, *, largest: float, unit: float = 1.0, n_cells: int = 1000
+) -> Calibration:
+    """What one owner counts on the rows it held back.
+
+    Parameters
+    ----------
+    measures : (n, C), measures of rows that no model has seen. truth : column of the right class, (n,).
+    largest : the maximum of the measure, see :func:`onefold.models.maximum_of`.
+    unit : for the distance, a public length of the usual order; the same for all owners.
+    n_cells : K, cells of the grid; the same for all owners. Fewer say less about single rows.
+    """
+    check_whole_number("n_cells", n_cells, at_least=2)
+    values, columns = _labelled(measures, truth, largest)
+    n_rows, n_classes = values.shape
+    cells = _cells(_relative(values), n_cells)
+    right = cells[np.arange(n_rows), columns]
+    wrong = np.ones(cells.shape, dtype=bool)
+    wrong[np.arange(n_rows), columns] = False
+    grid = _cells(_bounded(values, largest, unit), n_cells)
+    counts = functools.partial(np.bincount, minlength=n_cells)
+    by_class = [columns == column for column in range(n_classes)]
+    return Calibration(
+        np.stack([counts(right[mine]) for mine in by_class]),
+        counts(cells[wrong]),
+        np.stack([counts(grid[mine, column]) for column, mine in enumerate(by_class)]),
+        counts(grid.min(axis=1)),
+        1,
+        float(largest),
+        float(unit),
+    )
+
+
+def merge(calibrations: Iterable[Calibration]) -> Calibration:
+    """The counts of several owners together, in any order."""
+    parts = list(calibrations)
+    if not parts or len({(c.relative.shape, c.largest, c.unit) for c in parts}) > 1:
+        raise InvalidInputError("owners must count on the same grid, for the same classes and measure")
+    return Calibration(
+        np.sum([c.relative for c in parts], axis=0),
+        np.sum([c.relative_wrong for c in parts], axis=0),
+        np.sum([c.typical for c in parts], axis=0),
+        np.sum([c.nearest for c in parts], axis=0),
+        sum(c.n_owners for c in parts),
+        parts[0].largest,
+        parts[0].unit,
+    )
+
+
+class Uncertainty:
+    """Probabilities, prediction sets and a flag for foreign queries, from measures and a calibration.
+
+    Parameters
+    ----------
+    calibration : the merged counts of all owners.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(0, 2, 600)
+    >>> measures = rng.uniform(0.1, 0.6, (600, 2))
+    >>> measures[np.arange(600), truth] -= 0.1  # the right class tends to be closer
+    >>> held_back = [calibrate(measures[i::3][:100], truth[i::3][:100], largest=1.0) for i in range(3)]
+    >>> sure = Uncertainty(merge(held_back))
+    >>> sets = sure.prediction_sets(measures[300:], alpha=0.2)
+    >>> bool(np.mean(sets[np.arange(300), truth[300:]]) > 0.75)
+    True
+    """
+
+    def __init__(self, calibration: Calibration) -> None:
+        if not isinstance(calibration, Calibration):
+            raise InvalidInputError("pass a Calibration: see calibrate and merge")
+        self.calibration = calibration
+        right, wrong = calibration.relative.sum(axis=0), calibration.relative_wrong
+        total = right + wrong
+        model = IsotonicRegression(y_min=0.0, y_max=1.0, increasing=False, out_of_bounds="clip")
+        used = np.flatnonzero(total)
+        # The farther, the less likely: a decreasing curve through the shares of right classes per cell.
+        curve = model.fit(used, right[used] / total[used], sample_weight=total[used])
+        share = curve.predict(np.arange(total.size))
+        # Finitely many rows make nothing certain: at most as sure as one exception among them would allow.
+        self._share = np.clip(share, 1.0 / (int(wrong.sum()) + 2), 1.0 - 1.0 / (int(right.sum()) + 2))
+
+    def probabilities(self, measures: ArrayLike) -> Array:
+        """Probability of each class for each query, (n, C); rows add up to one."""
+        values = self._check(measures)
+        relative = _relative(values)
+        # Within a step of the curve the nearer class still comes first, by next to nothing.
+        weights = self._share[_cells(relative, self._share.size)] * (1.0 - 1e-6 * relative)
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    def p_values(self, measures: ArrayLike, conditional: bool = False) -> Array:
+        """How unusual each class would be as the right one, (n, C), from nearly 0 to 1.
+
+        ``conditional`` compares with rows of the class itself only: the promise then holds for each class by
+        itself, and the sets are larger.
+        """
+        values = self._check(measures)
+        cells = _cells(_relative(values), self._share.size)
+        table = self.calibration.relative
+        if conditional:
+            at_least = _at_least(table)
+            found = [self._p(far[cells[:, c]], table[c]) for c, far in enumerate(at_least)]
+            return np.stack(found, axis=1)
+        return self._p(_at_least(table.sum(axis=0))[cells], table)
+
+    def prediction_sets(
+        self, measures: ArrayLike, alpha: float = 0.1, conditional: bool = False
+    ) -> NDArray[np.bool_]:
+        """Classes that cannot be ruled out, (n, C): the right one is in with probability >= 1 - alpha."""
+        _check_rate("alpha", alpha)
+        return np.asarray(self.p_values(measures, conditional) > alpha)
+
+    def foreign_p_values(self, measures: ArrayLike) -> Array:
+        """How unusual the distance to the nearest class is, (n,): small for queries unlike any seen."""
+        values = self._check(measures)
+        table = self.calibration.nearest
+        grid = _bounded(values, self.calibration.largest, self.calibration.unit).min(axis=1)
+        return self._p(_at_least(table)[_cells(grid, table.size)], table)
+
+    def is_foreign(self, measures: ArrayLike, false_alarm: float = 0.01) -> NDArray[np.bool_]:
+        """Whether a query is farther from all classes than nearly all rows held back, (n,).
+
+        A query like those rows is flagged with a probability of at most ``false_alarm``.
+        """
+        _check_rate("false_alarm", false_alarm)
+        smallest = self.calibration.n_owners / (self.calibration.n_rows + self.calibration.n_owners)
+        if false_alarm < smallest:
+            raise InvalidInputError(
+                f"with so few rows held back no rate below {smallest:.2g} can be promised: hold back more"
+            )
+        return np.asarray(self.foreign_p_values(measures) <= false_alarm)
+
+    def _p(self, at_least: Counts, table: Counts) -> Array:
+        """(1 + rows at least as far) / (1 + rows), with a one for each owner: see the module's promise."""
+        extra = self.calibration.n_owners
+        return np.asarray((at_least + extra) / (int(table.sum()) + extra))
+
+    def _check(self, measures: ArrayLike) -> Array:
+        values = check_answers(measures, 2, self.calibration.largest)
+        if values.shape[1] != len(self.calibration.relative):
+            raise InvalidInputError("measures must have one column per class of the calibration")
+        return values
+
+
+def largest_p_values(calibrations: Mapping[Any, Calibration], answers: Mapping[Any, ArrayLike]) -> Array:
+    """How unusual each class would be, (n, C), for queries from one of the owners, whoever it is.
+
+    Each owner judges by its own answers (n, C) and its own rows of the class; the largest value counts. If
+    the query comes from any one of them and is exchangeable with the rows of its class that this owner held
+    back, the sets ``largest_p_values(...) > alpha`` have the right class with probability 1 - alpha or more.
+    One liar can enlarge the sets, never make them miss more.
+
+    Parameters
+    ----------
+    calibrations : of each owner, counted on its own answers.
+    answers : of each owner, in the same columns; owners without a calibration have no say.
+    """
+    found: Array | None = None
+    for owner, calibration in calibrations.items():
+        if owner not in answers:
+            continue
+        values = check_answers(answers[owner], 2, calibration.largest)
+        table = calibration.typical
+        if values.shape[1] != len(table) or (found is not None and found.shape != values.shape):
+            raise InvalidInputError("owners must answer the same queries in the same columns")
+        cells = _cells(_bounded(values, calibration.largest, calibration.unit), table.shape[1])
+        n_rows = table.sum(axis=1)
+        at_least = np.take_along_axis(_at_least(table).T, cells, axis=0)
+        # An owner without rows of a class has seen nothing that could be more unusual: it has no say.
+        mine = np.where(n_rows > 0, (at_least + 1) / (n_rows + 1), 0.0)
+        found = mine if found is None else np.maximum(found, mine)
+    if found is None:
+        raise InvalidInputError("no owner has both a calibration and answers")
+    return found
+
+
+def _relative(values: Array) -> Array:
+    """Each class's measure relative to the nearest other class: m / (m + other), 0 for near, 1 for far."""
+    if values.shape[1] < 2:
+        return np.zeros(values.shape)
+    exact = values.astype(np.float64)
+    order = np.sort(exact, axis=1)
+    first, second = order[:, :1], order[:, 1:2]
+    other = np.where(np.arange(values.shape[1]) == exact.argmin(axis=1)[:, None], second, first)
+    with np.errstate(invalid="ignore", over="ignore"):
+        ratio = exact / (exact + other)
+    # Infinitely far is far, unless all are; two that are at no distance are equally near.
+    ratio = np.where(np.isinf(exact), np.where(np.isinf(other), 0.5, 1.0), ratio)
+    return np.where((exact == 0) & (other == 0), 0.5, ratio)
+
+
+def _bounded(values: Array, largest: float, unit: float) -> Array:
+    """Measures on a scale from 0 to 1."""
+    exact = values.astype(np.float64)
+    if np.isfinite(largest):
+        return np.asarray(exact / largest)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(np.isinf(exact), 1.0, exact / (exact + unit))
+
+
+def _cells(fractions: Array, n_cells: int) -> NDArray[np.intp]:
+    return np.minimum((np.nan_to_num(fractions, nan=1.0) * n_cells).astype(np.intp), n_cells - 1)
+
+
+def _at_least(table: Counts) -> Counts:
+    """Rows in each cell or a farther one."""
+    return np.asarray(np.cumsum(table[..., ::-1], axis=-1)[..., ::-1])
+
+
+def _check_rate(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise InvalidInputError(f"{name} must lie between 0 and 1")
+
+
+def _labelled(measures: ArrayLike, truth: ArrayLike, largest: float) -> tuple[Array, NDArray[np.intp]]:
+    values = check_answers(measures, 2, largest)
+    columns = np.asarray(truth)
+    if columns.shape != (len(values),) or columns.size == 0 or columns.dtype.kind not in "iu":
+        raise InvalidInputError("truth must be one column number per row")
+    if columns.min() < 0 or columns.max() >= values.shape[1]:
+        raise InvalidInputError("truth must name columns of the measures")
+    return values, columns.astype(np.intp)
