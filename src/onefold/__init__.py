@@ -25,6 +25,7 @@ _HOMES = {
     "io": "onefold.io",
     "models": "onefold.models",
     "privacy": "onefold.privacy",
+    "release": "onefold.release",
 }
 
 __all__ = sorted([*_HOMES, "__version__"])
@@ -40,6 +41,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a test compar
     from onefold import io as io
     from onefold import models as models
     from onefold import privacy as privacy
+    from onefold import release as release
     from onefold.models import KAHM as KAHM
     from onefold.models import AutoencoderClassifier as AutoencoderClassifier
     from onefold.models import DeepKAHM as DeepKAHM

@@ -5,6 +5,8 @@ from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import Event, Ledger
 from onefold.privacy.mechanisms import (
     AnalyticGaussian,
+    BoundedFisherNoise,
+    FisherGaussian,
     Gaussian,
     Laplace,
     Mechanism,
@@ -17,8 +19,10 @@ from onefold.privacy.sensitivity import Ball, Box
 __all__ = [
     "AnalyticGaussian",
     "Ball",
+    "BoundedFisherNoise",
     "Box",
     "Event",
+    "FisherGaussian",
     "Gaussian",
     "Guarantee",
     "Laplace",

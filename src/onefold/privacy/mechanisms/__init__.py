@@ -1,9 +1,20 @@
 """Noise, one family per file."""
 
 from onefold.privacy.mechanisms._mechanism import Mechanism
+from onefold.privacy.mechanisms.bounded_fisher import BoundedFisherNoise
+from onefold.privacy.mechanisms.fisher import FisherGaussian
 from onefold.privacy.mechanisms.gaussian import AnalyticGaussian, Gaussian
 from onefold.privacy.mechanisms.labels import RandomisedLabels
 from onefold.privacy.mechanisms.laplace import Laplace
 from onefold.privacy.mechanisms.optimal import OptimalNoise
 
-__all__ = ["AnalyticGaussian", "Gaussian", "Laplace", "Mechanism", "OptimalNoise", "RandomisedLabels"]
+__all__ = [
+    "AnalyticGaussian",
+    "BoundedFisherNoise",
+    "FisherGaussian",
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "OptimalNoise",
+    "RandomisedLabels",
+]

@@ -1,0 +1,18 @@
+"""Releasing a whole dataset with the least informative noise, so that others can learn from the rows."""
+
+from onefold.release.choosing import Strength, choose
+from onefold.release.ranges import noise_bounds, weights_for
+from onefold.release.releases import Release, release_bounded, release_iid, release_utility_preserving
+from onefold.release.svm import RobustSVM
+
+__all__ = [
+    "Release",
+    "RobustSVM",
+    "Strength",
+    "choose",
+    "noise_bounds",
+    "release_bounded",
+    "release_iid",
+    "release_utility_preserving",
+    "weights_for",
+]

@@ -1,0 +1,98 @@
+"""One choice in three languages: lam, the error of an adversary, or (epsilon, delta)."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onefold.exceptions import InvalidInputError
+from onefold.privacy import FisherGaussian
+from onefold.privacy.sensitivity import Domain
+
+__all__ = ["Strength", "choose"]
+
+
+@dataclass(frozen=True)
+class Strength:
+    """How strong the noise of a release is, said in every way.
+
+    Attributes
+    ----------
+    lam : the weight of utility (002 eq. 8)
+    epsilon, delta : local differential privacy of a whole record, replaced by any other
+    documented_epsilon : what 002 Thm 2.5 states instead; too small for weak noise, shown for comparison only
+    standard_errors : per column, the least root mean square error of an unbiased estimate
+    bound : the least sum of squared errors of a record, in the weights of Pi
+    unit : what epsilon is about
+    """
+
+    lam: float
+    epsilon: float
+    delta: float
+    documented_epsilon: float
+    standard_errors: tuple[float, ...]
+    bound: float
+    unit: str = "record"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, noise: FisherGaussian, n_features: int) -> "Strength":
+        """The strength of a noise on rows of ``n_features`` entries."""
+        epsilon, delta = noise.guarantee(n_features).record
+        errors = tuple(noise.standard_errors(n_features).tolist())
+        documented = noise.documented_epsilon(n_features)
+        return cls(noise.lam, epsilon, delta, documented, errors, noise.estimation_bound(n_features))
+
+
+def choose(
+    n_features: int,
+    Pi: ArrayLike | None = None,
+    *,
+    lam: float | None = None,
+    adversary_error: tuple[int, float] | None = None,
+    epsilon: float | None = None,
+    delta: float = 1e-5,
+    sensitivity: float | Domain = 1.0,
+    hardened: bool = False,
+) -> Strength:
+    """Convert one of ``lam``, ``adversary_error`` and ``epsilon`` into the others.
+
+    Parameters
+    ----------
+    n_features : entries of a record
+    adversary_error : (column, error): the least root mean square error of an unbiased estimate of it
+    epsilon : of a whole record at ``delta``
+    Pi, delta, sensitivity, hardened : as for :class:`~onefold.privacy.FisherGaussian`
+
+    Examples
+    --------
+    >>> strength = choose(2, adversary_error=(0, 10.0))
+    >>> round(strength.lam, 8), round(strength.bound, 6), round(strength.epsilon, 3)
+    (0.0001, 200.0, 0.497)
+    """
+    if sum(option is not None for option in (lam, adversary_error, epsilon)) != 1:
+        raise InvalidInputError("give exactly one of lam, adversary_error and epsilon")
+    options: dict[str, Any] = {"delta": delta, "sensitivity": sensitivity, "hardened": hardened}
+    if lam is not None:
+        noise = FisherGaussian(lam, Pi, **options)
+    elif epsilon is not None:
+        noise = FisherGaussian.from_epsilon(epsilon, n_features, Pi, **options)
+    else:
+        column, error = _column_and_error(adversary_error)
+        noise = FisherGaussian.from_error(error, column, n_features, Pi, **options)
+    return Strength.of(noise, n_features)
+
+
+def _column_and_error(given: Any) -> tuple[int, float]:
+    try:
+        column, error = given
+        whole = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
+    except (TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise InvalidInputError("adversary_error must be (position of a column, error)")
+    return int(column), error
