@@ -81,7 +81,7 @@ def test_sets_cover_as_promised_and_not_more(federation, alpha, n_owners) -> Non
 def test_coverage_is_binomial(alpha) -> None:
     """Owners with rows, models' mistakes and queries of their own, drawn anew each time: one query each."""
     rng = np.random.default_rng(0)
-    sizes, trials = (30, 60, 20), 1500
+    sizes, trials = (30, 60, 20), 500
     hits = alarms = 0
     for _ in range(trials):
         tables = []
@@ -92,7 +92,7 @@ def test_coverage_is_binomial(alpha) -> None:
             measures = rng.uniform(0, 1, (size + 1, 4))
             # Owners differ in how close the right class is.
             measures[np.arange(size + 1), truth] *= (owner + 1) / 4
-            tables.append(calibrate(measures[:-1], truth[:-1], largest=1.0, n_cells=5000))
+            tables.append(calibrate(measures[:-1], truth[:-1], largest=1.0, n_cells=2000))
             if owner == origin:
                 query, right = measures[-1:], truth[-1]
         sure = Uncertainty(merge(tables))

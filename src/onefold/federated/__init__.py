@@ -1,13 +1,33 @@
 """One global classifier from models that were fitted where the data is, in one round.
 
 Owners fit a :class:`LocalModel` each; the server combines their answers, class by class, by a minimum
-(000 eq. 104, 004 eq. 105). The minimum over independent models makes joining and leaving exact:
-no other owner has to do anything.
+(000 eq. 104, 004 eq. 105) or by a rule that withstands liars. Independent models make joining and leaving
+exact: no other owner has to do anything, and who has left leaves no trace.
 """
 
-from onefold.federated.client import LocalModel
+from onefold.federated.client import Forgotten, LocalModel
+from onefold.federated.combination import Result
+from onefold.federated.guard import QueryGuard
+from onefold.federated.log import MembershipLog
 from onefold.federated.moments import MomentFederation, release_moments
 from onefold.federated.server import GlobalClassifier
 from onefold.federated.simulate import Simulation, simulate
+from onefold.federated.uncertainty import Calibration, Uncertainty, calibrate, largest_p_values, merge
 
-__all__ = ["GlobalClassifier", "LocalModel", "MomentFederation", "Simulation", "release_moments", "simulate"]
+__all__ = [
+    "Calibration",
+    "Forgotten",
+    "GlobalClassifier",
+    "LocalModel",
+    "MembershipLog",
+    "MomentFederation",
+    "QueryGuard",
+    "Result",
+    "Simulation",
+    "Uncertainty",
+    "calibrate",
+    "largest_p_values",
+    "merge",
+    "release_moments",
+    "simulate",
+]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
@@ -17,7 +17,20 @@ from onefold.models import AutoencoderClassifier
 from onefold.models import ClassModels as Divisible
 from onefold.privacy import Guarantee, Mechanism, OptimalNoise, RandomisedLabels
 
-__all__ = ["Settings"]
+__all__ = ["RowChecks", "Settings"]
+
+
+class RowChecks(ClassifierMixin, BaseEstimator):
+    """What rows must be like: their number of features, and their names if they have any."""
+
+    @classmethod
+    def like(cls, estimator: Any) -> RowChecks:
+        """The checks of a fitted classifier."""
+        checks = cls()
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(estimator, name):
+                setattr(checks, name, getattr(estimator, name))
+        return checks
 
 
 @dataclass(eq=False)

@@ -17,7 +17,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated._answering import Answering, ClassModels, align
 from onefold.federated._rows import Forgotten, Index, Rows, positions_of
-from onefold.federated._settings import Settings
+from onefold.federated._settings import RowChecks, Settings
 from onefold.federated.log import MembershipLog
 from onefold.models import ClassModels as Divisible
 from onefold.models import StackMemory
@@ -110,9 +110,9 @@ class LocalModel(Answering):
             object and are never written to a file. None names rows by their numbers.
         """
         settings = Settings.of(self)
-        prototype = settings.prototype()
-        samples, labels = check_rows(prototype, X, y)
-        self._names = getattr(prototype, "feature_names_in_", None)
+        settings.prototype()  # refuses what cannot answer, before anything else
+        self._checked = RowChecks()
+        samples, labels = check_rows(self._checked, X, y)
         rows, self.guarantee_ = settings.prepare(samples, labels)
         if batches is not None:
             numbers = np.asarray(batches)
@@ -193,7 +193,7 @@ class LocalModel(Answering):
         Fabricated rows of a class that gains some are smoothed anew.
         """
         kept, settings = self._kept(), self._settings
-        samples, labels = check_rows(self._fitted(), X, y, reset=False)
+        samples, labels = check_rows(self._checked, X, y, reset=False)
         if (ids is None) != (self._ids is None):
             raise InvalidInputError("rows are named by identifiers either always or never")
         more, guarantee = settings.prepare(samples, labels)
@@ -270,7 +270,7 @@ class LocalModel(Answering):
             )
         model.estimator_ = estimator
         model.guarantee_ = getattr(estimator, "guarantee_", None)
-        model._names = getattr(estimator, "feature_names_in_", None)
+        model._checked = RowChecks.like(estimator)
         model._settings = Settings.of(model)
         model._settings.must_be_private = model.guarantee_ is not None
         model._memory, model._ids, model._partition_given = StackMemory(), None, False
@@ -315,8 +315,8 @@ class LocalModel(Answering):
             rows = self._settings.numbered(rows, estimator.batches_)
         else:
             estimator.fit(rows.values, rows.labels)
-        if self._names is not None:
-            estimator.feature_names_in_ = self._names
+        if hasattr(self._checked, "feature_names_in_"):
+            estimator.feature_names_in_ = self._checked.feature_names_in_
         if self.guarantee_ is not None:
             estimator.guarantee_ = self.guarantee_
         self.estimator_ = estimator

@@ -151,15 +151,19 @@ class Uncertainty:
         if not isinstance(calibration, Calibration):
             raise InvalidInputError("pass a Calibration: see calibrate and merge")
         self.calibration = calibration
-        right, wrong = calibration.relative.sum(axis=0), calibration.relative_wrong
+
+    @functools.cached_property
+    def _share(self) -> NDArray[np.float64]:
+        """Share of right classes in each cell: the farther, the less likely, so a decreasing curve."""
+        right, wrong = self.calibration.relative.sum(axis=0), self.calibration.relative_wrong
         total = right + wrong
         model = IsotonicRegression(y_min=0.0, y_max=1.0, increasing=False, out_of_bounds="clip")
         used = np.flatnonzero(total)
-        # The farther, the less likely: a decreasing curve through the shares of right classes per cell.
         curve = model.fit(used, right[used] / total[used], sample_weight=total[used])
         share = curve.predict(np.arange(total.size))
         # Finitely many rows make nothing certain: at most as sure as one exception among them would allow.
-        self._share = np.clip(share, 1.0 / (int(wrong.sum()) + 2), 1.0 - 1.0 / (int(right.sum()) + 2))
+        lowest, highest = 1.0 / (int(wrong.sum()) + 2), 1.0 - 1.0 / (int(right.sum()) + 2)
+        return np.asarray(np.clip(share, lowest, highest))
 
     def probabilities(self, measures: ArrayLike) -> Array:
         """Probability of each class for each query, (n, C); rows add up to one."""
@@ -176,8 +180,8 @@ class Uncertainty:
         itself, and the sets are larger.
         """
         values = self._check(measures)
-        cells = _cells(_relative(values), self._share.size)
         table = self.calibration.relative
+        cells = _cells(_relative(values), table.shape[1])
         if conditional:
             at_least = _at_least(table)
             found = [self._p(far[cells[:, c]], table[c]) for c, far in enumerate(at_least)]
