@@ -46,7 +46,7 @@ def cell(journal: Journal, key: str, measure: str, make: Callable[[int], Divided
         return {"accuracy": folding.federate(task, folding.clients(task, owners), BATCH, measure).accuracy}
 
     found = [journal.run(f"{key} seed={seed}", partial(work, seed))["accuracy"] for seed in range(seeds)]
-    return [float(np.mean(found)), float(np.std(found))]
+    return [float(np.mean(found)), float(np.std(found, ddof=1)) if len(found) > 1 else 0.0]
 
 
 def table(
