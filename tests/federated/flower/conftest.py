@@ -30,7 +30,7 @@ from onefold.federated.flower.spool import Spool
 SOURCE = os.pathsep.join([str(Path(onefold.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
 NAMES = ("north", "south", "west")
 # Generous: other work, or a pause of the whole machine, must not fail a test.
-PATIENCE = 240.0
+PATIENCE = 400.0
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None:

@@ -119,7 +119,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
 FOLDER = Path(FOLDER_NAME)
-server, client = ServerApp(), ClientApp()
+server = ServerApp()
+client = ClientApp()
 
 
 @client.query("answers")

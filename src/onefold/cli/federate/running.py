@@ -50,16 +50,26 @@ def site_folder(args: argparse.Namespace) -> SiteFolder:
 
 @contextmanager
 def until_stopped() -> Iterator[Callable[[], bool]]:
-    """A function that says whether to go on; an interrupt or a termination ends it, in order."""
-    going = True
+    """A function that says whether to go on; an interrupt or a termination ends it, in order.
+
+    Until it is called for the first time, while things are being started, they end that at once.
+    """
+    going, started = True, False
 
     def stop(*_: object) -> None:
         nonlocal going
         going = False
+        if not started:
+            raise KeyboardInterrupt
+
+    def is_going() -> bool:
+        nonlocal started
+        started = True
+        return going
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: going
+        yield is_going
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

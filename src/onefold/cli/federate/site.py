@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as kinds
-from onefold.cli.console import busy, print_json, without_bars
+from onefold.cli.console import busy, print_json, say, without_bars
 from onefold.cli.federate import running
 from onefold.cli.federate.fitting import RAW, add_model_options, add_privacy_options, local_model
 from onefold.cli.labels import labels_of
@@ -68,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
     _tell(profile, settings, args)
     if args.fit_only:
         return 0
-    with running.until_stopped() as is_going, Node(folder, running.tell) as node:
+    remark = partial(say, quiet=False) if args.json else running.tell
+    with running.until_stopped() as is_going, Node(folder, remark) as node:
         running.keep_checking(node.check, is_going, args.seconds)
     return 0
 

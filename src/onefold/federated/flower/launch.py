@@ -184,16 +184,20 @@ def superexec() -> None:
 
 
 def _forking(launch: Any) -> Any:
-    """A process per message as before, but forked from one that has imported everything already."""
+    """A process per message as before, but forked from one that has everything in memory already."""
+    import flwr.supernode.runtime.run_clientapp  # noqa: F401
     from flwr.supercore.superexec.executor.types import LaunchResult
 
     import onefold.federated.flower.site_app  # noqa: F401
+    from onefold.federated.flower.folders import SiteFolder
+    from onefold.federated.flower.site import warm
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
 
     def fork(self: Any, spec: Any) -> Any:
         if spec.task_type != "flwr-clientapp" or not spec.insecure:
             return launch(self, spec)
+        warm(SiteFolder(Path(os.environ[SITE_VARIABLE])))
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             sys.argv = ["flwr-clientapp", "--runtime-api-address", spec.runtime_api_address, "--insecure"]

@@ -56,13 +56,14 @@ class Coordinator:
         self.registry = Registry(folder)
         self.reception = Reception(folder, self.registry, self.send)
         self.open: list[Exchange] = []
+        self._run = self.spool.current_run
         self._told = 0.0
 
     def run(self) -> None:
         """Go round until asked to stop; a passing failure of the network does not end the run."""
         failures = 0
         self.spool.sweep()
-        while not self.spool.is_stopping:
+        while self._run is not None and self.spool.current_run == self._run:
             try:
                 self.step()
                 failures = 0

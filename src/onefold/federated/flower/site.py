@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
 
 from onefold.exceptions import FederationError, QueryRefused
 from onefold.federated.client import LocalModel
@@ -22,7 +25,7 @@ from onefold.federated.messages import (
     to_parts,
 )
 
-__all__ = ["NO_QUERY", "answer", "model_parcel", "read_profile", "store_model"]
+__all__ = ["NO_QUERY", "answer", "model_parcel", "read_profile", "store_model", "warm"]
 
 LOG = logging.getLogger(__name__)
 # What a failure names as its query when there was none.
@@ -106,6 +109,17 @@ def _admit(folder: SiteFolder, settings: SiteSettings, caller: str, n_rows: int)
 
 
 def _answers(folder: SiteFolder, profile: Profile, query: Query) -> Answers:
-    if hashlib.sha256(folder.model.read_bytes()).hexdigest() != profile.model_digest:
+    return _model(folder.model, profile.model_digest).answer(query, profile.site)
+
+
+def warm(folder: SiteFolder) -> None:
+    """Load the model, if there is one, so that a process forked from this one need not."""
+    with suppress(Exception):
+        _model(folder.model, read_profile(folder).model_digest)
+
+
+@lru_cache(maxsize=1)
+def _model(path: Path, digest: str) -> LocalModel:
+    if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
         raise FederationError("the model is not the one the profile speaks of")
-    return LocalModel.load(folder.model).answer(query, profile.site)
+    return LocalModel.load(path)

@@ -7,6 +7,7 @@ whole or not at all; a request that nobody fetched and a reply that nobody read 
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -112,26 +113,31 @@ class Spool:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def request_stop(self, wanted: bool) -> None:
-        """Ask the run to end, or take that back."""
-        if wanted:
-            write_private(self._stop, b"")
-            return
-        self._stop.unlink(missing_ok=True)
+    def open_run(self) -> None:
+        """Make way for a new run: any other ends, so that there is never more than one for long."""
+        self._alive.unlink(missing_ok=True)
+        write_private(self._run, secrets.token_hex(16).encode())
+
+    def close_run(self) -> None:
+        """Ask the run to end."""
+        self._run.unlink(missing_ok=True)
         self._alive.unlink(missing_ok=True)
 
     @property
-    def is_stopping(self) -> bool:
-        """Whether the run has been asked to end."""
-        return self._stop.exists()
+    def current_run(self) -> bytes | None:
+        """What the run that is wanted finds when it starts; None if none is wanted."""
+        try:
+            return self._run.read_bytes()
+        except FileNotFoundError:
+            return None
 
     @property
     def _alive(self) -> Path:
         return self.root / "alive.json"
 
     @property
-    def _stop(self) -> Path:
-        return self.root / "stop"
+    def _run(self) -> Path:
+        return self.root / "run"
 
     def _request(self, query_id: str) -> Path:
         return self.root / "requests" / f"{check_name('a query id', query_id)}.request"

@@ -22,6 +22,7 @@ __all__ = ["Server"]
 
 START_SECONDS = 120.0
 COMMAND_SECONDS = 120.0
+SILENT_LOOKS = 5
 EVERYWHERE = ("0.0.0.0", "::")
 
 
@@ -44,6 +45,7 @@ class Server:
         self.registry = Registry(folder)
         self.spool = Spool(folder.spool)
         self._seen = -1
+        self._silent = 0
         self._check_files()
 
     def __enter__(self) -> Self:
@@ -68,7 +70,6 @@ class Server:
         self._environment = make_environment(self.folder)
         host = f"[{self.near}]" if ":" in self.near else self.near
         write_connection(self.folder, f"{host}:{self.settings.port}")
-        self.spool.request_stop(False)
         self._process = Process(self._arguments(), self._environment, self.folder.process_log)
         try:
             wait_until(
@@ -85,10 +86,9 @@ class Server:
 
     def stop(self) -> None:
         """Let the run end, then everything else."""
-        if self._process.is_running and self.spool.status() is not None:
-            self.spool.request_stop(True)
+        self.spool.close_run()
         self._process.stop()
-        self.spool.request_stop(False)
+        self.spool.close_run()  # the run may have given a last sign of life
 
     def check(self) -> None:
         """To be called every second or so: follow the registry, and start the run again if it has died."""
@@ -96,13 +96,16 @@ class Server:
             raise FederationError(f"the SuperLink has ended, see {self.folder.process_log}")
         if self.registry.stamp() != self._seen:
             self.synchronise()
-        if self.spool.status() is None:
+        # Several looks in a row: after a pause of the whole machine the sign of life is old for a moment.
+        self._silent = 0 if self.spool.status() is not None else self._silent + 1
+        if self._silent > SILENT_LOOKS:
             self.start_run()
 
     def start_run(self) -> None:
         """Start the run that carries the queries and wait for its sign of life."""
         app = write_app(self.folder.app)
-        self.spool.request_stop(False)
+        self._silent = 0
+        self.spool.open_run()
         self._control(["run", str(app), CONNECTION])
         wait_until(
             lambda: self.spool.status() is not None,

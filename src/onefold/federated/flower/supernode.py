@@ -40,6 +40,7 @@ class Node:
         self._process: Process | None = None
         self._refused_since: float | None = None
         self._was_connected = False
+        self._said_absent = False
         read_profile(folder)
         self._check_files()
 
@@ -68,10 +69,10 @@ class Node:
             return
         if self._process is not None:
             self._note_ending()
-        self._was_connected = False
-        self._look_first()
-        self._environment = make_environment(self.folder)
-        self._process = Process(self._arguments(), self._environment, self.folder.process_log)
+        self._was_connected, self._process = False, None
+        if self._is_server_there():
+            environment = make_environment(self.folder)
+            self._process = Process(self._arguments(), environment, self.folder.process_log)
 
     def stop(self) -> None:
         """Leave the server and end everything."""
@@ -93,21 +94,22 @@ class Node:
             )
         time.sleep(PAUSE)
 
-    def _look_first(self) -> None:
-        """Wait for the server, and refuse one that is not ours: Flower itself would try for ever."""
+    def _is_server_there(self) -> bool:
+        """Look for the server, and refuse one that is not ours: Flower itself would try for ever."""
         ca = None if self.settings.insecure else self.folder.ca
         finding = look_at(self.settings.host, self.settings.port, ca)
-        if finding is Finding.ABSENT:
+        if finding is Finding.ABSENT and not self._said_absent:
+            self._said_absent = True
             self.say(f"no server at {self.settings.host}:{self.settings.port} yet; waiting")
-        while finding is Finding.ABSENT:
-            time.sleep(PAUSE)
-            finding = look_at(self.settings.host, self.settings.port, ca)
+        if finding is Finding.READY:
+            self._said_absent = False
         if finding is Finding.UNTRUSTED:
             raise FederationError("this is not our server: its certificate is not signed by ca.crt")
         if finding is Finding.OTHER:
             raise FederationError(
                 "this is not our server: it does not speak the way it should (TLS or plaintext)"
             )
+        return finding is Finding.READY
 
     def _arguments(self) -> list[str]:
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
