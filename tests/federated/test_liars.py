@@ -140,12 +140,13 @@ def test_separation_is_the_area_under_the_curve() -> None:
 
 
 def test_what_cannot_be_judged_is_not_trusted() -> None:
-    answers = np.random.default_rng(0).random((2, 20, 3))
-    answers[0, :, 0] = 1.0  # lacks the class
+    answers = np.random.default_rng(0).uniform(0.3, 0.9, (3, 20, 3))
     truth = np.repeat([0, 1], 10)  # no query of class 2
+    answers[1:, np.arange(20), truth] = 0.1  # the second and the third know what they are talking about
+    answers[1, :, 0] = 1.0  # the second lacks a class
+    answers[2, :, :2] = 1.0  # the third has only the class that cannot be judged
     weights = learn_trust(answers, truth, 1.0)
-    assert np.all(weights[:, 2] == 0.0)
-    assert weights[0, 0] == 0.0
+    assert weights.tolist() == [[0.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.0, 0.0, 0.0]]
     for bad in ([0] * 19, [3] * 20, [-1] * 20, [0.5] * 20, []):
         with pytest.raises(InvalidInputError, match="truth"):
             learn_trust(answers, bad, 1.0)

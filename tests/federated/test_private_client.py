@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM, io
 from onefold.datasets import load
@@ -184,3 +185,32 @@ def test_an_owner_of_another_kind_of_classifier(data) -> None:
     model = LocalModel(Nearest()).fit(X, y)
     assert model.forget([0, 1]).exact
     np.testing.assert_array_equal(model.answers(queries), Nearest().fit(X[2:], y[2:]).distances(queries))
+
+
+def test_a_fit_that_fails_changes_nothing(data) -> None:
+    """A raw model must not come to a guarantee by a private fit that broke off."""
+    X, y, queries, _ = data
+    model = LocalModel(ESTIMATORS[0]).fit(X, y)
+    before = model.answers(queries)
+    model.mechanism, model.estimator = Laplace(6.0), FoldingClassifier(n_components=0)
+    with pytest.raises(InvalidInputError):
+        model.fit(X, y)
+    assert model.guarantee_ is None
+    assert not model.is_private
+    np.testing.assert_array_equal(model.answers(queries), before)
+    for bad in ((X[:, :5], y), (X, y[:-1]), (X, np.full(len(y), "text")), (np.full_like(X, np.nan), y)):
+        with pytest.raises(ValueError):
+            model.extend(*bad)
+    assert len(model.row_numbers_) == len(y)
+    np.testing.assert_array_equal(model.answers(queries), before)
+
+
+def test_the_manners_of_scikit_learn(data) -> None:
+    X, y, queries, _ = data
+    model = LocalModel(ESTIMATORS[0], Laplace(6.0), random_state=1).fit(X, y)
+    again = clone(model)
+    assert not hasattr(again, "estimator_")
+    assert again.get_params()["random_state"] == 1
+    np.testing.assert_array_equal(again.fit(X, y).answers(queries), model.answers(queries))
+    assert repr(model).startswith("LocalModel(estimator=FoldingClassifier(")
+    assert again.set_params(estimator__n_components=3).estimator.n_components == 3

@@ -45,7 +45,6 @@ def align(answers: Array, own: NDArray[Any], classes: NDArray[Any], missing: flo
 class Answering:
     """A fitted classifier in the role of an owner: answers, profile, and a parcel if it is private."""
 
-    guarantee_: Guarantee | None = None
     _digest: str | None = None
 
     def _fitted(self) -> Any:
@@ -67,6 +66,12 @@ class Answering:
         if self.measure == "euclidean":
             return None
         return float(getattr(self._fitted(), "scale_", 1.0))
+
+    @property
+    def guarantee_(self) -> Guarantee | None:
+        """What the fitted model promises about the rows it was fitted on; None if they are raw."""
+        found: Guarantee | None = getattr(self._fitted(), "guarantee_", None)
+        return found
 
     @property
     def is_private(self) -> bool:

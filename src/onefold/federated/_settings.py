@@ -140,8 +140,3 @@ class Settings:
         prototype = self.prototype()
         family = prototype.prototype() if isinstance(prototype, Divisible) else None
         return str(getattr(family, "partition", "single"))
-
-    @staticmethod
-    def numbered(rows: Rows, batches: Index) -> Rows:
-        """Rows with the numbers the classifier gave to their batches."""
-        return replace(rows, batches=batches)

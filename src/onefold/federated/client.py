@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from onefold import io
@@ -26,7 +27,7 @@ from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 __all__ = ["ClassModels", "Forgotten", "LocalModel", "align"]
 
 
-class LocalModel(Answering):
+class LocalModel(Answering, BaseEstimator):
     """The model of one owner: fitted on the owner's rows, asked for one number per row and class.
 
     Parameters
@@ -111,9 +112,10 @@ class LocalModel(Answering):
         """
         settings = Settings.of(self)
         settings.prototype()  # refuses what cannot answer, before anything else
-        self._checked = RowChecks()
-        samples, labels = check_rows(self._checked, X, y)
-        rows, self.guarantee_ = settings.prepare(samples, labels)
+        checks = RowChecks()
+        samples, labels = check_rows(checks, X, y)
+        identifiers = _identifiers(ids, len(samples))
+        rows, guarantee = settings.prepare(samples, labels)
         if batches is not None:
             numbers = np.asarray(batches)
             if numbers.shape != (len(samples),) or numbers.dtype.kind not in "iu":
@@ -121,11 +123,11 @@ class LocalModel(Answering):
             rows = settings.divided(rows, numbers.astype(np.intp))
         else:
             rows = settings.divided(rows)
+        memory = StackMemory()
+        self._install(*_fitted_to(rows, guarantee, settings, checks, memory if self.keep_rows else None))
+        # Only now: a fit that fails leaves the earlier model as it was, with its own guarantee.
+        self._settings, self._checked, self._memory, self._ids = settings, checks, memory, identifiers
         self._partition_given = batches is not None
-        self._ids = _identifiers(ids, len(samples))
-        self._memory = StackMemory()
-        self._settings = settings
-        self._refit(rows)
         return self
 
     def forget(
@@ -196,6 +198,11 @@ class LocalModel(Answering):
         samples, labels = check_rows(self._checked, X, y, reset=False)
         if (ids is None) != (self._ids is None):
             raise InvalidInputError("rows are named by identifiers either always or never")
+        if (labels.dtype.kind in "OUS") != (kept.labels.dtype.kind in "OUS"):
+            raise InvalidInputError("labels must be all texts or all numbers")
+        identifiers = None
+        if ids is not None and self._ids is not None:
+            identifiers = _identifiers([*self._ids.tolist(), *ids], kept.n_ever + len(samples))
         more, guarantee = settings.prepare(samples, labels)
         if guarantee is not None and self.guarantee_ is not None and guarantee != self.guarantee_:
             guarantee = _weaker(self.guarantee_, guarantee)
@@ -204,10 +211,8 @@ class LocalModel(Answering):
         if joined.noisy is not None:
             touched = np.unique(more.labels)
             joined = settings.divided_again(joined.smoothed_again(touched, settings.maker()), touched)
-        if ids is not None and self._ids is not None:
-            self._ids = _identifiers([*self._ids.tolist(), *ids], joined.n_ever)
-        self.guarantee_ = guarantee
-        self._refit(joined)
+        self._install(*_fitted_to(joined, guarantee, settings, self._checked, self._memory))
+        self._ids = identifiers
         if log is not None:
             new = [label for label in np.unique(more.labels).tolist() if label not in known]
             log.append("class-added" if new else "batch-added", site, rows=len(samples), new_classes=len(new))
@@ -269,7 +274,6 @@ class LocalModel(Answering):
                 random_state=like.random_state,
             )
         model.estimator_ = estimator
-        model.guarantee_ = getattr(estimator, "guarantee_", None)
         model._checked = RowChecks.like(estimator)
         model._settings = Settings.of(model)
         model._settings.must_be_private = model.guarantee_ is not None
@@ -292,7 +296,7 @@ class LocalModel(Answering):
         elif event != "class-removed":
             exact = not set(touched.tolist()) & set(kept.clustered)
         gone = tuple(label for label in touched.tolist() if not np.any(rest.labels == label))
-        self._refit(rest)
+        self._install(*_fitted_to(rest, self.guarantee_, settings, self._checked, self._memory))
         result = Forgotten(
             len(positions),
             self._memory.n_fitted,
@@ -305,22 +309,8 @@ class LocalModel(Answering):
             log.append(event, site, rows=result.n_rows, exact=exact, partition=result.partition)
         return result
 
-    def _refit(self, rows: Rows) -> None:
-        """Fit the classifier to these rows in these batches; machines that would come out equal are kept."""
-        estimator = self._settings.prototype()
-        if isinstance(estimator, Divisible):
-            estimator.fit_batches(
-                rows.values, rows.labels, rows.batches, self._memory if self.keep_rows else None
-            )
-            rows = self._settings.numbered(rows, estimator.batches_)
-        else:
-            estimator.fit(rows.values, rows.labels)
-        if hasattr(self._checked, "feature_names_in_"):
-            estimator.feature_names_in_ = self._checked.feature_names_in_
-        if self.guarantee_ is not None:
-            estimator.guarantee_ = self.guarantee_
-        self.estimator_ = estimator
-        self._digest = None
+    def _install(self, estimator: Any, rows: Rows) -> None:
+        self.estimator_, self._digest = estimator, None
         if self.keep_rows:
             self._rows = rows
 
@@ -334,6 +324,27 @@ class LocalModel(Answering):
         if not hasattr(self, "estimator_"):
             raise NotFittedError("this LocalModel has not been fitted: call fit(X, y) first")
         return self.estimator_
+
+
+def _fitted_to(
+    rows: Rows,
+    guarantee: Guarantee | None,
+    settings: Settings,
+    checks: RowChecks,
+    memory: StackMemory | None,
+) -> tuple[Any, Rows]:
+    """The classifier fitted to these rows in these batches; machines that would come out equal are kept."""
+    estimator = settings.prototype()
+    if isinstance(estimator, Divisible):
+        estimator.fit_batches(rows.values, rows.labels, rows.batches, memory)
+        rows = replace(rows, batches=estimator.batches_)
+    else:
+        estimator.fit(rows.values, rows.labels)
+    if hasattr(checks, "feature_names_in_"):
+        estimator.feature_names_in_ = checks.feature_names_in_
+    if guarantee is not None:
+        estimator.guarantee_ = guarantee
+    return estimator, rows
 
 
 def _identifiers(ids: Sequence[Any] | None, n_rows: int) -> NDArray[Any] | None:

@@ -70,6 +70,7 @@ def accept(
     query: Query | None = None,
     profiles: Mapping[str, Profile] | None = None,
     classes: NDArray[Any] | None = None,
+    measure: str | None = None,
 ) -> tuple[dict[str, Answers], dict[str, str]]:
     """Answers that belong together, and reasons for leaving out the others.
 
@@ -91,6 +92,8 @@ def accept(
         (Reason.WRONG_MEASURE, lambda a: (a.measure, a.scale), None),
         (Reason.WRONG_CLASSES, lambda a: type(a.classes[0]), None),
     )
+    if measure is not None:
+        good = _majority(good, refused, Reason.WRONG_MEASURE, lambda a: a.measure, measure)
     for why, what, settled in steps:
         good = _majority(good, refused, why, what, settled)
     if classes is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import threading
 import time
@@ -28,6 +29,7 @@ __all__ = ["QueryGuard"]
 LOG = logging.getLogger(__name__)
 FORMAT = 1
 MINUTE = 60.0
+STEPS_PER_SECOND = 10
 # Of each caller: rows ever answered, and (time, rows) of what was answered in the last minute.
 Account = dict[str, Any]
 
@@ -37,7 +39,7 @@ class QueryGuard:
 
     Parameters
     ----------
-    per_minute : rows a caller may ask about within any 60 seconds; None for no limit.
+    per_minute : rows a caller may ask about within any 60 seconds, to a tenth; None for no limit.
     total : rows a caller may ever ask about; None for no limit.
     path : file that keeps the counts, shared by all processes of a site; None keeps them in memory. Its
         folder must exist. Deleting the file gives every caller its budget back.
@@ -94,10 +96,11 @@ class QueryGuard:
             account = accounts.get(caller, {"total": 0, "recent": []})
             now = self._clock()
             # Entries from the future mean the clock was put back: they count from now on.
-            recent = [[min(then, now), rows] for then, rows in account["recent"] if now - then < MINUTE]
+            soon = now + 1.0 / STEPS_PER_SECOND
+            recent = [[min(then, soon), rows] for then, rows in account["recent"] if now - then < MINUTE]
             code = self._objection(caller in accounts, len(accounts), account["total"], recent, n_rows)
             if code is None:
-                recent.append([now, int(n_rows)])
+                _enter(recent, now, int(n_rows))
                 accounts[caller] = {"total": account["total"] + int(n_rows), "recent": recent}
                 self._write(accounts)
         if code is not None:
@@ -154,6 +157,15 @@ class QueryGuard:
             return
         with atomic_write(self.path, private=True) as file:
             file.write(json.dumps({"format": FORMAT, "callers": accounts}, allow_nan=False).encode())
+
+
+def _enter(recent: list[list[Any]], now: float, n_rows: int) -> None:
+    """Count rows at the end of the current tenth of a second, so that a minute has at most 600 entries."""
+    then = math.ceil(now * STEPS_PER_SECOND) / STEPS_PER_SECOND
+    if recent and recent[-1][0] == then:
+        recent[-1][1] += n_rows
+    else:
+        recent.append([then, n_rows])
 
 
 def _count(value: Any) -> int:

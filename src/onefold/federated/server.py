@@ -205,7 +205,9 @@ class GlobalClassifier:
         profiles : what sites declared at joining; answers that differ from it are refused.
         """
         sites = tuple(expected)
-        used, refused = accept(answers, sites, query=query, profiles=profiles, classes=self.classes)
+        used, refused = accept(
+            answers, sites, query=query, profiles=profiles, classes=self.classes, measure=self.measure
+        )
         constant = constant_sites(used, query)
         if self.rule != "min":  # the documents' rule takes every answer within its range
             refused |= {site: str(Reason.CONSTANT) for site in constant}

@@ -56,9 +56,10 @@ def learn_trust(answers: ArrayLike, truth: ArrayLike, largest: float = np.inf) -
     """Weights (Q, C), 1 or 0, for :func:`~onefold.federated.aggregate.weighted`, from labelled queries.
 
     A client's answers for a class count only if they separate the class better than chance, by two standard
-    errors. A client is dropped altogether if one of its classes separates worse than chance by as much
-    (swapped classes), or if the federation of the others decides the labelled queries better without it, by
-    two standard errors of the difference.
+    errors. Classes of which there are too few labelled queries to tell (fewer than two, usually) are believed
+    to clients at least half of whose other classes are. A client is dropped altogether if one of its classes
+    separates worse than chance by as much (swapped classes), or if the federation of the others decides the
+    labelled queries better without it, by two standard errors of the difference.
 
     Parameters
     ----------
@@ -79,6 +80,10 @@ def learn_trust(answers: ArrayLike, truth: ArrayLike, largest: float = np.inf) -
     ):  # comparisons with NaN are false: what cannot be judged is not believed
         trusted = areas - 0.5 > STANDARD_ERRORS * errors
         swapped = areas - 0.5 < -STANDARD_ERRORS * errors
+        # With these few queries not even perfect answers could show it.
+        judged = ~np.isnan(areas) & (STANDARD_ERRORS * errors < 0.5)
+    reliable = 2 * trusted.sum(axis=1) >= np.maximum(judged.sum(axis=1), 1)
+    trusted |= owned_classes(values, largest) & ~judged & reliable[:, None]
     trusted &= ~swapped.any(axis=1, keepdims=True)
     while trusted.any(axis=1).sum() > 1:
         worst = _most_harmful(values, columns, trusted, largest)
