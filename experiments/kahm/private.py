@@ -2,8 +2,8 @@
 
 For each epsilon, noise on every entry, and a classifier fitted to the noisy rows (Def. 12) or to rows
 fabricated from them (Def. 15): with the document's stopping rule, which looks at raw data and so keeps no
-promise, and with the honest one. All methods share their noise. With ``--resume FILE`` every finished
-row is kept and not measured again.
+promise, with the honest one, and with one step whatever the data. All methods share their noise. With
+``--resume FILE`` every finished row is kept and not measured again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from experiments.harness import Outcome, Table, documented, main, parser
 from experiments.journal import Journal, add_resume
 from experiments.kahm.private_data import SOURCES, Division, Source
-from experiments.kahm.private_row import DELTA, METHODS, Setting, measure
+from experiments.kahm.private_row import DELTA, METHODS, RAW_CLUSTERS, STOPPING, Setting, measure
 
 Entry = dict[str, Any]
 HEADERS = (
@@ -38,12 +38,7 @@ HEADERS = (
     "seconds of computing: rows, fit, distances",
     "peak MiB",
 )
-DEFINITIONS = {
-    "noisy": "Def. 12",
-    "noisy-raw-clusters": "Def. 12",
-    "documented": "Def. 15",
-    "honest": "Def. 15",
-}
+DEFINITIONS = {"noisy": "Def. 12", RAW_CLUSTERS: "Def. 12", **dict.fromkeys(STOPPING, "Def. 15")}
 QUICK_SETTINGS = 2
 
 
@@ -59,7 +54,7 @@ def settings(args: argparse.Namespace) -> Iterator[list[Setting]]:
                 if not args.epsilons or epsilon in args.epsilons
                 for method in args.methods or METHODS
                 if method != "raw" or epsilon == max(chosen)[0]  # without noise there is one row for each n
-                if method != "noisy-raw-clusters" or name == "digits"  # elsewhere classes are not divided
+                if method != RAW_CLUSTERS or name == "digits"  # elsewhere classes are not divided
             ]
 
 

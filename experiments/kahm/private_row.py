@@ -20,9 +20,10 @@ from onefold.privacy import Guarantee, OptimalNoise
 
 DELTA, N_LAYERS, BRANCH_SIZE = 1e-5, 5, 1000
 # No privacy; the classifier of 000 Def. 12, and the same with clusters found before the noise; that of
-# Def. 15 with the document's stopping rule, and with one that keeps the guarantee.
+# Def. 15 with the document's stopping rule, and two that keep the guarantee: Stein's estimate, and one step.
 RAW_CLUSTERS = "noisy-raw-clusters"
-METHODS = ("raw", "noisy", RAW_CLUSTERS, "documented", "honest")
+STOPPING: dict[str, str | int] = {"documented": "documented", "honest": "honest", "one-step": 1}
+METHODS = ("raw", "noisy", RAW_CLUSTERS, *STOPPING)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def private_rows(setting: Setting, data: Division) -> tuple[Rows, Guarantee, lis
         leak = setting.method == RAW_CLUSTERS
         promise = maker.guarantee_.voided("clusters were found on raw rows") if leak else maker.guarantee_
         return rows, promise, [0]
-    maker = Fabricator(mechanism, setting.n_components, setting.method)
+    maker = Fabricator(mechanism, setting.n_components, STOPPING[setting.method])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # the table says which rows are void
         rows = maker.fabricate(data.X, data.y, random_state=setting.seed)
