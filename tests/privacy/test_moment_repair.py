@@ -54,15 +54,41 @@ def test_automatic_shrinkage_follows_from_the_noise_level() -> None:
     assert remaining(400) < 0.4
 
 
-def test_shrinkage_is_the_share_of_the_noise() -> None:
-    noise = Noise.of(0, False).to_matrices(np.zeros((1, 200, 200)), 0.3)[0]
-    signal = np.random.default_rng(1).normal(size=(200, 200))
-    signal = signal + signal.T
-    signal *= np.linalg.norm(noise) / np.linalg.norm(signal)
-    assert repair._noise_share(noise, 0.3) > 0.97
-    np.testing.assert_allclose(repair._noise_share(noise + signal, 0.3), 1 / 2, atol=0.03)
-    np.testing.assert_allclose(repair._noise_share(noise + 3 * signal, 0.3), 1 / 10, atol=0.01)
-    assert repair._noise_share(np.zeros((2, 2)), 0.0) == 1.0
+def test_shrinkage_is_the_length_of_the_noise_in_what_is_found() -> None:
+    rng = np.random.default_rng(1)
+    noise = Noise.of(0, False).to_matrices(np.zeros((5, 100, 100)), 0.3)
+    signal = rng.normal(size=(5, 100, 100))
+    signal += signal.transpose(0, 2, 1)
+    signal -= signal.mean(axis=0)
+    length = np.sqrt((noise - noise.mean(axis=0)).var() / signal.var())
+    counts, levels = np.full(5, 1e12), np.full(5, 0.3)  # so many records that they add no noise of their own
+    assert repair.noise_shares(noise, counts, levels).min() > 0.9
+    for times in (1.0, 3.0):
+        found = repair.noise_shares(noise + times * length * signal, counts, levels)
+        np.testing.assert_allclose(found, math.sqrt(1 / (1 + times**2)), atol=0.03)
+    assert repair.noise_shares(np.zeros((1, 2, 2)), np.ones(1), np.zeros(1)) == [1.0]
+
+
+def test_classes_of_equal_size_are_shrunk_alike() -> None:
+    # What is kept of the noise must not differ: it would decide for one class or the other.
+    X, y = cloud(3000, 8)
+    model = PrivateMoments(1.0, classes=range(3), random_state=0).fit(X, y)
+    raw = repair.raw_covariances(model.counts_, model.sums_, model.second_moments_, model.sum_noise_)
+    shares = repair.noise_shares(raw, np.full(3, 1000.0), np.full(3, 0.001))
+    assert 0.0 < shares[0] < 1.0
+    np.testing.assert_allclose(shares, shares[0], rtol=1e-12)
+    few = repair.noise_shares(raw, np.array([100.0, 1000.0, 1000.0]), np.array([0.01, 0.001, 0.001]))
+    assert few[0] > few[1]
+
+
+def test_too_few_records_are_noise_as_well() -> None:
+    # No noise is added, and classes are alike: differences come from sampling, and are not believed.
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 4
+    same = PrivateMoments(None, centre=None, radius=30.0).fit(rng.normal(size=(200, 20)), y)
+    kept, all_of_it = (same.covariances(share, floor=0.0, least=0.0) for share in ("auto", 0.0))
+    spread = [np.linalg.norm(found - found.mean(axis=0)) for found in (kept, all_of_it)]
+    assert spread[0] < 0.25 * spread[1]
 
 
 def test_the_noise_of_the_mean_does_not_bias_the_covariance() -> None:

@@ -9,7 +9,7 @@ public.
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["covariances", "means", "pooled"]
+__all__ = ["covariances", "means", "noise_shares", "pooled", "raw_covariances"]
 
 Floats = NDArray[np.float64]
 
@@ -42,10 +42,7 @@ def covariances(
     """Each class shrunk towards the pooled covariance, its eigenvalues raised to ``floor`` noise levels.
 
     Nor stay they below the share ``least`` of the mean pooled one: such variances are not believed anyway.
-
-
-    ``shrinkage=None`` takes for each class the share of its squared distance from the pooled covariance that
-    the noise explains (the estimate of James and Stein with a known noise level).
+    ``shrinkage=None`` takes what :func:`noise_shares` finds.
     """
     safe, size = np.maximum(counts, 1.0), raw.shape[1]
     centre = pooled(raw, counts)
@@ -53,8 +50,8 @@ def covariances(
     weights = safe / safe.sum()
     repaired = np.empty_like(raw)
     smallest = max(least * float(np.trace(centre)) / size, np.finfo(float).tiny ** 0.5)
-    for code in range(len(raw)):
-        share = _noise_share(raw[code] - centre, levels[code]) if shrinkage is None else shrinkage
+    shares = noise_shares(raw, counts, levels) if shrinkage is None else np.full(len(raw), shrinkage)
+    for code, share in enumerate(shares):
         mixture = share * weights
         mixture[code] += 1.0 - share  # how much of each class's covariance goes into this one
         level = float(np.sqrt(np.sum((mixture * levels) ** 2)))
@@ -63,10 +60,27 @@ def covariances(
     return repaired
 
 
-def _noise_share(difference: Floats, level: float) -> float:
-    size = len(difference)
-    explained, found = level**2 * size * (size + 1) / 2.0, float(np.sum(difference**2))
-    return min(1.0, explained / found) if found > 0.0 else 1.0
+def noise_shares(raw: Floats, counts: Floats, levels: Floats) -> Floats:
+    r"""For each class, how much of its covariance's distance from the pooled one is noise, as a length.
+
+    Expected squared distances are compared: :math:`e_c`, what the noise of the release and the finite number
+    of records would make of equal covariances, and what is found. Their difference, averaged over the
+    classes, estimates how different classes really are, :math:`t`. One estimate serves all, since classes
+    that are shrunk differently keep different amounts of noise, and log-determinants and inverses turn that
+    into a preference for some of them. The share is :math:`\sqrt{e_c / (e_c + t)}`: a soft threshold, which
+    takes the length of the noise off the difference. (James and Stein's, without the root, is best for the
+    covariance itself; its inverse, which classifies, suffers more from noise than from too much pooling.)
+    """
+    safe, size = np.maximum(counts, 1.0), raw.shape[1]
+    weights, centre = safe / safe.sum(), pooled(raw, counts)
+    # Of an average over classes each has its own part: (1 - w_c)^2 of its own variance, w^2 of the others'.
+    variances = levels**2 * size * (size + 1) / 2.0 + max(float(np.trace(centre)), 0.0) ** 2 / safe
+    explained = (1.0 - 2.0 * weights) * variances + np.sum(weights**2 * variances)
+    found = np.sum((raw - centre) ** 2, axis=(1, 2))
+    real = max(0.0, float(np.sum(weights * (found - explained))))
+    if real == 0.0:
+        return np.ones(len(raw))
+    return np.asarray(np.sqrt(np.maximum(explained, 0.0) / (np.maximum(explained, 0.0) + real)))
 
 
 def _raised(matrix: Floats, smallest: float) -> Floats:

@@ -236,8 +236,8 @@ class PrivateMoments(BaseEstimator):
         """Covariances shrunk towards the pooled one, eigenvalues at least ``floor`` times the noise level.
 
         Nor are they smaller than the share ``least`` of the mean variance.
-        Only the release and the public noise levels are used. ``shrinkage`` "auto" is the share of a class's
-        distance from the pooled covariance that the noise explains.
+        Only the release and the public noise levels are used. ``shrinkage`` "auto" is the share of the
+        classes' distance from the pooled covariance that noise and too few records explain.
         """
         check_is_fitted(self)
         chosen = check_regularisation(shrinkage, floor, least)
