@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +68,60 @@ def test_other_bytes_are_refused(content: bytes) -> None:
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="no model file"):
         io.load_extras(tmp_path / "nothing")
+
+
+def _rewritten(content: bytes, change) -> bytes:
+    """The same archive with members changed and every sum made right again: what a forger would send."""
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist() if name != "manifest.json"}
+        manifest = json.loads(archive.read("manifest.json"))
+    change(members, manifest)
+    manifest["sums"] = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+        text = json.dumps(manifest).encode()
+        archive.writestr("manifest.json", text)
+        archive.comment = hashlib.sha256(text).hexdigest().encode()
+    return out.getvalue()
+
+
+def test_an_array_that_claims_to_be_huge_is_refused_before_memory_is_set_aside(model) -> None:
+    def claim(members, manifest) -> None:
+        header = BytesIO()
+        np.lib.format.write_array_header_1_0(
+            header, {"descr": "<f8", "fortran_order": False, "shape": (1, 10**7, 10**7)}
+        )
+        members["stack0/centred.npy"] = header.getvalue()
+
+    content = io.to_bytes(model)
+    assert (
+        io.from_bytes(_rewritten(content, lambda members, manifest: None)) is not None
+    )  # the forger's tools work
+    with pytest.raises(FileFormatError, match="size it claims"):
+        io.from_bytes(_rewritten(content, claim))
+
+
+def test_parts_that_share_their_bytes_are_refused(model) -> None:
+    """A small file whose directory names the same megabytes over and over."""
+    content = bytearray(io.to_bytes(model))
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        sizes = sum(entry.file_size for entry in archive.infolist())
+    assert sizes < len(content)
+    directory = content.index(b"PK\x01\x02")
+    end = content.index(b"PK\x05\x06")
+    entries = bytes(content[directory:end]) * 200
+    count = int.from_bytes(content[end + 10 : end + 12], "little") * 200
+    tail = bytearray(content[end:])
+    tail[8:12] = count.to_bytes(2, "little") * 2
+    tail[12:16] = len(entries).to_bytes(4, "little")
+    with pytest.raises(FileFormatError, match="larger than the whole"):
+        io.from_bytes(bytes(content[:directory]) + entries + bytes(tail))
+
+
+def test_a_machine_too_large_to_rebuild_is_refused(model) -> None:
+    content = io.to_bytes(model)
+    with pytest.raises(FileFormatError, match="more than 5 samples"):
+        io.from_bytes(content, largest_machine=5)
+    assert io.from_bytes(content, largest_machine=10) is not None

@@ -12,6 +12,7 @@ private, so is the file.
 import hashlib
 import io as bytes_io
 import json
+import math
 import os
 import zipfile
 from collections.abc import Callable, Mapping
@@ -104,9 +105,20 @@ def load(path: str | os.PathLike[str]) -> Any:
     return _read(path, os.fspath(path), _assemble)
 
 
-def from_bytes(content: bytes) -> Any:
-    """The model that :func:`to_bytes` wrote; anything else is refused."""
-    return _read(bytes_io.BytesIO(content), "a model", _assemble)
+def from_bytes(content: bytes, largest_machine: int | None = None) -> Any:
+    """The model that :func:`to_bytes` wrote; anything else is refused.
+
+    Rebuilding a machine of N samples takes N x N numbers: ``largest_machine`` refuses larger ones, for bytes
+    from somebody who may want to exhaust this machine.
+    """
+
+    def assemble(manifest: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+        sizes = [array.shape[1] for name, array in arrays.items() if name.endswith("/centred.npy")]
+        if largest_machine is not None and max(sizes, default=0) > largest_machine:
+            raise FileFormatError(f"it has a machine of more than {largest_machine} samples")
+        return _assemble(manifest, arrays)
+
+    return _read(bytes_io.BytesIO(content), "a model", assemble)
 
 
 def load_extras(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
@@ -200,6 +212,10 @@ def _build(description: dict[str, Any]) -> Any:
 def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
         raise FileFormatError("not a model file: its parts are compressed")
+    if archive.fp is not None and sum(entry.file_size for entry in archive.infolist()) > archive.fp.seek(
+        0, 2
+    ):
+        raise FileFormatError("damaged: its parts are larger than the whole")  # parts that share their bytes
     text = archive.read(MANIFEST)
     if hashlib.sha256(text).hexdigest().encode() != archive.comment:
         raise FileFormatError("damaged: the manifest does not match its checksum")
@@ -213,7 +229,19 @@ def _read_array(archive: zipfile.ZipFile, name: str, total: str) -> NDArray[Any]
     content = archive.read(name)
     if hashlib.sha256(content).hexdigest() != total:
         raise FileFormatError(f"damaged: {name} does not match its checksum")
-    return np.asarray(np.lib.format.read_array(bytes_io.BytesIO(content), allow_pickle=False))
+    stream = bytes_io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    read_header = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }[version]
+    shape, _, dtype = read_header(stream)
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+        raise FileFormatError(
+            f"damaged: {name} does not have the size it claims"
+        )  # before memory is set aside
+    stream.seek(0)
+    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def _check_values(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -273,6 +275,46 @@ def test_rows_by_identifiers_and_the_log(data, tmp_path: Path) -> None:
     for bad in (ids[:-1], ["same"] * len(y), [0.5] * len(y)):
         with pytest.raises(InvalidInputError, match="ids"):
             LocalModel(estimator).fit(X, y, ids=bad)
+
+
+def test_a_row_that_comes_back(data, tmp_path: Path) -> None:
+    """Raw rows may return under their identifier; noisy ones may not, since noise would be drawn twice."""
+    X, y, queries = data
+    estimator = FoldingClassifier(n_components=5, batch_size=20)
+    ids = list(range(1000, 1000 + len(y)))
+    model = LocalModel(estimator).fit(X, y, ids=ids)
+    with pytest.raises(InvalidInputError, match="there already"):
+        model.extend(X[:1], y[:1], ids=[1000])
+    model.forget([1000])
+    model.extend(X[:1], y[:1], ids=[1000])
+    order = np.r_[1 : len(y), 0]
+    same(model, LocalModel(estimator).fit(X[order], y[order], batches=model.batches_), queries)
+    model.save(tmp_path / "owner.onefold")
+    again = LocalModel.load(tmp_path / "owner.onefold", ids=[*ids, 1000])
+    assert again.forget([1000]).n_rows == model.forget([1000]).n_rows == 1
+    same(again, model, queries)
+    private = LocalModel(estimator, Laplace(8.0)).fit(X, y, ids=ids)
+    private.forget([1000])
+    with pytest.raises(InvalidInputError, match="noise already"):
+        private.extend(X[:1], y[:1], ids=[1000])
+    private.extend(X[:1], y[:1], ids=[0])
+
+
+def test_the_server_keeps_nothing_of_a_forgotten_row(data) -> None:
+    """Neither the old machines nor what was learnt from their answers."""
+    X, y, queries = data
+    model = LocalModel(FoldingClassifier(n_components=5, batch_size=20)).fit(X[:200], y[:200])
+    server = GlobalClassifier("weighted").learn_trust(X[200:300], y[200:300]).add("a", model)
+    assert server.measures(queries).shape == (150, 5)
+    old = weakref.ref(model.estimator_)
+    model.remove_class(0)
+    gc.collect()
+    assert old() is None
+    never = LocalModel(FoldingClassifier(n_components=5, batch_size=20))
+    kept = np.flatnonzero(y[:200] != 0)
+    never.fit(X[kept], y[kept])
+    fresh = GlobalClassifier("weighted").learn_trust(X[200:300], y[200:300]).add("a", never)
+    np.testing.assert_array_equal(server.measures(queries), fresh.measures(queries))
 
 
 @pytest.mark.parametrize("bad", [[], [[1]], [0.5], [-1], [10**6], [1, 1], "1", None, [True]])

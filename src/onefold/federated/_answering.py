@@ -19,6 +19,10 @@ from onefold.privacy import Guarantee
 __all__ = ["Answering", "ClassModels", "align"]
 
 
+# Samples of one machine in a parcel: its rebuilding takes the square of this in memory, and the cube in time.
+LARGEST_MACHINE = 10_000
+
+
 class ClassModels(Protocol):
     """A classifier that can say how far a row is from each of its classes."""
 
@@ -46,6 +50,7 @@ class Answering:
     """A fitted classifier in the role of an owner: answers, profile, and a parcel if it is private."""
 
     _digest: str | None = None
+    _version: int = 0  # counts the fits, so that others can tell whether what they know is still true
 
     def _fitted(self) -> Any:
         raise NotImplementedError
@@ -123,13 +128,15 @@ class Answering:
     def from_parcel(cls, parcel: ModelParcel) -> Self:
         """The model in a parcel; one without a guarantee that holds is refused."""
         try:
-            estimator = io.from_bytes(parcel.content)
+            estimator = io.from_bytes(parcel.content, LARGEST_MACHINE)
         except InvalidInputError:
             raise MessageError("the parcel holds no model") from None
         guarantee = getattr(estimator, "guarantee_", None)
         if guarantee is None or not guarantee.holds or not hasattr(estimator, "distances"):
             raise MessageError("the parcel holds no classifier with a guarantee that holds")
         check_guarantee(guarantee.to_dict())
+        if hasattr(estimator, "n_jobs"):
+            estimator.n_jobs = None  # how many threads answer is for this machine to say
         return cls._of(estimator)
 
     @classmethod

@@ -191,7 +191,9 @@ class LocalModel(Answering, BaseEstimator):
     ) -> Self:
         """Add rows as batches of their own; machines of other rows are not touched, new classes just appear.
 
-        With a mechanism noise is drawn for the new rows only: of every row there is one noisy version.
+        With a mechanism noise is drawn for the new rows only: of every row there is one noisy version. **A
+        row that was there before, forgotten or not, must not come again**: its two versions together give
+        away what two releases do. Rows with identifiers are checked for that, others cannot be.
         Fabricated rows of a class that gains some are smoothed anew.
         """
         kept, settings = self._kept(), self._settings
@@ -202,7 +204,7 @@ class LocalModel(Answering, BaseEstimator):
             raise InvalidInputError("labels must be all texts or all numbers")
         identifiers = None
         if ids is not None and self._ids is not None:
-            identifiers = _identifiers([*self._ids.tolist(), *ids], kept.n_ever + len(samples))
+            identifiers = _more_identifiers(self._ids, kept.numbers, ids, len(samples), self.guarantee_)
         more, guarantee = settings.prepare(samples, labels)
         if guarantee is not None and self.guarantee_ is not None and guarantee != self.guarantee_:
             guarantee = _weaker(self.guarantee_, guarantee)
@@ -258,7 +260,7 @@ class LocalModel(Answering, BaseEstimator):
         arrays = io.load_extras(path)
         if arrays:
             model._rows = Rows.from_arrays(arrays)
-            model._ids = _identifiers(ids, model._rows.n_ever)
+            model._ids = _identifiers(ids, model._rows.n_ever, model._rows.numbers)
         return model
 
     @classmethod
@@ -310,7 +312,7 @@ class LocalModel(Answering, BaseEstimator):
         return result
 
     def _install(self, estimator: Any, rows: Rows) -> None:
-        self.estimator_, self._digest = estimator, None
+        self.estimator_, self._digest, self._version = estimator, None, self._version + 1
         if self.keep_rows:
             self._rows = rows
 
@@ -347,13 +349,34 @@ def _fitted_to(
     return estimator, rows
 
 
-def _identifiers(ids: Sequence[Any] | None, n_rows: int) -> NDArray[Any] | None:
+def _identifiers(
+    ids: Sequence[Any] | None, n_rows: int, present: Index | slice = slice(None)
+) -> NDArray[Any] | None:
     if ids is None:
         return None
     found = np.asarray(ids)
-    if found.shape != (n_rows,) or found.dtype.kind not in "OUSiu" or len(set(found.tolist())) != n_rows:
+    if (
+        found.shape != (n_rows,)
+        or found.dtype.kind not in "OUSiu"
+        or len(set(found[present].tolist())) != len(found[present])
+    ):
         raise InvalidInputError("ids must be distinct texts or whole numbers, one for each row")
     return found
+
+
+def _more_identifiers(
+    known: NDArray[Any], present: Index, ids: Sequence[Any], n_rows: int, guarantee: Guarantee | None
+) -> NDArray[Any]:
+    """Identifiers of all rows that ever came; new ones must differ from those of rows that are there.
+
+    Under noise they must differ from all: a second noisy version of a row would double what it gives away.
+    """
+    new = _identifiers(ids, n_rows)
+    taken = known if guarantee is not None else known[present]
+    if set(taken.tolist()) & set(np.asarray(new).tolist()):
+        again = "had its noise already" if guarantee is not None else "is there already"
+        raise InvalidInputError(f"a row with one of these identifiers {again}")
+    return np.array([*known.tolist(), *np.asarray(new).tolist()])
 
 
 def _weaker(one: Guarantee, other: Guarantee) -> Guarantee:

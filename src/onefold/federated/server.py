@@ -89,8 +89,8 @@ class GlobalClassifier:
             raise InvalidInputError("classes must be a list of distinct labels")
         self._members: dict[Hashable, LocalModel | Array] = {}
         self._labelled: tuple[Any, NDArray[Any]] | None = None  # queries (or None) and their labels
-        # Answers to those queries, with their classes and the fitted model that gave them.
-        self._probes: dict[Hashable, tuple[NDArray[Any], Array, Any]] = {}
+        # Answers to those queries, with their classes and which fit of the model gave them.
+        self._probes: dict[Hashable, tuple[NDArray[Any], Array, int]] = {}
 
     @property
     def clients(self) -> tuple[Hashable, ...]:
@@ -154,7 +154,7 @@ class GlobalClassifier:
         for client, each in (answers or {}).items():
             if not isinstance(each, Answers) or len(each.values) != labels.size:
                 raise InvalidInputError("every client must have answered each labelled query")
-            found[client] = (np.array(each.classes), each.values, None)
+            found[client] = (np.array(each.classes), each.values, 0)
         self._labelled, self._probes = (X, labels), found
         return self
 
@@ -253,8 +253,8 @@ class GlobalClassifier:
             member = self._members.get(client)
             if queries is not None and isinstance(member, LocalModel):
                 asked = self._probes.get(client)
-                if asked is None or asked[2] is not member.estimator_:  # new, or fitted anew since
-                    self._probes[client] = (member.classes_, member.answers(queries), member.estimator_)
+                if asked is None or asked[2] != member._version:  # new, or fitted anew since
+                    self._probes[client] = (member.classes_, member.answers(queries), member._version)
         judged = [number for number, client in enumerate(clients) if client in self._probes]
         known = np.isin(labels, classes)
         if judged and known.any():
