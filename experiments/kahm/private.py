@@ -19,7 +19,7 @@ import numpy as np
 from experiments.harness import Outcome, Table, documented, main, parser
 from experiments.journal import Journal, add_resume
 from experiments.kahm.private_data import SOURCES, Division, Source
-from experiments.kahm.private_row import DELTA, METHODS, RAW_CLUSTERS, STOPPING, Setting, measure
+from experiments.kahm.private_row import DELTA, METHODS, N_LAYERS, RAW_CLUSTERS, STOPPING, Setting, measure
 
 Entry = dict[str, Any]
 HEADERS = (
@@ -49,7 +49,7 @@ def settings(args: argparse.Namespace) -> Iterator[list[Setting]]:
         chosen = source.settings[:QUICK_SETTINGS] if args.quick else source.settings
         for seed in range(1 if args.quick else source.n_seeds):
             yield [
-                Setting(name, epsilon, n_components, method, seed)
+                Setting(name, epsilon, n_components, method, seed, args.layers)
                 for epsilon, n_components in chosen
                 if not args.epsilons or epsilon in args.epsilons
                 for method in args.methods or METHODS
@@ -92,7 +92,7 @@ def table(name: str, found: Sequence[tuple[Setting, Entry]]) -> tuple[Table, dic
         lines[-1] += [_promise(method, same[0]), _seconds(same), max(entry["peak_mib"] for entry in same)]
         values[f"{name} ({key}) {method} accuracy"] = float(accuracy.mean())
         values[f"{name} ({key}) {method} score"] = score
-    title = f"{source.title}: delta {DELTA:g}, an entry changes by at most 1, {source.n_seeds} seed(s)"
+    title = f"{source.title}: delta {DELTA:g}, an entry changes by at most 1, L {found[0][0].n_layers}"
     return Table(title, HEADERS, lines), values
 
 
@@ -143,6 +143,7 @@ def options() -> argparse.ArgumentParser:
     found.add_argument("--data", nargs="+", choices=list(SOURCES), help="only these (all)")
     found.add_argument("--epsilons", nargs="+", type=float, metavar="E", help="only these (all)")
     found.add_argument("--methods", nargs="+", choices=METHODS, help="only these (all)")
+    found.add_argument("--layers", type=int, default=N_LAYERS, help=f"of the classifier ({N_LAYERS})")
     return add_resume(found)
 
 

@@ -22,7 +22,7 @@ from experiments.kahm import grocery, mnist
 from onefold import datasets
 
 Rows = NDArray[Any]
-MEMBERS = 5000  # training rows whose distances are compared with those of the test rows
+MEMBERS = 10000  # training rows whose distances are compared with those of the test rows
 SHORTEST, LONGEST = 0.3, 2.0  # seconds between two beats, 200 to 30 a minute; beyond are artefacts
 
 

@@ -35,13 +35,14 @@ class Setting:
     n_components: int
     method: str
     seed: int
+    n_layers: int = N_LAYERS
 
     def key(self, quick: bool) -> str:
         """Its name in a file of finished rows."""
         size = " of a small part" if quick else ""
         return (
             f"{self.data}{size}, {self.method}, epsilon {self.epsilon:g}, n {self.n_components}, "
-            f"seed {self.seed}"
+            f"L {self.n_layers}, seed {self.seed}"
         )
 
 
@@ -86,8 +87,8 @@ def private_rows(setting: Setting, data: Division) -> tuple[Rows, Guarantee, lis
 
 
 def classifier(setting: Setting, branch_size: int = BRANCH_SIZE) -> AutoencoderClassifier:
-    """One wide machine of five layers for every class, branches of about 1000 rows (000 eq. 59)."""
-    machine = WideKAHM(setting.n_components, N_LAYERS, branch_size, random_state=setting.seed)
+    """One wide machine for every class, branches of about 1000 rows (000 eq. 59)."""
+    machine = WideKAHM(setting.n_components, setting.n_layers, branch_size, random_state=setting.seed)
     return AutoencoderClassifier(machine)
 
 
