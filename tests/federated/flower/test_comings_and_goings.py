@@ -157,17 +157,21 @@ def test_who_was_removed_can_be_let_in_again(federation: Any) -> None:
 def test_a_restarted_server_knows_its_members(
     federation: Any, number: int, wait_for: Any, processes_below: Any
 ) -> None:
-    before = federation.registry.sites
+    before = federation.registry.members
     code = federation.stop("server", number)
     assert code == (0 if number == signal.SIGTERM else -signal.SIGKILL)
     wait_for(lambda: not processes_below(federation.server.root), "the server's processes to end", 60)
     done = federation.run("query", federation.test_file, "--label", "y", "--out", "-")
     assert done.returncode == 1
     assert "the server is not running" in done.stderr
+    assert set(federation.registry.members) == set(NAMES)
+    entries = federation.registry.log.verify()
     federation.start("server")
     federation.wait_for_members(*NAMES)
-    after = federation.registry.sites
-    assert {n: s.node_id for n, s in after.items()} == {n: s.node_id for n, s in before.items()}
+    assert federation.registry.log.verify() == entries  # nobody left or joined
+    after = federation.registry.members
+    digests = [{name: site.profile.model_digest for name, site in then.items()} for then in (before, after)]
+    assert digests[0] == digests[1]
     assert same(federation, federation.query("--timeout", 300), *NAMES)
 
 
@@ -193,7 +197,7 @@ def test_state_on_disk_is_the_owners(federation: Any) -> None:
     for root in (federation.server.root, *(federation.site(name).root for name in NAMES)):
         assert root.stat().st_mode & 0o077 == 0
         for path in root.rglob("*"):
-            if path.is_file() and path.suffix in (".key", ".json", ".onefold", ".db"):
+            if path.is_file() and path.suffix in (".key", ".json", ".onefold"):
                 assert path.stat().st_mode & 0o077 == 0 or path.parent.stat().st_mode & 0o077 == 0, path
 
 

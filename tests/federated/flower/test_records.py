@@ -44,29 +44,46 @@ def broken(change: Callable[[Any], Any]) -> RecordDict:
     return content
 
 
+def with_json(text: Any) -> Callable[[Any], Any]:
+    return lambda content: content.update({"headers": ConfigRecord({"json": text})})
+
+
+def with_array(array: Any) -> Callable[[Any], Any]:
+    return lambda content: content.update({"arrays": ArrayRecord({"features-float64-2": array})})
+
+
+def with_places(*places: Any) -> Callable[[Any], Any]:
+    header = {"version": 1, "kind": "query", "id": "q"}
+    return with_json(json.dumps([[header, {"features": place}] for place in places]))
+
+
+STACK = "features-float64-2"
 GARBAGE: dict[str, Callable[[Any], Any]] = {
     "nothing": lambda c: c.clear(),
-    "no arrays": lambda c: c.pop("arrays-0"),
-    "no header": lambda c: c.pop("header-0"),
+    "no arrays": lambda c: c.pop("arrays"),
+    "no headers": lambda c: c.pop("headers"),
     "another record": lambda c: c.update({"more": MetricRecord({"x": 1})}),
-    "a gap in the numbers": lambda c: c.update({"header-2": c["header-0"], "arrays-2": c["arrays-0"]}),
-    "records swapped": lambda c: c.update({"header-0": c["arrays-0"], "arrays-0": c["header-0"]}),
-    "no JSON": lambda c: c.update({"header-0": ConfigRecord({"json": "{nonsense"})}),
-    "JSON of a list": lambda c: c.update({"header-0": ConfigRecord({"json": "[]"})}),
-    "deep JSON": lambda c: c.update({"header-0": ConfigRecord({"json": "[" * 100_000})}),
-    "bytes for JSON": lambda c: c.update({"header-0": ConfigRecord({"json": b"{}"})}),
-    "another field": lambda c: c["header-0"].update({"more": "x"}),
-    "NaN": lambda c: c.update({"arrays-0": ArrayRecord({"features": Array(np.full((2, 2), np.nan))})}),
-    "integers": lambda c: c.update({"arrays-0": ArrayRecord({"features": Array(np.ones((2, 2), int))})}),
-    "three dimensions": lambda c: c.update(
-        {"arrays-0": ArrayRecord({"features": Array(np.ones((2, 2, 2)))})}
-    ),
-    "no array inside": lambda c: c.update(
-        {"arrays-0": ArrayRecord({"features": Array("float64", (2, 2), "numpy.ndarray", b"junk")})}
-    ),
-    "another way of writing": lambda c: c.update(
-        {"arrays-0": ArrayRecord({"features": Array("float64", (2, 2), "pickle", b"junk")})}
-    ),
+    "records swapped": lambda c: c.update({"headers": c["arrays"], "arrays": c["headers"]}),
+    "no JSON": with_json("{nonsense"),
+    "no messages": with_json("[]"),
+    "JSON of numbers": with_json("[1, 2]"),
+    "JSON of an object": with_json("{}"),
+    "deep JSON": with_json("[" * 100_000),
+    "bytes for JSON": with_json(b"[]"),
+    "another field": lambda c: c["headers"].update({"more": "x"}),
+    "no such stack": with_places(["other", 0, 2]),
+    "rows beyond the end": with_places([STACK, 0, 3]),
+    "rows before the start": with_places([STACK, -1, 2]),
+    "rows backwards": with_places([STACK, 0, -1]),
+    "no rows": with_places([STACK, 0, 0]),
+    "rows that are no numbers": with_places([STACK, 0, "2"]),
+    "rows read twice": with_places([STACK, 0, 2], [STACK, 0, 2]),
+    "NaN": with_array(Array(np.full((2, 2), np.nan))),
+    "integers": with_array(Array(np.ones((2, 2), int))),
+    "three dimensions": with_array(Array(np.ones((2, 2, 2)))),
+    "a number": with_array(Array(np.array(1.0))),
+    "no array inside": with_array(Array("float64", (2, 2), "numpy.ndarray", b"junk")),
+    "another way of writing": with_array(Array("float64", (2, 2), "pickle", b"junk")),
 }
 
 
@@ -83,9 +100,8 @@ def test_an_array_of_objects_is_not_unpickled() -> None:
     file = io.BytesIO()
     np.save(file, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     array = Array("object", (1,), "numpy.ndarray", file.getvalue())
-    content = broken(lambda c: c.update({"arrays-0": ArrayRecord({"features": array})}))
     with pytest.raises(MessageError):
-        from_records(content)
+        from_records(broken(with_array(array)))
 
 
 def test_too_much_is_refused_before_it_is_read() -> None:
@@ -94,11 +110,17 @@ def test_too_much_is_refused_before_it_is_read() -> None:
         from_records(content, Limits(max_rows=9))
     with pytest.raises(MessageError, match="larger"):
         from_records(content, Limits(max_bytes=799))
-    header = json.dumps({"x": "y"})
-    many = {f"header-{i}": ConfigRecord({"json": header}) for i in range(MOST_MESSAGES + 1)}
-    many |= {f"arrays-{i}": ArrayRecord({}) for i in range(MOST_MESSAGES + 1)}
-    with pytest.raises(MessageError, match="more messages"):
-        from_records(RecordDict(many))
+    with pytest.raises(MessageError, match="not too many"):
+        from_records(to_records([Failure("q", "s", FailureCode.INTERNAL)] * (MOST_MESSAGES + 1)))
+
+
+def test_many_messages_are_few_records() -> None:
+    """Flower stores every record and array by itself: a thousand small ones would take minutes."""
+    queries = [Query(f"q{i}", np.full((1 + i % 3, 2), float(i))) for i in range(100)]
+    content = to_records(queries)
+    assert sum(len(record) for record in content.values()) == 2
+    for sent, found in zip(queries, from_records(content), strict=True):
+        np.testing.assert_array_equal(sent.features, found.features)
 
 
 @pytest.mark.parametrize("name", [None, 7, b"someone"])

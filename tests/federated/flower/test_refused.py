@@ -132,8 +132,8 @@ def leak(message, context):
 def query(features, **changes):
     header = {"version": 1, "kind": "query", "id": "q"} | changes
     return {
-        "header-0": ConfigRecord({"json": json.dumps(header)}),
-        "arrays-0": ArrayRecord({"features": Array(features)}),
+        "headers": ConfigRecord({"json": json.dumps([[header, {"features": ["x", 0, len(features)]}]])}),
+        "arrays": ArrayRecord({"x": Array(features)}),
         "caller": ConfigRecord({"name": "hostile"}),
     }
 
@@ -163,7 +163,7 @@ def main(grid, context):
         found[name] = [
             {"error": str(r.error.code), "text": str(r.error.reason)}
             if r.has_error()
-            else json.loads(r.content["header-0"]["json"])
+            else json.loads(r.content["headers"]["json"])[0][0]
             for r in replies
         ]
     (FOLDER / "found.part").write_text(json.dumps(found))

@@ -228,11 +228,6 @@ class ServerFolder(_Folder):
         return self.state / "run.log"
 
     @property
-    def database(self) -> Path:
-        """Flower's own state."""
-        return self.state / "superlink.db"
-
-    @property
     def spool(self) -> Path:
         """Queries on their way to the sites, and what came back."""
         return self.state / "spool"

@@ -59,15 +59,13 @@ def read_profile(folder: SiteFolder) -> Profile:
 def answer(folder: SiteFolder, query: Query, caller: str) -> Message:
     """One number per row and class, if the guard lets the caller have them."""
     settings = folder.settings
-    code = FailureCode.INTERNAL
+    code = FailureCode.NOT_READY
     try:
-        code = FailureCode.NOT_READY
         profile = read_profile(folder)
-        code = FailureCode.WRONG_FEATURES
-        if query.features.shape[1] != profile.n_features:
-            raise QueryRefused(code)
-        _admit(folder, settings, caller, len(query.features))
         code = FailureCode.INTERNAL
+        if query.features.shape[1] != profile.n_features:
+            raise QueryRefused(FailureCode.WRONG_FEATURES)
+        _admit(folder, settings, caller, len(query.features))
         return _answers(folder, profile, query)
     except QueryRefused as refusal:
         code = FailureCode(refusal.code)

@@ -23,6 +23,7 @@ __all__ = ["Server"]
 START_SECONDS = 120.0
 COMMAND_SECONDS = 120.0
 SILENT_LOOKS = 5
+MOST_FAILURES = 3
 EVERYWHERE = ("0.0.0.0", "::")
 
 
@@ -44,8 +45,10 @@ class Server:
             raise InvalidInputError("plaintext is for tests on this machine: listen on 127.0.0.1 only")
         self.registry = Registry(folder)
         self.spool = Spool(folder.spool)
+        self._nodes: dict[str, int] = {}  # sites whose keys the SuperLink knows; it forgets them when it ends
         self._seen = -1
         self._silent = 0
+        self._failures = 0
         self._check_files()
 
     def __enter__(self) -> Self:
@@ -94,6 +97,15 @@ class Server:
         """To be called every second or so: follow the registry, and start the run again if it has died."""
         if not self._process.is_running:
             raise FederationError(f"the SuperLink has ended, see {self.folder.process_log}")
+        try:
+            self._follow()
+            self._failures = 0
+        except FederationError:
+            self._failures += 1
+            if self._failures > MOST_FAILURES:
+                raise
+
+    def _follow(self) -> None:
         if self.registry.stamp() != self._seen:
             self.synchronise()
         # Several looks in a row: after a pause of the whole machine the sign of life is old for a moment.
@@ -119,13 +131,14 @@ class Server:
         self._seen = self.registry.stamp()
         if self.settings.insecure:
             return
-        listed = self._control(["supernode", "list", CONNECTION])[0].get("nodes", [])
-        known = {int(node["node-id"]) for node in listed if node.get("status") != "unregistered"}
         sites = self.registry.sites.values()
-        wanted = [site for site in sites if site.status is not Status.REMOVED]
-        unwanted = known - {site.node_id for site in wanted}
-        self._control(*(["supernode", "unregister", str(node), CONNECTION] for node in unwanted))
-        self._register([site for site in wanted if site.node_id not in known])
+        wanted = {site.name: site for site in sites if site.status is not Status.REMOVED}
+        for name, node in list(self._nodes.items()):
+            # A site that was removed and invited again has no number yet: its old one goes.
+            if name not in wanted or wanted[name].node_id != node:
+                self._control(["supernode", "unregister", str(node), CONNECTION])
+                del self._nodes[name]
+        self._register([site for site in wanted.values() if site.name not in self._nodes])
         self._seen = self.registry.stamp()
 
     def _register(self, sites: Sequence[Site]) -> None:
@@ -135,7 +148,8 @@ class Server:
         paths = {site.name: str(keys / f"{site.name}.pub") for site in sites}
         calls = [["supernode", "register", path, CONNECTION, "--name", name] for name, path in paths.items()]
         for site, answer in zip(sites, self._control(*calls), strict=True):
-            self.registry.set_node(site.name, int(answer["node-id"]))
+            self._nodes[site.name] = int(answer["node-id"])
+            self.registry.set_node(site.name, self._nodes[site.name])
 
     def _control(self, *calls: list[str]) -> list[dict[str, Any]]:
         """Run Flower's own command; its exit code says little, so its answers are read."""
@@ -160,14 +174,8 @@ class Server:
         raise FederationError(f"flwr {what} failed, see {self.folder.process_log}")
 
     def _arguments(self) -> Sequence[str]:
-        own = [
-            "--host",
-            self.bind,
-            "--port",
-            str(self.settings.port),
-            "--database",
-            str(self.folder.database),
-        ]
+        # No --database: queries and answers never touch the disk, and our own registry knows the members.
+        own = ["--host", self.bind, "--port", str(self.settings.port)]
         own.append("--disable-runtime-dependency-installation")
         if self.settings.insecure:
             return command("flower-superlink", "--insecure", *own)

@@ -63,7 +63,7 @@ class Node:
     def check(self) -> None:
         """To be called every second or so: start Flower's part, or start it again."""
         if self._process is not None and self._process.is_running:
-            if self.is_connected and not self._was_connected:
+            if not self._was_connected and self.is_connected:
                 self._was_connected, self._refused_since = True, None
                 self.say("connected; waiting for queries")
             return

@@ -1,0 +1,204 @@
+"""The command's parts without a network: one clear line and the right exit code for whatever is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onefold.cli.app import main
+from onefold.federated.flower.folders import ServerFolder, SiteFolder
+from onefold.federated.flower.registry import Registry
+
+pytest.importorskip("flwr")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new federation with two sites and some data, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["federate", "init", "--sites", "north", "south", "--json"]) == 0
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    np.savez("rows.npz", X=rng.random((60, 3)) * 0.3 + 0.5 * y[:, None], y=y, one=np.zeros(60, int))
+    return tmp_path
+
+
+FIT = [
+    "federate",
+    "site",
+    "--folder",
+    "federation/sites/north",
+    "--data",
+    "rows.npz",
+    "--label",
+    "y",
+    "--fit-only",
+]
+
+BAD = {
+    "no part": ["federate"],
+    "an unknown part": ["federate", "nothing"],
+    "a federation twice": ["federate", "init", "--sites", "a"],
+    "no sites": ["federate", "init", "other"],
+    "a bad name": ["federate", "init", "other", "--sites", "a/b"],
+    "a bad port": ["federate", "init", "other", "--sites", "a", "--port", "70000"],
+    "plaintext on the network": ["federate", "init", "x", "--sites", "a", "--insecure", "--host", "10.0.0.1"],
+    "no such server": ["federate", "server", "--folder", "nowhere"],
+    "no such site": ["federate", "site", "--folder", "nowhere"],
+    "data without a label": ["federate", "site", "--folder", "federation/sites/north", "--data", "rows.npz"],
+    "an unknown label": [*FIT[:-2], "nothing", "--fit-only"],
+    "epsilon without a range": [*FIT, "--epsilon", "1"],
+    "epsilon of nothing": [*FIT, "--epsilon", "nan", "--range", "0", "1"],
+    "a record without a range": [*FIT, "--epsilon", "1", "--unit", "record", "--sensitivity", "1"],
+    "label noise alone": [*FIT, "--label-epsilon", "1"],
+    "label noise on one class": [
+        *FIT,
+        "--label",
+        "one",
+        "--ignore",
+        "y",
+        "--epsilon",
+        "1",
+        "--label-epsilon",
+        "1",
+    ],
+    "a folding measure without a scale": [*FIT, "--measure", "rms"],
+    "both ways of sending": [*FIT, "--send-model", "--send-raw-model"],
+    "no budget": [*FIT, "--total", "0"],
+    "a query of nothing": ["federate", "query", "nowhere.npz"],
+    "JSON and predictions on one stream": ["federate", "query", "rows.npz", "--json", "--out", "-"],
+    "an unknown member": ["federate", "remove", "west"],
+    "a site twice": ["federate", "add", "north", "federation/sites/south/node.pub"],
+    "another's key": ["federate", "add", "west", "federation/sites/south/node.pub"],
+    "no key": ["federate", "add", "west"],
+    "a private key": ["federate", "add", "west", "federation/sites/south/node.key"],
+    "one owner": ["federate", "simulate", "rows.npz", "--label", "y", "--owners", "1"],
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_told_in_one_line(case: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(BAD[case]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("onefold: error: ")
+    assert said.err.count("\n") == 1
+
+
+def test_what_is_not_running_is_told_with_another_code(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["federate", "query", "rows.npz", "--label", "y", "--ignore", "one"]) == 1
+    assert "has no member yet" in capsys.readouterr().err
+    assert main(["federate", "site", "--folder", "federation/sites/south"]) == 1
+    assert "no model yet" in capsys.readouterr().err
+
+
+def test_a_raw_model_is_called_that(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, "--ignore", "one", "--send-model"]) == 0
+    text = capsys.readouterr().out
+    assert "NOT PRIVATE" in text
+    assert "The model stays here: it has no guarantee that holds" in text
+    assert "epsilon" not in text.replace("--epsilon", "")
+
+
+@pytest.mark.parametrize("unit", ["entry", "record"])
+def test_the_promise_is_told_with_its_unit_and_its_gaps(
+    unit: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--ignore", "one", "--epsilon", "2", "--unit", unit, "--range", "-1", "2", "--send-model"]
+    assert main([*FIT, *options]) == 0
+    text = capsys.readouterr().out
+    assert f"epsilon 2 per {unit}" in text
+    assert "Labels and class sizes: NOT covered." in text
+    assert "The model itself may go to the server." in text
+    assert main([*FIT, *options, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["profile"]["guarantee"]["unit"] == unit
+    assert told["model_may_leave"] is True
+
+
+def test_limits_are_kept_for_the_next_start(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    site = SiteFolder(here / "federation/sites/north")
+    assert main([*FIT, "--ignore", "one", "--total", "7", "--per-minute", "3", "--send-raw-model"]) == 0
+    assert (site.settings.total, site.settings.per_minute, site.settings.sends) == (7, 3, "raw-model")
+    again = ["federate", "site", "--folder", str(site.root), "--fit-only", "--caller-total", "5"]
+    assert main([*again, "--send-answers-only"]) == 0
+    assert (site.settings.total, site.settings.caller_total, site.settings.sends) == (7, 5, "answers")
+
+
+def test_a_key_that_others_can_read_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, "--ignore", "one"]) == 0
+    (here / "federation/sites/north/node.key").chmod(0o644)
+    (here / "federation/server/server.key").chmod(0o640)
+    for part in (["site", "--folder", "federation/sites/north"], ["server"]):
+        capsys.readouterr()
+        assert main(["federate", *part]) == 2
+        assert "others can read this key" in capsys.readouterr().err
+
+
+def test_sites_are_let_in_and_sent_away_while_nothing_runs(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = Registry(ServerFolder(here / "federation/server"))
+    assert main(["federate", "remove", "south", "--json"]) == 0
+    assert registry.sites["south"].status == "removed"
+    assert main(["federate", "add", "south", "federation/sites/south/node.pub"]) == 0
+    assert registry.sites["south"].status == "invited"
+    capsys.readouterr()
+    assert main(["federate", "status", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["running"] is False
+    assert [site["status"] for site in told["sites"]] == ["invited", "invited"]
+
+
+def test_a_tampered_log_is_found(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    registry = Registry(ServerFolder(here / "federation/server"))
+    for name in ("a", "b"):
+        registry.log.append("join", name)
+    path = registry.folder.log
+    path.write_bytes(path.read_bytes().replace(b'"a"', b'"c"'))
+    assert main(["federate", "status"]) == 2
+    assert "was edited" in capsys.readouterr().err
+
+
+def test_simulation_in_one_process(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--label", "y", "--ignore", "one", "--owners", "3", "--partition", "iid", "--json"]
+    capsys.readouterr()
+    assert main(["federate", "simulate", "rows.npz", *options]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (len(told["alone"]), told["guarantee"]) == (3, None)
+    assert told["federated"] > 0.9
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_site_that_waits_for_its_server_can_be_stopped(here: Path, number: int) -> None:
+    assert main([*FIT, "--ignore", "one"]) == 0
+    arguments = [sys.executable, "-m", "onefold", "federate", "site", "--folder", "federation/sites/north"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "waiting" in line:
+            break
+    time.sleep(1)
+    process.send_signal(number)
+    assert process.wait(60) == 0
+
+
+def test_without_flower_the_extra_is_named(
+    here: Path, block_import: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block_import("flwr")  # type: ignore[operator]
+    assert main([*FIT, "--ignore", "one"]) == 0  # fitting needs no network
+    capsys.readouterr()
+    assert main(["federate", "site", "--folder", "federation/sites/north"]) == 2
+    assert "onefold[federated]" in capsys.readouterr().err

@@ -1,0 +1,206 @@
+"""What a site does with a query, in this process: numbers or fixed words, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Message, Metadata, RecordDict
+from flwr.app.message import make_message
+
+from onefold.fabrication import PrivateClassifier
+from onefold.federated import LocalModel
+from onefold.federated.flower import site
+from onefold.federated.flower.environment import SITE_VARIABLE
+from onefold.federated.flower.folders import SiteFolder, SiteSettings, private_folder
+from onefold.federated.flower.records import from_records, to_records
+from onefold.federated.flower.site_app import ANSWERS, EDGE_FAILED, MODEL, PROFILE, answer_message
+from onefold.federated.messages import Answers, Failure, FailureCode, ModelParcel, Profile, Query
+from onefold.privacy import OptimalNoise
+
+X = np.random.default_rng(3).random((40, 2)) + np.array([[0.0, 0.0], [2.0, 0.0]] * 20)
+Y = np.array(["low", "high"] * 20)
+MARK = "0.123456789123"
+
+
+def make_site(root: Path, model: LocalModel | None = None, **settings: Any) -> SiteFolder:
+    folder = SiteFolder(private_folder(root / "north"))
+    SiteSettings("north", "127.0.0.1", 8443, **settings).save(folder.settings_file)
+    folder.prepare()
+    if model is not None:
+        site.store_model(folder, model)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def raw() -> LocalModel:
+    return LocalModel().fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def private() -> LocalModel:
+    return LocalModel(mechanism=OptimalNoise(2.0)).fit(X, Y)
+
+
+def envelope(kind: str, content: RecordDict) -> Message:
+    """A message as Flower delivers it."""
+    now = 1.7e9
+    metadata = Metadata(
+        run_id=1,
+        message_id="m" * 8,
+        src_node_id=1,
+        dst_node_id=2,
+        reply_to_message_id="",
+        group_id="",
+        created_at=now,
+        ttl=1e10,
+        message_type=kind,
+    )
+    return make_message(metadata=metadata, content=content)
+
+
+def code_of(message: Any) -> FailureCode:
+    assert isinstance(message, Failure), message
+    return message.code
+
+
+def test_answers_are_those_of_the_model(tmp_path: Path, raw: LocalModel) -> None:
+    folder = make_site(tmp_path, raw)
+    answers = site.answer(folder, Query("q", X[:5]), "me")
+    assert isinstance(answers, Answers)
+    np.testing.assert_array_equal(answers.values, raw.answers(X[:5]))
+    assert (answers.site, answers.classes, answers.query_id) == ("north", ("high", "low"), "q")
+
+
+def test_files_of_a_site_are_its_owners(tmp_path: Path, raw: LocalModel) -> None:
+    folder = make_site(tmp_path, raw)
+    site.answer(folder, Query("q", X[:1]), "me")
+    for path in (folder.model, folder.profile, folder.guard):
+        assert path.stat().st_mode & 0o077 == 0, path.name
+
+
+def test_the_budget_of_everybody_cannot_be_talked_around(tmp_path: Path, raw: LocalModel) -> None:
+    folder = make_site(tmp_path, raw, total=10, caller_total=6)
+    assert isinstance(site.answer(folder, Query("q", X[:6]), "a"), Answers)
+    assert code_of(site.answer(folder, Query("q", X[:1]), "a")) is FailureCode.BUDGET_SPENT
+    # A spent caller does not eat what is left for others.
+    assert isinstance(site.answer(folder, Query("q", X[:4]), "b"), Answers)
+    assert code_of(site.answer(folder, Query("q", X[:1]), "c")) is FailureCode.BUDGET_SPENT
+
+
+def test_too_much_in_a_minute_is_refused(tmp_path: Path, raw: LocalModel) -> None:
+    folder = make_site(tmp_path, raw, per_minute=5)
+    assert isinstance(site.answer(folder, Query("q", X[:5]), "a"), Answers)
+    assert code_of(site.answer(folder, Query("q", X[:1]), "b")) is FailureCode.RATE_LIMITED
+
+
+def test_reasons_for_not_answering(tmp_path: Path, raw: LocalModel) -> None:
+    empty = make_site(tmp_path / "empty")
+    assert code_of(site.answer(empty, Query("q", X[:1]), "me")) is FailureCode.NOT_READY
+    folder = make_site(tmp_path, raw)
+    assert code_of(site.answer(folder, Query("q", np.ones((1, 3))), "me")) is FailureCode.WRONG_FEATURES
+    folder.model.write_bytes(folder.model.read_bytes() + b" ")
+    assert code_of(site.answer(folder, Query("q", X[:1] + 0.5), "me")) is FailureCode.INTERNAL
+    folder.guard.write_text("{damaged")
+    assert code_of(site.answer(folder, Query("q", X[:1]), "me")) is FailureCode.INTERNAL
+
+
+@pytest.mark.parametrize(
+    "sends, may_raw, may_private",
+    [("answers", False, False), ("private-model", False, True), ("raw-model", True, True)],
+)
+def test_a_model_leaves_only_if_it_may(
+    tmp_path: Path, raw: LocalModel, private: LocalModel, sends: str, may_raw: bool, may_private: bool
+) -> None:
+    for name, model, may in (("raw", raw, may_raw), ("private", private, may_private)):
+        folder = make_site(tmp_path / name, model, sends=sends)
+        parcel = site.model_parcel(folder)
+        assert isinstance(parcel, ModelParcel) == may
+        if not may:
+            assert code_of(parcel) is FailureCode.NOT_PRIVATE
+
+
+def test_a_void_guarantee_is_none(tmp_path: Path) -> None:
+    model = LocalModel(PrivateClassifier(stopping="documented")).fit(X, Y)
+    assert not model.guarantee_.holds
+    folder = make_site(tmp_path, model, sends="private-model")
+    assert code_of(site.model_parcel(folder)) is FailureCode.NOT_PRIVATE
+
+
+def test_the_edge_answers_flowers_messages(
+    tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_site(tmp_path, raw)
+    monkeypatch.setenv(SITE_VARIABLE, str(folder.root))
+    queries = [Query("a", X[:2]), Query("b", X[2:5])]
+    reply = answer_message(envelope(ANSWERS, to_records(queries, "me")), None)
+    first, second = from_records(reply.content)
+    np.testing.assert_array_equal(first.values, raw.answers(X[:2]))
+    np.testing.assert_array_equal(second.values, raw.answers(X[2:5]))
+    (profile,) = from_records(answer_message(envelope(PROFILE, to_records([], "me")), None).content)
+    assert isinstance(profile, Profile)
+    (refusal,) = from_records(answer_message(envelope(MODEL, to_records([], "me")), None).content)
+    assert code_of(refusal) is FailureCode.NOT_PRIVATE
+
+
+def failing(error: BaseException) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("error", [ValueError(MARK), KeyError(MARK), MemoryError(MARK), RecursionError(MARK)])
+def test_the_text_of_an_error_stays_at_home(
+    tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    folder = make_site(tmp_path, raw)
+    monkeypatch.setenv(SITE_VARIABLE, str(folder.root))
+    monkeypatch.setattr(LocalModel, "answer", failing(error))
+    reply = answer_message(envelope(ANSWERS, to_records([Query("a", X[:2])], "me")), None)
+    (failure,) = from_records(reply.content)
+    assert code_of(failure) is FailureCode.INTERNAL
+    assert MARK not in json.dumps({name: str(record) for name, record in reply.content.items()})
+    assert MARK not in folder.log.read_text() if folder.log.exists() else True
+
+
+@pytest.mark.parametrize("error", [SystemExit(MARK), KeyboardInterrupt(MARK), RuntimeError(MARK)])
+def test_whatever_happens_the_edge_replies_without_words(
+    tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    folder = make_site(tmp_path, raw)
+    monkeypatch.setenv(SITE_VARIABLE, str(folder.root))
+    monkeypatch.setattr("onefold.federated.flower.site_app._replies", failing(error))
+    reply = answer_message(envelope(ANSWERS, to_records([Query("a", X[:2])], "me")), None)
+    assert reply.has_error()
+    assert (reply.error.code, reply.error.reason) == (EDGE_FAILED, "the site failed")
+
+
+@pytest.mark.parametrize("kind", ["query.nothing", "train", "evaluate", "query"])
+def test_other_kinds_of_messages_are_malformed(
+    tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv(SITE_VARIABLE, str(make_site(tmp_path, raw).root))
+    (failure,) = from_records(
+        answer_message(envelope(kind, to_records([Query("a", X[:2])], "me")), None).content
+    )
+    assert code_of(failure) is FailureCode.MALFORMED
+
+
+def test_only_queries_are_answered_and_callers_have_names(
+    tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SITE_VARIABLE, str(make_site(tmp_path, raw).root))
+    for content in (
+        to_records([Failure("q", "x", FailureCode.INTERNAL)], "me"),
+        to_records([Query("a", X[:2])], "../../etc"),
+        to_records([Query("a", X[:2])]),
+    ):
+        (failure,) = from_records(answer_message(envelope(ANSWERS, content), None).content)
+        assert code_of(failure) is FailureCode.MALFORMED
