@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.exceptions import FileFormatError
 from onefold.fabrication import Fabricator
 from onefold.federated.aggregate import Array
 
-__all__ = ["Forgotten", "Rows", "positions_of"]
+__all__ = ["Forgotten", "Rows"]
 
 Index = NDArray[np.intp]
 
@@ -129,16 +129,3 @@ class Rows:
         ):
             raise FileFormatError("the rows in this file cannot be read")
         return rows
-
-
-def positions_of(wanted: ArrayLike, present: NDArray[Any], what: str) -> Index:
-    """Where the wanted numbers or identifiers are; all must be there, each once."""
-    asked = np.asarray(wanted)
-    kinds = ("iu", "iu") if present.dtype.kind in "iu" else ("OUSiu", present.dtype.kind)
-    if asked.ndim != 1 or asked.size == 0 or asked.dtype.kind not in kinds[0]:
-        raise InvalidInputError(f"rows to forget must be a list of {what}, at least one")
-    places = {key: place for place, key in enumerate(present.tolist())}
-    keys = asked.tolist()
-    if len(set(keys)) != len(keys) or any(key not in places for key in keys):
-        raise InvalidInputError(f"rows to forget must be distinct {what} of rows that are still there")
-    return np.array([places[key] for key in keys], dtype=np.intp)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
@@ -17,12 +16,13 @@ from onefold._base.validation import check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated._answering import Answering, ClassModels, align
-from onefold.federated._rows import Forgotten, Index, Rows, positions_of
+from onefold.federated._fitting import fitted_to, weaker
+from onefold.federated._identifiers import identifiers, more_identifiers, positions_of
+from onefold.federated._rows import Forgotten, Index, Rows
 from onefold.federated._settings import RowChecks, Settings
 from onefold.federated.log import MembershipLog
-from onefold.models import ClassModels as Divisible
 from onefold.models import StackMemory
-from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
+from onefold.privacy import Mechanism, RandomisedLabels
 
 __all__ = ["ClassModels", "Forgotten", "LocalModel", "align"]
 
@@ -114,7 +114,7 @@ class LocalModel(Answering, BaseEstimator):
         settings.prototype()  # refuses what cannot answer, before anything else
         checks = RowChecks()
         samples, labels = check_rows(checks, X, y)
-        identifiers = _identifiers(ids, len(samples))
+        names = identifiers(ids, len(samples))
         rows, guarantee = settings.prepare(samples, labels)
         if batches is not None:
             numbers = np.asarray(batches)
@@ -124,9 +124,9 @@ class LocalModel(Answering, BaseEstimator):
         else:
             rows = settings.divided(rows)
         memory = StackMemory()
-        self._install(*_fitted_to(rows, guarantee, settings, checks, memory if self.keep_rows else None))
+        self._install(*fitted_to(rows, guarantee, settings, checks, memory if self.keep_rows else None))
         # Only now: a fit that fails leaves the earlier model as it was, with its own guarantee.
-        self._settings, self._checked, self._memory, self._ids = settings, checks, memory, identifiers
+        self._settings, self._checked, self._memory, self._ids = settings, checks, memory, names
         self._partition_given = batches is not None
         return self
 
@@ -202,19 +202,19 @@ class LocalModel(Answering, BaseEstimator):
             raise InvalidInputError("rows are named by identifiers either always or never")
         if (labels.dtype.kind in "OUS") != (kept.labels.dtype.kind in "OUS"):
             raise InvalidInputError("labels must be all texts or all numbers")
-        identifiers = None
+        names = None
         if ids is not None and self._ids is not None:
-            identifiers = _more_identifiers(self._ids, kept.numbers, ids, len(samples), self.guarantee_)
+            names = more_identifiers(self._ids, kept.numbers, ids, len(samples), self.guarantee_)
         more, guarantee = settings.prepare(samples, labels)
         if guarantee is not None and self.guarantee_ is not None and guarantee != self.guarantee_:
-            guarantee = _weaker(self.guarantee_, guarantee)
+            guarantee = weaker(self.guarantee_, guarantee)
         known = set(kept.labels.tolist())
         joined = kept.with_more(settings.divided(more))
         if joined.noisy is not None:
             touched = np.unique(more.labels)
             joined = settings.divided_again(joined.smoothed_again(touched, settings.maker()), touched)
-        self._install(*_fitted_to(joined, guarantee, settings, self._checked, self._memory))
-        self._ids = identifiers
+        self._install(*fitted_to(joined, guarantee, settings, self._checked, self._memory))
+        self._ids = names
         if log is not None:
             new = [label for label in np.unique(more.labels).tolist() if label not in known]
             log.append("class-added" if new else "batch-added", site, rows=len(samples), new_classes=len(new))
@@ -260,7 +260,7 @@ class LocalModel(Answering, BaseEstimator):
         arrays = io.load_extras(path)
         if arrays:
             model._rows = Rows.from_arrays(arrays)
-            model._ids = _identifiers(ids, model._rows.n_ever, model._rows.numbers)
+            model._ids = identifiers(ids, model._rows.n_ever, model._rows.numbers)
         return model
 
     @classmethod
@@ -298,7 +298,7 @@ class LocalModel(Answering, BaseEstimator):
         elif event != "class-removed":
             exact = not set(touched.tolist()) & set(kept.clustered)
         gone = tuple(label for label in touched.tolist() if not np.any(rest.labels == label))
-        self._install(*_fitted_to(rest, self.guarantee_, settings, self._checked, self._memory))
+        self._install(*fitted_to(rest, self.guarantee_, settings, self._checked, self._memory))
         result = Forgotten(
             len(positions),
             self._memory.n_fitted,
@@ -326,64 +326,3 @@ class LocalModel(Answering, BaseEstimator):
         if not hasattr(self, "estimator_"):
             raise NotFittedError("this LocalModel has not been fitted: call fit(X, y) first")
         return self.estimator_
-
-
-def _fitted_to(
-    rows: Rows,
-    guarantee: Guarantee | None,
-    settings: Settings,
-    checks: RowChecks,
-    memory: StackMemory | None,
-) -> tuple[Any, Rows]:
-    """The classifier fitted to these rows in these batches; machines that would come out equal are kept."""
-    estimator = settings.prototype()
-    if isinstance(estimator, Divisible):
-        estimator.fit_batches(rows.values, rows.labels, rows.batches, memory)
-        rows = replace(rows, batches=estimator.batches_)
-    else:
-        estimator.fit(rows.values, rows.labels)
-    if hasattr(checks, "feature_names_in_"):
-        estimator.feature_names_in_ = checks.feature_names_in_
-    if guarantee is not None:
-        estimator.guarantee_ = guarantee
-    return estimator, rows
-
-
-def _identifiers(
-    ids: Sequence[Any] | None, n_rows: int, present: Index | slice = slice(None)
-) -> NDArray[Any] | None:
-    if ids is None:
-        return None
-    found = np.asarray(ids)
-    if (
-        found.shape != (n_rows,)
-        or found.dtype.kind not in "OUSiu"
-        or len(set(found[present].tolist())) != len(found[present])
-    ):
-        raise InvalidInputError("ids must be distinct texts or whole numbers, one for each row")
-    return found
-
-
-def _more_identifiers(
-    known: NDArray[Any], present: Index, ids: Sequence[Any], n_rows: int, guarantee: Guarantee | None
-) -> NDArray[Any]:
-    """Identifiers of all rows that ever came; new ones must differ from those of rows that are there.
-
-    Under noise they must differ from all: a second noisy version of a row would double what it gives away.
-    """
-    new = _identifiers(ids, n_rows)
-    taken = known if guarantee is not None else known[present]
-    if set(taken.tolist()) & set(np.asarray(new).tolist()):
-        again = "had its noise already" if guarantee is not None else "is there already"
-        raise InvalidInputError(f"a row with one of these identifiers {again}")
-    return np.array([*known.tolist(), *np.asarray(new).tolist()])
-
-
-def _weaker(one: Guarantee, other: Guarantee) -> Guarantee:
-    """Of rows with noise of their own, the guarantee that holds for all: the one with the larger epsilon."""
-    if (one.unit, one.n_features) != (other.unit, other.n_features):
-        raise InvalidInputError("the new rows would have a guarantee of another kind")
-    weaker = max(one, other, key=lambda guarantee: (guarantee.entry, guarantee.record))
-    for reason in (*one.voided_by, *other.voided_by):
-        weaker = weaker.voided(reason)
-    return weaker

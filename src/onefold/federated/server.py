@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
+from onefold.federated._labelled import LabelledSet
 from onefold.federated.aggregate import (
     Array,
     check_answers,
@@ -24,7 +25,7 @@ from onefold.federated.client import LocalModel, align
 from onefold.federated.combination import Reason, Result, accept, constant_sites
 from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import Answers, Failure, Profile, Query
-from onefold.federated.trust import agreement, learn_trust
+from onefold.federated.trust import agreement
 from onefold.models import check_measure, maximum_of
 
 __all__ = ["RULES", "GlobalClassifier"]
@@ -88,9 +89,7 @@ class GlobalClassifier:
         ):
             raise InvalidInputError("classes must be a list of distinct labels")
         self._members: dict[Hashable, LocalModel | Array] = {}
-        self._labelled: tuple[Any, NDArray[Any]] | None = None  # queries (or None) and their labels
-        # Answers to those queries, with their classes and which fit of the model gave them.
-        self._probes: dict[Hashable, tuple[NDArray[Any], Array, int]] = {}
+        self._labelled: LabelledSet | None = None
 
     @property
     def clients(self) -> tuple[Hashable, ...]:
@@ -129,7 +128,8 @@ class GlobalClassifier:
             raise InvalidInputError("no client of this id is a member")
         self._note(client_id, joining=False)
         del self._members[client_id]
-        self._probes.pop(client_id, None)
+        if self._labelled is not None:
+            self._labelled.drop(client_id)
         return self
 
     def learn_trust(
@@ -145,17 +145,7 @@ class GlobalClassifier:
         answers : instead of ``X``, the clients' answers to these queries; a client without any is not
             trusted.
         """
-        labels = np.asarray(y)
-        if labels.ndim != 1 or labels.size == 0:
-            raise InvalidInputError("y must be a list of labels, at least one")
-        if (X is None) == (answers is None):
-            raise InvalidInputError("pass either the labelled queries or the answers to them")
-        found = {}
-        for client, each in (answers or {}).items():
-            if not isinstance(each, Answers) or len(each.values) != labels.size:
-                raise InvalidInputError("every client must have answered each labelled query")
-            found[client] = (np.array(each.classes), each.values, 0)
-        self._labelled, self._probes = (X, labels), found
+        self._labelled = LabelledSet(X, y, answers)
         return self
 
     def measures(self, X: ArrayLike | None = None) -> Array:
@@ -244,26 +234,9 @@ class GlobalClassifier:
         return weighted(stacked, self._trust(clients, classes, largest), largest)
 
     def _trust(self, clients: tuple[Hashable, ...], classes: NDArray[Any], largest: float) -> Array:
-        """Weights (Q, C) of clients and classes by the labelled set; 0 for one that cannot be judged."""
         if self._labelled is None:
             raise InvalidInputError("the weighted rule needs a labelled set: call learn_trust first")
-        queries, labels = self._labelled
-        weights = np.zeros((len(clients), classes.size))
-        for client in clients:
-            member = self._members.get(client)
-            if queries is not None and isinstance(member, LocalModel):
-                asked = self._probes.get(client)
-                if asked is None or asked[2] != member._version:  # new, or fitted anew since
-                    self._probes[client] = (member.classes_, member.answers(queries), member._version)
-        judged = [number for number, client in enumerate(clients) if client in self._probes]
-        known = np.isin(labels, classes)
-        if judged and known.any():
-            probes = [self._probes[clients[number]] for number in judged]
-            stacked = np.stack([_columns(own, values[known], classes, largest) for own, values, _ in probes])
-            order = np.argsort(classes, kind="stable")
-            truth = order[np.searchsorted(classes, labels[known], sorter=order)]
-            weights[judged] = learn_trust(stacked, truth, largest)
-        return weights
+        return self._labelled.weights(clients, self._members, classes, largest)
 
     def _outliers(
         self,
@@ -344,9 +317,3 @@ class GlobalClassifier:
             known = any(entry.site == site for entry in self.log)
             event = MembershipEvent.REJOIN if known else MembershipEvent.JOIN
         self.log.append(event, site)
-
-
-def _columns(own: NDArray[Any], values: Array, classes: NDArray[Any], largest: float) -> Array:
-    """Answers in the columns of ``classes``; what a client answers for other classes is left out."""
-    kept = np.isin(own, classes)
-    return align(values[:, kept], own[kept], classes, largest)
