@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
-__all__ = ["Point", "interior_point"]
+from onefold.release._factor import upper_factor
+
+__all__ = ["Point", "interior_point", "start"]
 
 Floats = NDArray[np.float64]
-MOST_STEPS = 200
-PRECISION = 1e-9  # relative, of gap and feasibility
+MOST_STEPS = 100
 TO_THE_BOUNDARY = 0.995
 
 
@@ -49,27 +50,44 @@ class Point:
         return 1.0 / max(shrinking, 1.0)
 
 
-def interior_point(G: Floats, ridge: Floats, rho: float, theta: float) -> tuple[Point, int]:
-    """A point close to the solution, strictly inside, and the number of steps it took.
+def start(G: Floats, rho: float, theta: float) -> Point:
+    """Where the steps begin: no weights, every row half way between its bounds."""
+    q, width = G.shape
+    return Point(np.zeros(width), np.ones(q), np.ones(q), np.full(q, theta / 2), np.full(q, theta / 2 + rho))
+
+
+def interior_point(
+    at: Point, G: Floats, ridge: Floats, rho: float, theta: float, precision: float
+) -> tuple[Point, int]:
+    """A point close to the solution, strictly inside, and the number of steps it took from ``at``.
 
     ``ridge`` weighs the squares of z: sum(ridge z^2) / 2 is what (2) minimises beside the slacks.
+    ``precision`` is relative, of the gap and of feasibility.
     """
-    q, width = G.shape
-    at = Point(np.zeros(width), np.ones(q), np.ones(q), np.full(q, theta / 2), np.full(q, theta / 2 + rho))
-    for step in range(MOST_STEPS):
-        missing = _missing(at, G, ridge, rho, theta)
-        if _close(at, missing, ridge, rho, theta):
-            return at, step
-        direction = _newton(at, G, ridge, rho, missing)
-        ahead = direction(at.omega * at.s, at.varsigma * at.xi)
-        predicted = at.moved(at.room(ahead), ahead).gap
-        aim = at.gap / (2 * q) * (predicted / at.gap) ** 3
-        d = direction(
-            at.omega * at.s + ahead.omega * ahead.s - aim,
-            at.varsigma * at.xi + ahead.varsigma * ahead.xi - aim,
-        )
-        at = at.moved(TO_THE_BOUNDARY * at.room(d), d)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for step in range(MOST_STEPS):
+            ahead = _step(at, G, ridge, rho, theta, precision)
+            # Where rounding has eaten the rest, the finish goes on from here.
+            if ahead is None or not all(np.isfinite(part).all() for part in ahead.parts):
+                return at, step
+            at = ahead
     return at, MOST_STEPS
+
+
+def _step(at: Point, G: Floats, ridge: Floats, rho: float, theta: float, precision: float) -> Point | None:
+    """Predict, correct, move; None when ``at`` is close enough."""
+    missing = _missing(at, G, ridge, rho, theta)
+    if _close(at, missing, ridge, rho, theta, precision) or not at.gap > 0:
+        return None
+    direction = _newton(at, G, ridge, rho, missing)
+    ahead = direction(at.omega * at.s, at.varsigma * at.xi)
+    predicted = max(at.moved(at.room(ahead), ahead).gap, 0.0)
+    aim = at.gap / (2 * len(G)) * (predicted / at.gap) ** 3
+    d = direction(
+        at.omega * at.s + ahead.omega * ahead.s - aim,
+        at.varsigma * at.xi + ahead.varsigma * ahead.xi - aim,
+    )
+    return at.moved(TO_THE_BOUNDARY * at.room(d), d)
 
 
 Missing = tuple[Floats, Floats, Floats]
@@ -84,11 +102,11 @@ def _missing(at: Point, G: Floats, ridge: Floats, rho: float, theta: float) -> M
     )
 
 
-def _close(at: Point, missing: Missing, ridge: Floats, rho: float, theta: float) -> bool:
+def _close(at: Point, missing: Missing, ridge: Floats, rho: float, theta: float, precision: float) -> bool:
     objective = ridge @ at.z**2 / 2 + rho * (at.xi @ at.xi) / 2 + theta * at.xi.sum()
     sizes = (1.0 + float(np.abs(ridge * at.z).max()), theta, 1.0)
     lacking = max(float(np.abs(r).max()) / size for r, size in zip(missing, sizes, strict=True))
-    return bool(at.gap <= PRECISION * objective and lacking <= PRECISION)
+    return bool(at.gap <= precision * objective and lacking <= precision)
 
 
 def _newton(
@@ -97,14 +115,12 @@ def _newton(
     """Factor the system once; the function solves it for given complementary products."""
     r_z, r_xi, r_s = missing
     D, W = rho + at.varsigma / at.xi, at.omega / at.s
-    system = G.T @ ((D * W / (D + W))[:, np.newaxis] * G)
-    system[np.diag_indices(G.shape[1])] += ridge
-    factor = cho_factor(system, check_finite=False)
+    factor = upper_factor(G, D * W / (D + W), ridge)
 
     def direction(r_omega: Floats, r_varsigma: Floats) -> Point:
         a = -r_xi - r_varsigma / at.xi
         b = a - r_omega / at.s - W * r_s
-        dz = cho_solve(factor, G.T @ (D / (D + W) * b - a) - r_z, check_finite=False)
+        dz = cho_solve((factor, False), G.T @ (D / (D + W) * b - a) - r_z, check_finite=False)
         Gdz = G @ dz
         d_xi = (b - W * Gdz) / (D + W)
         d_s = Gdz + d_xi + r_s

@@ -8,20 +8,25 @@ The interior-point steps find which rows lie on the margin; a last linear system
 exactly, which takes the conditions (15) from nine digits to the rounding level.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, qr, solve_triangular, svd
+from scipy.linalg import qr, solve_triangular, svd
 
-from onefold.release._interior import interior_point
+from onefold.release._factor import upper_factor
+from onefold.release._interior import Point, interior_point, start
 
 __all__ = ["Solution", "kkt_residual", "solve"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-MOST_REPAIRS = 30
+# Nine digits tell the rows on the margin apart, except where many rows almost coincide.
+PRECISIONS = (1e-9, 1e-12, 1e-15)
+MOST_REPAIRS = 10
 ROUNDING = 1e-12
+ENOUGH = 1e-11
 
 
 @dataclass(frozen=True)
@@ -39,16 +44,28 @@ def solve(G: Floats, rho: float, theta: float) -> Solution:
     """The unique minimiser, and multipliers for it."""
     V, ridge = _coordinates(G)
     H = G @ V
-    at, steps = interior_point(H, ridge, rho, theta)
-    best = _solution(G, rho, theta, V @ at.z, np.minimum(at.omega, theta + rho * at.xi), steps)
+    at, steps = start(H, rho, theta), 0
+    found: list[Solution] = []
+    for precision in PRECISIONS:
+        at, more = interior_point(at, H, ridge, rho, theta, precision)
+        steps += more
+        found.append(_solution(G, rho, theta, V @ at.z, np.minimum(at.omega, theta + rho * at.xi), steps))
+        for v, omega in _finish(at, H, ridge, rho, theta):
+            found.append(_solution(G, rho, theta, V @ v, omega, steps))
+            if found[-1].residual <= ENOUGH:
+                return found[-1]
+    return min(found, key=lambda solution: solution.residual)
+
+
+def _finish(at: Point, H: Floats, ridge: Floats, rho: float, theta: float) -> Iterator[tuple[Floats, Floats]]:
+    """Solutions that hold rows on the margin exactly, each with rows moved that the last one contradicts."""
     # Of a complementary pair the smaller one is about to vanish.
-    above, below, near = at.s > at.omega, at.xi > at.varsigma, at.omega
+    above, below = at.s > at.omega, at.xi > at.varsigma
     for _ in range(MOST_REPAIRS):
-        v, omega = _held(H, ridge, rho, theta, ~(above | below), below, near)
-        best = min(best, _solution(G, rho, theta, V @ v, omega, steps), key=lambda found: found.residual)
-        if best.residual <= ROUNDING or not _repair(H @ v, omega, theta, above, below):
-            break
-    return best
+        v, omega = _held(H, ridge, rho, theta, ~(above | below), below, at.omega)
+        yield v, omega
+        if not _repair(H @ v, omega, theta, above, below):
+            return
 
 
 def _coordinates(G: Floats) -> tuple[Floats, Floats]:
@@ -90,16 +107,14 @@ def _held(
 ) -> tuple[Floats, Floats]:
     """Weights and multipliers when rows ``on`` lie exactly on the margin and rows ``below`` have slack.
 
-    (ridge + rho B'B) z - E' w = (theta + rho) B' 1 and E z = 1, in the coordinates of a Cholesky factor.
+    (ridge + rho B'B) z - E' w = (theta + rho) B' 1 and E z = 1, in the coordinates of a triangular factor.
     """
     B, E = G[below], G[on]
-    system = rho * (B.T @ B)
-    system[np.diag_indices(G.shape[1])] += ridge
-    L = cholesky(system, lower=True, check_finite=False)
-    free = solve_triangular(L, (theta + rho) * B.sum(axis=0), lower=True, check_finite=False)
-    V = solve_triangular(L, E.T, lower=True, check_finite=False).T
+    R = upper_factor(B, rho, ridge)
+    free = solve_triangular(R, (theta + rho) * B.sum(axis=0), trans="T", check_finite=False)
+    V = solve_triangular(R, E.T, trans="T", check_finite=False).T
     held = free + np.linalg.lstsq(V, 1.0 - V @ free, rcond=None)[0]
-    z = solve_triangular(L, held, lower=True, trans="T", check_finite=False)
+    z = solve_triangular(R, held, check_finite=False)
     omega = np.zeros(len(G))
     omega[below] = theta + rho * (1.0 - B @ z)
     # Equal rows may share their multiplier in many ways: take the one closest to the interior point.

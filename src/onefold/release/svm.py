@@ -1,11 +1,13 @@
 """The support vector machine with a unique solution (002 eq. 2), for two classes."""
 
 import math
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -15,6 +17,8 @@ from onefold.exceptions import InvalidInputError
 from onefold.release._svm_core import Floats, solve
 
 __all__ = ["RobustSVM", "signs"]
+
+CLOSE = 1e-6
 
 
 class RobustSVM(ClassifierMixin, BaseEstimator):
@@ -85,6 +89,12 @@ class RobustSVM(ClassifierMixin, BaseEstimator):
         self.coef_, self.intercept_ = solution.z[np.newaxis, :-1], solution.z[-1:] / root
         self.omega_, self.xi_ = solution.omega, solution.xi
         self.kkt_residual_, self.n_iter_ = solution.residual, solution.steps
+        if not self.kkt_residual_ <= CLOSE:
+            warnings.warn(
+                "the machine is only approximately optimal (see kkt_residual_): rescale the columns",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:

@@ -48,7 +48,11 @@ class GroundState:
         self.second_moment = float(mass @ t**2)
         slope = legendre.legval(nodes, legendre.legder(self._series)) / self._half
         self.fisher_information = float(4.0 * (weights * self._half) @ slope**2)
-        self.mean_magnitude = float(mass @ np.abs(t))
+        # E|t| is the mean plus twice the integral of the distribution function up to zero (by parts).
+        below = legendre.legval(self._position(np.zeros(())), legendre.legint(self._integral, lbnd=-1))
+        self.mean_magnitude = abs(self.mean)
+        if self.low < 0 < self.high:
+            self.mean_magnitude = self.mean + 2.0 * float(below) * self._half
         self._prepare()
 
     def _solve(self) -> Floats:
@@ -84,7 +88,7 @@ class GroundState:
         self._shares = shares / shares[-1]
 
     def _density_at(self, x: Floats) -> Floats:
-        return np.asarray(legendre.legval(x, self._series)) ** 2
+        return np.square(np.asarray(legendre.legval(x, self._series), dtype=np.float64))
 
     def _position(self, t: Floats) -> Floats:
         return np.clip((np.asarray(t, dtype=np.float64) - self._centre) / self._half, -1.0, 1.0)

@@ -1,0 +1,198 @@
+"""BoundedFisherNoise: 002 Cor. 2.7 by finite differences, exact samples, and an honest guarantee."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import kstest, norm
+
+from onefold.exceptions import InvalidInputError
+from onefold.privacy import Ball, BoundedFisherNoise, Box, Event, FisherGaussian
+from reference import mechanisms as exact
+from reference import release as literal
+
+# (low, high, lam, weight of the column): centred, lopsided, one-sided, narrow, wide, away from zero
+CASES = [
+    (-1.0, 1.0, 1.0, 1.0),
+    (-1.0, 4.0, 0.5, 3.0),
+    (0.0, 6.0, 1.0, 2.0),
+    (-0.01, 0.02, 1.0, 1.0),
+    (-30.0, 25.0, 1e-2, 0.5),
+    (2.0, 5.0, 3.0, 1.0),
+    (-4.0, -1.0, 2.0, 0.2),
+]
+every_case = pytest.mark.parametrize("low, high, lam, weight", CASES)
+
+
+def make(low: float, high: float, lam: float, weight: float) -> BoundedFisherNoise:
+    return BoundedFisherNoise(lam, [(low, high)], [weight])
+
+
+@every_case
+def test_equals_finite_differences(low: float, high: float, lam: float, weight: float) -> None:
+    places, density = literal.bounded_density(low, high, lam, weight, points=1201)
+    found = make(low, high, lam, weight).density(places)
+    assert found == pytest.approx(density, abs=2e-4 * density.max())
+    # planted errors: the coordinates not scaled by the root of the weight, or scaled twice
+    if weight != 1.0 and high - low > 1:
+        for wrong in (1 / weight, weight**3):
+            assert np.abs(make(low, high, lam, wrong).density(places) - density).max() > 1e-2 * density.max()
+
+
+@every_case
+def test_moments_and_information_by_quadrature(low: float, high: float, lam: float, weight: float) -> None:
+    noise = make(low, high, lam, weight)
+    reach = (max(low, -14 * (lam * weight) ** -0.25), min(high, 14 * (lam * weight) ** -0.25))
+
+    def integral(f):
+        return quad(f, *reach, limit=400, epsabs=1e-13, epsrel=1e-10)[0]
+
+    density = noise.density
+    h = 1e-5 * (high - low)
+
+    def score_squared(v):
+        slope = (density(v + h) - density(v - h)) / (2 * h)
+        return slope**2 / max(float(density(v)), 1e-200) if density(v) > 1e-12 else 0.0
+
+    assert integral(density) == pytest.approx(1.0, abs=1e-8)
+    assert integral(lambda v: v * density(v)) == pytest.approx(noise.mean(1)[0], abs=1e-8 * (high - low))
+    assert integral(lambda v: v**2 * density(v)) == pytest.approx(noise.second_moments(1)[0], rel=1e-6)
+    assert noise.variance == pytest.approx(noise.second_moments(1)[0])
+    assert integral(lambda v: abs(v) * density(v)) == pytest.approx(noise.expected_magnitude, rel=1e-6)
+    assert integral(score_squared) == pytest.approx(noise.fisher_information(1)[0, 0], rel=1e-3)
+    assert noise.standard_errors(1)[0] == pytest.approx(noise.fisher_information(1)[0, 0] ** -0.5)
+    # Cramér and Rao: the noise itself is an unbiased estimate once its mean is subtracted
+    assert noise.second_moments(1)[0] - noise.mean(1)[0] ** 2 >= noise.standard_errors(1)[0] ** 2 * (1 - 1e-9)
+
+
+@every_case
+def test_samples_follow_the_density_and_never_leave_the_bounds(
+    low: float, high: float, lam: float, weight: float
+) -> None:
+    noise = make(low, high, lam, weight)
+    sample = noise.sample((60000, 1), random_state=5)[:, 0]
+    assert sample.min() >= low
+    assert sample.max() <= high
+    assert kstest(sample, noise.cdf).pvalue > 1e-4
+    centre = noise.mean(1)[0]
+    for factor in (2 / 3, 3 / 2):  # a wrong scale is seen
+        assert kstest(centre + factor * (sample - centre), noise.cdf).pvalue < 1e-10
+
+
+def test_it_is_optimal() -> None:
+    """Tr(Pi^-1 I) + lam Tr(V) is smaller than for other densities that vanish at the same bounds."""
+    lam, weight = 1.3, 2.0
+    noise = make(-1.0, 2.0, lam, weight)
+    best = noise.fisher_information(1)[0, 0] / weight + lam * noise.second_moments(1)[0]
+    for tilt in (-0.4, -0.1, 0.1, 0.4):
+
+        def root(v: float, tilt: float = tilt) -> float:
+            return math.sqrt(float(noise.density(v))) * math.exp(tilt * v)
+
+        def slope(v: float) -> float:
+            return (root(v + 1e-5) - root(v - 1e-5)) / 2e-5
+
+        mass = quad(lambda v: root(v) ** 2, -1, 2)[0]
+        cost = 4 * quad(lambda v: slope(v) ** 2, -0.9999, 1.9999)[0] / weight
+        cost += lam * quad(lambda v: v**2 * root(v) ** 2, -1, 2)[0]
+        assert cost / mass > best * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("reach", [9.0, 100.0, np.inf])
+@pytest.mark.parametrize("lam, weight", [(1.0, 1.0), (1e-4, 5.0), (1e6, 0.1)])
+def test_wide_bounds_give_the_free_noise(reach: float, lam: float, weight: float) -> None:
+    scale = FisherGaussian(lam, [weight]).standard_errors(1)[0]
+    free = FisherGaussian(lam, [weight], sensitivity=scale)
+    noise = BoundedFisherNoise(lam, (-reach * scale, reach * scale), [weight], sensitivity=scale)
+    places = np.linspace(-5, 5, 41) * scale
+    assert noise.density(places) * scale == pytest.approx(norm.pdf(places / scale), abs=1e-9)
+    assert noise.cdf(places) == pytest.approx(norm.cdf(places / scale), abs=1e-9)
+    assert noise.standard_errors(1)[0] == pytest.approx(scale, rel=1e-8)
+    entry = noise.guarantee(1).entry[0]
+    assert entry == pytest.approx(free.guarantee(1).entry[0], rel=1e-3)
+
+
+def test_a_half_line_by_hand() -> None:
+    """On (0, inf) the ground state is t exp(-t^2/4): a chi distribution with three degrees of freedom."""
+    noise = BoundedFisherNoise(1.0, (0, np.inf))
+    assert noise.variance == pytest.approx(3.0)
+    assert noise.mean(1)[0] == pytest.approx(math.sqrt(8 / math.pi))
+    assert noise.fisher_information(1)[0, 0] == pytest.approx(3.0)
+    narrow = BoundedFisherNoise(1.0, (-1e-3, 1e-3))  # a particle in a box: cos^2
+    assert narrow.variance == pytest.approx(1e-6 * (1 / 3 - 2 / math.pi**2), rel=1e-6)
+
+
+@pytest.mark.parametrize("change", [0.1, 1.0])
+@pytest.mark.parametrize("low, high, lam", [(-40.0, 50.0, 1e-4), (-6.0, 6.0, 1.0), (-6.0, 9.0, 0.3)])
+def test_the_entry_guarantee_is_exact(low: float, high: float, lam: float, change: float) -> None:
+    delta = 1e-3
+    noise = BoundedFisherNoise(lam, (low, high), sensitivity=change, delta=delta)
+    epsilon = noise.guarantee(1).entry[0]
+    lost = [
+        exact.excess_by_quadrature(noise.density, epsilon, shift, reach=60.0, n=20_001)
+        for shift in (change, -change)
+    ]
+    assert max(lost) == pytest.approx(delta, rel=5e-3)
+    assert max(lost) <= delta * (1 + 1e-6)
+    smaller = [
+        exact.excess_by_quadrature(noise.density, 0.98 * epsilon, s, reach=60.0, n=20_001)
+        for s in (change, -change)
+    ]
+    assert max(smaller) > delta
+
+
+def test_a_record_is_the_sum_of_its_columns() -> None:
+    noise = BoundedFisherNoise(1e-4, (-60, 60), sensitivity=1.0, delta=1e-4)
+    single = BoundedFisherNoise(1e-4, (-60, 60), sensitivity=1.0, delta=1e-4 / 3)
+    assert noise.guarantee(3).record == (pytest.approx(3 * single.guarantee(1).entry[0]), 1e-4)
+
+
+def test_narrow_bounds_promise_nothing_and_say_so() -> None:
+    guarantee = BoundedFisherNoise(1.0, (-1, 1)).guarantee(4)
+    assert guarantee.entry == guarantee.record == (math.inf, 1.0)
+    assert "no bound on epsilon per record" in str(guarantee)
+
+
+def test_columns_of_their_own() -> None:
+    noise = BoundedFisherNoise(
+        1e-4, [(-18, 30), (0, np.inf), (-1, 1)], sensitivity=Box([18, 0, 0], [90, 9, 1])
+    )
+    X = np.column_stack([np.linspace(18, 90, 4000), np.zeros(4000), np.full(4000, 0.5)])
+    noisy = noise.randomise(X, random_state=0)
+    assert noisy[:, 0].min() >= 0
+    assert noisy[:, 0].max() <= 120
+    assert noisy[:, 1].min() >= 0
+    assert np.abs(noisy[:, 2] - 0.5).max() <= 1
+    assert noise.mean(3)[1] > 0 == pytest.approx(noise.mean(3)[2], abs=1e-9)
+    with pytest.raises(InvalidInputError, match="3 columns"):
+        noise.randomise(X[:, :2])
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [(1, 1), (2, 1), (np.nan, 1), (0,), (0, 1, 2), "ab", None, [], [(0, 1), (1, 0)], (np.inf, np.inf)],
+)
+def test_bad_bounds(bounds: object) -> None:
+    with pytest.raises(InvalidInputError, match=r"^[^\n]*bound[^\n]*$"):
+        BoundedFisherNoise(1.0, bounds)  # type: ignore[arg-type]
+
+
+def test_other_bad_input() -> None:
+    with pytest.raises(InvalidInputError, match="one entry per column"):
+        BoundedFisherNoise(1.0, [(-1, 1), (-1, 1)], [1.0, 1.0, 1.0])
+    with pytest.raises(InvalidInputError, match="diagonal"):
+        BoundedFisherNoise(1.0, (-1, 1), [[2.0, 1.0], [1.0, 2.0]])
+    with pytest.raises(InvalidInputError, match="Box"):
+        BoundedFisherNoise(1.0, [(-1, 1)], sensitivity=Ball(1.0))
+    with pytest.raises(InvalidInputError, match="too close together"):
+        BoundedFisherNoise(1.0, (1e15, 1e15 + 2))
+    for lam in (0, -1, np.nan, np.inf, "1", None):
+        with pytest.raises(InvalidInputError, match=r"^lam must"):
+            BoundedFisherNoise(lam, (-1, 1))  # type: ignore[arg-type]
+
+
+def test_a_ledger_counts_it_where_there_is_something_to_count() -> None:
+    event = Event.of(BoundedFisherNoise(1e-4, (-60, 60)), n_features=2)  # type: ignore[arg-type]
+    assert event.family is None
+    assert event.epsilon > 0

@@ -1,0 +1,77 @@
+"""lam, the error of an adversary and (epsilon, delta) convert into one another; ranges become bounds."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onefold.exceptions import InvalidInputError
+from onefold.privacy import FisherGaussian
+from onefold.release import choose, noise_bounds, weights_for
+
+
+@given(lam=st.floats(1e-10, 1e6), p=st.integers(1, 20), width=st.floats(0.01, 100))
+@settings(max_examples=50, deadline=None)
+def test_there_and_back(lam: float, p: int, width: float) -> None:
+    first = choose(p, lam=lam, sensitivity=width)
+    error = choose(p, adversary_error=(p - 1, first.standard_errors[-1]), sensitivity=width)
+    assert error.lam == pytest.approx(lam, rel=1e-9)
+    if 1e-6 < first.epsilon < 1e6:  # beyond, no epsilon is accepted
+        assert choose(p, epsilon=first.epsilon, sensitivity=width).lam == pytest.approx(lam, rel=1e-4)
+
+
+def test_units_of_columns() -> None:
+    Pi = weights_for([1.0, 1000.0])
+    strength = choose(2, Pi, adversary_error=(1, 500.0))
+    assert strength.standard_errors == pytest.approx((0.5, 500.0))
+    assert strength.lam == pytest.approx(16.0)
+    assert strength.unit == "record"
+    assert json.loads(json.dumps(strength.to_dict()))["bound"] == pytest.approx(strength.bound)
+    assert strength.documented_epsilon == FisherGaussian(strength.lam, Pi).documented_epsilon(2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"lam": 1.0, "epsilon": 1.0},
+        {"adversary_error": 3.0},
+        {"adversary_error": ("a", 1.0)},
+        {"lam": -1.0},
+        {"epsilon": np.nan},
+        {"adversary_error": (0, 0.0)},
+        {"adversary_error": (5, 1.0)},
+    ],
+)
+def test_bad_choices(options: dict) -> None:
+    with pytest.raises(InvalidInputError):
+        choose(2, **options)
+
+
+def test_noise_bounds() -> None:
+    assert noise_bounds((18, 90), (0, 120)).tolist() == [-18, 30]
+    assert noise_bounds([(0, 1), (5, 6)], [(-1, 3), (0, np.inf)]).tolist() == [[-1, 2], [-5, np.inf]]
+    assert noise_bounds([(0, 1), (5, 6)], (-1, 10)).tolist() == [[-1, 9], [-6, 4]]
+    for declared, allowed in [
+        ((0, 1), (0, 1)),
+        ((0, 1), (0.5, 2)),
+        ((1, 0), (0, 3)),
+        ((0, np.inf), (0, np.inf)),
+        ((0, np.nan), (0, 1)),
+        ([(0, 1)] * 2, [(0, 2)] * 3),
+        ("a", (0, 1)),
+        ((0, 1, 2), (0, 1, 2)),
+    ]:
+        with pytest.raises(InvalidInputError):
+            noise_bounds(declared, allowed)  # type: ignore[arg-type]
+
+
+def test_weights_for() -> None:
+    widths = np.array([2.0, 50.0])
+    noise = FisherGaussian(1.0, weights_for(widths))
+    assert noise.standard_errors(2) == pytest.approx(widths)
+    for bad in ([0.0], [-1.0], [np.nan], [np.inf], [[1.0]]):
+        with pytest.raises(InvalidInputError):
+            weights_for(bad)

@@ -1,0 +1,234 @@
+"""The three releases: what they add, what they keep, and what they say about it."""
+
+import copy
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+
+from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.privacy import Box, FisherGaussian
+from onefold.release import (
+    Release,
+    RobustSVM,
+    release_bounded,
+    release_iid,
+    release_utility_preserving,
+)
+from reference import release as literal
+
+keeps = pytest.mark.filterwarnings("ignore::onefold.exceptions.PrivacyLeakWarning")
+
+
+def toy(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """002 Sec. 3.1."""
+    rng = np.random.default_rng(seed)
+    X = np.vstack([rng.normal(size=(50, 2)), rng.normal((0, 5), size=(50, 2))])
+    return X, np.repeat([1, -1], 50)
+
+
+# --- free noise ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lam, bound", [(1e-4, 200.0), (1e-2, 20.0), (1.0, 2.0)])
+def test_toy_bounds(lam: float, bound: float) -> None:
+    X, _ = toy()
+    released = release_iid(X, lam, random_state=0)
+    assert released.bound == pytest.approx(bound)
+    assert released.shape == X.shape
+    noise = np.asarray(released) - X
+    assert np.mean(np.sum(noise**2, axis=1)) == pytest.approx(bound, rel=0.4)
+    assert np.array_equal(noise + X, X + FisherGaussian(lam).sample(X.shape, random_state=0))
+
+
+def test_a_release_is_used_like_its_rows() -> None:
+    X, y = toy()
+    released = release_iid(X, 1.0, random_state=0)
+    assert isinstance(released, Release)
+    assert (released - X).shape == X.shape
+    assert np.mean(released, axis=0).shape == (2,)
+    assert released.std() == np.asarray(released).std()
+    assert len(released) == 100
+    assert released[3].shape == (2,)
+    assert RobustSVM().fit(released, y).score(X, y) > 0.9
+    assert LogisticRegression().fit(released, y).score(X, y) > 0.9
+    assert np.array_equal(copy.deepcopy(released), released)
+    with pytest.raises(AttributeError):
+        released.nonsense  # noqa: B018
+    frame = release_iid(pd.DataFrame(X, columns=["age", "income"]), 1.0, random_state=0)
+    assert list(frame.columns) == ["age", "income"]
+    assert np.array_equal(frame, released)
+
+
+def test_the_text_is_for_people() -> None:
+    frame = pd.DataFrame(toy()[0], columns=["age", "income"])
+    text = str(release_iid(frame, 1.0, [1.0, 1e-8], sensitivity=2.0))
+    assert "at least ± 1 for age" in text
+    assert "at least ± 100 for income" in text
+    assert "without other knowledge" in text
+    assert "per record" in text
+    assert "NOT covered" in text
+    assert "± 1 in every column" in str(release_iid(toy()[0], 1.0))
+
+
+def test_two_releases_differ() -> None:
+    X, _ = toy()
+    assert not np.array_equal(release_iid(X, 1.0), release_iid(X, 1.0))
+    assert not np.array_equal(release_bounded(X, 1.0, (-1, 1)), release_bounded(X, 1.0, (-1, 1)))
+
+
+# --- noise within bounds ------------------------------------------------------------------------------------
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    low=st.floats(-50, -1e-3),
+    high=st.floats(1e-3, 50),
+    lam=st.sampled_from([1e-6, 1e-3, 1.0, 1e3]),
+)
+@settings(max_examples=40, deadline=None)
+def test_bounded_noise_never_leaves_its_bounds(seed: int, low: float, high: float, lam: float) -> None:
+    X = np.random.default_rng(seed).uniform(-low, 100, size=(200, 2))
+    released = release_bounded(X, lam, (low, high), random_state=seed)
+    assert np.min(released) >= 0  # the smallest value is -low: an age stays positive
+    assert np.all(np.asarray(released) - X >= low - 1e-12)
+    assert np.all(np.asarray(released) - X <= high + 1e-12)
+
+
+def test_the_bound_of_the_bounded_release() -> None:
+    X, _ = toy()
+    released = release_bounded(X, 1e-2, (-1e6, 1e6), Pi=[4.0, 0.25], random_state=0)
+    assert released.bound == pytest.approx((2 + 0.5) / 0.1, rel=1e-6)
+    narrow = release_bounded(X, 1e-2, (-0.5, 0.5), random_state=0)
+    assert narrow.guarantee.record[0] == math.inf
+    assert np.all(narrow.standard_errors < 0.5)
+
+
+# --- noise that keeps the classifier ------------------------------------------------------------------------
+
+
+@keeps
+@pytest.mark.parametrize("m", [1.0, 100.0, 1e4])
+def test_the_refitted_machine_is_identical(m: float) -> None:
+    X, y = toy()
+    svm = RobustSVM().fit(X, y)
+    released = release_utility_preserving(X, y, svm, m, random_state=1)
+    assert np.abs(released - X).max() > math.sqrt(m)
+    again = RobustSVM().fit(released, y)
+    assert again.coef_ == pytest.approx(svm.coef_, abs=1e-6)
+    assert again.intercept_ == pytest.approx(svm.intercept_, abs=1e-6)
+    assert again.xi_ == pytest.approx(svm.xi_, abs=1e-6)
+    other = RobustSVM().fit(release_iid(X, 1 / m**2, random_state=1), y)  # as much noise, not projected
+    assert np.abs(other.coef_ - svm.coef_).max() > 1e-2
+
+
+@keeps
+def test_wisconsin_identical_with_raw_features() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    svm = RobustSVM(rho=1e-2, theta=1.0).fit(X, y)
+    released = release_utility_preserving(X, y, svm, 100.0, random_state=0)
+    assert released.bound == pytest.approx(2841.27, abs=0.01)
+    again = RobustSVM(rho=1e-2, theta=1.0).fit(released, y)
+    assert again.coef_ == pytest.approx(svm.coef_, abs=1e-6)
+    assert again.intercept_ == pytest.approx(svm.intercept_, abs=1e-6)
+
+
+@keeps
+@given(
+    seed=st.integers(0, 10**6), p=st.integers(2, 12), q=st.integers(4, 60), m=st.sampled_from([0.1, 100.0])
+)
+@settings(max_examples=30, deadline=None)
+def test_orthogonal_to_the_hyperplane_and_balanced(seed: int, p: int, q: int, m: float) -> None:
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(q, p)), np.arange(q) % 2
+    svm = RobustSVM().fit(X, y)
+    noise = release_utility_preserving(X, y, svm, m, random_state=seed) - X
+    weights = svm.omega_ * np.where(y == 1, 1, -1)
+    assert np.abs(noise @ svm.coef_[0]).max() < 1e-10
+    assert np.abs(weights @ noise).max() < 1e-10
+
+
+@keeps
+def test_the_noise_has_the_covariance_of_the_null_space() -> None:
+    """m Psi Psi' of Thm 2.10, estimated from many draws; and the bound is its smallest block."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(5, 3)), np.array([-1, 1, 1, -1, 1])
+    svm = RobustSVM(rho=0.5).fit(X, y)
+    m = 2.0
+    basis = literal.correlated_noise_basis(X, y, svm.coef_[0], svm.omega_)
+    draws = np.array(
+        [(release_utility_preserving(X, y, svm, m, random_state=k) - X).ravel() for k in range(4000)]
+    )
+    expected = m * basis @ basis.T
+    assert np.cov(draws.T) == pytest.approx(expected, abs=0.25)
+    assert draws @ (np.eye(15) - basis @ basis.T) == pytest.approx(np.zeros((4000, 15)), abs=1e-12)
+    for wrong in (m**2, math.sqrt(m)):  # a lost or a doubled square root is seen
+        assert np.abs(np.cov(draws.T) - wrong / m * expected).max() > 0.3
+    bound = literal.correlated_bound(X, y, svm.coef_[0], svm.omega_, m)
+    released = release_utility_preserving(X, y, svm, m)
+    assert released.bound == pytest.approx(bound)
+    blocks = np.diag(expected).reshape(5, 3)
+    assert released.standard_errors**2 == pytest.approx(blocks[np.argmin(blocks.sum(axis=1))])
+
+
+def test_it_says_that_it_is_not_private() -> None:
+    X, y = toy()
+    svm = RobustSVM().fit(X, y)
+    with pytest.warns(PrivacyLeakWarning, match="NOT differentially private"):
+        released = release_utility_preserving(X, y, svm, 100.0)
+    assert released.guarantee.record == (math.inf, 1.0)
+    text = str(released)
+    assert "NO differential privacy" in text
+    assert "Revealed: the decision value" in text
+    assert "no bound on epsilon per record" in text
+    decision = svm.decision_function(X)
+    assert svm.decision_function(released) == pytest.approx(decision, abs=1e-9)  # it is what it says
+
+
+@keeps
+def test_float32_and_frames_keep_the_classifier() -> None:
+    X, y = toy()
+    frame = pd.DataFrame(X, columns=["a", "b"], index=range(100, 200))
+    svm = RobustSVM().fit(frame, y)
+    released = release_utility_preserving(frame, y, svm, 100.0, random_state=0)
+    assert list(released.X.index) == list(range(100, 200))
+    assert RobustSVM().fit(released.X, y).coef_ == pytest.approx(svm.coef_, abs=1e-6)
+    single = X.astype(np.float32)
+    svm = RobustSVM().fit(single, y)
+    released = release_utility_preserving(single, y, svm, 100.0, random_state=0)
+    assert released.dtype == np.float64
+    assert RobustSVM().fit(released, y).coef_ == pytest.approx(svm.coef_, abs=1e-6)
+
+
+def test_a_machine_of_other_rows_is_refused() -> None:
+    X, y = toy()
+    svm = RobustSVM().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for bad_X, bad_y, machine, m in [
+            (X + 0.1, y, svm, 1.0),
+            (X, -y, svm, 1.0),
+            (X[:50], y[:50], svm, 1.0),
+            (X, y[:50], svm, 1.0),
+            (X, np.full(100, "a"), svm, 1.0),
+            (X, y, LogisticRegression().fit(X, y), 1.0),
+            (X, y, svm, 0.0),
+            (X, y, svm, np.nan),
+            (X[:, :1], y, RobustSVM().fit(X[:, :1], y), 1.0),
+        ]:
+            with pytest.raises(InvalidInputError) as caught:
+                release_utility_preserving(bad_X, bad_y, machine, m)
+            assert "\n" not in str(caught.value)
+
+
+def test_sensitivity_reaches_the_guarantee() -> None:
+    X, _ = toy()
+    small = release_iid(X, 1e-2, sensitivity=0.5).guarantee.record[0]
+    large = release_iid(X, 1e-2, sensitivity=Box(-10, 10, 2)).guarantee.record[0]
+    assert small < release_iid(X, 1e-2).guarantee.record[0] < large

@@ -1,0 +1,153 @@
+"""The machine of 002 eq. 2: unique, exact, the same as a general solver's, and a scikit-learn estimator."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from onefold.exceptions import InvalidInputError
+from onefold.release import RobustSVM
+from reference import release as literal
+
+WISCONSIN = load_breast_cancer(return_X_y=True)
+
+
+def cloud(seed: int, q: int = 24, p: int = 3, apart: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(q) % 2, 1.0, -1.0)
+    return rng.normal(size=(q, p)) + apart * y[:, None], y
+
+
+@parametrize_with_checks([RobustSVM(), RobustSVM(rho=10.0, theta=0.1)])
+def test_conforms(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("rho, theta", [(1e-2, 1.0), (1.0, 0.3), (5.0, 4.0)])
+@pytest.mark.parametrize("seed, apart", [(0, 1.0), (1, 0.0), (2, 4.0)])
+def test_equals_a_general_solver(seed: int, apart: float, rho: float, theta: float) -> None:
+    X, y = cloud(seed, apart=apart)
+    alpha, beta, xi = literal.robust_svm(X, y, rho, theta)
+    svm = RobustSVM(rho, theta).fit(X, y)
+    assert svm.coef_[0] == pytest.approx(alpha, abs=2e-5)
+    assert svm.intercept_[0] == pytest.approx(beta, abs=2e-5)
+    assert svm.xi_ == pytest.approx(xi, abs=2e-5)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    q=st.integers(2, 40),
+    p=st.integers(1, 60),
+    apart=st.sampled_from([0.0, 0.5, 5.0]),
+    scale=st.sampled_from([1e-3, 1.0, 1e3]),
+    rho=st.sampled_from([1e-4, 1e-2, 1.0, 100.0]),
+    theta=st.sampled_from([1e-2, 1.0, 50.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_conditions_hold(
+    seed: int, q: int, p: int, apart: float, scale: float, rho: float, theta: float
+) -> None:
+    X, y = cloud(seed, q, p, apart)
+    X = np.vstack([X, X[: q // 3]]) * scale  # duplicates: multipliers are then not unique
+    y = np.concatenate([y, y[: q // 3]])
+    svm = RobustSVM(rho, theta).fit(X, y)
+    worst = literal.conditions(X, y, rho, theta, svm.coef_[0], svm.intercept_[0], svm.xi_, svm.omega_)
+    size = max(1.0, np.abs(svm.omega_).sum() * max(scale, 1 / rho))
+    assert worst < 1e-7 * size
+    assert svm.kkt_residual_ < 1e-9
+
+
+def test_one_row_by_hand() -> None:
+    """Rows at 0 and 2: by symmetry both lie on the margin, alpha = 1 and beta = -1 up to the pull of rho."""
+    svm = RobustSVM(rho=1e-6, theta=10.0).fit([[0.0], [2.0]], ["no", "yes"])
+    assert svm.coef_[0, 0] == pytest.approx(1.0, abs=1e-5)
+    assert svm.intercept_[0] == pytest.approx(-1.0, abs=1e-5)
+    assert svm.predict([[0.9], [1.1]]).tolist() == ["no", "yes"]
+
+
+def test_a_small_rho_is_the_usual_machine() -> None:
+    X, y = cloud(3, q=60)
+    usual = SVC(kernel="linear", C=1.0, tol=1e-8).fit(X, y)
+    svm = RobustSVM(rho=1e-7, theta=1.0).fit(X, y)
+    assert svm.coef_ == pytest.approx(usual.coef_, abs=1e-4)
+    assert svm.intercept_ == pytest.approx(usual.intercept_, abs=1e-3)
+
+
+def test_the_reference_number_of_wisconsin() -> None:
+    """002 Sec. 3.2.1: 28.4 m; raw features, whose units differ by six powers of ten."""
+    X, y = WISCONSIN
+    svm = RobustSVM(rho=1e-2, theta=1.0).fit(X, y)
+    c = svm.omega_ / np.linalg.norm(svm.omega_)
+    assert 29 * (1 - np.max(c**2)) == pytest.approx(28.4127, abs=1e-4)
+    assert svm.kkt_residual_ < 1e-12
+
+
+@pytest.mark.parametrize("change", [1e-3, 1e-1])
+def test_the_residual_sees_wrong_multipliers(change: float) -> None:
+    from onefold.release._svm_core import kkt_residual, solve
+
+    X, y = cloud(4)
+    G = np.column_stack([X, np.full(len(X), 10.0)]) * y[:, None]
+    right = solve(G, 1e-2, 1.0)
+    assert right.residual < 1e-12
+    for place in (int(np.argmax(right.omega)), int(np.argmin(right.omega))):
+        omega = right.omega.copy()
+        omega[place] += change
+        assert kkt_residual(G, 1e-2, 1.0, right.z, omega) > 1e-6
+    assert kkt_residual(G, 1e-2, 1.0, right.z * (1 + change), right.omega) > 1e-6
+    # (15b) as it is printed, with 1 in place of theta, does not hold for another theta
+    other = solve(G, 1e-2, 3.0)
+    assert kkt_residual(G, 1e-2, 1.0, other.z, other.omega) > 1e-3
+
+
+def test_columns_in_very_different_units() -> None:
+    X, y = cloud(5, q=80, p=4)
+    units = np.array([1e-4, 1.0, 1e3, 1e6])
+    svm = RobustSVM().fit(X * units, y)
+    assert svm.kkt_residual_ < 1e-9
+    assert svm.score(X * units, y) > 0.9
+
+
+def test_classes_of_any_kind_and_frames() -> None:
+    X, y = cloud(6)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    words = np.where(y > 0, "sick", "healthy")
+    svm = RobustSVM().fit(frame, words)
+    assert svm.classes_.tolist() == ["healthy", "sick"]
+    assert list(svm.feature_names_in_) == list("abc")
+    assert svm.score(frame, words) > 0.8
+    assert svm.coef_ == pytest.approx(RobustSVM().fit(X.astype(np.float32), y).coef_, abs=1e-5)
+
+
+def test_in_pipelines_and_searches() -> None:
+    X, y = WISCONSIN
+    model = make_pipeline(StandardScaler(), RobustSVM())
+    assert cross_val_score(model, X, y, cv=3).mean() > 0.95
+    search = GridSearchCV(model, {"robustsvm__theta": [0.01, 1.0]}, cv=3).fit(X, y)
+    assert search.best_score_ > 0.95
+
+
+@pytest.mark.parametrize("name", ["rho", "theta"])
+@pytest.mark.parametrize("value", [0, -1.0, np.nan, np.inf, "1", None, True])
+def test_bad_parameters(name: str, value: object) -> None:
+    with pytest.raises(InvalidInputError, match=rf"^{name} must[^\n]*$"):
+        RobustSVM(**{name: value}).fit(*cloud(0))
+
+
+def test_bad_classes() -> None:
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(InvalidInputError, match="3 classes"):
+        RobustSVM().fit(X, y)
+    with pytest.raises(InvalidInputError, match="1 class"):
+        RobustSVM().fit(X[:50], y[:50])
+    with pytest.raises(InvalidInputError, match="label"):
+        RobustSVM().fit(X, np.linspace(0.1, 0.7, len(X)))
