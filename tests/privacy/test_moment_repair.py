@@ -54,7 +54,7 @@ def test_automatic_shrinkage_follows_from_the_noise_level() -> None:
     assert remaining(400) < 0.4
 
 
-def test_shrinkage_is_the_length_of_the_noise_in_what_is_found() -> None:
+def test_shrinkage_follows_the_share_of_the_noise_in_what_is_found() -> None:
     rng = np.random.default_rng(1)
     noise = Noise.of(0, False).to_matrices(np.zeros((5, 100, 100)), 0.3)
     signal = rng.normal(size=(5, 100, 100))
@@ -63,9 +63,9 @@ def test_shrinkage_is_the_length_of_the_noise_in_what_is_found() -> None:
     length = np.sqrt((noise - noise.mean(axis=0)).var() / signal.var())
     counts, levels = np.full(5, 1e12), np.full(5, 0.3)  # so many records that they add no noise of their own
     assert repair.noise_shares(noise, counts, levels).min() > 0.9
-    for times in (1.0, 3.0):
+    for times, share in ((1.0, 1 / 2), (3.0, 1 / 10)):
         found = repair.noise_shares(noise + times * length * signal, counts, levels)
-        np.testing.assert_allclose(found, math.sqrt(1 / (1 + times**2)), atol=0.03)
+        np.testing.assert_allclose(found, share + share**2 * (1 - share), atol=0.03)
     assert repair.noise_shares(np.zeros((1, 2, 2)), np.ones(1), np.zeros(1)) == [1.0]
 
 

@@ -61,15 +61,15 @@ def covariances(
 
 
 def noise_shares(raw: Floats, counts: Floats, levels: Floats) -> Floats:
-    r"""For each class, how much of its covariance's distance from the pooled one is noise, as a length.
+    r"""For each class, how far its covariance is drawn towards the pooled one, from the noise levels.
 
     Expected squared distances are compared: :math:`e_c`, what the noise of the release and the finite number
     of records would make of equal covariances, and what is found. Their difference, averaged over the
     classes, estimates how different classes really are, :math:`t`. One estimate serves all, since classes
     that are shrunk differently keep different amounts of noise, and log-determinants and inverses turn that
-    into a preference for some of them. The share is :math:`\sqrt{e_c / (e_c + t)}`: a soft threshold, which
-    takes the length of the noise off the difference. (James and Stein's, without the root, is best for the
-    covariance itself; its inverse, which classifies, suffers more from noise than from too much pooling.)
+    into a preference for some of them. James and Stein's share :math:`s = e_c / (e_c + t)` is best for the
+    covariance itself. Its inverse, which classifies, suffers more from noise than from pooling where the two
+    are of a size: :math:`s + s^2 (1 - s)` is taken.
     """
     safe, size = np.maximum(counts, 1.0), raw.shape[1]
     weights, centre = safe / safe.sum(), pooled(raw, counts)
@@ -80,7 +80,8 @@ def noise_shares(raw: Floats, counts: Floats, levels: Floats) -> Floats:
     real = max(0.0, float(np.sum(weights * (found - explained))))
     if real == 0.0:
         return np.ones(len(raw))
-    return np.asarray(np.sqrt(np.maximum(explained, 0.0) / (np.maximum(explained, 0.0) + real)))
+    share = np.maximum(explained, 0.0) / (np.maximum(explained, 0.0) + real)
+    return np.asarray(share + share**2 * (1.0 - share))
 
 
 def _raised(matrix: Floats, smallest: float) -> Floats:
