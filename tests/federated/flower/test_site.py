@@ -14,6 +14,7 @@ pytest.importorskip("flwr")
 from flwr.app import Message, Metadata, RecordDict
 from flwr.app.message import make_message
 
+from onefold.exceptions import PrivacyLeakWarning
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import LocalModel
 from onefold.federated.flower import site
@@ -127,7 +128,8 @@ def test_a_model_leaves_only_if_it_may(
 
 
 def test_a_void_guarantee_is_none(tmp_path: Path) -> None:
-    model = LocalModel(PrivateClassifier(stopping="documented")).fit(X, Y)
+    with pytest.warns(PrivacyLeakWarning):
+        model = LocalModel(PrivateClassifier(stopping="documented")).fit(X, Y)
     assert not model.guarantee_.holds
     folder = make_site(tmp_path, model, sends="private-model")
     assert code_of(site.model_parcel(folder)) is FailureCode.NOT_PRIVATE
