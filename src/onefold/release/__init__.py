@@ -1,11 +1,14 @@
 """Releasing a whole dataset with the least informative noise, so that others can learn from the rows."""
 
 from onefold.release.choosing import Strength, choose
+from onefold.release.curves import NOISES, Curve, sweep
 from onefold.release.ranges import noise_bounds, weights_for
 from onefold.release.releases import Release, release_bounded, release_iid, release_utility_preserving
 from onefold.release.svm import RobustSVM
 
 __all__ = [
+    "NOISES",
+    "Curve",
     "Release",
     "RobustSVM",
     "Strength",
@@ -14,5 +17,6 @@ __all__ = [
     "release_bounded",
     "release_iid",
     "release_utility_preserving",
+    "sweep",
     "weights_for",
 ]

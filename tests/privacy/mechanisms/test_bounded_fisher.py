@@ -25,6 +25,10 @@ CASES = [
 every_case = pytest.mark.parametrize("low, high, lam, weight", CASES)
 
 
+def excess(noise: BoundedFisherNoise, epsilon: float, shift: float) -> float:
+    return exact.excess_by_quadrature(noise.density, epsilon, shift, reach=60.0, n=20_001)
+
+
 def make(low: float, high: float, lam: float, weight: float) -> BoundedFisherNoise:
     return BoundedFisherNoise(lam, [(low, high)], [weight])
 
@@ -129,16 +133,10 @@ def test_the_entry_guarantee_is_exact(low: float, high: float, lam: float, chang
     delta = 1e-3
     noise = BoundedFisherNoise(lam, (low, high), sensitivity=change, delta=delta)
     epsilon = noise.guarantee(1).entry[0]
-    lost = [
-        exact.excess_by_quadrature(noise.density, epsilon, shift, reach=60.0, n=20_001)
-        for shift in (change, -change)
-    ]
+    lost = [excess(noise, epsilon, shift) for shift in (change, -change)]
     assert max(lost) == pytest.approx(delta, rel=5e-3)
     assert max(lost) <= delta * (1 + 1e-6)
-    smaller = [
-        exact.excess_by_quadrature(noise.density, 0.98 * epsilon, s, reach=60.0, n=20_001)
-        for s in (change, -change)
-    ]
+    smaller = [excess(noise, 0.98 * epsilon, shift) for shift in (change, -change)]
     assert max(smaller) > delta
 
 

@@ -1,0 +1,1 @@
+"""Releasing datasets with optimal noise (document 002)."""
