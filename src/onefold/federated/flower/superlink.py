@@ -21,6 +21,7 @@ from onefold.federated.flower.spool import Spool
 __all__ = ["Server"]
 
 START_SECONDS = 120.0
+RUN_SECONDS = 120.0
 COMMAND_SECONDS = 120.0
 SILENT_LOOKS = 5
 MOST_FAILURES = 3
@@ -121,7 +122,7 @@ class Server:
         self._control(["run", str(app), CONNECTION])
         wait_until(
             lambda: self.spool.status() is not None,
-            START_SECONDS,
+            RUN_SECONDS,
             "the run at the server did not start",
             self._process,
         )

@@ -1,0 +1,55 @@
+"""Flower's runner exits with 0 when a run fails; ours does not, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onefold.exceptions import FederationError
+from onefold.federated.flower import superlink
+from onefold.federated.flower.app_package import write_app
+
+pytestmark = pytest.mark.slow
+
+BROKEN = """
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+
+client = ClientApp()
+server = ServerApp()
+
+
+@server.main()
+def main(grid, context):
+    raise ValueError("this run fails")
+"""
+
+
+def write_broken_app(folder: Path) -> Path:
+    write_app(folder)
+    (folder / "onefold_federation" / "apps.py").write_text(BROKEN)
+    return folder
+
+
+def test_a_run_that_fails_is_a_failure(
+    tmp_path: Path, make_federation: Any, processes_below: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_federation(tmp_path / "f")
+    monkeypatch.setattr(superlink, "write_app", write_broken_app)
+    monkeypatch.setattr(superlink, "RUN_SECONDS", 20.0)
+    with pytest.raises(FederationError, match="the run at the server did not start"):
+        superlink.Server(made.server).start()
+    assert not processes_below(made.root)
+
+
+def test_a_command_of_flower_that_fails_is_a_failure(
+    tmp_path: Path, make_federation: Any, processes_below: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_federation(tmp_path / "f")
+    monkeypatch.setattr(superlink, "write_app", lambda folder: folder / "nowhere")
+    with pytest.raises(FederationError, match=r"flwr run .* failed, see"):
+        superlink.Server(made.server).start()
+    assert not processes_below(made.root)
+    assert "nowhere" in made.server.process_log.read_text()
