@@ -35,6 +35,8 @@ HEADS = {
     "FedAvg, one hidden layer": (HIDDEN, False),
     "FedProx, one hidden layer": (HIDDEN, True),
 }
+# A linear head is an order of magnitude smaller: it may take more rounds.
+LINEAR_ROUNDS = 3
 MEGA, KILO = 1e6, 1e3
 
 
@@ -79,7 +81,15 @@ def head_cell(
             "curve": {str(number): score for number, score in head.curve.items()},
         }
 
-    return journal.run(f"{key} {name}", work)
+    return journal.run(f"{key} {name} {_label(training)}", work)
+
+
+def _label(training: Training) -> str:
+    """Everything that decides the result, in short."""
+    return (
+        f"E={training.local_epochs} rate={training.rate:g} mu={training.mu:g} rounds={training.rounds} "
+        f"of {training.clients_per_round}"
+    )
 
 
 def chosen_training(
@@ -87,17 +97,18 @@ def chosen_training(
 ) -> Training:
     """Options by held-out training rows, once per setting."""
     hidden, proximal = HEADS[name]
+    rounds = start.rounds if hidden else LINEAR_ROUNDS * start.rounds
     if proximal:
         averaging = chosen_training(journal, key, name.replace("FedProx", "FedAvg"), task, owners, start)
-        candidates = gradient_heads.proximal_candidates(averaging, start.rounds)
+        candidates = gradient_heads.proximal_candidates(averaging, rounds)
     else:
-        candidates = gradient_heads.averaging_candidates(replace(start, hidden=hidden))
+        candidates = gradient_heads.averaging_candidates(replace(start, hidden=hidden, rounds=rounds))
 
     def work() -> dict[str, Any]:
         parts = folding.clients(task, owners)
         return asdict(gradient_heads.choose(candidates, parts, len(task.classes), seed=0))
 
-    found = journal.run(f"{key} choice {name}", work)
+    found = journal.run(f"{key} choice {name} of {rounds} rounds", work)
     return Training(**{field: found[field] for field in Training.__dataclass_fields__})
 
 
