@@ -195,17 +195,17 @@ WORKER = """
 import sys
 from onefold.federated.log import MembershipLog
 log = MembershipLog(sys.argv[1])
-for number in range(50):
+for number in range(20):
     log.append("join", f"{sys.argv[2]}.{number}")
 """
 
 
 def test_many_processes_write_one_chain(tmp_path: Path) -> None:
     path = tmp_path / "members.log"
-    workers = [subprocess.Popen([sys.executable, "-c", WORKER, str(path), f"site{i}"]) for i in range(4)]
-    assert [worker.wait() for worker in workers] == [0] * 4
+    workers = [subprocess.Popen([sys.executable, "-c", WORKER, str(path), f"site{i}"]) for i in range(3)]
+    assert [worker.wait() for worker in workers] == [0] * 3
     log = MembershipLog(path)
-    assert log.verify() == 200
-    for i in range(4):  # each writer's entries, in its order
+    assert log.verify() == 60
+    for i in range(3):  # each writer's entries, in its order
         mine = [entry.site for entry in log if entry.site.startswith(f"site{i}.")]
-        assert mine == [f"site{i}.{number}" for number in range(50)]
+        assert mine == [f"site{i}.{number}" for number in range(20)]

@@ -10,7 +10,7 @@ import pytest
 
 from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 from onefold.datasets import load, partition
-from onefold.exceptions import InvalidInputError
+from onefold.exceptions import DataScaleWarning, InvalidInputError
 from onefold.federated import GlobalClassifier, LocalModel, simulate
 from onefold.federated.messages import Query, to_bytes
 from onefold.privacy import Laplace, OptimalNoise
@@ -150,13 +150,15 @@ def test_private_owners_beside_the_others(data) -> None:
         plain.pooled,
     )
     assert abs(generous.private_federated - plain.federated) < 0.02  # hardly any noise
-    strict = simulate(X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5), fabricate=False, **options)
+    with pytest.warns(DataScaleWarning):
+        strict = simulate(X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5), fabricate=False, **options)
     assert strict.federated == plain.federated
     assert strict.private_federated < 0.6  # hardly anything but noise
     assert len(strict.guarantees) == len(strict.private_alone) == 4
     assert all(guarantee.entry == (0.01, 1e-5) and guarantee.holds for guarantee in strict.guarantees)
     # The seed is that of the partition, not of the noise.
-    again = simulate(X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5), fabricate=False, **options)
+    with pytest.warns(DataScaleWarning):
+        again = simulate(X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5), fabricate=False, **options)
     assert again.private_alone != strict.private_alone
 
 
@@ -177,6 +179,7 @@ def test_bytes_are_those_of_real_messages(data) -> None:
     assert rows < result.model_bytes < 2 * rows + 100_000
 
 
+@pytest.mark.slow
 def test_many_owners_in_the_memory_of_one() -> None:
     """The working memory does not grow with the number of owners, under the rules that stream."""
     rng = np.random.default_rng(0)
