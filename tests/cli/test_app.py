@@ -17,7 +17,17 @@ NAMES = [command.__name__.rpartition(".")[2] for command in COMMANDS]
 
 
 def test_the_commands_are_these() -> None:
-    assert NAMES == ["demo", "fit", "predict", "fabricate", "audit", "federate", "experiment", "bench"]
+    assert NAMES == [
+        "demo",
+        "fit",
+        "predict",
+        "fabricate",
+        "release",
+        "audit",
+        "federate",
+        "experiment",
+        "bench",
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -177,7 +177,7 @@ class NpzSource(Source):
             names = self.names or []
             columns = [as_numbers(self, names[j], self.arrays[names[j]]) for j in features]
             self._check_lengths([*columns, *(self.arrays[name] for name in keep)])
-            values = np.column_stack(columns)
+            values = np.column_stack(columns) if columns else np.empty((len(self.arrays[keep[0]]), 0))
         else:
             chosen = self.matrix if self.names is None else self.matrix[:, features]
             values = as_numbers(self, "X", chosen)
@@ -235,7 +235,8 @@ class ParquetSource(Source):
         except (self.arrow.ArrowException, OSError) as error:
             raise FileFormatError(f"{self.path}: a damaged Parquet file") from error
         columns = [self._numbers(name, table.column(name)) for name in wanted]
-        return np.column_stack(columns), {name: self._kept(name, table.column(name)) for name in keep}
+        values = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
+        return values, {name: self._kept(name, table.column(name)) for name in keep}
 
     def _numbers(self, name: str, column: Any) -> Array:
         if column.null_count:

@@ -69,7 +69,7 @@ def _flat(columns: Columns) -> dict[str, Array]:
     """One 1-D array per output column: ``distances`` of class 3 is called ``distance_3``."""
     flat: dict[str, Array] = {}
     for name, values in columns.items():
-        if name == "classes":
+        if name == "classes" and any(column.ndim > 1 for column in columns.values()):
             continue
         if values.ndim == 1:
             flat[name] = values

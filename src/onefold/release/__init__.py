@@ -5,6 +5,8 @@ from onefold.release.curves import NOISES, Curve, sweep
 from onefold.release.ranges import noise_bounds, weights_for
 from onefold.release.releases import Release, release_bounded, release_iid, release_utility_preserving
 from onefold.release.svm import RobustSVM
+from onefold.release.table_release import TableRelease, release_table
+from onefold.release.tables import TableCodec
 
 __all__ = [
     "NOISES",
@@ -12,10 +14,13 @@ __all__ = [
     "Release",
     "RobustSVM",
     "Strength",
+    "TableCodec",
+    "TableRelease",
     "choose",
     "noise_bounds",
     "release_bounded",
     "release_iid",
+    "release_table",
     "release_utility_preserving",
     "sweep",
     "weights_for",

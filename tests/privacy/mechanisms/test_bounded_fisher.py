@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
@@ -144,6 +146,28 @@ def test_a_record_is_the_sum_of_its_columns() -> None:
     noise = BoundedFisherNoise(1e-4, (-60, 60), sensitivity=1.0, delta=1e-4)
     single = BoundedFisherNoise(1e-4, (-60, 60), sensitivity=1.0, delta=1e-4 / 3)
     assert noise.guarantee(3).record == (pytest.approx(3 * single.guarantee(1).entry[0]), 1e-4)
+
+
+def test_columns_without_bounds_are_one_gaussian() -> None:
+    free = BoundedFisherNoise(1e-2, (-np.inf, np.inf)).guarantee(9).record
+    assert free == (pytest.approx(FisherGaussian(1e-2).guarantee(9).record[0]), 1e-5)
+    bounds = [(-60.0, 60.0), (-np.inf, np.inf), (-np.inf, np.inf)]
+    mixed = BoundedFisherNoise(1e-4, bounds, delta=1e-4).guarantee(3).record[0]
+    one = BoundedFisherNoise(1e-4, (-60, 60), delta=5e-5).guarantee(1).entry[0]
+    assert mixed == pytest.approx(one + FisherGaussian(1e-4, delta=5e-5).guarantee(2).record[0])
+
+
+@given(
+    low=st.floats(-3, 1),
+    width=st.floats(0.01, 8),
+    more=st.floats(0, 3),
+    lam=st.sampled_from([1e-3, 1.0, 30.0]),
+)
+@settings(max_examples=30, deadline=None)
+def test_supports_that_do_not_meet_promise_nothing(low: float, width: float, more: float, lam: float) -> None:
+    """However small the rounding errors are that a huge factor multiplies."""
+    noise = BoundedFisherNoise(lam, (low, low + width), sensitivity=width + more)
+    assert noise.guarantee(1).entry[0] == math.inf
 
 
 def test_narrow_bounds_promise_nothing_and_say_so() -> None:

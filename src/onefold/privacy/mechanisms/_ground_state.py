@@ -103,6 +103,42 @@ class GroundState:
         """Probability of noise up to ``t``."""
         return np.clip(legendre.legval(self._position(t), self._integral), 0.0, 1.0)
 
+    @property
+    def free(self) -> bool:
+        """The bounds are so wide that the noise is standard normal."""
+        return self.low <= -FAR and self.high >= FAR
+
+    def tails(self, t: Floats, slack: float) -> tuple[Floats, Floats]:
+        """Probabilities below and above ``t``, with u shifted by ``slack`` times its largest value.
+
+        Sums of positive terms from the nearer end: tiny tails keep their leading digits, which differences of
+        a distribution function would lose. A small slack of either sign turns them into bounds.
+        """
+        x = self._position(t)
+        cells = self._cell_masses(slack)
+        below = np.concatenate([[0.0], np.cumsum(cells)])
+        above = np.concatenate([np.cumsum(cells[::-1])[::-1], [0.0]])
+        cell = np.clip(((x + 1.0) * (CELLS / 2)).astype(np.intp), 0, CELLS - 1)
+        left, right = self._edges[cell], self._edges[cell + 1]
+        return (
+            below[cell] + self._mass(left, np.maximum(x, left), slack),
+            above[cell + 1] + self._mass(np.minimum(x, right), right, slack),
+        )
+
+    @lru_cache(maxsize=4)  # noqa: B019  # states live as long as their cache anyway
+    def _cell_masses(self, slack: float) -> Floats:
+        return self._mass(self._edges[:-1], self._edges[1:], slack)
+
+    def _mass(self, left: Floats, right: Floats, slack: float) -> Floats:
+        """Integral of the shifted u squared from ``left`` to ``right``, by eight points each."""
+        nodes, weights = legendre.leggauss(8)
+        half = (right - left) / 2
+        u = np.asarray(
+            legendre.legval((right + left)[:, np.newaxis] / 2 + half[:, np.newaxis] * nodes, self._series)
+        )
+        shifted = np.maximum(u + slack * math.sqrt(float(self._upper.max())), 0.0)
+        return np.asarray((shifted**2) @ weights * half * self._half, dtype=np.float64)
+
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Exact draws by rejection: a cell, a place in it, and a height under the cell's upper bound."""
         drawn = np.empty(size)

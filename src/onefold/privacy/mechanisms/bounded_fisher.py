@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from onefold.exceptions import InvalidInputError
 from onefold.privacy._arguments import check_delta, positive
 from onefold.privacy._streams import RandomState, generator
+from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.mechanisms._data import Floats
 from onefold.privacy.mechanisms._ground_state import GroundState, ground_state
 from onefold.privacy.mechanisms._row_noise import RowNoise
@@ -45,7 +46,8 @@ class BoundedFisherNoise(RowNoise):
     * **Whoever sees a value knows the original to within the bounds.** An (epsilon, delta) exists only if
       the noise reaches the edge of what a changed value could not have produced with probability of at most
       delta: bounds much wider than the change. Otherwise ``guarantee`` says that there is none.
-    * Where one exists it is exact for one entry, and for a record the sum over the columns at delta / p.
+    * Where one exists it is exact for one entry. For a record it is the sum over the columns, which share
+      delta; columns whose bounds never matter count as one Gaussian.
     * Unequal bounds give the noise a mean other than zero: ``mean(p)`` is public and may be subtracted.
     * There is no sampler hardened against floating-point attacks for this noise.
     * Labels, class sizes and the number of rows are not covered.
@@ -148,14 +150,20 @@ class BoundedFisherNoise(RowNoise):
     # --- the promise --------------------------------------------------------------------------------------
 
     def _losses(self, n_features: int) -> tuple[Pair, Pair]:
-        def loss(delta: float) -> list[float]:
-            changes = self._changes(n_features).tolist()
-            return [
-                shift_epsilon(state, change / scale, delta)
-                for (state, scale), change in zip(self._states(n_features), changes, strict=True)
-            ]
-
-        return (max(loss(self.delta)), self.delta), (sum(loss(self.delta / n_features)), self.delta)
+        changes = self._changes(n_features).tolist()
+        columns = [
+            (state, change / scale)
+            for (state, scale), change in zip(self._states(n_features), changes, strict=True)
+        ]
+        entry = max(shift_epsilon(state, change, self.delta) for state, change in columns)
+        # Columns whose bounds never matter are one Gaussian together: squares of their changes add up.
+        free = math.hypot(*(change for state, change in columns if state.free))
+        parts = [(state, change) for state, change in columns if not state.free]
+        share = self.delta / (len(parts) + bool(free))
+        record = sum(shift_epsilon(state, change, share) for state, change in parts)
+        if free:
+            record += epsilon_of(free, share)
+        return (entry, self.delta), (record, self.delta)
 
     def _description(self) -> str:
         return f"BoundedFisherNoise of lam {self.lam:.4g}"

@@ -193,8 +193,11 @@ class FisherGaussian(RowNoise):
         return self.mu(n_features) * (1.0 + math.sqrt(2.0 * math.log(1.0 / self.delta)))
 
     def _entry_mu(self, n_features: int) -> float:
-        changes = self._changes(n_features) * np.sqrt(self.weights.powers(0.5, n_features))
-        return min(self.mu(n_features), self._far(float(np.max(changes)), n_features))
+        if self.domain is not None and self.weights.n_features is None:
+            reach = self.domain.entry
+        else:
+            reach = float(np.max(self._changes(n_features) * np.sqrt(self.weights.powers(0.5, n_features))))
+        return min(self.mu(n_features), self._far(reach, n_features))
 
     def _losses(self, n_features: int) -> tuple[Pair, Pair]:
         entry, record = self._entry_mu(n_features), self.mu(n_features)

@@ -1,0 +1,231 @@
+"""``onefold release``: the table that comes out loads where the one that went in did."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from onefold.cli.app import main
+from onefold.release import RobustSVM
+
+N = 300
+DECLARED = {
+    "age": [18, 90],
+    "income": [0, 200000],
+    "town": ["Aa", "Bb, c", "D"],
+    "code": ["007", "010"],
+    "classes": [0, 5],
+}
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 91, N)
+    income = rng.lognormal(10, 0.5, N).round(2)
+    sick = np.where(age / 90 + income / 60000 + rng.normal(0, 0.2, N) > 0.9, "yes", "no")
+    return pd.DataFrame(
+        {
+            "age": age,
+            "sick": sick,
+            "income": income,
+            "town": rng.choice(["Aa", "Bb, c", "D"], N),
+            "code": rng.choice(["007", "010"], N),
+            "classes": rng.integers(0, 6, N),
+        }
+    )
+
+
+@pytest.fixture
+def table(frame: pd.DataFrame, tmp_path):
+    path = tmp_path / "people.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def declared(tmp_path):
+    path = tmp_path / "declared.json"
+    path.write_text(json.dumps(DECLARED))
+    return path
+
+
+def run(*arguments: object) -> int:
+    return main(["release", *map(str, arguments)])
+
+
+def read(path) -> pd.DataFrame:
+    return pd.read_csv(path, dtype={"code": str})
+
+
+def test_columns_order_types_and_ranges(frame, table, declared, tmp_path, capsys) -> None:
+    out = tmp_path / "out.csv"
+    assert run(table, "--label", "sick", "--epsilon", 5, "--declared", declared, "--out", out) == 0
+    made = read(out)
+    assert list(made) == list(frame)
+    assert made.dtypes.equals(read(table).dtypes)
+    assert made["sick"].equals(frame["sick"])
+    assert made["age"].between(18, 90).all()
+    assert set(made["code"]) <= {"007", "010"}
+    assert set(made["town"]) <= set(DECLARED["town"])
+    assert np.mean(made["income"] == frame["income"]) < 0.01
+    promise = json.loads((tmp_path / "out.csv.guarantee.json").read_text())
+    assert promise["holds"] is True
+    assert promise["record"]["epsilon"] == pytest.approx(5)
+    assert promise["theorem_2_5_of_the_document"]["epsilon_per_record"] > 5
+    printed = capsys.readouterr()
+    assert "epsilon 5 per record" in printed.out
+    assert "nobody can estimate a person's income better than ±" in printed.out
+    assert "NOT covered" in printed.out
+    assert printed.err == ""
+
+
+def test_the_error_is_in_the_units_of_the_column(table, declared, tmp_path, capsys) -> None:
+    out = tmp_path / "out.csv"
+    options = ["--declared", declared, "--out", out, "--json", "--hardened"]
+    assert run(table, "--label", "sick", "--adversary-error", "income=5000", *options) == 0
+    promise = json.loads(capsys.readouterr().out)["promise"]
+    assert promise["least_standard_errors"]["income"] == pytest.approx(5000)
+    assert promise["least_standard_errors"]["age"] == pytest.approx(72 / 40)
+    assert "hardened" in promise["mechanism"]
+
+
+def test_allowed_ranges_take_bounded_noise(table, declared, tmp_path, capsys) -> None:
+    out = tmp_path / "out.csv"
+    options = ["--declared", declared, "--allowed", "age=0:120", "--allowed", "income=-100000:inf"]
+    assert run(table, "--label", "sick", "--lam", 1, *options, "--out", out) == 0
+    age = read(out)["age"]
+    assert age.between(0, 120).all()
+    assert age.max() > 90
+    assert "no bound on epsilon per record" in capsys.readouterr().out
+
+
+def test_private_labels(frame, table, declared, tmp_path, capsys) -> None:
+    out = tmp_path / "out.csv"
+    options = ["--declared", declared, "--lam", 1e-3, "--label-epsilon", 1, "--json"]
+    assert run(table, "--label", "sick", *options, "--out", out) == 0
+    promise = json.loads(capsys.readouterr().out)["promise"]
+    assert promise["labels"]["epsilon"] == 1
+    assert 0.6 < np.mean(read(out)["sick"] == frame["sick"]) < 0.86  # e / (e + 1) = 0.73
+
+
+def test_what_is_not_declared_voids_the_guarantee(table, tmp_path, capsys) -> None:
+    out = tmp_path / "out.csv"
+    assert run(table, "--label", "sick", "--lam", 1, "--range", "age=18:90", "--out", out) == 0
+    captured = capsys.readouterr()
+    assert "VOID" in captured.out
+    assert "taken from the data" in captured.err
+    assert json.loads((tmp_path / "out.csv.guarantee.json").read_text())["holds"] is False
+
+
+def test_parquet_and_npz_keep_their_types(frame, tmp_path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = frame.astype({"age": "int16", "income": "float32"}).assign(flag=frame["age"] > 50)
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert run(tmp_path / "a.parquet", "--label", "sick", "--lam", 1, "--out", tmp_path / "b.parquet") == 0
+    made = pd.read_parquet(tmp_path / "b.parquet")
+    assert made.dtypes.equals(pd.read_parquet(tmp_path / "a.parquet").dtypes)
+    assert list(made) == list(frame)
+    X = frame[["age", "income"]].to_numpy()
+    for extra in ({}, {"feature_names": np.array(["age", "income"])}):
+        np.savez(tmp_path / "a.npz", X=X, y=np.arange(N) % 2, **extra)
+        assert run(tmp_path / "a.npz", "--label", "y", "--lam", 1, "--out", tmp_path / "b.npz") == 0
+        with np.load(tmp_path / "a.npz") as before, np.load(tmp_path / "b.npz") as after:
+            assert {k: (before[k].dtype, before[k].shape) for k in before.files} == {
+                k: (after[k].dtype, after[k].shape) for k in after.files
+            }
+            assert np.array_equal(before["y"], after["y"])
+            assert np.mean(before["X"] == after["X"]) < 0.02  # only where both ends of a range meet
+
+
+def test_the_classifier_is_kept_and_the_price_is_told(frame, tmp_path, capsys) -> None:
+    frame[["age", "income", "sick"]].to_csv(tmp_path / "a.csv", index=False)
+    out = tmp_path / "b.csv"
+    assert run(tmp_path / "a.csv", "--label", "sick", "--keep-classifier", 100, "--out", out) == 0
+    made, names = read(out), ["age", "income"]
+    assert list(made) == [*names, "sick"]
+    svm = RobustSVM().fit(frame[names], frame["sick"])
+    again = RobustSVM().fit(made[names], made["sick"])
+    assert again.coef_ == pytest.approx(svm.coef_, abs=1e-6)
+    captured = capsys.readouterr()
+    assert "NO differential privacy" in captured.out
+    assert "Revealed: the decision value" in captured.out
+    assert "NOT differentially private" in captured.err
+    promise = json.loads((tmp_path / "b.csv.guarantee.json").read_text())
+    assert promise["record"]["epsilon"] is None
+    assert len(promise["reveals"]) == 3
+
+
+@pytest.mark.parametrize("name", ["curve.png", "curve.svg"])
+def test_the_curve_is_one_command(table, tmp_path, capsys, name: str) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / name
+    assert run(table, "--label", "sick", "--sweep", "--repetitions", 2, "--seed", 1, "--out", out) == 0
+    start = out.read_bytes()[:200]
+    assert start.startswith(b"\x89PNG") if name.endswith("png") else b"<?xml" in start
+    captured = capsys.readouterr()
+    assert "not covered by any guarantee" in captured.out
+    assert captured.out.count("\n") == 13
+    assert run(table, "--label", "income", "--sweep", "--repetitions", 1, "--json", "--out", out) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["measure"] == "r2"  # fractions: a regression
+    assert len(result["strengths"]) == 9
+
+
+def test_many_classes_and_few_rows(table, tmp_path, capsys) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "c.svg"
+    assert run(table, "--label", "town", "--sweep", "--repetitions", 1, "--rows", 60, "--out", out) == 0
+    assert "60 of 300 rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--lam", "1", "--epsilon", "1"],
+        ["--lam", "nan"],
+        ["--epsilon", "0"],
+        ["--adversary-error", "income"],
+        ["--adversary-error", "income=-3"],
+        ["--adversary-error", "town=3"],
+        ["--adversary-error", "nothing=3"],
+        ["--lam", "1", "--range", "age=9"],
+        ["--lam", "1", "--range", "age=9:1"],
+        ["--lam", "1", "--range", "nothing=1:9"],
+        ["--lam", "1", "--range", "age=18:inf"],
+        ["--lam", "1", "--range", "town=1:2"],
+        ["--lam", "1", "--allowed", "age=30:40", "--range", "age=18:90"],
+        ["--lam", "1", "--allowed", "age=0:120", "--hardened"],
+        ["--lam", "1", "--declared", "missing.json"],
+        ["--lam", "1", "--label", "nothing"],
+        ["--lam", "1", "--label-epsilon", "1"],
+        ["--lam", "1", "--out", "-"],
+        ["--lam", "1", "--out", "x.txt"],
+        ["--keep-classifier", "1", "--label", "sick"],
+        ["--sweep", "--label", "sick", "--out", "x.csv"],
+        ["--sweep", "--out", "x.png"],
+        ["--sweep", "--label", "sick", "--lam", "1", "--out", "x.png"],
+        ["--sweep", "--label", "town", "--learner", "regression", "--out", "x.png"],
+    ],
+)
+def test_bad_input_is_one_line_and_no_file(table, tmp_path, capsys, options, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    out = [] if "--out" in options else ["--out", tmp_path / "out.csv"]
+    assert run(table, *options, *out) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if "warning" not in line]
+    assert len(errors) == 1
+    assert "Traceback" not in errors[0]
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_missing_values_and_codes(tmp_path, capsys) -> None:
+    path, out = tmp_path / "a.csv", tmp_path / "b.csv"
+    path.write_text("a,b\n1,x\n,y\n")
+    assert run(path, "--lam", 1, "--out", out) == 2
+    assert "column 'a' has a missing value in row 2" in capsys.readouterr().err
+    path.write_text("a,b\n01,1.5\n02,2.5\n")
+    assert run(path, "--lam", 1, "--out", out) == 0
+    assert {line[:2] for line in out.read_text().splitlines()[1:]} <= {"01", "02"}

@@ -1,0 +1,100 @@
+"""Curves of utility: any learner, noises matched as they say, repetitions that can be joined."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from onefold.exceptions import InvalidInputError
+from onefold.privacy import FisherGaussian
+from onefold.release import NOISES, RobustSVM, sweep
+
+
+def clouds(n: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return np.vstack([rng.normal(size=(n, 3)), rng.normal(size=(n, 3)) + 3]), np.repeat(["no", "yes"], n)
+
+
+@pytest.mark.parametrize("estimator", [None, RobustSVM(theta=0.1), LogisticRegression()])
+def test_utility_rises_with_lam(estimator: object) -> None:
+    X, y = clouds()
+    curve = sweep(X, y, [1e-8, 1e8], estimator, repetitions=4, random_state=1)
+    assert curve.baseline > 0.97
+    for noise in NOISES:
+        assert curve.scores[noise].shape == (2, 4)
+        assert curve.mean(noise)[0] < 0.85
+        assert curve.mean(noise)[1] == pytest.approx(curve.baseline, abs=0.01)
+
+
+def test_a_regression_scored_on_other_rows() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(300, 4))
+    y = X @ [1.0, -2.0, 0.5, 0.0]
+    curve = sweep(
+        X[:200], y[:200], [1e-2, 1e6], LinearRegression(), X_test=X[200:], y_test=y[200:], scoring="r2"
+    )
+    assert curve.baseline == pytest.approx(1.0)
+    assert curve.measure == "r2"
+    assert curve.mean("optimal")[0] < 0.5 < 0.99 < curve.mean("optimal")[1]
+
+
+def test_the_noises_are_matched() -> None:
+    noise, rng = FisherGaussian(1e-2, [1.0, 16.0]), np.random.default_rng(3)
+    draws = {name: draw(noise, (200000, 2), rng) for name, draw in NOISES.items()}
+    sigma = noise.standard_errors(2)
+    variances = {name: np.var(values, axis=0) / sigma**2 for name, values in draws.items()}
+    assert variances["optimal"] == pytest.approx([1, 1], rel=0.02)
+    assert variances["Laplace, equal bound"] == pytest.approx([2, 2], rel=0.04)  # 1/b^2 = 1/sigma^2
+    assert variances["Laplace, equal variance"] == pytest.approx([1, 1], rel=0.04)
+
+
+def test_strengths_and_plain_values() -> None:
+    X, y = clouds(20)
+    curve = sweep(X, y, [1.0, 10.0], repetitions=2, sensitivity=0.5, delta=1e-6, random_state=0)
+    assert curve.lams.tolist() == [1.0, 10.0]
+    noise = FisherGaussian(1.0, sensitivity=0.5, delta=1e-6)
+    assert (curve.strengths[0].epsilon, 1e-6) == noise.guarantee(3).record
+    plain = json.loads(json.dumps(curve.to_dict()))
+    assert plain["scores"]["optimal"] == curve.scores["optimal"].tolist()
+
+
+def test_repetitions_can_be_joined_and_compared() -> None:
+    X, y = clouds(30)
+    one, two = (sweep(X, y, [1e-3], repetitions=3, random_state=seed) for seed in (0, 1))
+    both = one.joined(two)
+    assert both.scores["optimal"].shape == (1, 6)
+    mean, error = both.difference("optimal", "Laplace, equal bound")
+    differences = both.scores["optimal"][0] - both.scores["Laplace, equal bound"][0]
+    assert mean[0] == pytest.approx(differences.mean())
+    assert error[0] == pytest.approx(differences.std(ddof=1) / math.sqrt(6))
+    assert np.isnan(sweep(X, y, [1.0], repetitions=1).standard_error("optimal")).all()
+    with pytest.raises(InvalidInputError, match="different"):
+        one.joined(sweep(X, y, [1.0], repetitions=1))
+
+
+def test_a_seed_repeats_it() -> None:
+    X, y = clouds(20)
+    one, two = (sweep(X, y, [1e-2], repetitions=2, random_state=5).scores["optimal"] for _ in range(2))
+    assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lams": []},
+        {"lams": [-1.0]},
+        {"noises": ["gauss"]},
+        {"noises": []},
+        {"repetitions": 0},
+        {"y": [1]},
+        {"X": [["a"]]},
+    ],
+)
+def test_bad_input(change: dict) -> None:
+    X, y = clouds(10)
+    arguments = {"X": X, "y": y, "lams": [1.0]} | change
+    with pytest.raises(InvalidInputError) as caught:
+        sweep(arguments.pop("X"), arguments.pop("y"), arguments.pop("lams"), **arguments)
+    assert "\n" not in str(caught.value)
