@@ -46,7 +46,8 @@ def test_a_request_is_taken_once_and_its_reply_read_once(spool: Spool) -> None:
         spool.wait("q1", 0.1)
 
 
-def test_without_a_server_nobody_waits(spool: Spool) -> None:
+def test_without_a_server_nobody_waits_for_ever(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onefold.federated.flower.spool.SILENT_LOOKS", 5)
     spool.submit(request("q1"))
     with pytest.raises(FederationError, match="not running"):
         spool.wait("q1", 1000)

@@ -25,7 +25,7 @@ LENGTH_BYTES = 8
 STALE_SECONDS = 3600.0
 # The run writes its sign of life every second; longer than this and it is taken for dead.
 SILENCE = 15.0
-SILENT_LOOKS = 60
+SILENT_LOOKS = 600
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,9 @@ class Spool:
         deadline = time.monotonic() + seconds
         silent = 0
         while not path.exists():
-            # Several looks in a row: after a pause of the whole machine the sign of life is old for a moment.
+            # Many looks in a row: the run may be starting again, or the whole machine may have paused.
             silent = 0 if self.status() is not None else silent + 1
-            if silent > SILENT_LOOKS or not self._alive.exists():
+            if silent > SILENT_LOOKS:
                 raise FederationError("the server is not running: start it with onefold federate server")
             if time.monotonic() > deadline:
                 raise FederationError(f"the server did not reply within {seconds:g} s")

@@ -46,7 +46,10 @@ class Server:
             raise InvalidInputError("plaintext is for tests on this machine: listen on 127.0.0.1 only")
         self.registry = Registry(folder)
         self.spool = Spool(folder.spool)
-        self._nodes: dict[str, int] = {}  # sites whose keys the SuperLink knows; it forgets them when it ends
+        # Sites that the SuperLink knows, their keys, and keys it knew; it forgets them when it ends.
+        self._nodes: dict[str, int] = {}
+        self._keys: dict[str, str] = {}
+        self._used_keys: set[str] = set()
         self._seen = -1
         self._silent = 0
         self._failures = 0
@@ -72,6 +75,8 @@ class Server:
         if look_at(self.near, self.settings.port, ca) is not Finding.ABSENT:
             raise FederationError(f"port {self.settings.port} is in use already")
         self._environment = make_environment(self.folder)
+        for known in (self._nodes, self._keys, self._used_keys):
+            known.clear()
         host = f"[{self.near}]" if ":" in self.near else self.near
         write_connection(self.folder, f"{host}:{self.settings.port}")
         self._process = Process(self._arguments(), self._environment, self.folder.process_log)
@@ -129,8 +134,9 @@ class Server:
 
     def synchronise(self) -> None:
         """Let in the keys of those who are invited, and nobody else's."""
-        self._seen = self.registry.stamp()
+        stamp = self.registry.stamp()
         if self.settings.insecure:
+            self._seen = stamp
             return
         sites = self.registry.sites.values()
         wanted = {site.name: site for site in sites if site.status is not Status.REMOVED}
@@ -138,9 +144,17 @@ class Server:
             # A site that was removed and invited again has no number yet: its old one goes.
             if name not in wanted or wanted[name].node_id != node:
                 self._control(["supernode", "unregister", str(node), CONNECTION])
+                self._used_keys.add(self._keys.pop(name))
                 del self._nodes[name]
-        self._register([site for site in wanted.values() if site.name not in self._nodes])
-        self._seen = self.registry.stamp()
+        new = [site for site in wanted.values() if site.name not in self._nodes]
+        if any(site.public_key in self._used_keys for site in new):
+            # Flower never takes a key twice. It keeps its state in memory, so a new SuperLink does; the sites
+            # come back by themselves.
+            self.stop()
+            self.start()
+            return
+        self._register(new)
+        self._seen = stamp  # as it was before our own changes: the next look may find others made meanwhile
 
     def _register(self, sites: Sequence[Site]) -> None:
         keys = private_folder(self.folder.state / "keys")
@@ -149,7 +163,7 @@ class Server:
         paths = {site.name: str(keys / f"{site.name}.pub") for site in sites}
         calls = [["supernode", "register", path, CONNECTION, "--name", name] for name, path in paths.items()]
         for site, answer in zip(sites, self._control(*calls), strict=True):
-            self._nodes[site.name] = int(answer["node-id"])
+            self._nodes[site.name], self._keys[site.name] = int(answer["node-id"]), site.public_key
             self.registry.set_node(site.name, self._nodes[site.name])
 
     def _control(self, *calls: list[str]) -> list[dict[str, Any]]:
