@@ -135,8 +135,9 @@ def test_removal_is_exact_and_final(federation: Any, wait_for: Any) -> None:
     told = federation.query()
     assert (told["partial"], told["code"], told["answered"]) == (False, 0, ["north", "south"])
     assert same(federation, told, "north", "south")
-    if "west" not in federation.running:
-        federation.start("west")
+    if "west" in federation.running:
+        federation.stop("west")
+    federation.start("west", "--give-up", 10)
     assert federation.running["west"].wait(300) == 1
     assert "does not let this site in" in federation.output("west")
     del federation.running["west"]

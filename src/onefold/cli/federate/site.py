@@ -36,6 +36,9 @@ def add_parser(parts: Any) -> None:
     parser.add_argument("--ignore", action="append", default=[], metavar="COL", help="column to leave out")
     parser.add_argument("--fit-only", action="store_true", help="fit and tell, do not connect")
     parser.add_argument("--seconds", type=kinds.positive, metavar="S", help="stop by itself after this time")
+    parser.add_argument(
+        "--give-up", type=kinds.positive, default=300.0, metavar="S", help="when refused for so long (300)"
+    )
     parser.add_argument("--json", action="store_true", help="print profile and promise as JSON")
     add_privacy_options(parser.add_argument_group("privacy"))
     add_model_options(parser.add_argument_group("model"))
@@ -70,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if args.fit_only:
         return 0
     remark = partial(say, quiet=False) if args.json else running.tell
-    with running.until_stopped() as is_going, Node(folder, remark) as node:
+    with running.until_stopped() as is_going, Node(folder, remark, args.give_up) as node:
         running.keep_checking(node.check, is_going, args.seconds)
     return 0
 

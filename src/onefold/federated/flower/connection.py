@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import socket
 import ssl
 from enum import StrEnum
 from pathlib import Path
@@ -37,9 +36,7 @@ def look_at(host: str, port: int, ca: Path | None) -> Finding:
             connection.close()
     except ssl.SSLCertVerificationError:
         return Finding.UNTRUSTED
-    except (ConnectionRefusedError, socket.gaierror, TimeoutError):
-        return Finding.ABSENT
-    except (ssl.SSLError, http.client.HTTPException, ConnectionError):
+    except (ssl.SSLError, http.client.HTTPException):
         return Finding.OTHER
     except OSError:
         return Finding.ABSENT

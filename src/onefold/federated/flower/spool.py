@@ -102,7 +102,9 @@ class Spool:
 
     def report(self, online: Iterable[str]) -> None:
         """The run's sign of life, with the sites it sees."""
-        write_private(self._alive, _json({"time": time.time(), "online": sorted(online)}))
+        part = self._alive.with_suffix(".part")  # no need to reach the disk, every second of the day
+        part.write_bytes(_json({"time": time.time(), "online": sorted(online)}))
+        part.replace(self._alive)
 
     def status(self) -> tuple[str, ...] | None:
         """Sites the run sees at the moment; None if there is no run."""

@@ -18,9 +18,12 @@ from onefold.federated.flower.site import read_profile
 __all__ = ["Node"]
 
 CONNECTED = "SuperNode ID:"
-# A site that died is still taken to be there for a while, and not let in a second time until then.
-REFUSED_SECONDS = 60.0
+# A site that died is still taken to be there for a while, and not let in a second time until then; and a
+# server that starts takes a while to know its sites.
+GIVE_UP_SECONDS = 300.0
 PAUSE = 2.0
+# A server that is just stopping may say anything for a moment.
+MOST_OTHERS = 5
 
 
 class Node:
@@ -30,17 +33,24 @@ class Node:
     ----------
     folder : made by ``onefold federate init``, with a model in it.
     say : is told what happens, in single lines.
+    give_up : after how many seconds of being refused.
     """
 
-    def __init__(self, folder: SiteFolder, say: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        folder: SiteFolder,
+        say: Callable[[str], None] = lambda _: None,
+        give_up: float = GIVE_UP_SECONDS,
+    ) -> None:
         require("flwr", "federated")
         self.folder = folder
         self.settings = folder.settings
-        self.say = say
+        self.say, self.give_up = say, give_up
         self._process: Process | None = None
         self._refused_since: float | None = None
         self._was_connected = False
         self._said_absent = False
+        self._others = 0
         read_profile(folder)
         self._check_files()
 
@@ -87,7 +97,7 @@ class Node:
         if self._refused_since is None or self._was_connected:
             self._refused_since = now
             self.say("not let in, or connection lost; trying again")
-        if now - self._refused_since > REFUSED_SECONDS:
+        if now - self._refused_since > self.give_up:
             raise FederationError(
                 "the server does not let this site in: its key is not registered, it was removed, or it runs "
                 "elsewhere already"
@@ -98,14 +108,15 @@ class Node:
         """Look for the server, and refuse one that is not ours: Flower itself would try for ever."""
         ca = None if self.settings.insecure else self.folder.ca
         finding = look_at(self.settings.host, self.settings.port, ca)
-        if finding is Finding.ABSENT and not self._said_absent:
-            self._said_absent = True
-            self.say(f"no server at {self.settings.host}:{self.settings.port} yet; waiting")
-        if finding is Finding.READY:
-            self._said_absent = False
+        if finding is Finding.ABSENT:
+            self._refused_since = None
+            if not self._said_absent:
+                self.say(f"no server at {self.settings.host}:{self.settings.port} yet; waiting")
+        self._said_absent = finding is Finding.ABSENT
         if finding is Finding.UNTRUSTED:
             raise FederationError("this is not our server: its certificate is not signed by ca.crt")
-        if finding is Finding.OTHER:
+        self._others = self._others + 1 if finding is Finding.OTHER else 0
+        if self._others > MOST_OTHERS:
             raise FederationError(
                 "this is not our server: it does not speak the way it should (TLS or plaintext)"
             )
