@@ -13,7 +13,7 @@ import scipy
 import sklearn
 from threadpoolctl import threadpool_limits
 
-from benchmarks import fabrication, federation, fitting, noise, peers, querying, small_machines
+from benchmarks import fabrication, federation, fitting, noise, peers, querying, release, small_machines
 from benchmarks.data import QUICK, Sizes
 from benchmarks.timing import Row
 from onefold.exceptions import DataScaleWarning, OnefoldError
@@ -26,6 +26,7 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "fabrication": fabrication.rows,
     "federation": federation.rows,
     "peers": peers.rows,
+    "release": release.rows,
 }
 
 

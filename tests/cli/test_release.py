@@ -166,7 +166,8 @@ def test_the_curve_is_one_command(table, tmp_path, capsys, name: str) -> None:
     assert start.startswith(b"\x89PNG") if name.endswith("png") else b"<?xml" in start
     captured = capsys.readouterr()
     assert "not covered by any guarantee" in captured.out
-    assert captured.out.count("\n") == 13
+    assert captured.out.count("\n") == 14
+    assert "VOID" in captured.out
     assert run(table, "--label", "income", "--sweep", "--repetitions", 1, "--json", "--out", out) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["measure"] == "r2"  # fractions: a regression

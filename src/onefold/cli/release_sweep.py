@@ -78,9 +78,8 @@ def run(args: argparse.Namespace, table: MixedTable) -> int:
             y_test=y_test,
             random_state=rng,
         )
-    write_curve(
-        args.out, curve, f"{table.path.name}: {args.label} learnt from released rows", _errors(codec, curve)
-    )
+    title = f"{table.path.name}: {args.label} learnt from released rows"
+    write_curve(args.out, curve, title, _errors(codec, curve), void=bool(codec.inferred))
     _tell(args, codec, curve)
     return 0
 
@@ -136,4 +135,6 @@ def _tell(args: argparse.Namespace, codec: Any, curve: Any) -> None:
     ]
     print(f"figure written to {args.out}; {curve.measure} on raw rows {curve.baseline:.4f}")
     print(format_table(["lam", f"epsilon per record, delta {args.delta:g}", *curve.scores], rows))
+    if codec.inferred:
+        print("VOID: ranges or categories were taken from the data; these epsilons do NOT hold.")
     print(f"Labels and class sizes are not covered; {note}.")

@@ -31,10 +31,11 @@ def check_figure_format(path: str) -> str:
     return suffix[1:]
 
 
-def curve_figure(curve: Curve, title: str, errors: dict[str, Any] | None = None) -> Any:
+def curve_figure(curve: Curve, title: str, errors: dict[str, Any] | None = None, void: bool = False) -> Any:
     """Scores over lam above, what an adversary is left with below; both against the same axis.
 
     ``errors`` holds a name for the lower axis and one least error per lam; the bound on a record if None.
+    ``void`` says on the figure that its epsilons do not hold.
     """
     figure = require("matplotlib.figure", "report").Figure(figsize=(6.4, 6.0), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
@@ -54,24 +55,27 @@ def curve_figure(curve: Curve, title: str, errors: dict[str, Any] | None = None)
     below.loglog(curve.lams, values, color=COLOURS[0], marker=MARKS[0], markersize=4)
     below.set_ylabel(name.replace("$", r"\$"), fontsize=9)
     below.set_xlabel("lam: left private, right useful")
-    _label_epsilons(below, curve)
+    _label_epsilons(below, curve, void)
     return figure
 
 
-def _label_epsilons(axes: Any, curve: Curve) -> None:
+def _label_epsilons(axes: Any, curve: Curve, void: bool) -> None:
     """A second axis on top of the lower part: epsilon per record."""
     top = axes.secondary_xaxis("top")
     shown = curve.strengths[:: max(1, len(curve.strengths) // 6)]
     top.set_xticks([strength.lam for strength in shown], [f"{strength.epsilon:.2g}" for strength in shown])
     top.minorticks_off()
     top.tick_params(labelsize=8)
-    top.set_xlabel(f"epsilon per record at delta {shown[0].delta:g}; labels not covered", fontsize=8)
+    text = "VOID, ranges were taken from the data: " * void
+    top.set_xlabel(f"{text}epsilon per record at delta {shown[0].delta:g}; labels not covered", fontsize=8)
 
 
-def write_curve(path: str, curve: Curve, title: str, errors: dict[str, Any] | None = None) -> None:
+def write_curve(
+    path: str, curve: Curve, title: str, errors: dict[str, Any] | None = None, void: bool = False
+) -> None:
     """Write the figure; the file appears whole or not at all."""
     kind = check_figure_format(path)
-    figure = curve_figure(curve, title, errors)
+    figure = curve_figure(curve, title, errors, void)
     try:
         with atomic_write(path) as file:
             figure.savefig(file, format=kind, dpi=150)

@@ -1,0 +1,72 @@
+"""The experiments of 002 run at small size and give the document's exact numbers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.release import adult, lending, toy, wisconsin
+
+
+def values(capsys: pytest.CaptureFixture[str]) -> dict[str, float]:
+    return dict(json.loads(capsys.readouterr().out)["values"])
+
+
+def test_toy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert toy.main(["--json"]) == 0
+    found = values(capsys)
+    assert [found[f"bound at lam {lam}"] for lam in ("0.0001", "0.01", "1")] == pytest.approx([200, 20, 2])
+    assert found["identical to 1e-9"] == 1
+
+
+@pytest.mark.slow
+def test_wisconsin(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ["--quick", "--json", "--resume", str(tmp_path / "journal")]
+    assert wisconsin.main(arguments) == 0
+    found = values(capsys)
+    assert found["correlated bound over m"] == pytest.approx(28.4127, abs=1e-4)
+    assert found["identical to 1e-6"] == 1
+    assert wisconsin.main(arguments) == 0  # from the journal, nothing is fitted again
+    assert values(capsys) == pytest.approx(found)
+
+
+def small_adult(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    numbers = {"train": rng.integers(17, 90, (600, 6)), "test": rng.integers(17, 90, (200, 6))}
+    arrays = {
+        "num_cols": np.array(
+            ["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"]
+        ),
+        "cat_cols": np.array(["sex"]),
+        "levels_sex": np.array(["f", "m"]),
+    }
+    for side, table in numbers.items():
+        arrays[f"num_{side}"] = table.astype(np.int32)
+        arrays[f"cat_{side}"] = rng.integers(0, 2, (len(table), 1)).astype(np.uint8)
+        arrays[f"y_{side}"] = (table[:, 0] > 50).astype(np.uint8)
+    np.savez(folder / "adult.npz", **arrays)
+
+
+def test_adult(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small_adult(tmp_path)
+    assert adult.main(["--quick", "--json", "--data-dir", str(tmp_path)]) == 0
+    found = values(capsys)
+    assert found["optimal, lam 10000"] > found["optimal, lam 0.001"]
+    assert adult.main(["--data-dir", str(tmp_path / "nowhere")]) == 2
+
+
+def test_lending(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    columns = {
+        "grade": rng.choice(["A", "B", "C"], 400),
+        "income": rng.normal(size=400),
+        "gaps": np.full(400, np.nan),
+    }
+    rate = 10 + 3 * (columns["grade"] == "C") + columns["income"]
+    arrays = {f"c_{name}": data for name, data in (columns | {"interest_rate": rate}).items()}
+    np.savez(tmp_path / "lending_club_openintro.npz", columns=np.array([*columns, "interest_rate"]), **arrays)
+    assert lending.main(["--quick", "--json", "--data-dir", str(tmp_path)]) == 0
+    found = values(capsys)
+    assert found["optimal, lam 0.0001"] < found["optimal, lam 1e+06"] <= found["baseline"] + 1e-9
+    assert lending.main(["--data-dir", str(tmp_path / "nowhere")]) == 2
