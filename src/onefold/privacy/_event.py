@@ -7,6 +7,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.privacy._arguments import check_delta, check_unit, positive
 from onefold.privacy.guarantee import Guarantee, check_relation
 from onefold.privacy.mechanisms import Mechanism
+from onefold.privacy.mechanisms._row_noise import RowNoise
 
 __all__ = ["Event", "check_about", "refuse_void"]
 
@@ -62,7 +63,7 @@ class Event:
     @classmethod
     def of(
         cls,
-        mechanism: Mechanism,
+        mechanism: Mechanism | RowNoise,
         n_features: int,
         name: str = "release",
         unit: str = "record",

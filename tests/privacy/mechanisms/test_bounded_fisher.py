@@ -215,6 +215,6 @@ def test_other_bad_input() -> None:
 
 
 def test_a_ledger_counts_it_where_there_is_something_to_count() -> None:
-    event = Event.of(BoundedFisherNoise(1e-4, (-60, 60)), n_features=2)  # type: ignore[arg-type]
+    event = Event.of(BoundedFisherNoise(1e-4, (-60, 60)), n_features=2)
     assert event.family is None
     assert event.epsilon > 0

@@ -206,7 +206,7 @@ def test_other_bad_input() -> None:
 
 def test_a_ledger_counts_it() -> None:
     noise = FisherGaussian(1.0)
-    event = Event.of(noise, n_features=30)  # type: ignore[arg-type]
+    event = Event.of(noise, n_features=30)
     assert event.epsilon == pytest.approx(noise.guarantee(30).record[0])
     assert event.noise_multiplier == pytest.approx(1 / math.sqrt(30))
-    assert Event.of(noise, 30, unit="entry").noise_multiplier == pytest.approx(1.0)  # type: ignore[arg-type]
+    assert Event.of(noise, 30, unit="entry").noise_multiplier == pytest.approx(1.0)

@@ -35,7 +35,7 @@ class GroundState:
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high = _effective(low, high)
         self._half, self._centre = (self.high - self.low) / 2, (self.high + self.low) / 2
-        if not self._half > 1e-12 * max(1.0, abs(self._centre)):
+        if not self._half > 1e-12 * abs(self._centre):
             raise InvalidInputError("the bounds of the noise are too close together for its scale")
         self._series = self._solve()
         # No error of rounding may accumulate in the tails: normalise, then integrate the series exactly.

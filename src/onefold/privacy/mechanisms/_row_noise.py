@@ -108,6 +108,10 @@ class RowNoise(ABC):
     def _description(self) -> str:
         """Short words for the noise."""
 
+    @abstractmethod
+    def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
+        """What an :class:`~onefold.privacy.Event` can say beyond (epsilon, delta)."""
+
     def guarantee(self, n_features: int, n_samples: int | None = None) -> Guarantee:
         """What a release of rows of ``n_features`` entries promises, per entry and per record."""
         check_whole_number("n_samples", n_samples, at_least=0, or_none=True)
