@@ -89,7 +89,9 @@ def experiment(args: argparse.Namespace) -> Outcome:
             reported = [value / 100 for value in document[f"{epsilon:g}"][2 * source : 2 * source + 2]]
             rows.append([f"{epsilon:g}", f"{record:g}", *means, *reported])
         note(f"{name}: an entry spans {entry_span(name, args):.1f}; epsilon covers a change of 1")
-        title = f"{name}: private clients, Dirichlet {ALPHA:g}, delta {DELTA:g} per entry, {seeds} partitions"
+        title = (
+            f"{name}: private clients, Dirichlet {ALPHA:g}, delta {DELTA:g} per entry, partitions: {seeds}"
+        )
         outcome.tables.append(Table(title, HEADERS, rows))
     return outcome
 
