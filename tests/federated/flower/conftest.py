@@ -134,7 +134,10 @@ class Federation:
         return classifier
 
     def close(self) -> None:
-        for name in [name for name in self.running if name != "server"] + ["server"]:
+        sites = [name for name in self.running if name != "server"]
+        for name in sites:
+            self.running[name].terminate()  # all at once, then wait for each
+        for name in [*sites, "server"]:
             if name in self.running:
                 self.stop(name)
         wait_for(lambda: not processes_below(self.root), "all processes to end", 30)
