@@ -8,7 +8,6 @@ For a query the kernel values of one layer give the image as one product,
 in hull coordinates, from which the next layer's encoding and the distance follow (000 eq. 33, 48, 51).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +16,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from onefold._base.arrays import Array, Index, Mask
-from onefold.models._folding import Folding
-from onefold.models.compose import BLOCK_BYTES, CACHED_BYTES, PRODUCT_WIDTH, SMALLEST_BLOCK
-from onefold.models.kahm._hull import LARGEST_STACKED, Hull, build_hull, centre, squared_length
+from onefold.models._hull import LARGEST_STACKED, Hull, build_hull, centre
+from onefold.models._layers import LayeredStack
 from onefold.models.kahm._regularisation import (
     Ridge,
     Target,
@@ -51,107 +49,34 @@ class Layer:
     floor: Array  # (S,) 1 / (lambda + N): see ``_safe``
     active: Mask  # (S,) whether the machine has a component left for this layer
 
-
-@dataclass(frozen=True)
-class MachineStack:
-    """S fitted machines of N samples each."""
-
-    hull: Hull
-    layers: tuple[Layer, ...]
-
     @property
-    def n_machines(self) -> int:
-        """Number of machines in the stack."""
-        return len(self.hull.mean)
+    def width(self) -> int:
+        """One kernel value per sample."""
+        return int(self.centres.shape[1])
 
-    @property
-    def centres(self) -> Array:
-        """Mean of each machine's samples, (S, p)."""
-        return self.hull.mean
+    def select(self, index: int) -> "Layer":
+        """The layer of one machine, on the same memory."""
+        return Layer(*(getattr(self, name)[index : index + 1] for name in Layer.__dataclass_fields__))
 
-    @property
-    def rows_at_once(self) -> int:
-        """Queries folded together: many for one large machine, so that its products pay, fewer for
+    def image(self, hull: Hull, points: Array, inside: Array) -> Array:
+        """Coordinates of the images of points (000 eq. 33), (S, r, M)."""
+        encoded = points if hull.small else hull.encoder.transpose(0, 2, 1) @ points
+        kernel = self.centres @ encoded
+        kernel += self.bias
+        # The ratio does not change when all kernel values of a query share a factor: the largest becomes 1,
+        # so a far query cannot underflow to 0/0, and the query's own length drops out.
+        kernel -= kernel.max(axis=1, keepdims=True)
+        np.exp(kernel, out=kernel)
+        product = self.weights @ kernel
+        images, sums, totals = product[:, :-2], product[:, -2], product[:, -1]
+        safe = _safe(kernel, self.floor, sums, totals)
+        images /= np.where(safe, sums, 1.0)[:, None, :]
+        if not safe.all():
+            _send_far(hull.points, images, inside, ~safe)
+        return images
 
-        many small ones, so that intermediate results stay in the cache.
-        """
-        n_machines, n_samples, rank = self.hull.points.shape
-        entries = self.hull.mean.shape[1] + n_machines * (2 * n_samples + 4 * rank)
-        memory = BLOCK_BYTES if n_machines == 1 else CACHED_BYTES
-        rows = memory // int(entries * self.hull.mean.itemsize)
-        # A multiple of the width matrix products are made for: they lose up to a third at odd numbers.
-        return max(rows // PRODUCT_WIDTH * PRODUCT_WIDTH, SMALLEST_BLOCK)
 
-    def select(self, index: int) -> "MachineStack":
-        """One machine of the stack, on the same memory, without layers it has no component for."""
-        one = slice(index, index + 1)
-        hull = self.hull
-        picked = Hull(
-            hull.centred[one],
-            hull.mean[one],
-            hull.points[one],
-            None if hull.lift is None else hull.lift[one],
-            None if hull.basis is None else hull.basis[one],
-            hull.mean_points[one],
-            hull.origin,
-            hull.offset_points[one],
-            hull.encoder[one],
-            hull.n_encoded[one],
-        )
-        layers = tuple(
-            Layer(*(getattr(layer, name)[one] for name in Layer.__dataclass_fields__))
-            for layer in self.layers
-            if layer.active[index]
-        )
-        return MachineStack(picked, layers)
-
-    def fold(self, queries: Array, angles: bool = False) -> Folding:
-        """Distance of every query from its image under every machine, the best layer each (000 eq. 52)."""
-        best: Folding | None = None
-        inside, total = self.hull.coordinates(queries)
-        for layer, points in zip(self.layers, self._walk(inside), strict=True):
-            folding = self._measure(queries, inside, total, points, angles)
-            folding.distance2[~layer.active] = np.inf
-            best = folding if best is None else best.closer(folding)
-        assert best is not None  # a stack has at least one layer
-        return best
-
-    def images(self, queries: Array) -> list[Array]:
-        """Images of the queries under each layer, (S, M, p) each; inactive layers repeat nothing."""
-        inside, _ = self.hull.coordinates(queries)
-        return [self.hull.features(points) for points in self._walk(inside)]
-
-    def best_images(self, queries: Array) -> tuple[Array, Array]:
-        """Image (S, M, p) by the best layer of each machine, and its squared distance (S, M)."""
-        inside, total = self.hull.coordinates(queries)
-        nearest = np.full(total.shape, np.inf, dtype=queries.dtype)
-        chosen = np.zeros_like(inside)
-        for layer, points in zip(self.layers, self._walk(inside), strict=True):
-            distance2 = self._measure(queries, inside, total, points, angles=False).distance2
-            closer = (distance2 < nearest) & layer.active[:, None]
-            np.copyto(nearest, distance2, where=closer)
-            np.copyto(chosen, points, where=closer[:, None, :])
-        return self.hull.features(chosen), nearest
-
-    def _walk(self, inside: Array) -> Iterator[Array]:
-        """Coordinates of the images, layer after layer: each folds what the one before it returned."""
-        points = inside
-        for layer in self.layers:
-            points = _image(self.hull, layer, points, inside)
-            yield points
-
-    def _measure(self, queries: Array, inside: Array, total: Array, points: Array, angles: bool) -> Folding:
-        hull = self.hull
-        products, lengths2 = np.einsum("srm,srm->sm", inside, points), squared_length(points)
-        distance2 = hull.distance2(inside, total, points, products, lengths2)
-        if not angles:
-            return Folding(distance2, None)
-        # |image| and |query| from zero, for the angle between them (004 eq. 104).
-        along = (hull.mean_points[:, None, :] @ points)[:, 0]
-        image2 = lengths2 + 2.0 * along + hull.mean_norm2[:, None]
-        query2 = np.einsum("mp,mp->m", queries, queries)
-        products += hull.mean @ queries.T + along
-        return Folding.with_angle(distance2, np.maximum(image2, 0.0), query2, products)
+MachineStack = LayeredStack[Layer]
 
 
 def fit_stack(samples: Array, n_components: int, n_layers: int, factor: float) -> MachineStack:
@@ -250,24 +175,6 @@ def _layer(hull: Hull, encoded: Array, n_used: Index, ridge: Ridge, first: bool)
     active = (n_used >= 1) if not first else np.ones(n_machines, dtype=bool)
     lambdas = np.column_stack([ridge.regularisation, ridge.solved])
     return Layer(centres, bias, weights, lambdas, floor, active)
-
-
-def _image(hull: Hull, layer: Layer, points: Array, queries: Array) -> Array:
-    """Coordinates of the images of points (000 eq. 33), (S, r, M)."""
-    encoded = points if hull.small else hull.encoder.transpose(0, 2, 1) @ points
-    kernel = layer.centres @ encoded
-    kernel += layer.bias
-    # The ratio does not change when all kernel values of a query share a factor: the largest becomes 1,
-    # so a far query cannot underflow to 0/0, and the query's own length drops out.
-    kernel -= kernel.max(axis=1, keepdims=True)
-    np.exp(kernel, out=kernel)
-    product = layer.weights @ kernel
-    images, sums, totals = product[:, :-2], product[:, -2], product[:, -1]
-    safe = _safe(kernel, layer.floor, sums, totals)
-    images /= np.where(safe, sums, 1.0)[:, None, :]
-    if not safe.all():
-        _send_far(hull.points, images, queries, ~safe)
-    return images
 
 
 def _safe(kernel: Array, floor: Array, sums: Array, totals: Array) -> Mask:

@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Index
-from onefold._base.validation import check_whole_number
-from onefold.models._autoencoder import Autoencoder
-from onefold.models._partition import check_partition, split
+from onefold._base.arrays import Array
 from onefold.models._scale import ScaleOption
+from onefold.models._shapes import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
 from onefold.models.compose import Stack
 from onefold.models.kahm._core import (
     LARGEST_STACKED,
@@ -23,23 +21,12 @@ from onefold.models.kahm._core import (
 __all__ = ["KAHM", "DeepKAHM", "WideKAHM"]
 
 
-class _MachineFamily(Autoencoder):
+class _MachineFamily(LayeredAutoencoder):
     """What the three share: how stacks of machines are fitted, saved and restored."""
-
-    n_components: int
-    n_layers: int = 1
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_whole_number("n_components", self.n_components)
-        check_whole_number("n_layers", self.n_layers)
 
     @property
     def _largest_stacked(self) -> int:
         return LARGEST_STACKED
-
-    def _branches(self, X: Array, rows: Index, unit: float) -> list[Index]:
-        return [rows]
 
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         return fit_stack(samples, self.n_components, self.n_layers, factor)
@@ -53,11 +40,6 @@ class _MachineFamily(Autoencoder):
         return rebuild_stack(
             state["centred"], state["mean"], self.n_components, self.n_layers, factor, state["lambdas"]
         )
-
-    @property
-    def _machine(self) -> MachineStack:
-        check_is_fitted(self)
-        return cast(MachineStack, self.pool_.stacks[0])
 
 
 class KAHM(_MachineFamily):
@@ -133,7 +115,7 @@ class KAHM(_MachineFamily):
         return float(self.pool_.measures(samples, "euclidean").sum(dtype=np.float64))
 
 
-class DeepKAHM(_MachineFamily):
+class DeepKAHM(_MachineFamily, DeepAutoencoder):
     """Conditionally deep machine: layers of decreasing dimension, the best of them per point (000 Def. 3).
 
     Layer l folds what layer l - 1 returned, with n - l + 1 components; a point's image is that of the layer
@@ -170,23 +152,12 @@ class DeepKAHM(_MachineFamily):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def layers(self, X: ArrayLike) -> list[Array]:
-        """Image of each row by every layer, least abstract first (000 eq. 51)."""
-        check_is_fitted(self)
-        queries, _ = self.pool_.to_unit(self._queries(X))
-        unit = queries.dtype.type(self.pool_.unit)
-        return [images[0] * unit for images in self._machine.images(queries)]
-
     @property
     def lambdas_(self) -> list[float]:
         return [float(layer.lambdas[0, 0]) for layer in self._machine.layers]
 
-    @property
-    def n_components_(self) -> int:
-        return int(self._machine.hull.n_encoded[0])
 
-
-class WideKAHM(_MachineFamily):
+class WideKAHM(_MachineFamily, WideAutoencoder):
     """Wide machine: the samples are split into branches, each modelled by a deep machine (000 Def. 5).
 
     A point's image is that of the branch nearest to it, so cost grows linearly with the number of samples.
@@ -231,20 +202,9 @@ class WideKAHM(_MachineFamily):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_whole_number("branch_size", self.branch_size)
-        check_whole_number("n_probe", self.n_probe, or_none=True)
-        check_partition(self.partition)
-
-    def _branches(self, X: Array, rows: Index, unit: float) -> list[Index]:
-        return split(X, rows, unit, self.branch_size, self.partition, self.random_state)
-
     @property
     def branches_(self) -> list[DeepKAHM]:
-        check_is_fitted(self)
-        pools = [self.pool_.single(machine) for machine in self.pool_.machines(0)]
-        return [self._branch().from_pool(pool, self.n_features_in_) for pool in pools]
+        return self._fitted_branches()
 
     def _branch(self) -> DeepKAHM:
         return DeepKAHM(self.n_components, self.n_layers, scale=self.scale_, n_jobs=self.n_jobs)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onefold._base.arrays import Array
+from onefold.models._hull import build_hull, centre
 from onefold.models.kahm._core import _kernel, _solve, _target
-from onefold.models.kahm._hull import build_hull, centre
 from onefold.models.kahm._regularisation import Ridge, Target, solve_cholesky
 
 __all__ = ["Smoothing", "smooth"]

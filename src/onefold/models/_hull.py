@@ -1,6 +1,6 @@
 """The affine hull of a batch of samples, in orthonormal coordinates, with its principal-component encoder.
 
-Everything a kernel affine hull machine needs happens inside the hull: encodings are linear in the
+Everything an autoencoder of these samples needs happens inside the hull: encodings are linear in the
 coordinates, and the distance of a query splits into a part inside the hull and a constant residual outside.
 So after one product with the samples nothing has p columns any more.
 
@@ -41,6 +41,22 @@ class Hull:
     offset_points: Array  # (S, r) coordinates of each mean, seen from the origin
     encoder: Array  # (S, r, n) coordinates to whitened encodings: P^T theta^(-1/2)
     n_encoded: Index  # (S,) components left after shrinking (004 Alg. 1)
+
+    def select(self, index: int) -> "Hull":
+        """One hull, on the same memory."""
+        one = slice(index, index + 1)
+        return Hull(
+            self.centred[one],
+            self.mean[one],
+            self.points[one],
+            None if self.lift is None else self.lift[one],
+            None if self.basis is None else self.basis[one],
+            self.mean_points[one],
+            self.origin,
+            self.offset_points[one],
+            self.encoder[one],
+            self.n_encoded[one],
+        )
 
     @property
     def small(self) -> bool:
