@@ -29,7 +29,8 @@ def experiment(args: argparse.Namespace) -> Outcome:
             for seed in range(seeds)
         ]
         key = f"newsgroups {len(task.X)}/{len(task.X_test)} alpha={alpha:g}"
-        title = f"20 Newsgroups, {n_clients} clients, Dirichlet {alpha:g}, batches of {BATCH}, partitions: {seeds}"
+        spread = f"{n_clients} clients, Dirichlet {alpha:g}"
+        title = f"20 Newsgroups, {spread}, batches of {BATCH}, partitions: {seeds}"
         reported = documented(__file__, "table_1")["SFM"][ALPHAS.index(alpha)] / 100
         table, values = compare(
             journal, key, title, [(task, rows) for rows in owners], BATCH, start, reported
