@@ -101,6 +101,13 @@ def test_allowed_ranges_take_bounded_noise(table, declared, tmp_path, capsys) ->
     assert "no bound on epsilon per record" in capsys.readouterr().out
 
 
+def test_an_error_within_allowed_ranges_is_what_was_asked_for(table, declared, tmp_path, capsys) -> None:
+    options = ["--declared", declared, "--allowed", "age=0:120", "--out", tmp_path / "out.csv", "--json"]
+    assert run(table, "--label", "sick", "--adversary-error", "age=7", *options) == 0
+    promise = json.loads(capsys.readouterr().out)["promise"]
+    assert promise["least_standard_errors"]["age"] == pytest.approx(7, rel=1e-6)
+
+
 def test_private_labels(frame, table, declared, tmp_path, capsys) -> None:
     out = tmp_path / "out.csv"
     options = ["--declared", declared, "--lam", 1e-3, "--label-epsilon", 1, "--json"]
@@ -199,6 +206,8 @@ def test_many_classes_and_few_rows(table, tmp_path, capsys) -> None:
         ["--lam", "1", "--range", "town=1:2"],
         ["--lam", "1", "--allowed", "age=30:40", "--range", "age=18:90"],
         ["--lam", "1", "--allowed", "age=0:120", "--hardened"],
+        ["--epsilon", "1", "--allowed", "age=0:120"],
+        ["--adversary-error", "age=20", "--allowed", "age=0:120", "--range", "age=18:90"],
         ["--lam", "1", "--declared", "missing.json"],
         ["--lam", "1", "--label", "nothing"],
         ["--lam", "1", "--label-epsilon", "1"],

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onefold.exceptions import InvalidInputError
-from onefold.privacy import FisherGaussian
-from onefold.release import choose, noise_bounds, weights_for
+from onefold.privacy import BoundedFisherNoise, FisherGaussian
+from onefold.release import bounded_lam, choose, noise_bounds, weights_for
 
 
 @given(lam=st.floats(1e-10, 1e6), p=st.integers(1, 20), width=st.floats(0.01, 100))
@@ -75,3 +75,17 @@ def test_weights_for() -> None:
     for bad in ([0.0], [-1.0], [np.nan], [np.inf], [[1.0]]):
         with pytest.raises(InvalidInputError):
             weights_for(bad)
+
+
+@pytest.mark.parametrize("bounds", [(-1.0, 1.0), (-0.25, 0.42), (0.0, 3.0)])
+@pytest.mark.parametrize("share", [1e-3, 0.5, 0.99])
+def test_an_error_within_bounds(bounds: tuple[float, float], share: float) -> None:
+    error = share * (bounds[1] - bounds[0]) / (2 * np.pi)
+    lam = bounded_lam(error, bounds)
+    assert BoundedFisherNoise(lam, bounds).standard_errors(1)[0] == pytest.approx(error, rel=1e-6)
+
+
+def test_an_error_beyond_the_bounds_is_refused() -> None:
+    for error in (0.0, -1.0, np.nan, 0.5, 3.0):
+        with pytest.raises(InvalidInputError):
+            bounded_lam(error, (-0.5, 0.5))

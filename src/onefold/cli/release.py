@@ -99,28 +99,20 @@ def _check(args: argparse.Namespace) -> None:
         raise InvalidInputError(
             "--allowed takes bounded noise: it is neither hardened nor keeps the classifier"
         )
+    if args.allowed and args.epsilon:
+        raise InvalidInputError(
+            "noise within --allowed ranges has an epsilon only by chance: use --lam or --adversary-error"
+        )
     if args.keep_classifier and (args.hardened or args.label_epsilon):
         raise InvalidInputError("--keep-classifier goes with neither --hardened nor --label-epsilon")
 
 
 def _release(args: argparse.Namespace, table: MixedTable) -> int:
-    from onefold.release import choose, release_table
+    from onefold.release import release_table
 
     codec = declared(args, table)
-    error = None
-    if args.adversary_error:
-        name, value = args.adversary_error
-        error = codec.position(name), value / codec.column(name).width
-    strength = choose(
-        codec.n_encoded,
-        lam=args.lam,
-        adversary_error=error,
-        epsilon=args.epsilon,
-        delta=args.delta,
-        sensitivity=codec.domain,
-        hardened=args.hardened,
-    )
     bounded = bool(allowed_of(args))
+    strength = _strength(args, codec, bounded)
     made = release_table(
         table.features, codec, strength.lam, bounded=bounded, delta=args.delta, hardened=args.hardened
     )
@@ -135,6 +127,30 @@ def _release(args: argparse.Namespace, table: MixedTable) -> int:
         }
     table.write(args.out, made.columns, labels)
     return _tell(args, table, promise, [f"lam {strength.lam:.4g}", str(guarantee), *made.in_words()])
+
+
+def _strength(args: argparse.Namespace, codec: Any, bounded: bool) -> Any:
+    """lam, from whatever was said; within bounds an error needs another lam than without."""
+    from onefold.release import bounded_lam, choose
+
+    lam, error = args.lam, None
+    if args.adversary_error:
+        name, value = args.adversary_error
+        at, scaled = codec.position(name), value / codec.column(name).width
+        low, high = codec.bounds()[at]
+        if bounded and np.isfinite(high - low):
+            lam = bounded_lam(scaled, (low, high))
+        else:
+            error = at, scaled
+    return choose(
+        codec.n_encoded,
+        lam=lam,
+        adversary_error=error,
+        epsilon=args.epsilon,
+        delta=args.delta,
+        sensitivity=codec.domain,
+        hardened=args.hardened,
+    )
 
 
 def _labels(args: argparse.Namespace, table: MixedTable, guarantee: Any) -> tuple[Any, Any]:

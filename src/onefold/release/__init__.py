@@ -1,6 +1,6 @@
 """Releasing a whole dataset with the least informative noise, so that others can learn from the rows."""
 
-from onefold.release.choosing import Strength, choose
+from onefold.release.choosing import Strength, bounded_lam, choose
 from onefold.release.curves import NOISES, Curve, sweep
 from onefold.release.ranges import noise_bounds, weights_for
 from onefold.release.releases import Release, release_bounded, release_iid, release_utility_preserving
@@ -16,6 +16,7 @@ __all__ = [
     "Strength",
     "TableCodec",
     "TableRelease",
+    "bounded_lam",
     "choose",
     "noise_bounds",
     "release_bounded",

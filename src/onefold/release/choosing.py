@@ -1,5 +1,6 @@
 """One choice in three languages: lam, the error of an adversary, or (epsilon, delta)."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -7,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold.exceptions import InvalidInputError
-from onefold.privacy import FisherGaussian
+from onefold.privacy import BoundedFisherNoise, FisherGaussian
+from onefold.privacy._arguments import positive
 from onefold.privacy.sensitivity import Domain
 
-__all__ = ["Strength", "choose"]
+__all__ = ["Strength", "bounded_lam", "choose"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,38 @@ def choose(
         column, error = _column_and_error(adversary_error)
         noise = FisherGaussian.from_error(error, column, n_features, Pi, **options)
     return Strength.of(noise, n_features)
+
+
+def bounded_lam(error: float, bounds: tuple[float, float]) -> float:
+    """The largest lam at which noise within ``bounds`` leaves estimates of its column ``error`` away.
+
+    However small lam is, the error stays below the width of the bounds over 2 pi: that of a squared cosine,
+    which is the noise that lam = 0 stands for.
+
+    Examples
+    --------
+    >>> lam = bounded_lam(0.1, (-0.5, 0.5))
+    >>> round(float(BoundedFisherNoise(lam, (-0.5, 0.5)).standard_errors(1)[0]), 6)
+    0.1
+    """
+    low, high = bounds
+    most = (high - low) / (2 * math.pi)
+    if not 0 < positive("error", error) < 0.999 * most:
+        raise InvalidInputError(
+            f"noise within these bounds leaves an error of {most:.4g} at most: allow a wider range"
+        )
+
+    def reaches(lam: float) -> bool:
+        return float(BoundedFisherNoise(lam, (low, high)).standard_errors(1)[0]) >= error
+
+    above = math.log(error) * -4  # the free noise has this lam, and bounds only take from its error
+    below = above
+    while not reaches(math.exp(below)):
+        below -= 4.0
+    for _ in range(60):
+        middle = (below + above) / 2
+        below, above = (middle, above) if reaches(math.exp(middle)) else (below, middle)
+    return math.exp(below)
 
 
 def _column_and_error(given: Any) -> tuple[int, float]:
