@@ -28,6 +28,8 @@ class Journal:
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = None if path is None else Path(path)
         self.entries: dict[str, dict[str, Any]] = {}
+        if self.path is not None and (self.path.is_dir() or not self.path.absolute().parent.is_dir()):
+            raise InvalidInputError("--resume needs a file in a folder that exists")
         if self.path is not None and self.path.exists():
             self._read(self.path)
 
@@ -62,6 +64,13 @@ class Journal:
                     raise InvalidInputError(f"{path.name} is not a journal of results") from None
                 # The last line of an interrupted run: cut it off, its piece is done again.
                 path.write_text("".join(lines[:-1]), encoding="utf-8")
+
+
+def positive(text: str) -> int:
+    """A whole number of at least one, for an option."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError("must be a whole number of at least 1")
+    return int(text)
 
 
 def add_resume(options: argparse.ArgumentParser) -> argparse.ArgumentParser:

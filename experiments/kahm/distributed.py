@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.harness import Outcome, Table, documented, main, note, parser
-from experiments.journal import Journal, add_resume
+from experiments.journal import Journal, add_resume, positive
 from onefold import AutoencoderClassifier, WideKAHM, datasets
 from onefold.datasets import Dataset
 from onefold.fabrication import Fabricator
@@ -203,8 +203,8 @@ def table_10(scores: dict[str, float], args: argparse.Namespace, size: str) -> T
 def options() -> argparse.ArgumentParser:
     """Common options, sizes, and where to keep what is done."""
     found = add_resume(parser(__doc__))
-    found.add_argument("--digits", type=int, default=60000, help="training digits (60000)")
-    found.add_argument("--layers", type=int, default=N_LAYERS, help=f"of each machine ({N_LAYERS})")
+    found.add_argument("--digits", type=positive, default=60000, help="training digits (60000)")
+    found.add_argument("--layers", type=positive, default=N_LAYERS, help=f"of each machine ({N_LAYERS})")
     found.add_argument("--epsilons", nargs="+", type=float, choices=EPSILONS, default=list(EPSILONS))
     found.add_argument("--parties", nargs="+", type=int, choices=PARTIES, default=list(PARTIES))
     found.add_argument("--repeats", type=int, default=10, help="partitions per number of parties (10)")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from experiments.harness import Outcome, Table, documented, main, note, parser
-from experiments.journal import Journal, add_resume
+from experiments.journal import Journal, add_resume, positive
 from experiments.operator import folding
 from experiments.operator.comparison import compare
 from experiments.operator.data import Task, german_news
@@ -103,7 +103,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
 def options() -> argparse.ArgumentParser:
     """Common options, divisions, and where to keep what is done."""
     found = add_resume(parser(__doc__))
-    found.add_argument("--seeds", type=int, default=5, help="divisions per setting (5)")
+    found.add_argument("--seeds", type=positive, default=5, help="divisions per setting (5)")
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments.harness import Outcome, Table, documented, main, note, parser
-from experiments.journal import Journal, add_resume
+from experiments.journal import Journal, add_resume, positive
 from experiments.operator import folding
 from experiments.operator.comparison import compare
 from experiments.operator.data import Task, images
@@ -109,7 +109,7 @@ def missing_table() -> Table:
 def options() -> argparse.ArgumentParser:
     """Common options, partitions, and where to keep what is done."""
     found = add_resume(parser(__doc__))
-    found.add_argument("--seeds", type=int, default=1, help="partitions per setting (1)")
+    found.add_argument("--seeds", type=positive, default=1, help="partitions per setting (1)")
     return found
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from experiments.harness import Outcome, documented, main, note, parser
-from experiments.journal import Journal, add_resume
+from experiments.journal import Journal, add_resume, positive
 from experiments.operator.comparison import compare
 from experiments.operator.data import newsgroups
 from experiments.operator.gradient_heads import Training
@@ -44,7 +44,7 @@ def options() -> argparse.ArgumentParser:
     """Common options, partitions, and where to keep what is done."""
     found = add_resume(parser(__doc__))
     found.add_argument("--alphas", nargs="+", type=float, choices=ALPHAS, help="only these (all)")
-    found.add_argument("--seeds", type=int, default=2, help="partitions per setting (2)")
+    found.add_argument("--seeds", type=positive, default=2, help="partitions per setting (2)")
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments.harness import Outcome, Table, documented, main, note, parser
-from experiments.journal import Journal, add_resume
+from experiments.journal import Journal, add_resume, positive
 from experiments.operator import folding
 from experiments.operator.data import Floats, Task, german_news, newsgroups
 from experiments.operator.folding import Rows
@@ -110,7 +110,7 @@ def options() -> argparse.ArgumentParser:
     found = add_resume(parser(__doc__))
     found.add_argument("--sources", nargs="+", choices=list(SOURCES), help="only these (both)")
     found.add_argument(
-        "--seeds", type=int, default=1, help="partitions of the newsgroups, a third of the others' (1)"
+        "--seeds", type=positive, default=1, help="partitions of the newsgroups, a third of the others' (1)"
     )
     return found
 

@@ -241,3 +241,17 @@ def test_recorded_numbers_have_a_tolerance_and_a_script() -> None:
             assert path.with_name(f"{name}.py").is_file()
             for rule in rules.values():
                 assert "at_least" in rule or rule["tolerance"] > 0.0
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "many"])
+def test_seeds_are_whole_numbers(value: str, capsys) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        newsgroups.options().parse_args(["--seeds", value])
+    assert stopped.value.code == 2
+    assert "at least 1" in capsys.readouterr().err
+
+
+def test_a_journal_needs_a_folder(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing" / "journal"):
+        with pytest.raises(InvalidInputError, match="folder that exists"):
+            Journal(path)
