@@ -12,9 +12,12 @@ __version__ = "0.1.0"
 _HOMES = {
     "AutoencoderClassifier": "onefold.models",
     "DeepKAHM": "onefold.models",
+    "DeepMembershipAutoencoder": "onefold.models",
     "FoldingClassifier": "onefold.models",
     "KAHM": "onefold.models",
+    "MembershipMapping": "onefold.models",
     "WideKAHM": "onefold.models",
+    "WideMembershipAutoencoder": "onefold.models",
     "audit": "onefold.audit",
     "bounds": "onefold.bounds",
     "datasets": "onefold.datasets",
@@ -45,8 +48,11 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a test compar
     from onefold.models import KAHM as KAHM
     from onefold.models import AutoencoderClassifier as AutoencoderClassifier
     from onefold.models import DeepKAHM as DeepKAHM
+    from onefold.models import DeepMembershipAutoencoder as DeepMembershipAutoencoder
     from onefold.models import FoldingClassifier as FoldingClassifier
+    from onefold.models import MembershipMapping as MembershipMapping
     from onefold.models import WideKAHM as WideKAHM
+    from onefold.models import WideMembershipAutoencoder as WideMembershipAutoencoder
 else:
     # Hidden from type checkers: to them a module-level __getattr__ makes every misspelt name valid.
 

@@ -31,8 +31,10 @@ from onefold.models import (
     AutoencoderClassifier,
     ClassModels,
     DeepKAHM,
+    DeepMembershipAutoencoder,
     FoldingClassifier,
     WideKAHM,
+    WideMembershipAutoencoder,
 )
 from onefold.models._folding import check_measure
 from onefold.models.compose import Pool, Stack
@@ -44,7 +46,16 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 EXTRA = "extra/"  # arrays that came with a model and are no part of it
 MODELS: dict[str, type] = {
-    model.__name__: model for model in (KAHM, DeepKAHM, WideKAHM, AutoencoderClassifier, FoldingClassifier)
+    model.__name__: model
+    for model in (
+        KAHM,
+        DeepKAHM,
+        WideKAHM,
+        DeepMembershipAutoencoder,
+        WideMembershipAutoencoder,
+        AutoencoderClassifier,
+        FoldingClassifier,
+    )
 }
 
 Model = Autoencoder | ClassModels

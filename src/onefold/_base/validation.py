@@ -25,10 +25,16 @@ def check_whole_number(name: str, value: Any, at_least: int = 1, or_none: bool =
         raise InvalidInputError(f"{name} must be a whole number of at least {at_least}{' or None' * or_none}")
 
 
-def check_rows(estimator: Any, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
-    """Rows of ``X``, and labels with ``y``: scikit-learn's checks, with one line and no data in errors."""
+def check_rows(
+    estimator: Any, X: Any, y: Any = "no_validation", reset: bool = True, numeric_outputs: bool = False
+) -> Any:
+    """Rows of ``X``, and labels with ``y``: scikit-learn's checks, with one line and no data in errors.
+
+    With ``numeric_outputs`` there may be several numbers per row in ``y`` instead of a label.
+    """
+    outputs = {"multi_output": True, "y_numeric": True} if numeric_outputs else {}
     try:
-        return validate_data(estimator, X, y, reset=reset, dtype=list(FLOATS))
+        return validate_data(estimator, X, y, reset=reset, dtype=list(FLOATS), **outputs)
     except ValueError as error:
         message = str(error)
         if "Reshape your data" in message:  # the original prints the array

@@ -6,6 +6,11 @@ from onefold.models._memory import StackMemory
 from onefold.models._partition import split
 from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingClassifier
 from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
+from onefold.models.membership import (
+    DeepMembershipAutoencoder,
+    MembershipMapping,
+    WideMembershipAutoencoder,
+)
 
 __all__ = [
     "KAHM",
@@ -14,9 +19,12 @@ __all__ = [
     "AutoencoderClassifier",
     "ClassModels",
     "DeepKAHM",
+    "DeepMembershipAutoencoder",
     "FoldingClassifier",
+    "MembershipMapping",
     "StackMemory",
     "WideKAHM",
+    "WideMembershipAutoencoder",
     "check_measure",
     "maximum_of",
     "split",

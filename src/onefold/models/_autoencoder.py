@@ -31,12 +31,13 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
     n_jobs: int | None = None
     n_probe: int | None = None
     pool_: Pool
+    scale_matters = True  # whether the regularisation depends on the scale, so that users must be told
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Model the rows of ``X``; ``y`` is ignored."""
         self.check_parameters()
         samples: Array = check_rows(self, X)
-        unit, factor = unit_and_factor(samples, self.scale)
+        unit, factor = unit_and_factor(samples, self.scale, self.scale_matters)
         self.pool_ = self.fit_groups(samples, [np.arange(len(samples))], unit, factor, self.n_jobs)
         self.scale_ = factor / unit
         return self

@@ -38,7 +38,7 @@ def check_scale(scale: ScaleOption) -> None:
         raise InvalidInputError('scale must be None, "auto" or a positive finite number')
 
 
-def unit_and_factor(X: Array, scale: ScaleOption) -> tuple[float, float]:
+def unit_and_factor(X: Array, scale: ScaleOption, warn: bool = True) -> tuple[float, float]:
     """Unit the data is expressed in, and the factor at which machines see data in that unit."""
     unit = 1.0
     with np.errstate(over="ignore", under="ignore"):
@@ -52,7 +52,8 @@ def unit_and_factor(X: Array, scale: ScaleOption) -> tuple[float, float]:
     if scale == "auto":
         return unit, math.sqrt(AUTO_MEAN_SQUARE / mean_square) if mean_square > 0.0 else 1.0
     factor = unit if scale is None else unit * float(scale)
-    _warn(mean_square, factor, scale)
+    if warn:
+        _warn(mean_square, factor, scale)
     return unit, factor
 
 

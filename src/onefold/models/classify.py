@@ -50,7 +50,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         samples, labels = check_rows(self, X, y)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        unit, factor = unit_and_factor(samples, prototype.scale)
+        unit, factor = unit_and_factor(samples, prototype.scale, prototype.scale_matters)
         groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
         self.scale_ = factor / unit
         if batches is None:

@@ -1,0 +1,165 @@
+"""Student-t membership-mappings on arrays (001 Alg. 1), no checks, no classes users see.
+
+With kernels k = sigma^2 k1 the averaged output (001 eq. 48) is
+
+    k1(x, a) (K1'K1 + (tau1 + 1 / (sigma^2 beta)) K1aa)^-1 K1' y,
+
+so sigma^2 only rescales 1 / beta. In the basis L^-1 of a Cholesky factor of K1aa this is ridge regression on
+N x M features, and their eigenvalues make every step of beta cost O(M), for all outputs at once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from onefold._base.arrays import Array
+from onefold.models.membership._inducing import candidates, centroids, far_apart, largest_count
+
+__all__ = ["Inputs", "Mapping", "fit_mapping", "solve_mapping"]
+
+DEGREES_OF_FREEDOM = 2.1  # 001 eq. 52
+SMALLEST_TAU = 0.1  # kappa of 001 Alg. 1
+# For one to three inputs K_aa has a condition up to 1e16; this, relative to its diagonal, makes it harmless.
+JITTER = 1e-8
+LARGEST_INPUT = 1e100  # in ranges of the samples; beyond, every kernel value is zero anyway
+STEPS = 1000
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where the kernel lives: inducing points, and how inputs are measured."""
+
+    shift: Array  # (n,) subtracted first, against cancellation
+    inverse_range: Array  # (n,) square roots of w (001 eq. 53); zero for an input that does not vary
+    inducing: Array  # (M, n) shifted and in ranges
+
+    def kernel(self, x: Array) -> Array:
+        """Kernel values k1 between inputs (N, n) and inducing points, (N, M) (001 eq. 17, 22)."""
+        rows = (x.astype(np.float64, copy=False) - self.shift) * self.inverse_range
+        np.clip(rows, -LARGEST_INPUT, LARGEST_INPUT, out=rows)
+        return _gaussian(rows, self.inducing)
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A fitted mapping of inputs onto r outputs."""
+
+    inputs: Inputs
+    weights: Array  # (M, r) alpha of 001 eq. 49, for kernels with sigma^2 = 1
+    ridge: float  # tau1 + 1 / (sigma^2 beta)
+    tau: float  # 001 eq. 54 at sigma^2 = 1
+    variance: float  # of the outputs as they are seen, averaged (001 eq. 56)
+
+    @property
+    def sigma2(self) -> float:
+        """001 Alg. 1, steps 9-13."""
+        return 1.0 if self.tau >= self.variance else self.variance / max(self.tau, 1e-12)
+
+    def outputs(self, x: Array) -> Array:
+        """Outputs (N, r) of inputs (N, n) (001 eq. 60)."""
+        return np.asarray(self.inputs.kernel(x) @ self.weights)
+
+
+def fit_mapping(
+    x: Array, targets: Array, at_most: int, n_outputs: int | None = None, factor: float = 1.0
+) -> Mapping:
+    """001 Alg. 1 for inputs (N, n) and centred targets (N, r) that are to be seen ``factor`` times as large.
+
+    Targets may be coordinates of more outputs: ``n_outputs`` says how many the averages are over.
+    """
+    inputs, features, inverse = _choose_inducing(x, at_most)
+    n_outputs = targets.shape[1] if n_outputs is None else n_outputs
+    entries = float(len(x) * n_outputs)
+    tau = _tau(features)
+    projected = features @ targets
+    values, vectors = np.linalg.eigh(features @ features.T)
+    energies = np.einsum("mr,mr->m", (rotated := vectors.T @ projected), rotated) / entries
+    total = float(np.einsum("nr,nr->", targets, targets)) / entries
+    deviation = targets.mean(axis=0)
+    spread = max(total - float(deviation @ deviation) / n_outputs, 0.0)
+    with np.errstate(over="ignore"):
+        seen = min(factor * factor * spread, 1e300)
+    ridge = _ridge(np.maximum(values, 0.0), energies, total, spread, tau, seen)
+    weights = _weights(features, inverse, projected, ridge)
+    return Mapping(inputs, weights, ridge, tau, seen)
+
+
+def solve_mapping(inputs: Inputs, x: Array, targets: Array, ridge: float, tau: float, seen: float) -> Mapping:
+    """The mapping whose inducing points and ridge are known; exactly as :func:`fit_mapping` made it."""
+    features, inverse = _features(inputs, x)
+    return Mapping(inputs, _weights(features, inverse, features @ targets, ridge), ridge, tau, seen)
+
+
+def _choose_inducing(x: Array, at_most: int) -> tuple[Inputs, Array, Array]:
+    """001 Alg. 1, steps 1-8: inputs, features (M, N) and the inverse factor of K_aa for the chosen count."""
+    few = candidates(x)
+    starts = few[far_apart(few, at_most)]
+    lowest, highest = x.min(axis=0), x.max(axis=0)
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse_range = 1.0 / (highest - lowest)
+    inverse_range[~np.isfinite(inverse_range)] = 0.0
+    shift = x.mean(axis=0)
+    tried: dict[int, tuple[Inputs, Array, Array]] = {}
+
+    def enough(count: int) -> bool:
+        points = (centroids(few, starts[:count]) - shift) * inverse_range
+        inputs = Inputs(shift, inverse_range, points)
+        features, inverse = _features(inputs, x)
+        tried[count] = inputs, features, inverse
+        return _tau(features) >= SMALLEST_TAU
+
+    count = largest_count(len(starts), enough)
+    if count not in tried:  # the last resort, a single point, need not have been tried
+        enough(count)
+    return tried[count]
+
+
+def _features(inputs: Inputs, x: Array) -> tuple[Array, Array]:
+    """L^-1 K1' (M, N), and L^-1, for K1aa = L L'."""
+    own = _gaussian(inputs.inducing, inputs.inducing)
+    own.flat[:: len(own) + 1] = 1.0 + JITTER
+    inverse = np.linalg.inv(np.linalg.cholesky(own))
+    return inverse @ inputs.kernel(x).T, inverse
+
+
+def _gaussian(rows: Array, columns: Array) -> Array:
+    kernel = rows @ columns.T
+    kernel -= 0.5 * np.einsum("nk,nk->n", rows, rows)[:, None]
+    kernel -= 0.5 * np.einsum("mk,mk->m", columns, columns)
+    return np.asarray(np.exp(np.minimum(kernel, 0.0, out=kernel), out=kernel))
+
+
+def _tau(features: Array) -> float:
+    """001 eq. 54 at sigma^2 = 1: kernel variance the inducing points leave, per point."""
+    n_inducing, n_samples = features.shape
+    left = n_samples - float(np.einsum("mn,mn->", features, features))
+    return max(left, 0.0) / (DEGREES_OF_FREEDOM + n_inducing - 2.0)
+
+
+def _ridge(values: Array, energies: Array, total: float, spread: float, tau: float, seen: float) -> float:
+    """tau1 + 1 / (sigma^2 beta) at the fixed point of beta (001 Alg. 1, steps 15-19; eq. 58)."""
+
+    def error(ridge: float) -> float:
+        shrunk = np.divide(1.0, values + ridge, out=np.zeros_like(values), where=values + ridge > 0.0)
+        explained = float(energies @ (2.0 * shrunk - values * shrunk**2))
+        return max(total - explained, 0.0)
+
+    # 1 / (sigma^2 beta) in terms of the error: sigma^2 is 1, or the variance over tau1.
+    if seen <= tau:
+        start, slope = 1.0, seen / spread if spread > 0.0 else 0.0
+    else:
+        start, slope = max(tau, 1e-12) / seen, max(tau, 1e-12) / spread if spread > 0.0 else 0.0
+    noise = start  # beta = 1
+    for _ in range(STEPS):
+        following = slope * error(tau + noise)
+        done = abs(following - noise) <= 1e-12 * (tau + following)
+        noise = following
+        if done:
+            break
+    return tau + noise
+
+
+def _weights(features: Array, inverse: Array, projected: Array, ridge: float) -> Array:
+    inner = features @ features.T
+    inner.flat[:: len(inner) + 1] += max(ridge, JITTER)
+    return np.asarray(inverse.T @ np.linalg.solve(inner, projected))

@@ -1,0 +1,95 @@
+"""Membership-mappings as a scikit-learn regressor (001 Alg. 1, Def. 10)."""
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from onefold._base.arrays import Array
+from onefold._base.validation import check_rows, check_whole_number
+from onefold.models.membership._autoencoders import check_ratio, inducing_limit
+from onefold.models.membership._core import fit_mapping
+
+__all__ = ["MembershipMapping"]
+
+
+class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Regression by Student-t membership-mappings, any number of outputs at once (001 Alg. 1).
+
+    Parameters
+    ----------
+    inducing_ratio : float, default=0.5
+        Inducing points per sample, at most (001 eq. 68); fewer are used where the inputs are smooth.
+    max_inducing : int, default=500
+        Inducing points, at most.
+
+    Attributes
+    ----------
+    inducing_points_ : ndarray (M, n)
+        The auxiliary inducing points (001 eq. 51).
+    tau_ : float
+        Smoothing level at sigma^2 = 1 (001 eq. 54).
+    sigma2_ : float
+        Variance parameter of the kernel (001 Alg. 1, steps 9-13).
+
+    Notes
+    -----
+    The document's mappings have zero mean; here they model deviations from the mean of the outputs, so that
+    far inputs are mapped near that mean. An input that does not vary is ignored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import MembershipMapping
+    >>> X = np.linspace(-3.0, 3.0, 200)[:, None]
+    >>> Y = np.column_stack([np.sin(X[:, 0]), X[:, 0] ** 2])
+    >>> MembershipMapping().fit(X, Y).score(X, Y) > 0.95
+    True
+    """
+
+    def __init__(self, inducing_ratio: float = 0.5, max_inducing: int = 500) -> None:
+        self.inducing_ratio = inducing_ratio
+        self.max_inducing = max_inducing
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the mapping of rows of ``X`` onto ``y``, (n,) or (n, outputs)."""
+        check_ratio(self.inducing_ratio)
+        check_whole_number("max_inducing", self.max_inducing)
+        inputs, outputs = check_rows(self, X, y, numeric_outputs=True)
+        targets = np.asarray(outputs, dtype=np.float64).reshape(len(inputs), -1)
+        self._input_unit, self._unit = _unit(inputs), _unit(targets)
+        targets = targets / self._unit
+        self._mean = targets.mean(axis=0)
+        rows = inputs.astype(np.float64) / self._input_unit
+        at_most = inducing_limit(len(rows), self.inducing_ratio, self.max_inducing)
+        self._mapping = fit_mapping(rows, targets - self._mean, at_most, factor=self._unit)
+        self._one_output = np.ndim(outputs) == 1
+        places = self._mapping.inputs
+        raw = np.divide(
+            places.inducing,
+            places.inverse_range,
+            out=np.zeros_like(places.inducing),
+            where=places.inverse_range > 0.0,
+        )
+        self.inducing_points_ = (raw + places.shift) * self._input_unit
+        self.tau_, self.sigma2_ = self._mapping.tau, self._mapping.sigma2
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Output of each row (001 eq. 60)."""
+        check_is_fitted(self)
+        rows: Any = check_rows(self, X, reset=False)
+        found = self._mapping.outputs(rows.astype(np.float64) / self._input_unit)
+        found = (found + self._mean) * self._unit
+        return np.asarray(found[:, 0] if self._one_output else found)
+
+
+def _unit(values: Array) -> float:
+    """A power of two near the largest entry, where squares could overflow or vanish; else one."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0.0 or 1e-60 < largest < 1e60:
+        return 1.0
+    return 2.0 ** max(min(round(math.log2(largest)), 1020), -1020)
