@@ -13,7 +13,7 @@ import scipy
 import sklearn
 from threadpoolctl import threadpool_limits
 
-from benchmarks import fabrication, federation, fitting, noise, peers, querying, release, small_machines
+from benchmarks import fabrication, federation, fitting, membership, noise, peers, querying, release, small_machines
 from benchmarks.data import QUICK, Sizes
 from benchmarks.timing import Row
 from onefold.exceptions import DataScaleWarning, OnefoldError
@@ -21,6 +21,7 @@ from onefold.exceptions import DataScaleWarning, OnefoldError
 SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "fitting": fitting.rows,
     "querying": querying.rows,
+    "membership": membership.rows,
     "small": small_machines.rows,
     "noise": noise.rows,
     "fabrication": fabrication.rows,

@@ -5,14 +5,34 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from onefold import KAHM, AutoencoderClassifier, DeepKAHM, FoldingClassifier, WideKAHM
+from onefold import (
+    KAHM,
+    AutoencoderClassifier,
+    DeepKAHM,
+    DeepMembershipAutoencoder,
+    FoldingClassifier,
+    MembershipMapping,
+    WideKAHM,
+    WideMembershipAutoencoder,
+)
 
-ESTIMATORS = [KAHM(), DeepKAHM(), WideKAHM(), AutoencoderClassifier(), FoldingClassifier()]
+ESTIMATORS = [
+    KAHM(),
+    DeepKAHM(),
+    WideKAHM(),
+    MembershipMapping(),
+    DeepMembershipAutoencoder(),
+    WideMembershipAutoencoder(),
+    AutoencoderClassifier(),
+    FoldingClassifier(),
+]
 VARIANTS = [
     WideKAHM(n_components=2, n_layers=2, branch_size=10, random_state=0),
     DeepKAHM(scale="auto"),
     AutoencoderClassifier(KAHM(n_components=3), measure="rms"),
     FoldingClassifier(n_components=2, batch_size=5, measure="max"),
+    WideMembershipAutoencoder(n_components=2, n_layers=2, branch_size=10, random_state=0),
+    AutoencoderClassifier(DeepMembershipAutoencoder(n_components=3, n_layers=2), measure="rms"),
 ]
 
 

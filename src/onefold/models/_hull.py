@@ -234,7 +234,8 @@ def _shrink(encodings: Array, variances: Array, factor: float) -> Index:
     n_hulls, n_samples, n_axes = encodings.shape
     if n_axes == 0:
         return np.zeros(n_hulls, dtype=np.intp)
-    ranges = np.ptp(encodings, axis=1) * factor
+    with np.errstate(over="ignore", invalid="ignore"):  # a factor beyond the precision, for any range at all
+        ranges = np.ptp(encodings, axis=1) * factor
     noise = variances[:, :1] * n_samples * np.finfo(np.float64).eps
     useful = (ranges >= MINIMUM_RANGE) & (variances > noise)
     return np.asarray(np.where(useful.all(axis=1), n_axes, useful.argmin(axis=1)), dtype=np.intp)

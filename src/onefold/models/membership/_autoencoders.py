@@ -91,8 +91,8 @@ class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
     Notes
     -----
     The document fits zero-mean mappings to raw data, under which the origin is its own image and so
-    seems near to any samples. Here mappings model deviations from the mean: far points get an image near the mean.
-    Its loop over M does not end once M <= 9; here M loses at least one point per round.
+    seems near to any samples. Here mappings model deviations from the mean: far points get an image near
+    the mean. Its loop over M does not end once M <= 9; here M loses at least one point per round.
 
     Examples
     --------

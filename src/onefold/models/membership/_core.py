@@ -133,7 +133,7 @@ def _tau(features: Array) -> float:
     """001 eq. 54 at sigma^2 = 1: kernel variance the inducing points leave, per point."""
     n_inducing, n_samples = features.shape
     left = n_samples - float(np.einsum("mn,mn->", features, features))
-    return max(left, 0.0) / (DEGREES_OF_FREEDOM + n_inducing - 2.0)
+    return float(max(left, 0.0) / (DEGREES_OF_FREEDOM + n_inducing - 2.0))
 
 
 def _ridge(values: Array, energies: Array, total: float, spread: float, tau: float, seen: float) -> float:
@@ -142,7 +142,7 @@ def _ridge(values: Array, energies: Array, total: float, spread: float, tau: flo
     def error(ridge: float) -> float:
         shrunk = np.divide(1.0, values + ridge, out=np.zeros_like(values), where=values + ridge > 0.0)
         explained = float(energies @ (2.0 * shrunk - values * shrunk**2))
-        return max(total - explained, 0.0)
+        return float(max(total - explained, 0.0))
 
     # 1 / (sigma^2 beta) in terms of the error: sigma^2 is 1, or the variance over tau1.
     if seen <= tau:

@@ -1,0 +1,175 @@
+"""The fast membership-mappings against the literal ones of 001 Sec. 3."""
+
+from functools import cache
+from itertools import pairwise
+from math import ceil
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from onefold import DeepMembershipAutoencoder, MembershipMapping, WideMembershipAutoencoder
+from onefold.models.membership._inducing import counts_from, largest_count
+from reference import membership as literal
+from reference.samples import SAMPLES, queries
+
+# Those the literal version needs no more than a few seconds for.
+SMALL = (
+    "as_many_components_as_samples",
+    "constant_columns",
+    "duplicates",
+    "more_features_than_samples",
+    "one_feature",
+    "rank_deficient",
+    "scaled_down",
+    "scaled_up",
+    "shifted",
+    "sparse_pixels",
+    "three_samples",
+    "tiny_ranges",
+    "two_samples",
+)
+LARGE = tuple(sorted(set(SAMPLES) - set(SMALL)))
+
+
+def size(Y: np.ndarray) -> float:
+    return float(np.linalg.norm(Y, axis=1).max())
+
+
+@cache
+def prepared(name: str):
+    rng = np.random.default_rng(51)
+    Y, n = SAMPLES[name](rng)
+    return Y, queries(Y, rng, count=4), n, literal.fit_deep(Y, n, 3, ceil(0.5 * len(Y)))
+
+
+def compare(name: str) -> None:
+    Y, X, n, deep = prepared(name)
+    model = DeepMembershipAutoencoder(n, 3).fit(Y)
+    assert model.n_inducing_ == [len(mapping.a) for mapping in deep.mappings]
+    np.testing.assert_allclose(model.taus_, [mapping.tau for mapping in deep.mappings], rtol=1e-5, atol=1e-7)
+    expected = np.array([literal.layers(deep, x) for x in X])
+    for layer, output in enumerate(model.layers(X)):
+        np.testing.assert_allclose(output, expected[:, layer], rtol=0, atol=1e-7 * size(Y))
+    images = np.array([literal.deep_image(deep, x) for x in X])
+    np.testing.assert_allclose(model.transform(X), images, rtol=0, atol=1e-7 * size(Y))
+    distances = np.linalg.norm(X - images, axis=1)
+    np.testing.assert_allclose(model.distance(X), distances, rtol=0, atol=1e-6 * size(Y))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_deep(name: str) -> None:
+    compare(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_deep_on_larger_samples(name: str) -> None:
+    compare(name)
+
+
+@pytest.mark.parametrize("name", ["more_features_than_samples", "shifted"])
+def test_single_precision(name: str) -> None:
+    Y, X, n, deep = prepared(name)
+    model = DeepMembershipAutoencoder(n, 3).fit(Y.astype(np.float32))
+    distances = model.distance(X.astype(np.float32))
+    assert distances.dtype == np.float32
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+    expected = [np.linalg.norm(x - literal.deep_image(deep, x)) for x in X]
+    np.testing.assert_allclose(distances, expected, rtol=0, atol=2e-3 * size(Y))
+
+
+def test_wide_takes_the_nearest_branch(rng: np.random.Generator) -> None:
+    Y = np.vstack([rng.normal(size=(20, 5)) + 4.0 * shift for shift in range(3)])
+    model = WideMembershipAutoencoder(3, 2, branch_size=20, partition="contiguous").fit(Y)
+    branches = [literal.fit_deep(part, 3, 2, 10) for part in np.split(Y, 3)]
+    X = queries(Y, rng, count=4)
+    expected = np.array([literal.wide_image(branches, x) for x in X])
+    assert [branch.n_inducing_ for branch in model.branches_] == [
+        [len(mapping.a) for mapping in branch.mappings] for branch in branches
+    ]
+    np.testing.assert_allclose(model.transform(X), expected, rtol=0, atol=1e-7 * size(Y))
+
+
+@pytest.mark.parametrize("factor", [0.05, 4.0])
+def test_scale_is_a_fit_on_scaled_data(factor: float) -> None:
+    Y, X, n, _ = prepared("shifted")
+    deep = literal.fit_deep(factor * Y, n, 2, ceil(0.5 * len(Y)))
+    model = DeepMembershipAutoencoder(n, 2, scale=factor).fit(Y)
+    expected = np.array([literal.deep_image(deep, factor * x) / factor for x in X])
+    np.testing.assert_allclose(model.transform(X), expected, rtol=0, atol=1e-7 * size(Y))
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    N=st.integers(1, 16),
+    n=st.integers(1, 4),
+    outputs=st.integers(1, 3),
+    log_scale=st.floats(-3.0, 3.0),
+    offset=st.floats(-5.0, 5.0),
+    copies=st.integers(1, 3),
+    seed=st.integers(0, 2**31),
+)
+def test_regression_of_any_shape(
+    N: int, n: int, outputs: int, log_scale: float, offset: float, copies: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = np.repeat(rng.normal(size=(N, n)) + offset, copies, axis=0)
+    y = 10.0**log_scale * (
+        np.sin(x @ rng.normal(size=(n, outputs))) + 0.1 * rng.normal(size=(len(x), outputs))
+    )
+    mapping = literal.learn(x, y - y.mean(axis=0), ceil(0.5 * len(x)))
+    model = MembershipMapping().fit(x, y)
+    X = queries(x, rng, count=2)
+    expected = np.array([literal.predict(mapping, row) for row in X]) + y.mean(axis=0)
+    assert len(model.inducing_points_) == len(mapping.a)
+    np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-6 * np.abs(y).max())
+    np.testing.assert_allclose(model.inducing_points_, mapping.a, rtol=1e-9, atol=1e-9)
+    if mapping.tau > 1e-6:
+        assert model.sigma2_ == pytest.approx(mapping.sigma2, rel=1e-6)
+
+
+@pytest.mark.parametrize("largest", [1, 2, 5, 9, 10, 57, 500])
+def test_search_finds_what_going_one_by_one_finds(largest: int) -> None:
+    counts = counts_from(largest)
+    assert counts[-1] == 1
+    assert all(after < before for before, after in pairwise(counts))
+    for wanted in counts:
+        assert largest_count(largest, lambda count, wanted=wanted: count <= wanted) == wanted
+    assert largest_count(largest, lambda count: False) == 1
+
+
+def test_regression_learns_and_goes_back_to_the_mean(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(300, 6))
+    y = np.column_stack([x[:, 0] + x[:, 1] + 5.0, np.sin(x[:, 2]) - x[:, 3]])
+    model = MembershipMapping().fit(x[:200], y[:200])
+    assert model.score(x[200:], y[200:]) > 0.85
+    far = model.predict([[1e6] * 6, [-1e200] * 6])
+    np.testing.assert_allclose(far, np.tile(y[:200].mean(axis=0), (2, 1)), rtol=1e-12)
+    assert MembershipMapping().fit(x, y[:, 0]).predict(x[:3]).shape == (3,)
+
+
+@pytest.mark.parametrize("size_", [1e-300, 1e-100, 1e100, 1e300])
+def test_regression_in_any_unit(size_: float, rng: np.random.Generator) -> None:
+    x, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 2))
+    usual = MembershipMapping().fit(x, y).predict(x)
+    np.testing.assert_allclose(MembershipMapping().fit(x * size_, y).predict(x * size_), usual, atol=1e-7)
+    scaled = MembershipMapping().fit(x, y * size_).predict(x)
+    assert np.isfinite(scaled).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"inducing_ratio": 0.0}, "inducing_ratio"),
+        ({"inducing_ratio": float("nan")}, "inducing_ratio"),
+        ({"inducing_ratio": "half"}, "inducing_ratio"),
+        ({"max_inducing": 0}, "max_inducing"),
+    ],
+)
+@pytest.mark.parametrize("kind", [MembershipMapping, DeepMembershipAutoencoder, WideMembershipAutoencoder])
+def test_bad_parameters(kind, parameters, name) -> None:
+    X = np.zeros((3, 2))
+    with pytest.raises(ValueError, match=name):
+        kind(**parameters).fit(X, X)
