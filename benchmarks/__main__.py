@@ -13,7 +13,17 @@ import scipy
 import sklearn
 from threadpoolctl import threadpool_limits
 
-from benchmarks import fabrication, federation, fitting, membership, noise, peers, querying, release, small_machines
+from benchmarks import (
+    fabrication,
+    federation,
+    fitting,
+    membership,
+    noise,
+    peers,
+    querying,
+    release,
+    small_machines,
+)
 from benchmarks.data import QUICK, Sizes
 from benchmarks.timing import Row
 from onefold.exceptions import DataScaleWarning, OnefoldError

@@ -1,8 +1,8 @@
 """Membership-mappings: a deep autoencoder against the document's algorithm in whole-matrix steps.
 
-The version in ``tests/reference`` goes entry by entry and would make any ratio look good. This one follows 001
-Alg. 1 and 2 as written, with k-means and an explicit inverse for every number of inducing points tried and all
-outputs in every step of beta, but lets numpy and scikit-learn do each step.
+The version in ``tests/reference`` goes entry by entry and would make any ratio look good. This one follows
+001 Alg. 1 and 2 as written, with k-means and an explicit inverse for every number of inducing points
+tried and all outputs in every step of beta, but lets numpy and scikit-learn do each step.
 """
 
 import math

@@ -1,0 +1,48 @@
+"""Membership-mapping autoencoders where other parts of the package take an autoencoder."""
+
+import numpy as np
+import pytest
+
+from onefold import AutoencoderClassifier, DeepMembershipAutoencoder, WideMembershipAutoencoder, io
+from onefold.exceptions import FileFormatError
+from onefold.fabrication import PrivateClassifier
+from onefold.federated import LocalModel
+from onefold.models.membership._stack import rebuild_stack
+from onefold.privacy import OptimalNoise
+
+
+@pytest.fixture
+def labelled(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    y = np.repeat([0, 1, 2], 40)
+    return rng.normal(size=(120, 8)) / 4 + np.eye(8)[y], y
+
+
+def prototype() -> AutoencoderClassifier:
+    return AutoencoderClassifier(WideMembershipAutoencoder(5, 2, branch_size=20, random_state=0))
+
+
+def test_private_classifier(labelled) -> None:
+    X, y = labelled
+    model = PrivateClassifier(prototype(), OptimalNoise(20.0, delta=1e-5), random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.6
+
+
+def test_local_model_saved_and_forgetting(labelled, tmp_path) -> None:
+    X, y = labelled
+    model = LocalModel(prototype()).fit(X, y)
+    answers = model.answers(X[:10])
+    assert answers.shape == (10, 3)
+    assert np.isfinite(answers).all()
+    assert (answers.argmin(axis=1) == y[:10]).mean() > 0.8
+    model.save(tmp_path / "owner")
+    np.testing.assert_array_equal(LocalModel.load(tmp_path / "owner").answers(X[:10]), answers)
+
+
+def test_forged_layers_are_refused(rng: np.random.Generator) -> None:
+    model = DeepMembershipAutoencoder(3, 2).fit(rng.normal(size=(20, 4)))
+    state = model.stack_state(model.pool_.stacks[0])
+    for shapes in ([[10**6, 3], [1, 2]], [[1, 3]], [[0, 3], [1, 2]], [[-1, 3], [1, 2]]):
+        with pytest.raises(ValueError, match=r"layers|inducing|reshape"):
+            rebuild_stack(state | {"shapes": np.array(shapes)}, 3, 2)
+    with pytest.raises(FileFormatError, match="samples"):
+        io.from_bytes(io.to_bytes(model), largest_machine=10)
