@@ -1,5 +1,7 @@
 """The estimators inside the tools people use around them."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -173,3 +175,13 @@ def test_integers_are_taken_as_numbers(model, digits) -> None:
 def test_standardised_data_separates(digits) -> None:
     X, y = digits
     assert make_pipeline(StandardScaler(), AutoencoderClassifier()).fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    "classifier", [AutoencoderClassifier(WideKAHM(scale="auto")), FoldingClassifier(scale="auto")]
+)
+def test_an_owner_of_few_rows_and_many_classes_is_not_taken_for_a_regression(classifier) -> None:
+    X = np.random.default_rng(0).normal(size=(24, 5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classifier.fit(X, np.arange(24) % 20)

@@ -1,5 +1,6 @@
 """Classifiers that model each class by an autoencoder and ask which one folds a point least (000 Def. 7)."""
 
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any, Self, cast
 
@@ -48,7 +49,10 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         prototype = self.prototype()
         prototype.check_parameters()
         samples, labels = check_rows(self, X, y)
-        check_classification_targets(labels)
+        with warnings.catch_warnings():
+            # An owner of few rows and many classes is nothing unusual here.
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         unit, factor = unit_and_factor(samples, prototype.scale, prototype.scale_matters)
         groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
