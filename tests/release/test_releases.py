@@ -92,7 +92,7 @@ def test_two_releases_differ() -> None:
     high=st.floats(1e-3, 50),
     lam=st.sampled_from([1e-6, 1e-3, 1.0, 1e3]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_bounded_noise_never_leaves_its_bounds(seed: int, low: float, high: float, lam: float) -> None:
     X = np.random.default_rng(seed).uniform(-low, 100, size=(200, 2))
     released = release_bounded(X, lam, (low, high), random_state=seed)

@@ -29,6 +29,13 @@ FAR = 14.0
 AIRY_LENGTHS = 18.0  # beyond a wall on the slope of the potential, the density is below 1e-40 from here on
 
 
+@lru_cache(maxsize=8)
+def _gauss(points: int) -> tuple[Floats, Floats]:
+    """Nodes and weights of Gauss and Legendre, computed once."""
+    nodes, weights = legendre.leggauss(points)
+    return nodes, weights
+
+
 class GroundState:
     """Density, distribution and exact samples of the noise on one interval, in free standard deviations."""
 
@@ -41,7 +48,7 @@ class GroundState:
         # No error of rounding may accumulate in the tails: normalise, then integrate the series exactly.
         squared = legendre.legmul(self._series, self._series)
         self._integral = legendre.legint(squared, lbnd=-1) * self._half
-        nodes, weights = legendre.leggauss(2 * TERMS)
+        nodes, weights = _gauss(2 * TERMS)
         mass = weights * legendre.legval(nodes, self._series) ** 2 * self._half
         t = self._centre + self._half * nodes
         self.mean = float(mass @ t)
@@ -58,7 +65,7 @@ class GroundState:
     def _solve(self) -> Floats:
         """Coefficients of u in Legendre polynomials of x in [-1, 1], by Galerkin's method."""
         order = np.arange(TERMS)
-        nodes, weights = legendre.leggauss(TERMS + 8)
+        nodes, weights = _gauss(TERMS + 8)
         polynomials = legendre.legvander(nodes, TERMS + 1)
         basis = polynomials[:, :-2] - polynomials[:, 2:]  # L_k - L_(k+2) vanishes at both ends
         t = self._centre + self._half * nodes
@@ -131,7 +138,7 @@ class GroundState:
 
     def _mass(self, left: Floats, right: Floats, slack: float) -> Floats:
         """Integral of the shifted u squared from ``left`` to ``right``, by eight points each."""
-        nodes, weights = legendre.leggauss(8)
+        nodes, weights = _gauss(8)
         half = (right - left) / 2
         u = np.asarray(
             legendre.legval((right + left)[:, np.newaxis] / 2 + half[:, np.newaxis] * nodes, self._series)
