@@ -24,7 +24,7 @@ test: $(VENV)/.all-ready ## the fast tests, those of the extras included; ARGS i
 test-all: $(VENV)/.all-ready ## every test, slow ones and those of the extras included
 	$(BIN)/python -m pytest $(ARGS)
 
-lint: $(VENV)/.dev-ready ## ruff and mypy, changing nothing
+lint: $(VENV)/.all-ready ## ruff and mypy, changing nothing; types are those of every extra
 	$(BIN)/ruff check $(LINTED)
 	$(BIN)/ruff format --check $(LINTED)
 	$(BIN)/mypy

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-LIGHT = ("dev", "parquet", "report")  # what `make demo` and `make lint` need
+LIGHT = ("dev", "parquet", "report")  # what `make demo` and `make bench` need
 FULL = (*LIGHT, "accounting", "federated", "fhe")
 
 
