@@ -51,6 +51,7 @@ def test_two_runs_differ(table, tmp_path):
 def test_record_unit_range_and_labels(table, tmp_path, capsys):
     out = tmp_path / "synth.npz"
     options = ["--unit", "record", "--range", 0, 1, "--noise", "gaussian", "--label-epsilon", 2, "--json"]
+    options += ["--classes", *range(10)]
     assert run(table, "--label", "digit", "--epsilon", 8, "--out", out, *options) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["holds"] is True
@@ -88,3 +89,15 @@ def test_bad_options_are_one_line(table, tmp_path, capsys, options):
     assert captured.out == ""
     assert len(captured.err.strip().splitlines()) == 1
     assert not (tmp_path / "s.csv").exists()
+
+
+def test_labels_are_randomised_among_declared_classes_only(table, tmp_path, capsys):
+    wanted = ["--label", "digit", "--epsilon", 8, "--out", tmp_path / "s.csv", "--label-epsilon", 1]
+    assert run(table, *wanted) == 2
+    assert "--classes" in capsys.readouterr().err
+    assert run(table, *wanted, "--classes", *range(9)) == 2
+    assert "a label that --classes does not name" in capsys.readouterr().err
+    assert not (tmp_path / "s.csv").exists()
+    assert run(table, *wanted, "--classes", *range(30), "--quiet") == 0
+    made = np.genfromtxt(tmp_path / "s.csv", delimiter=",", names=True)["digit"]
+    assert made.max() > 9  # a label nobody has appears too, as it must

@@ -110,7 +110,17 @@ def test_an_error_within_allowed_ranges_is_what_was_asked_for(table, declared, t
 
 def test_private_labels(frame, table, declared, tmp_path, capsys) -> None:
     out = tmp_path / "out.csv"
-    options = ["--declared", declared, "--lam", 1e-3, "--label-epsilon", 1, "--json"]
+    options = [
+        "--declared",
+        declared,
+        "--lam",
+        1e-3,
+        "--label-epsilon",
+        1,
+        "--json",
+        "--classes",
+        *sorted(set(frame["sick"])),
+    ]
     assert run(table, "--label", "sick", *options, "--out", out) == 0
     promise = json.loads(capsys.readouterr().out)["promise"]
     assert promise["labels"]["epsilon"] == 1

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as npst
 
 from onefold.exceptions import InvalidInputError
 from onefold.federated import aggregate, client, server, simulate
-from onefold.federated.aggregate import check_answers, decide, minimum
+from onefold.federated.aggregate import check_answers, decide, minimum, trimmed
 
 answers = npst.arrays(
     np.float64,
@@ -105,3 +105,9 @@ def test_a_folding_measure_above_one_is_refused() -> None:
 def test_a_query_nobody_knows_anything_about_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="no finite answer"):
         decide([[0.1, 0.2], [np.inf, np.inf]])
+
+
+@pytest.mark.parametrize(("owners", "place"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (9, 2)])
+def test_a_class_is_trimmed_only_as_far_as_its_owners_allow(owners: int, place: int) -> None:
+    values = np.arange(1.0, owners + 1.0)[:, None, None]
+    assert trimmed(values, n_liars=2).item() == values[place].item()

@@ -6,17 +6,13 @@ import argparse
 import json
 from typing import Any
 
-import numpy as np
-
 from onefold._base.files import atomic_write
-from onefold.cli import arguments as kinds
 from onefold.cli.console import busy, print_json, without_bars
 from onefold.cli.labels import labels_of
+from onefold.cli.noise import add_noise_options, check_noise_options, label_noise_of, noise_of
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_table
 from onefold.cli.tables import Table, read_table
 from onefold.exceptions import InvalidInputError
-
-NOISES = ("optimal", "laplace", "gaussian")
 
 
 def add_parser(commands: Any) -> None:
@@ -40,21 +36,8 @@ def add_parser(commands: Any) -> None:
 
 
 def _add_privacy_options(group: Any) -> None:
-    number = kinds.positive
-    group.add_argument("--epsilon", type=number, required=True, metavar="E", help="per unit, see --unit")
-    group.add_argument("--delta", type=kinds.fraction, default=1e-5, metavar="D", help="per unit (1e-5)")
-    group.add_argument(
-        "--unit",
-        choices=("entry", "record"),
-        default="entry",
-        help="what epsilon protects: one entry (default) or a whole row, which needs --range",
-    )
-    group.add_argument("--noise", choices=NOISES, default="optimal", help="kind of noise (optimal)")
-    bound = group.add_mutually_exclusive_group()
-    bound.add_argument("--range", nargs=2, type=float, metavar=("LOW", "HIGH"), help="of every feature")
-    bound.add_argument("--sensitivity", type=number, default=1.0, metavar="S", help="change of an entry (1)")
+    add_noise_options(group, required=True, sensitivity=1.0)
     group.add_argument("--hardened", action="store_true", help="noise safe against floating-point attacks")
-    group.add_argument("--label-epsilon", type=number, metavar="E", help="randomise the labels, per label")
     group.add_argument(
         "--stopping",
         default="honest",
@@ -88,8 +71,7 @@ def _check(args: argparse.Namespace) -> None:
     check_table_format(args.out, args.data)
     if args.out == STANDARD_OUTPUT:
         raise InvalidInputError("--out - has no place for the guarantee: name a file")
-    if args.unit == "record" and args.range is None:
-        raise InvalidInputError("--unit record needs --range LOW HIGH: the size of a row depends on it")
+    check_noise_options(args)
     if args.label_epsilon is not None and args.label is None:
         raise InvalidInputError("--label-epsilon needs --label")
     if args.stopping not in ("honest", "documented"):
@@ -100,18 +82,9 @@ def _check(args: argparse.Namespace) -> None:
 
 def _maker(args: argparse.Namespace, n_features: int, y: Any) -> Any:
     from onefold.fabrication import Fabricator
-    from onefold.privacy import AnalyticGaussian, Box, Laplace, OptimalNoise, RandomisedLabels
 
-    size = args.sensitivity if args.range is None else Box(args.range[0], args.range[1], n_features)
-    shared = {"sensitivity": size, "unit": args.unit, "hardened": args.hardened}
-    if args.noise == "laplace":
-        noise: Any = Laplace(args.epsilon, **shared)
-    else:
-        kind = OptimalNoise if args.noise == "optimal" else AnalyticGaussian
-        noise = kind(args.epsilon, args.delta, **shared)
-    labels = None
-    if args.label_epsilon is not None:
-        labels = RandomisedLabels(args.label_epsilon, np.unique(y).tolist())
+    noise = noise_of(args, n_features, hardened=args.hardened)
+    labels = label_noise_of(args, y)
     return Fabricator(noise, stopping=args.stopping, label_mechanism=labels, clip=args.range is not None)
 
 

@@ -175,8 +175,8 @@ def _notes(result: Simulation, noisy: Private, moments: Private, leaving: Leavin
         "Private per entry: every owner models data fabricated from a noisy copy. " + _plain(noisy.guarantee),
         f"Owner {leaving.owner + 1} left. Nobody else did anything, and every answer is {same} that of a "
         "federation that never had it.",
-        "Private per record: every owner sent noisy counts, sums and second moments, once. "
-        + _plain(moments.guarantee),
+        "Private per record: every owner sent noisy counts, sums and second moments, once; the list of "
+        "classes is taken as public. " + _plain(moments.guarantee),
         "Noise is drawn anew in every run, so the private accuracies change a little.",
         "Pooled means that all training samples were brought to one place: the yardstick, not an option.",
     ]

@@ -14,6 +14,7 @@ from onefold.cli import release_sweep
 from onefold.cli.console import busy, print_json, say
 from onefold.cli.labels import labels_of
 from onefold.cli.mixed import MixedTable, read_mixed
+from onefold.cli.noise import add_label_options, check_label_options, label_noise_of
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format
 from onefold.cli.release_declared import allowed_of, column_value, declared, read_declarations
 from onefold.cli.tables import Table
@@ -61,7 +62,7 @@ def _add_noise_options(group: Any) -> None:
     )
     group.add_argument("--delta", type=kinds.fraction, default=1e-5, metavar="D", help="per record (1e-5)")
     group.add_argument("--hardened", action="store_true", help="noise safe against floating-point attacks")
-    group.add_argument("--label-epsilon", type=kinds.positive, metavar="E", help="randomise the labels")
+    add_label_options(group)
 
 
 def _add_column_options(group: Any) -> None:
@@ -95,6 +96,7 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.label is None and (args.label_epsilon or args.keep_classifier):
         raise InvalidInputError("--label-epsilon and --keep-classifier need --label")
+    check_label_options(args)
     if args.allowed and (args.hardened or args.keep_classifier):
         raise InvalidInputError(
             "--allowed takes bounded noise: it is neither hardened nor keeps the classifier"
@@ -155,15 +157,12 @@ def _strength(args: argparse.Namespace, codec: Any, bounded: bool) -> Any:
 
 def _labels(args: argparse.Namespace, table: MixedTable, guarantee: Any) -> tuple[Any, Any]:
     """Labels as they are, or randomised with their own epsilon."""
-    from onefold.privacy import RandomisedLabels
-
     values = table.columns[args.label]
     if args.label_epsilon is None:
         return values, guarantee
     if values.dtype.kind == "f" and not np.array_equal(values, np.round(values)):
         raise InvalidInputError("--label-epsilon takes classes, and the label holds fractions")
-    mechanism = RandomisedLabels(args.label_epsilon, np.unique(values).tolist())
-    noisy = np.asarray(mechanism.randomise(values)).astype(values.dtype)
+    noisy = np.asarray(label_noise_of(args, values).randomise(values)).astype(values.dtype)
     return noisy, guarantee.with_labels(args.label_epsilon)
 
 

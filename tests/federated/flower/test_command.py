@@ -43,6 +43,7 @@ FIT = [
     "--fit-only",
 ]
 
+NOISE = ["--epsilon", "1", "--range", "0", "1"]
 BAD = {
     "no part": ["federate"],
     "an unknown part": ["federate", "nothing"],
@@ -59,17 +60,9 @@ BAD = {
     "epsilon of nothing": [*FIT, "--epsilon", "nan", "--range", "0", "1"],
     "a record without a range": [*FIT, "--epsilon", "1", "--unit", "record", "--sensitivity", "1"],
     "label noise alone": [*FIT, "--label-epsilon", "1"],
-    "label noise on one class": [
-        *FIT,
-        "--label",
-        "one",
-        "--ignore",
-        "y",
-        "--epsilon",
-        "1",
-        "--label-epsilon",
-        "1",
-    ],
+    "label noise on one class": [*FIT, *NOISE, "--label-epsilon", "1", "--classes", "0"],
+    "label noise without classes": [*FIT, *NOISE, "--label-epsilon", "1"],
+    "label noise on undeclared classes": [*FIT, *NOISE, "--label-epsilon", "1", "--classes", "98", "99"],
     "a folding measure without a scale": [*FIT, "--measure", "rms"],
     "both ways of sending": [*FIT, "--send-model", "--send-raw-model"],
     "no budget": [*FIT, "--total", "0"],
