@@ -33,7 +33,6 @@ __all__ = [
     "fit_stack",
     "memberships",
     "rebuild_stack",
-    "sample_kernel",
 ]
 
 
@@ -105,13 +104,6 @@ def rebuild_stack(
         ridge = _solve(_kernel(encoded, n_used), target, ridge, given)
         layers.append(_layer(hull, encoded, n_used, ridge, first=depth == 0))
     return MachineStack(hull, tuple(layers))
-
-
-def sample_kernel(samples: Array, n_components: int, factor: float) -> tuple[Array, float]:
-    """Kernel matrix (N, N) between samples (N, p) of one machine, and its lambda*."""
-    hull = build_hull(*centre(samples[None].copy()), n_components, factor)
-    kernel = _kernel(hull.points @ hull.encoder, hull.n_encoded)
-    return kernel[0], float(_solve(kernel, _target(hull, factor), None, None).regularisation[0])
 
 
 def _target(hull: Hull, factor: float) -> Target:
