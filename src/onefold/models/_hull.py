@@ -156,15 +156,21 @@ def build_hull(centred: Array, mean: Array, n_components: int, factor: float) ->
             points, lift, axes, variances = _cholesky_coordinates(centred, n_axes)
         else:
             points, basis, axes, variances = _spectral_coordinates(centred, n_axes)
-        rows = np.stack([mean, np.broadcast_to(mean - origin, mean.shape)], axis=1)
-        products = rows @ (centred if basis is None else basis).transpose(0, 2, 1)
-        both = products if lift is None else products @ lift
-        mean_points, offset_points = both[:, 0], both[:, 1]
+        directions = centred if basis is None else basis
+        mean_points, offset_points = (
+            _along(directions, lift, vectors) for vectors in (mean, np.asarray(mean - origin))
+        )
     n_encoded = _shrink(points @ axes.astype(points.dtype), variances, factor)
     kept = np.arange(n_axes) < n_encoded[:, None]
     deviations = np.sqrt(np.where(kept, variances, 1.0))
     encoder = np.where(kept[:, None, :], axes / deviations[:, None, :], 0.0).astype(centred.dtype)
     return Hull(centred, mean, points, lift, basis, mean_points, origin, offset_points, encoder, n_encoded)
+
+
+def _along(directions: Array, lift: Array | None, vectors: Array) -> Array:
+    """Coordinates (S, r) of one vector (S, p) for each hull."""
+    products = directions @ vectors[:, :, None]
+    return np.asarray(products if lift is None else lift.transpose(0, 2, 1) @ products)[:, :, 0]
 
 
 def _principal_axes(points: Array, n_axes: int) -> tuple[Array, Array]:

@@ -1,6 +1,7 @@
 """Splitting the samples of one class into branches or batches (000 Def. 5, 004 Remarks 10-11)."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -9,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from onefold._base.arrays import Array, Index
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["PARTITIONS", "branch_count", "check_partition", "split"]
+__all__ = ["PARTITIONS", "branch_count", "check_partition", "consecutive", "split"]
 
 
 PARTITIONS = ("contiguous", "kmeans")
@@ -33,9 +34,16 @@ def split(
     if n_branches == 1:
         return [rows]
     if partition == "contiguous":
-        return list(np.array_split(rows, n_branches))  # sizes differ by at most one (004 eq. 119-120)
+        return consecutive(rows, n_branches)
     samples = X[rows] if unit == 1.0 else X[rows] / X.dtype.type(unit)
     return [rows[part] for part in _kmeans(samples, branch_size, random_state)]
+
+
+def consecutive(rows: Index, n_parts: int) -> list[Index]:
+    """Parts of consecutive rows, the larger ones first; sizes differ by at most one (004 eq. 119-120)."""
+    size, larger = divmod(len(rows), n_parts)
+    edges = [part * size + min(part, larger) for part in range(n_parts + 1)]
+    return [rows[start:stop] for start, stop in pairwise(edges)]
 
 
 def _kmeans(X: Array, branch_size: int, random_state: object) -> list[Index]:
@@ -47,7 +55,7 @@ def _kmeans(X: Array, branch_size: int, random_state: object) -> list[Index]:
         elif len(rows) == len(
             X
         ):  # duplicated rows, which k-means cannot tell apart, are cut where they stand
-            branches += np.array_split(rows, branch_count(len(rows), branch_size))
+            branches += consecutive(rows, branch_count(len(rows), branch_size))
         else:
             branches += [rows[part] for part in _kmeans(X[rows], branch_size, random_state)]
     return branches

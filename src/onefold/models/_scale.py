@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 
 from onefold._base.arrays import Array
+from onefold._base.parallel import one_blas_thread
 from onefold.exceptions import DataScaleWarning, InvalidInputError
 
 __all__ = ["ScaleOption", "check_scale", "unit_and_factor"]
@@ -61,7 +62,8 @@ def _mean_square(X: Array, unit: float) -> float:
     if unit != 1.0:
         X = X / X.dtype.type(unit)
     flat = X.ravel()
-    return float(np.dot(flat, flat)) / max(flat.size, 1)
+    with one_blas_thread():  # a second one would go on waiting for work on a core needed for what follows
+        return float(np.dot(flat, flat)) / max(flat.size, 1)
 
 
 def _warn(mean_square: float, factor: float, scale: ScaleOption) -> None:

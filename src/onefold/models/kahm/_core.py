@@ -22,8 +22,8 @@ from onefold.models.kahm._regularisation import (
     Ridge,
     Target,
     resolvable,
-    solve_cholesky,
-    solve_spectral,
+    solve,
+    solve_equidistant,
 )
 
 __all__ = [
@@ -33,6 +33,8 @@ __all__ = [
     "fit_stack",
     "memberships",
     "rebuild_stack",
+    "regression_target",
+    "sample_kernel",
 ]
 
 
@@ -95,18 +97,19 @@ def rebuild_stack(
     """Machines from centred samples; ``known`` (L, S, 2) holds the lambdas when they were fitted before."""
     hull = build_hull(centred, mean, n_components, factor)
     encoded = hull.points @ hull.encoder
-    target = _target(hull, factor)
+    target = regression_target(hull, factor)
     layers: list[Layer] = []
     ridge: Ridge | None = None
     for depth in range(min(n_layers, max(int(hull.n_encoded.max()), 1))):
         n_used = hull.n_encoded - depth  # layer l uses n - l + 1 components (000 eq. 51)
         given = None if known is None else known[depth]
-        ridge = _solve(_kernel(encoded, n_used), target, ridge, given)
+        ridge = _solve(encoded, n_used, target, ridge, given)
         layers.append(_layer(hull, encoded, n_used, ridge, first=depth == 0))
     return MachineStack(hull, tuple(layers))
 
 
-def _target(hull: Hull, factor: float) -> Target:
+def regression_target(hull: Hull, factor: float) -> Target:
+    """The samples as the regularisation sees them."""
     with np.errstate(over="ignore"):
         mean_square = np.minimum(hull.mean_square().astype(np.float64) * (factor * factor), 1e300)
     n_features, factor = hull.mean.shape[1], min(factor, 1e150)
@@ -121,19 +124,20 @@ def memberships(stack: MachineStack, queries: Array) -> Array:
     count = max(int(hull.n_encoded[0]), 1)
     kernel = np.exp(-cdist(encodings, samples, "sqeuclidean") / (2.0 * count))
     lam = resolvable(layer.lambdas[:, 0], len(samples), np.dtype(np.float64))[0]
-    shifted = _kernel(samples[None], hull.n_encoded)[0] + lam * np.eye(len(samples))
+    shifted = sample_kernel(samples[None], hull.n_encoded)[0] + lam * np.eye(len(samples))
     return np.asarray(scipy.linalg.solve(shifted, kernel.T, assume_a="pos").T, dtype=queries.dtype)
 
 
-def _solve(kernel: Array, target: Target, previous: Ridge | None, known: NDArray[np.float64] | None) -> Ridge:
-    if kernel.shape[1] <= LARGEST_STACKED:
-        return solve_spectral(kernel, target, known)
-    if len(kernel) > 1:
-        raise ValueError("machines of this size are solved one by one")
-    return solve_cholesky(kernel, target, previous, known)
+def _solve(
+    encoded: Array, n_used: Index, target: Target, previous: Ridge | None, known: NDArray[np.float64] | None
+) -> Ridge:
+    n_samples = encoded.shape[1]
+    if n_used.min() == n_samples - 1 > 0:
+        return solve_equidistant(target, known)
+    return solve(sample_kernel(encoded, n_used), target, previous, known)
 
 
-def _kernel(encoded: Array, n_used: Index) -> Array:
+def sample_kernel(encoded: Array, n_used: Index) -> Array:
     """Gaussian kernel between the samples, 000 eq. 35 and 39: whitened encodings make theta the identity."""
     used = np.where(np.arange(encoded.shape[2]) < n_used[:, None, None], encoded, 0.0).astype(encoded.dtype)
     used /= np.sqrt(2.0 * np.maximum(n_used, 1))[:, None, None].astype(encoded.dtype)

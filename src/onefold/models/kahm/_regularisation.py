@@ -6,6 +6,7 @@ tau = 2 ||Y||_F^2 / (pN). Solving for A^-1 [T, 1], which the machine needs anywa
 no inverse is formed. R is increasing with slope below one, so secant steps inside [tau, 3/2 tau] are safe.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 
 from onefold._base.arrays import Array
 from onefold._base.lapack import cholesky, cholesky_solve
+from onefold.models._hull import LARGEST_STACKED
 
-__all__ = ["Ridge", "Target", "resolvable", "solve_cholesky", "solve_spectral"]
+__all__ = ["Ridge", "Target", "resolvable", "solve", "solve_cholesky", "solve_equidistant", "solve_spectral"]
 
 
 MAXIMUM_STEPS = 60
@@ -68,6 +70,20 @@ def resolvable(regularisation: NDArray[np.float64], n_samples: int, dtype: np.dt
     return np.clip(regularisation, 4.0 * n_samples * eps, n_samples / eps)
 
 
+def solve(
+    kernel: Array,
+    target: Target,
+    previous: Ridge | None = None,
+    known: NDArray[np.float64] | None = None,
+) -> Ridge:
+    """Whichever way suits the size of the machines."""
+    if kernel.shape[1] <= LARGEST_STACKED:
+        return solve_spectral(kernel, target, known)
+    if len(kernel) > 1:
+        raise ValueError("machines of this size are solved one by one")
+    return solve_cholesky(kernel, target, previous, known)
+
+
 def solve_spectral(kernel: Array, target: Target, known: NDArray[np.float64] | None = None) -> Ridge:
     """All S machines at once through eigenvalues of K: for many small machines.
 
@@ -78,18 +94,42 @@ def solve_spectral(kernel: Array, target: Target, known: NDArray[np.float64] | N
     values = np.maximum(values, 0.0)
     right = np.concatenate([target.points, np.ones_like(target.points[:, :, :1])], axis=2)
     rotated = vectors.transpose(0, 2, 1) @ right.astype(np.float64)
-    lam = _spectral_fixed_point(values, rotated, target) if known is None else known[:, 1]
+    # Squared length of each row of V^T Y, from its parts inside the hull and along the mean.
+    energies = _row_norms(rotated[:, :, :-1], rotated[:, :, -1], target)
+    lam = _spectral_fixed_point(values, energies, target) if known is None else known[:, 1]
     used = resolvable(lam, n_samples, np.dtype(np.float64))
     solution = vectors @ (rotated / (values + used[:, None])[:, :, None])
     return Ridge(lam if known is None else known[:, 0], lam, used, solution.astype(target.points.dtype))
 
 
-def _spectral_fixed_point(values: Array, rotated: Array, target: Target) -> NDArray[np.float64]:
-    """Newton's method on R(lambda) + tau - lambda for all machines, O(N) a step."""
-    n_samples = values.shape[1]
-    # Squared length of each row of V^T Y, from its parts inside the hull and along the mean.
-    weights = _row_norms(rotated[:, :, :-1], rotated[:, :, -1], target)
-    weights *= target.factor**2 / (target.n_features * n_samples)
+def solve_equidistant(target: Target, known: NDArray[np.float64] | None = None) -> Ridge:
+    """All S machines at once where encodings keep every direction of the hull: K is known without data.
+
+    Whitening N centred samples in N - 1 dimensions puts them at the corners of a regular simplex, so every
+    off-diagonal kernel value is 1/e (000 eq. 35 and 39 with n = N - 1). K then has two eigenvalues: one
+    along the vector of ones and one on all of its complement, where the centred samples are.
+    """
+    n_machines, n_samples, rank = target.points.shape
+    apart = math.exp(-1.0)
+    values = np.broadcast_to([1.0 - apart, 1.0 - apart + n_samples * apart], (n_machines, 2))
+    inside = np.einsum("snr,snr->s", target.points, target.points, dtype=np.float64)
+    energies = np.stack([inside, n_samples * target.mean_norm2.astype(np.float64)], axis=1)
+    lam = _spectral_fixed_point(values, energies, target) if known is None else known[:, 1]
+    used = resolvable(lam, n_samples, np.dtype(np.float64))
+    shrunk = 1.0 / (values + used[:, None])
+    solution = np.empty((n_machines, n_samples, rank + 1), dtype=target.points.dtype)
+    solution[:, :, :-1] = target.points * shrunk[:, :1, None]
+    solution[:, :, -1] = shrunk[:, 1:]
+    return Ridge(lam if known is None else known[:, 0], lam, used, solution)
+
+
+def _spectral_fixed_point(values: Array, energies: Array, target: Target) -> NDArray[np.float64]:
+    """Newton's method on R(lambda) + tau - lambda for all machines at once.
+
+    ``energies`` are the squared lengths of the samples' parts along the eigenvectors of K.
+    """
+    n_samples = target.points.shape[1]
+    weights = energies * (target.factor**2 / (target.n_features * n_samples))
     tau = 2.0 * target.mean_square
     lam = 1.25 * tau
     for _ in range(MAXIMUM_STEPS):

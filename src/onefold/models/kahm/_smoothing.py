@@ -10,8 +10,8 @@ import numpy as np
 
 from onefold._base.arrays import Array
 from onefold.models._hull import build_hull, centre
-from onefold.models.kahm._core import _kernel, _solve, _target
-from onefold.models.kahm._regularisation import Ridge, Target, solve_cholesky
+from onefold.models.kahm._core import regression_target, sample_kernel
+from onefold.models.kahm._regularisation import Ridge, Target, solve, solve_cholesky
 
 __all__ = ["Smoothing", "smooth"]
 
@@ -50,8 +50,8 @@ def smooth(
         return replace(result, smoothed=result.smoothed @ basis.T, images=result.images @ basis.T)
     # Here the coordinates of the hull are the centred rows themselves.
     hull = build_hull(*centre(samples[None].copy()), n_components, factor)
-    kernel = _kernel(hull.points @ hull.encoder, hull.n_encoded)
-    target = _target(hull, factor)
+    kernel = sample_kernel(hull.points @ hull.encoder, hull.n_encoded)
+    target = regression_target(hull, factor)
     target = replace(target, n_features=n_features, mean_square=target.mean_square * (width / n_features))
     ridge = _ridge(kernel, target, near)
     inverse = ridge.solution[0].astype(np.float64)  # A^-1 [T, 1]
@@ -75,7 +75,7 @@ def _ridge(kernel: Array, target: Target, near: Smoothing | None) -> Ridge:
     if near is not None:
         guess = 2.0 * near.relative * target.mean_square
         previous = Ridge(guess, guess, guess, np.empty(0), near.slope)
-    found = _solve(kernel, target, previous, None)
+    found = solve(kernel, target, previous, None)
     wanted, distance = found.regularisation, abs(found.solved - found.regularisation)
     if np.all(distance <= CLOSE_ENOUGH[target.points.dtype] * wanted):
         return found
