@@ -1,0 +1,6 @@
+"""Learning with few labels from a source that stays private (001 Sec. 4.2, 003 Sec. 3)."""
+
+from onefold.transfer.classifier import TransferClassifier
+from onefold.transfer.source import PrivateSource
+
+__all__ = ["PrivateSource", "TransferClassifier"]

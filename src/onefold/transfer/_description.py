@@ -1,0 +1,165 @@
+"""What a source is described by, whatever it was made of: private rows, or private moments.
+
+A description lives in the *source space*: the space of the source's rows, or of its encoded rows. It knows no
+raw row, so that anything computed from it is post-processing.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onefold._base.arrays import Array
+from onefold.models import AutoencoderClassifier
+from onefold.privacy import PrivateMoments
+
+__all__ = ["Description", "MomentDescription", "RowDescription", "covariance_of", "leading_directions"]
+
+Floats = NDArray[np.float64]
+# Principal directions of a class that a moment description folds onto: as many as the autoencoders keep.
+KEPT_DIRECTIONS = 20
+# Values of queries that are looked at together.
+BLOCK_VALUES = 4_000_000
+
+
+class Description(Protocol):
+    """Class by class, where the source's records are."""
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Labels of the classes."""
+
+    @property
+    def means(self) -> Floats:
+        """Mean of each class, (C, q)."""
+
+    @property
+    def mean_variances(self) -> Floats:
+        """Variance that the noise leaves in an entry of each class's mean, (C,): a public number."""
+
+    @property
+    def counts(self) -> Floats:
+        """Records of each class, (C,); noisy where the sizes are protected."""
+
+    def place(self, rows: Array) -> Array:
+        """Rows of the source space, put where the description sees its records."""
+
+    def scores(self, rows: Array) -> Floats:
+        """How well each class explains each placed row, (n, C): the larger, the better."""
+
+    def image(self, rows: Array, code: int) -> Array:
+        """Placed rows as the autoencoder of one class gives them back (001 eq. 69)."""
+
+
+@dataclass(frozen=True)
+class RowDescription:
+    """One autoencoder per class, fitted to private rows (001 Alg. 6), and the mean of each class."""
+
+    classifier: AutoencoderClassifier
+    means: Floats
+    counts: Floats
+    mean_variances: Floats
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Labels of the classes."""
+        return np.asarray(self.classifier.classes_)
+
+    def place(self, rows: Array) -> Array:
+        """Rows as they are."""
+        return rows
+
+    def scores(self, rows: Array) -> Floats:
+        """Minus the squared distances."""
+        return -(self.classifier.distances(rows).astype(np.float64) ** 2)
+
+    def image(self, rows: Array, code: int) -> Array:
+        """Image by the autoencoder of one class."""
+        return np.asarray(self._machines[code].transform(rows))
+
+    @cached_property
+    def _machines(self) -> list[Any]:
+        return self.classifier.machines_
+
+
+@dataclass(frozen=True)
+class MomentDescription:
+    """One Gaussian per class, with the repaired moments of a release for whole records."""
+
+    moments: PrivateMoments
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Labels of the classes."""
+        return np.asarray(self.moments.classes_)
+
+    @property
+    def means(self) -> Floats:
+        """Mean of each class."""
+        return self.moments.means_
+
+    @property
+    def counts(self) -> Floats:
+        """Noisy sizes, at least one."""
+        return np.maximum(self.moments.counts_, 1.0)
+
+    @property
+    def mean_variances(self) -> Floats:
+        """Of the noise on the sums, divided by the sizes."""
+        return np.asarray((self.moments.sum_noise_ / self.counts) ** 2)
+
+    @cached_property
+    def covariances(self) -> Floats:
+        """Repaired covariance of each class, (C, q, q)."""
+        return self.moments.covariances_
+
+    def place(self, rows: Array) -> Array:
+        """Rows clipped and seen from the release's centre."""
+        return self.moments.embed(rows)
+
+    def scores(self, rows: Array) -> Floats:
+        """Logarithm of density times size, up to a constant."""
+        means, whitening, offsets = self._gaussians
+        found = np.empty((len(rows), len(means)))
+        step = max(1, BLOCK_VALUES // rows.shape[1])
+        for start in range(0, len(rows), step):
+            block = slice(start, start + step)
+            for code in range(len(means)):
+                found[block, code] = np.sum(((rows[block] - means[code]) @ whitening[code]) ** 2, axis=1)
+        return np.asarray(offsets - 0.5 * found)
+
+    def image(self, rows: Array, code: int) -> Array:
+        """Projection onto the class's mean and leading principal directions: a linear autoencoder."""
+        axes, mean = self._axes[code], self.means[code]
+        return np.asarray(mean + ((rows - mean) @ axes) @ axes.T)
+
+    @cached_property
+    def _gaussians(self) -> tuple[Floats, Floats, Floats]:
+        values, vectors = np.linalg.eigh(self.covariances)
+        offsets = np.log(self.counts) - 0.5 * np.log(values).sum(axis=1)
+        return self.means, vectors / np.sqrt(values)[:, None, :], offsets
+
+    @cached_property
+    def _axes(self) -> Floats:
+        kept = min(KEPT_DIRECTIONS, max(1, self.covariances.shape[1] // 2))
+        return np.asarray(np.linalg.eigh(self.covariances)[1][:, :, -kept:])
+
+
+def covariance_of(rows: Array) -> Floats:
+    """Sample covariance, (q, q), in blocks of rows so that single precision is not doubled in memory."""
+    mean = rows.mean(axis=0, dtype=np.float64)
+    total = np.zeros((rows.shape[1], rows.shape[1]))
+    step = max(1, BLOCK_VALUES // rows.shape[1])
+    for start in range(0, len(rows), step):
+        centred = rows[start : start + step] - mean
+        total += centred.T @ centred
+    return np.asarray(total / len(rows))
+
+
+def leading_directions(covariance: Floats, count: int) -> Floats:
+    """Eigenvectors of the largest eigenvalues as rows (001 Sec. 4.2), the largest entry of each positive."""
+    vectors = np.linalg.eigh(covariance)[1][:, ::-1][:, :count].T
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], axis=1)
+    return np.asarray(vectors * np.where(largest < 0.0, -1.0, 1.0))

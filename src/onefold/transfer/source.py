@@ -1,0 +1,284 @@
+"""The artefact that a source's owner ships: a private classifier, a private subspace, no raw data."""
+
+import math
+import os
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+
+from onefold._base.arrays import Array
+from onefold._base.files import atomic_write
+from onefold._base.validation import check_rows
+from onefold.encoders import Encoder, description
+from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
+from onefold.models import Autoencoder, AutoencoderClassifier, WideKAHM
+from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabels
+from onefold.transfer._description import (
+    Description,
+    Floats,
+    MomentDescription,
+    RowDescription,
+    covariance_of,
+    leading_directions,
+)
+from onefold.transfer._source_files import pack_source, unpack_source
+
+__all__ = ["PrivateSource"]
+
+NO_NOISE = "no noise was added: the artefact holds the rows it was given"
+LEARNED_ENCODER = "the encoder was fitted to the raw data"
+
+
+class _Rows(BaseEstimator):
+    """Checks the rows of a source, and counts their features."""
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateSource:
+    """What a target may know of a source: never a raw row (001 Sec. 4.2, first two steps).
+
+    Made by :meth:`fit`, :meth:`from_rows` or :meth:`from_moments`, not by its constructor. It can be saved
+    and shipped; files hold arrays and JSON, no pickle.
+
+    Attributes
+    ----------
+    description_ : the private classifier: autoencoders fitted to private rows (001 Alg. 6), or Gaussians with
+        private moments
+    subspace_ : ndarray (k, q)
+        Principal directions of the *private* rows, the leading half of them (V+ in 001 Sec. 4.2)
+    guarantee_ : Guarantee
+        What is promised about the source's records, and what is not
+    encoder_ : the public encoder that the rows went through, or None
+    classes_ : labels of the classes
+    n_features_in_ : features of the source's rows, before the encoder
+
+    Notes
+    -----
+    *Guarantees.* Everything in the artefact is computed from the noisy rows or the released moments, so it is
+    as private as they are: ``guarantee_`` is theirs. With noise on rows it is about **entries** unless the
+    mechanism was calibrated for records, and labels and class sizes are not covered without
+    ``label_mechanism``; with :class:`onefold.privacy.PrivateMoments` it is about a whole record with its
+    label. Whatever a target does with the artefact is post-processing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.privacy import PrivateMoments
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 5000)
+    >>> X = rng.normal(size=(5000, 2)) / 10 + y[:, None] / 2
+    >>> source = PrivateSource.fit(X, y, PrivateMoments(1.0, classes=[0, 1], random_state=0))
+    >>> source.guarantee_.record
+    (1.0, 1e-05)
+    """
+
+    description_: Description
+    subspace_: Floats
+    guarantee_: Guarantee
+    encoder_: Any
+    n_features_in_: int
+
+    @classmethod
+    def fit(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        mechanism: Any = None,
+        *,
+        estimator: Autoencoder | None = None,
+        encoder: Any = None,
+        label_mechanism: RandomisedLabels | None = None,
+        random_state: Any = None,
+    ) -> "PrivateSource":
+        """The artefact of rows ``X`` with labels ``y``.
+
+        Parameters
+        ----------
+        mechanism : what makes it private
+            A noise of :mod:`onefold.privacy` (the documents' way: noise on every entry), a
+            :class:`onefold.fabrication.Fabricator` (noise, then smoothing), an unfitted
+            :class:`onefold.privacy.PrivateMoments` (record-level moments), or None for **no privacy**: for
+            comparison only, and the guarantee says so.
+        estimator : autoencoder of each class, for noise on rows; None stands for ``WideKAHM(scale="auto")``,
+            and :class:`onefold.WideMembershipAutoencoder` is the documents'
+        encoder : one of :mod:`onefold.encoders`, applied first; any other transformer is fitted to the raw
+            rows, which voids the guarantee
+        label_mechanism : randomises the labels; for noise on rows (a Fabricator has its own)
+        random_state : seeds the noise, for tests; None takes the entropy of the system
+        """
+        checks = _Rows()
+        rows, labels = check_rows(checks, X, y)
+        width = int(checks.n_features_in_)
+        fitted = None if encoder is None else clone(encoder).fit(rows)
+        encoded = rows if fitted is None else np.asarray(fitted.transform(rows))
+        learned = not (encoder is None or isinstance(encoder, Encoder))
+        if isinstance(mechanism, PrivateMoments):
+            moments = clone(mechanism)
+            if random_state is not None:
+                moments.set_params(random_state=random_state)
+            moments.fit(encoded, labels).encoding_ = "" if learned else description(encoder)
+            found = cls._of_moments(moments, fitted, width)
+        else:
+            private, kept, promise, variance = _private_rows(
+                mechanism, encoded, labels, label_mechanism, random_state
+            )
+            if fitted is not None:
+                # One raw entry may change all encoded ones: per entry no more is promised than per record.
+                promise = replace(promise, entry=promise.record)
+            found = cls._of_rows(private, kept, promise, variance, estimator, fitted, width)
+        if not learned:
+            return found
+        warnings.warn(
+            f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",
+            PrivacyLeakWarning,
+            stacklevel=2,
+        )
+        return replace(found, guarantee_=found.guarantee_.voided(LEARNED_ENCODER))
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        guarantee: Guarantee,
+        *,
+        estimator: Autoencoder | None = None,
+        noise_variance: float = 0.0,
+    ) -> "PrivateSource":
+        """The artefact of rows that are private already, such as a fabricated table, with their guarantee.
+
+        ``noise_variance`` is the variance of the noise on an entry, if it is known: it tells how far the
+        classes' means can be trusted.
+        """
+        if not isinstance(guarantee, Guarantee):
+            raise InvalidInputError("guarantee must be a Guarantee: what is promised about these rows")
+        if not 0.0 <= noise_variance < math.inf:
+            raise InvalidInputError("noise_variance must be a number of at least 0")
+        rows, labels = check_rows(_Rows(), X, y)
+        return cls._of_rows(rows, labels, guarantee, noise_variance, estimator, None, rows.shape[1])
+
+    @classmethod
+    def from_moments(cls, moments: PrivateMoments, encoder: Any = None) -> "PrivateSource":
+        """The artefact of moments that were released already, such as the sum of several owners'.
+
+        ``encoder`` is the encoder that the records went through, fitted; None if they came as they are.
+        """
+        if not hasattr(moments, "guarantee_"):
+            raise InvalidInputError("moments must be a fitted PrivateMoments")
+        if moments.encoding_ not in ("", description(encoder)):
+            raise InvalidInputError("the records of this release went through another encoder")
+        width = moments.n_features_in_ if encoder is None else int(encoder.n_features_in_)
+        return cls._of_moments(moments, encoder, width)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Labels of the classes."""
+        return self.description_.classes
+
+    @property
+    def n_encoded_(self) -> int:
+        """Features of a row in the source space, after the encoder."""
+        return int(self.subspace_.shape[1])
+
+    def encode(self, X: ArrayLike) -> Array:
+        """Rows like the source's, where the description sees its records."""
+        rows = np.asarray(X)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features_in_:
+            raise InvalidInputError(f"expected rows of {self.n_features_in_} features, as the source has")
+        encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
+        return self.description_.place(encoded)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Classes of rows like the source's, by the source alone."""
+        return np.asarray(self.classes_[self.description_.scores(self.encode(X)).argmax(axis=1)])
+
+    def to_bytes(self) -> bytes:
+        """The artefact as the bytes of a file."""
+        return pack_source(self)
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> "PrivateSource":
+        """The artefact that :meth:`to_bytes` wrote; nothing is executed, what does not fit is refused."""
+        return cls(**unpack_source(packed))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the artefact to a file, whole or not at all."""
+        content = self.to_bytes()
+        with atomic_write(path) as file:
+            file.write(content)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "PrivateSource":
+        """The artefact saved at ``path``; a damaged, foreign or newer file is refused."""
+        if not Path(path).is_file():
+            raise InvalidInputError(f"there is no source at {os.fspath(path)}")
+        try:
+            return cls.from_bytes(Path(path).read_bytes())
+        except FileFormatError as error:
+            raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+
+    @classmethod
+    def _of_moments(cls, moments: PrivateMoments, encoder: Any, width: int) -> "PrivateSource":
+        sizes = np.maximum(moments.counts_, 1.0)
+        mean = moments.sums_.sum(axis=0) / sizes.sum()
+        covariance = moments.second_moments_.sum(axis=0) / sizes.sum() - np.outer(mean, mean)
+        subspace = leading_directions(covariance, _half(len(mean)))
+        return cls(MomentDescription(moments), subspace, moments.guarantee_, encoder, width)
+
+    @classmethod
+    def _of_rows(
+        cls,
+        rows: Array,
+        labels: NDArray[Any],
+        guarantee: Guarantee,
+        variance: float,
+        estimator: Autoencoder | None,
+        encoder: Any,
+        width: int,
+    ) -> "PrivateSource":
+        prototype = WideKAHM(scale="auto", random_state=0) if estimator is None else estimator
+        classifier = AutoencoderClassifier(prototype).fit(rows, labels)
+        codes = np.searchsorted(classifier.classes_, labels)
+        counts = np.bincount(codes, minlength=len(classifier.classes_)).astype(np.float64)
+        means = np.stack([rows[codes == code].mean(axis=0, dtype=np.float64) for code in range(len(counts))])
+        described = RowDescription(classifier, means, counts, variance / counts)
+        # 001 Sec. 4.2 computes V+ on "source samples"; only the noisy ones keep it private.
+        subspace = leading_directions(covariance_of(rows), _half(rows.shape[1]))
+        return cls(described, subspace, guarantee, encoder, width)
+
+
+def _half(n_features: int) -> int:
+    """Directions that any target may need: n_st is at most half of the source's features, rounded up."""
+    return math.ceil(n_features / 2)
+
+
+def _private_rows(
+    mechanism: Any, rows: Array, labels: NDArray[Any], label_mechanism: Any, random_state: Any
+) -> tuple[Array, NDArray[Any], Guarantee, float]:
+    """Rows and labels that may be kept, what is promised about them, and the variance of their noise."""
+    rng = None if random_state is None else np.random.default_rng(random_state)
+    if mechanism is None:
+        nothing = (math.inf, 1.0)
+        promise = Guarantee("record", nothing, nothing, rows.shape[1], untouched_entries=float(rows.size))
+        return rows, labels, promise.voided(NO_NOISE), 0.0
+    if isinstance(mechanism, Mechanism):
+        kept = labels
+        promise = mechanism.guarantee(rows.shape[1], len(rows))
+        if label_mechanism is not None:
+            kept = np.asarray(label_mechanism.randomise(labels, rng))
+            promise = promise.with_labels(label_mechanism.epsilon)
+        noisy = np.asarray(mechanism.randomise(rows, rng), dtype=rows.dtype)
+        return noisy, kept, promise, float(mechanism.variance)
+    if hasattr(mechanism, "fabricate") and label_mechanism is None:
+        made = np.asarray(mechanism.fabricate(rows, labels, rng))
+        return made, np.asarray(mechanism.labels_), mechanism.guarantee_, float(mechanism.mechanism.variance)
+    if hasattr(mechanism, "fabricate"):
+        raise InvalidInputError("a Fabricator has its own label_mechanism: give it there")
+    raise InvalidInputError(
+        "mechanism must be a noise of onefold.privacy, a Fabricator, an unfitted PrivateMoments, or None"
+    )
