@@ -13,6 +13,7 @@ from benchmarks.timing import Row, best
 from onefold import KAHM, FoldingClassifier
 
 BATCH, FEATURES, CLASSES = 20, 512, 100
+REPEATS = 9  # of calls far below a second: the first ones wait for memory from the system
 
 
 def rows(sizes: Sizes) -> list[Row]:
@@ -35,10 +36,10 @@ def rows(sizes: Sizes) -> list[Row]:
 
     if not np.array_equal(loop_predict(queries), model.predict(queries)):
         raise AssertionError("the batched classifier and the loop disagree")
-    loop_fit = best(lambda: [[KAHM(20).fit(batch) for batch in group] for group in batches], 2)
-    fit = best(lambda: model.fit(X, y))
-    loop, predict = best(lambda: loop_predict(queries), 2), best(lambda: model.predict(queries))
-    loop_few, predict_few = best(lambda: loop_predict(few), 2), best(lambda: model.predict(few))
+    loop_fit = best(lambda: [[KAHM(20).fit(batch) for batch in group] for group in batches])
+    fit = best(lambda: model.fit(X, y), REPEATS)
+    loop, predict = best(lambda: loop_predict(queries)), best(lambda: model.predict(queries), REPEATS)
+    loop_few, predict_few = best(lambda: loop_predict(few)), best(lambda: model.predict(few), REPEATS)
     one = by_class[0][:BATCH]
     literal_fit = best(lambda: literal.fit(one, BATCH - 1)) * sum(map(len, batches))
     literal_machine = literal.fit(one, BATCH - 1)

@@ -1,7 +1,8 @@
 """How much a query must be folded to reach its image: the distance and the space folding measures.
 
 004 eq. 102 combines a Euclidean part, 1 - exp(-distance), and an angular part, angle / pi, in four ways.
-The raw distance of 000 eq. 48 is the fifth measure (004 Remark 12).
+The raw distance of 000 eq. 48 is the fifth measure (004 Remark 12), and what a Gaussian membership of the
+distance leaves to one the sixth (003 eq. 2.162): the smallest is the largest membership.
 """
 
 from dataclasses import dataclass
@@ -11,10 +12,11 @@ import numpy as np
 from onefold._base.arrays import Array
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["MEASURES", "Folding", "check_measure", "maximum_of"]
+__all__ = ["MEASURES", "WITHOUT_ANGLES", "Folding", "check_measure", "maximum_of"]
 
 
-MEASURES = ("euclidean", "rms", "product", "min", "max")
+MEASURES = ("euclidean", "rms", "product", "min", "max", "fuzzy")
+WITHOUT_ANGLES = ("euclidean", "fuzzy")  # those that are functions of the distance alone
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ class Folding:
             angle = np.where(replace, other.angle, angle)
         return Folding(np.where(replace, other.distance2, self.distance2), angle)
 
-    def measure(self, name: str, divisor: Array, seen: Array) -> Array:
-        """The folding measure of queries that had been divided by ``divisor``.
+    def measure(self, name: str, divisor: Array, seen: Array, n_features: int) -> Array:
+        """The folding measure of queries, of so many features, that had been divided by ``divisor``.
 
         Inside the exponential, a distance between divided points is seen ``seen`` times as large.
         """
@@ -63,6 +65,8 @@ class Folding:
         with np.errstate(over="ignore"):
             if name == "euclidean":
                 return np.asarray(np.minimum(distance * divisor, np.finfo(divisor.dtype).max))
+            if name == "fuzzy":
+                return np.asarray(-np.expm1(-((distance * seen) ** 2) / (2.0 * n_features)))  # 003 eq. 2.162
             euclidean = -np.expm1(-distance * seen)  # 004 eq. 103
         if self.angle is None:
             raise InvalidInputError("this folding was computed without angles")

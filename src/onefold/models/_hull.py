@@ -58,6 +58,21 @@ class Hull:
             self.n_encoded[one],
         )
 
+    def inner(self, indices: Index) -> "Hull":
+        """Several hulls, for points in their coordinates only: without the samples' features."""
+        return Hull(
+            self.centred[:0],
+            self.mean[indices],
+            self.points[indices],
+            self.lift,
+            None if self.basis is None else self.basis[:0],
+            self.mean_points[indices],
+            self.origin,
+            self.offset_points[indices],
+            self.encoder[indices],
+            self.n_encoded[indices],
+        )
+
     @property
     def small(self) -> bool:
         """Whether the hull has so few dimensions that encoding saves nothing."""

@@ -10,12 +10,12 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from onefold._base.arrays import Array, Mask
+from onefold._base.arrays import Array, Index, Mask
 from onefold.models._folding import Folding
 from onefold.models._hull import Hull, squared_length
 from onefold.models.compose import BLOCK_BYTES, CACHED_BYTES, PRODUCT_WIDTH, SMALLEST_BLOCK
 
-__all__ = ["Layer", "LayeredStack"]
+__all__ = ["Layer", "LayeredStack", "View"]
 
 
 class Layer(Protocol):
@@ -29,14 +29,33 @@ class Layer(Protocol):
     def width(self) -> int:
         """Kernel values per query and machine, which the working memory must hold."""
 
-    def select(self, index: int) -> Self:
-        """The layer of one machine, on the same memory."""
+    def select(self, index: int | Index) -> Self:
+        """The layer of one machine, on the same memory; or of several, copied."""
 
     def image(self, hull: Hull, points: Array, inside: Array) -> Array:
         """Coordinates (S, r, M) of the images of points (S, r, M); ``inside`` are those of the queries."""
 
 
 SomeLayer = TypeVar("SomeLayer", bound=Layer)
+
+
+@dataclass(frozen=True)
+class View:
+    """M queries as S hulls see them."""
+
+    inside: Array  # (S, r, M) coordinates of the queries, from each mean
+    total: Array  # (S, M) squared distances from each mean
+    products: Array  # (S, M) inner products with each mean, from zero
+    query2: Array  # (M,) squared lengths, from zero
+
+    def pairs(self, machines: Index, rows: Index) -> "View":
+        """K hulls and one query for each."""
+        return View(
+            self.inside[machines, :, rows][:, :, None],
+            self.total[machines, rows][:, None],
+            self.products[machines, rows][:, None],
+            self.query2[rows][:, None],
+        )
 
 
 @dataclass(frozen=True)
@@ -75,12 +94,26 @@ class LayeredStack(Generic[SomeLayer]):
         layers = tuple(layer.select(index) for layer in self.layers if layer.active[index])
         return LayeredStack(self.hull.select(index), layers)
 
+    def pairs(self, machines: Index) -> "LayeredStack[SomeLayer]":
+        """Machines, with repetitions, to fold one query each that is known by its :class:`View`."""
+        layers = tuple(layer.select(machines) for layer in self.layers)
+        return LayeredStack(self.hull.inner(machines), layers)
+
+    def view(self, queries: Array) -> View:
+        """What folding needs to know of queries (M, p)."""
+        inside, total = self.hull.coordinates(queries)
+        query2 = np.einsum("mp,mp->m", queries, queries)
+        return View(inside, total, self.hull.mean @ queries.T, query2)
+
     def fold(self, queries: Array, angles: bool = False) -> Folding:
         """Distance of every query from its image under every machine, the best layer each (000 eq. 52)."""
+        return self.fold_view(self.view(queries), angles)
+
+    def fold_view(self, view: View, angles: bool = False) -> Folding:
+        """The same for queries known by their view."""
         best: Folding | None = None
-        inside, total = self.hull.coordinates(queries)
-        for layer, points in zip(self.layers, self._walk(inside), strict=True):
-            folding = self._measure(queries, inside, total, points, angles)
+        for layer, points in zip(self.layers, self._walk(view.inside), strict=True):
+            folding = self._measure(view, points, angles)
             folding.distance2[~layer.active] = np.inf
             best = folding if best is None else best.closer(folding)
         assert best is not None  # a stack has at least one layer
@@ -93,11 +126,11 @@ class LayeredStack(Generic[SomeLayer]):
 
     def best_images(self, queries: Array) -> tuple[Array, Array]:
         """Image (S, M, p) by the best layer of each machine, and its squared distance (S, M)."""
-        inside, total = self.hull.coordinates(queries)
-        nearest = np.full(total.shape, np.inf, dtype=queries.dtype)
-        chosen = np.zeros_like(inside)
-        for layer, points in zip(self.layers, self._walk(inside), strict=True):
-            distance2 = self._measure(queries, inside, total, points, angles=False).distance2
+        view = self.view(queries)
+        nearest = np.full(view.total.shape, np.inf, dtype=queries.dtype)
+        chosen = np.zeros_like(view.inside)
+        for layer, points in zip(self.layers, self._walk(view.inside), strict=True):
+            distance2 = self._measure(view, points, angles=False).distance2
             closer = (distance2 < nearest) & layer.active[:, None]
             np.copyto(nearest, distance2, where=closer)
             np.copyto(chosen, points, where=closer[:, None, :])
@@ -110,15 +143,14 @@ class LayeredStack(Generic[SomeLayer]):
             points = layer.image(self.hull, points, inside)
             yield points
 
-    def _measure(self, queries: Array, inside: Array, total: Array, points: Array, angles: bool) -> Folding:
+    def _measure(self, view: View, points: Array, angles: bool) -> Folding:
         hull = self.hull
-        products, lengths2 = np.einsum("srm,srm->sm", inside, points), squared_length(points)
-        distance2 = hull.distance2(inside, total, points, products, lengths2)
+        products, lengths2 = np.einsum("srm,srm->sm", view.inside, points), squared_length(points)
+        distance2 = hull.distance2(view.inside, view.total, points, products, lengths2)
         if not angles:
             return Folding(distance2, None)
         # |image| and |query| from zero, for the angle between them (004 eq. 104).
         along = (hull.mean_points[:, None, :] @ points)[:, 0]
         image2 = lengths2 + 2.0 * along + hull.mean_norm2[:, None]
-        query2 = np.einsum("mp,mp->m", queries, queries)
-        products += hull.mean @ queries.T + along
-        return Folding.with_angle(distance2, np.maximum(image2, 0.0), query2, products)
+        products += view.products + along
+        return Folding.with_angle(distance2, np.maximum(image2, 0.0), view.query2, products)

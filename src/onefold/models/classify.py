@@ -16,6 +16,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.models._autoencoder import Autoencoder
 from onefold.models._folding import check_measure
 from onefold.models._memory import StackMemory
+from onefold.models._pruning import nearest_groups
 from onefold.models._scale import ScaleOption, unit_and_factor
 from onefold.models.compose import Pool
 from onefold.models.kahm._estimator import WideKAHM
@@ -82,8 +83,10 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class whose autoencoder folds each row least (000 eq. 62, 004 eq. 118)."""
-        distances = self.distances(X)
-        return cast(NDArray[Any], self.classes_[distances.argmin(axis=1)])
+        check_is_fitted(self)
+        rows = check_rows(self, X, reset=False)
+        nearest = nearest_groups(self.pool_, rows, self.measure, self.prototype().n_probe, self.n_jobs)
+        return cast(NDArray[Any], self.classes_[nearest])
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Minus the distances, (n, C); for two classes the advantage of the second, (n,)."""

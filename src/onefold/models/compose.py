@@ -15,7 +15,7 @@ from onefold._base.arrays import Array, Index, Mask
 from onefold._base.cluster import run_spread
 from onefold._base.parallel import run_parallel, worker_count
 from onefold._base.validation import in_precision
-from onefold.models._folding import Folding
+from onefold.models._folding import WITHOUT_ANGLES, Folding
 
 __all__ = ["BLOCK_BYTES", "Pool", "Stack", "fit_pool"]
 
@@ -140,8 +140,8 @@ class Pool:
         stack = self.stacks[index]
 
         def fold(rows: Index | slice) -> Array:
-            folding = stack.fold(queries[rows], angles=name != "euclidean")
-            return folding.measure(name, divisor[rows], self._seen(divisor[rows]))
+            folding = stack.fold(queries[rows], angles=name not in WITHOUT_ANGLES)
+            return folding.measure(name, divisor[rows], self.seen(divisor[rows]), queries.shape[1])
 
         if probed is None:
             return fold(slice(None))
@@ -153,7 +153,7 @@ class Pool:
             np.copyto(values, fold(slice(None)), where=probed)
         return values
 
-    def _seen(self, divisor: Array) -> Array:
+    def seen(self, divisor: Array) -> Array:
         """How many times larger than in its divided form the machines see each row; finite."""
         with np.errstate(over="ignore"):
             seen = divisor.astype(np.float64) / self.unit * self.factor

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from onefold.models._hull import build_hull, centre
 from onefold.models.kahm._core import regression_target, sample_kernel
 from onefold.models.kahm._regularisation import solve_equidistant, solve_spectral

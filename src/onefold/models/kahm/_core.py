@@ -55,9 +55,10 @@ class Layer:
         """One kernel value per sample."""
         return int(self.centres.shape[1])
 
-    def select(self, index: int) -> "Layer":
-        """The layer of one machine, on the same memory."""
-        return Layer(*(getattr(self, name)[index : index + 1] for name in Layer.__dataclass_fields__))
+    def select(self, index: int | Index) -> "Layer":
+        """The layer of one machine, on the same memory; or of several, copied."""
+        chosen = index if isinstance(index, np.ndarray) else slice(index, index + 1)
+        return Layer(*(getattr(self, name)[chosen] for name in Layer.__dataclass_fields__))
 
     def image(self, hull: Hull, points: Array, inside: Array) -> Array:
         """Coordinates of the images of points (000 eq. 33), (S, r, M)."""

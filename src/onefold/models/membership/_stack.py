@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onefold._base.arrays import Array, Mask
+from onefold._base.arrays import Array, Index, Mask
 from onefold.models._hull import Hull, build_hull, centre
 from onefold.models._layers import LayeredStack
 from onefold.models.membership._core import Inputs, Mapping, fit_mapping, solve_mapping
@@ -38,7 +38,7 @@ class MappingLayer:
         """One kernel value per inducing point."""
         return len(self.mapping.inputs.inducing)
 
-    def select(self, index: int) -> "MappingLayer":
+    def select(self, index: int | Index) -> "MappingLayer":
         """The layer itself: there is one machine."""
         return self
 
