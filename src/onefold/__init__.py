@@ -11,11 +11,14 @@ __version__ = "0.1.0"
 # The one table of what is found at top level: name -> the module it is, or lives in.
 _HOMES = {
     "AutoencoderClassifier": "onefold.models",
+    "DeepFuzzyAutoencoder": "onefold.models",
+    "DeepFuzzyModel": "onefold.models",
     "DeepKAHM": "onefold.models",
     "DeepMembershipAutoencoder": "onefold.models",
     "FoldingClassifier": "onefold.models",
     "KAHM": "onefold.models",
     "MembershipMapping": "onefold.models",
+    "WideFuzzyAutoencoder": "onefold.models",
     "WideKAHM": "onefold.models",
     "WideMembershipAutoencoder": "onefold.models",
     "audit": "onefold.audit",
@@ -29,6 +32,7 @@ _HOMES = {
     "models": "onefold.models",
     "privacy": "onefold.privacy",
     "release": "onefold.release",
+    "transfer": "onefold.transfer",
 }
 
 __all__ = sorted([*_HOMES, "__version__"])
@@ -45,12 +49,16 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a test compar
     from onefold import models as models
     from onefold import privacy as privacy
     from onefold import release as release
+    from onefold import transfer as transfer
     from onefold.models import KAHM as KAHM
     from onefold.models import AutoencoderClassifier as AutoencoderClassifier
+    from onefold.models import DeepFuzzyAutoencoder as DeepFuzzyAutoencoder
+    from onefold.models import DeepFuzzyModel as DeepFuzzyModel
     from onefold.models import DeepKAHM as DeepKAHM
     from onefold.models import DeepMembershipAutoencoder as DeepMembershipAutoencoder
     from onefold.models import FoldingClassifier as FoldingClassifier
     from onefold.models import MembershipMapping as MembershipMapping
+    from onefold.models import WideFuzzyAutoencoder as WideFuzzyAutoencoder
     from onefold.models import WideKAHM as WideKAHM
     from onefold.models import WideMembershipAutoencoder as WideMembershipAutoencoder
 else:

@@ -30,9 +30,11 @@ from onefold.models import (
     Autoencoder,
     AutoencoderClassifier,
     ClassModels,
+    DeepFuzzyAutoencoder,
     DeepKAHM,
     DeepMembershipAutoencoder,
     FoldingClassifier,
+    WideFuzzyAutoencoder,
     WideKAHM,
     WideMembershipAutoencoder,
 )
@@ -53,6 +55,8 @@ MODELS: dict[str, type] = {
         WideKAHM,
         DeepMembershipAutoencoder,
         WideMembershipAutoencoder,
+        DeepFuzzyAutoencoder,
+        WideFuzzyAutoencoder,
         AutoencoderClassifier,
         FoldingClassifier,
     )

@@ -8,8 +8,10 @@ from sklearn.base import clone
 from onefold import (
     KAHM,
     AutoencoderClassifier,
+    DeepFuzzyAutoencoder,
     DeepKAHM,
     DeepMembershipAutoencoder,
+    WideFuzzyAutoencoder,
     WideKAHM,
     WideMembershipAutoencoder,
     io,
@@ -26,8 +28,13 @@ FAMILIES: dict[str, Autoencoder] = {
     "wide membership": WideMembershipAutoencoder(
         n_components=5, n_layers=2, branch_size=20, partition="contiguous"
     ),
+    "deep fuzzy": DeepFuzzyAutoencoder(n_components=3, n_layers=3),
+    "wide fuzzy": WideFuzzyAutoencoder(
+        n_components=5, n_layers=2, branch_size=20, partition="contiguous", width=0.3
+    ),
 }
-ORDERED = {"wide machine", "wide membership"}  # batches of consecutive rows: there the order is a setting
+# Batches of consecutive rows: there the order is a setting.
+ORDERED = {"wide machine", "wide membership", "wide fuzzy"}
 
 
 @pytest.fixture(params=FAMILIES)

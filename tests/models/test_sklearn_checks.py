@@ -8,10 +8,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from onefold import (
     KAHM,
     AutoencoderClassifier,
+    DeepFuzzyAutoencoder,
+    DeepFuzzyModel,
     DeepKAHM,
     DeepMembershipAutoencoder,
     FoldingClassifier,
     MembershipMapping,
+    WideFuzzyAutoencoder,
     WideKAHM,
     WideMembershipAutoencoder,
 )
@@ -23,6 +26,9 @@ ESTIMATORS = [
     MembershipMapping(),
     DeepMembershipAutoencoder(),
     WideMembershipAutoencoder(),
+    DeepFuzzyModel(),
+    DeepFuzzyAutoencoder(),
+    WideFuzzyAutoencoder(),
     AutoencoderClassifier(),
     FoldingClassifier(),
 ]
@@ -33,6 +39,9 @@ VARIANTS = [
     FoldingClassifier(n_components=2, batch_size=5, measure="max"),
     WideMembershipAutoencoder(n_components=2, n_layers=2, branch_size=10, random_state=0),
     AutoencoderClassifier(DeepMembershipAutoencoder(n_components=3, n_layers=2), measure="rms"),
+    WideFuzzyAutoencoder(n_components=2, n_layers=2, branch_size=10, random_state=0),
+    DeepFuzzyModel(width=0.2, scale=None),
+    AutoencoderClassifier(DeepFuzzyAutoencoder(n_components=3), measure="fuzzy"),
 ]
 
 

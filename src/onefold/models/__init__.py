@@ -5,6 +5,7 @@ from onefold.models._folding import MEASURES, check_measure, maximum_of
 from onefold.models._memory import StackMemory
 from onefold.models._partition import split
 from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingClassifier
+from onefold.models.fuzzy import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
 from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
 from onefold.models.membership import (
     DeepMembershipAutoencoder,
@@ -18,11 +19,14 @@ __all__ = [
     "Autoencoder",
     "AutoencoderClassifier",
     "ClassModels",
+    "DeepFuzzyAutoencoder",
+    "DeepFuzzyModel",
     "DeepKAHM",
     "DeepMembershipAutoencoder",
     "FoldingClassifier",
     "MembershipMapping",
     "StackMemory",
+    "WideFuzzyAutoencoder",
     "WideKAHM",
     "WideMembershipAutoencoder",
     "check_measure",

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from onefold._base.arrays import Array
-from onefold.models.membership._inducing import candidates, centroids, far_apart, largest_count
+from onefold.models._centroids import candidates, centroids, far_apart
+from onefold.models.membership._inducing import largest_count
 
 __all__ = ["Inputs", "Mapping", "fit_mapping", "solve_mapping"]
 

@@ -1,6 +1,5 @@
 """Membership-mappings as a scikit-learn regressor (001 Alg. 1, Def. 10)."""
 
-import math
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
 from onefold._base.validation import check_rows, check_whole_number
+from onefold.models._unit import unit_of
 from onefold.models.membership._autoencoders import check_ratio, inducing_limit
 from onefold.models.membership._core import fit_mapping
 
@@ -62,7 +62,7 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_whole_number("max_inducing", self.max_inducing)
         inputs, outputs = check_rows(self, X, y, numeric_outputs=True)
         targets = np.asarray(outputs, dtype=np.float64).reshape(len(inputs), -1)
-        self._input_unit, self._unit = _unit(inputs), _unit(targets)
+        self._input_unit, self._unit = unit_of(inputs), unit_of(targets)
         targets = targets / self._unit
         self._mean = targets.mean(axis=0)
         rows = inputs.astype(np.float64) / self._input_unit
@@ -87,11 +87,3 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         found = self._mapping.outputs(rows.astype(np.float64) / self._input_unit)
         found = (found + self._mean) * self._unit
         return np.asarray(found[:, 0] if self._one_output else found)
-
-
-def _unit(values: Array) -> float:
-    """A power of two near the largest entry, where squares could overflow or vanish; else one."""
-    largest = float(np.abs(values).max(initial=0.0))
-    if largest == 0.0 or 1e-60 < largest < 1e60:
-        return 1.0
-    return 2.0 ** max(min(round(math.log2(largest)), 1020), -1020)

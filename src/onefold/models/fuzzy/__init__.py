@@ -1,0 +1,6 @@
+"""Deep Takagi-Sugeno fuzzy models and the autoencoders made of them (003 Sec. 2.2)."""
+
+from onefold.models.fuzzy._autoencoders import DeepFuzzyAutoencoder, WideFuzzyAutoencoder
+from onefold.models.fuzzy._estimator import DeepFuzzyModel
+
+__all__ = ["DeepFuzzyAutoencoder", "DeepFuzzyModel", "WideFuzzyAutoencoder"]

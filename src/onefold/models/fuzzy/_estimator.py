@@ -1,0 +1,142 @@
+"""Deep fuzzy models as a scikit-learn regressor (003 Alg. 1, Def. 7)."""
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from onefold._base.arrays import Array
+from onefold._base.validation import check_rows, check_whole_number
+from onefold.models._scale import ScaleOption, check_scale
+from onefold.models._unit import unit_of
+from onefold.models.fuzzy._autoencoders import check_positive, check_rule_ratio, rule_limit
+from onefold.models.fuzzy._core import fit_layers, make_sets
+from onefold.models.fuzzy._stack import leading_directions
+
+__all__ = ["DeepFuzzyModel"]
+
+
+class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Regression by fuzzy rules, any number of outputs at once (003 Alg. 1).
+
+    Each of M rules says: if the inputs are about a_m, then the outputs are c_m. The output is the average of
+    the c_m, weighted by how much the inputs fulfil each rule. Consequents c_m and the precision of the data
+    come from variational Bayes.
+
+    Parameters
+    ----------
+    rule_ratio : float, default=0.5
+        Rules per sample (003 Sec. 4.1).
+    max_rules : int, default=500
+        Rules, at most.
+    n_layers : int, default=5
+        Layers, at most. There is one where there are fewer outputs than inputs: a further layer needs an
+        encoding of the outputs as wide as the inputs.
+    width : float, default=1.0
+        Width of the fuzzy sets in ranges of the inputs. 1 is the document's. With one or two inputs so wide
+        sets can only make smooth curves: try 0.1. Narrow sets make rules that can be read one by one.
+    scale : None, "auto" or float, default="auto"
+        Factor at which the outputs are seen. It decides how much the fit is smoothed: the prior has the
+        precision 1e-6. "auto" makes their standard deviation one, None takes them as they are.
+
+    Attributes
+    ----------
+    rules_ : list of FuzzyRules
+        Centres, widths and consequents of every layer.
+    n_rules_, n_layers_ : int
+        Rules and layers in use.
+    precisions_ : list of float
+        Expected precision of the disturbances of every layer, of outputs as they are seen (003 eq. 2.154).
+
+    Notes
+    -----
+    The prior mean of a consequent is the mean of the outputs, in the document zero. No output is farther from
+    the mean than the farthest one for a sample. An input that does not vary is ignored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import DeepFuzzyModel
+    >>> X = np.random.default_rng(0).normal(size=(300, 4))
+    >>> Y = np.column_stack([X[:, 0] + X[:, 1], np.sin(X[:, 2])])
+    >>> DeepFuzzyModel().fit(X[:200], Y[:200]).score(X[200:], Y[200:]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        rule_ratio: float = 0.5,
+        max_rules: int = 500,
+        n_layers: int = 5,
+        *,
+        width: float = 1.0,
+        scale: ScaleOption = "auto",
+    ) -> None:
+        self.rule_ratio = rule_ratio
+        self.max_rules = max_rules
+        self.n_layers = n_layers
+        self.width = width
+        self.scale = scale
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the rules for ``y``, (n,) or (n, outputs), from rows of ``X``."""
+        self._check_parameters()
+        inputs, outputs = check_rows(self, X, y, numeric_outputs=True)
+        targets = np.asarray(outputs, dtype=np.float64).reshape(len(inputs), -1)
+        self._one_output = np.ndim(outputs) == 1
+        self._input_unit, self._unit = unit_of(inputs), unit_of(targets)
+        rows, targets = inputs.astype(np.float64) / self._input_unit, targets / self._unit
+        self._mean = targets.mean(axis=0)
+        self._encoder = self._directions(rows, targets)
+        targets = targets - self._mean
+        at_most = rule_limit(len(rows), self.rule_ratio, self.max_rules)
+        self._sets = make_sets(rows, at_most, float(self.width))
+        encode = None if self._encoder is None else self._encode
+        self._layers = fit_layers(self._sets, rows, targets, encode, self.n_layers, self._factor(targets))
+        self.n_rules_, self.n_layers_ = len(self._sets.centres), len(self._layers)
+        self.precisions_ = [layer.precision for layer in self._layers]
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Output of each row (003 eq. 2.113, 2.116)."""
+        x = self._inputs(X)
+        deviations = self._layers[0].outputs(self._sets.shares(x))
+        for layer in self._layers[1:]:
+            deviations = layer.outputs(self._sets.shares(self._encode(deviations)))
+        found = (deviations + self._mean) * self._unit
+        return np.asarray(found[:, 0] if self._one_output else found)
+
+    def _inputs(self, X: ArrayLike) -> Array:
+        check_is_fitted(self)
+        rows: Any = check_rows(self, X, reset=False)
+        return np.asarray(rows.astype(np.float64) / self._input_unit)
+
+    def _encode(self, deviations: Array) -> Array:
+        """Inputs of a further layer (003 eq. 2.118)."""
+        assert self._encoder is not None  # there is no further layer without it
+        return np.asarray((deviations + self._mean) @ self._encoder)
+
+    def _directions(self, rows: Array, targets: Array) -> Array | None:
+        """V of 003 eq. 2.148, as many directions as there are inputs; None where outputs have fewer."""
+        if rows.shape[1] > min(targets.shape):
+            return None
+        encoder = leading_directions(targets, rows.shape[1])[0]
+        # The sign of an eigenvector is arbitrary: where inputs are encodings of outputs, it is theirs.
+        opposed = np.einsum("nk,nk->k", rows, targets @ encoder) < 0.0
+        return np.where(opposed, -encoder, encoder)
+
+    def _factor(self, targets: Array) -> float:
+        if self.scale == "auto":
+            spread = math.sqrt(float(np.mean(np.square(targets))))
+            return 1.0 / spread if spread > 0.0 else 1.0
+        return self._unit * (1.0 if self.scale is None else float(self.scale))
+
+    def _check_parameters(self) -> None:
+        check_rule_ratio(self.rule_ratio)
+        check_whole_number("max_rules", self.max_rules)
+        check_whole_number("n_layers", self.n_layers)
+        check_positive("width", self.width)
+        check_scale(self.scale)
