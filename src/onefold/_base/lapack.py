@@ -1,8 +1,8 @@
-"""Cholesky factorisation and solution that let other threads run.
+"""Symmetric products, Cholesky factorisation and solution that let other threads run.
 
-scipy's Python wrappers of LAPACK keep the interpreter locked, so machines fitted in several threads would
-wait for each other. The same compiled routines are reached here through the pointers scipy publishes for
-Cython; a call through ctypes releases the lock.
+scipy's Python wrappers of BLAS and LAPACK keep the interpreter locked, so machines fitted in several threads
+would wait for each other. The same compiled routines are reached here through the pointers scipy publishes
+for Cython; a call through ctypes releases the lock.
 """
 
 import ctypes
@@ -11,11 +11,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_lapack
+from scipy.linalg import cython_blas, cython_lapack
 
 from onefold._base.arrays import Array
 
-__all__ = ["cholesky", "cholesky_solve"]
+__all__ = ["cholesky", "cholesky_solve", "symmetric_product"]
 
 LETTERS = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
 
@@ -35,6 +35,21 @@ def cholesky_solve(factor: Array, right: Array) -> None:
     _routine("potrs", factor.dtype)(b"L", n, k, _pointer(factor), n, _pointer(right), n, info)
 
 
+def symmetric_product(rows: Array, transposed: bool = False) -> Array:
+    """Lower triangle of ``rows @ rows.T``, or of ``rows.T @ rows``, Fortran-ordered; the rest is zero."""
+    rows = np.ascontiguousarray(rows)
+    n_rows, n_columns = rows.shape
+    size, length = (n_columns, n_rows) if transposed else (n_rows, n_columns)
+    scalar = ctypes.c_double if rows.dtype == np.float64 else ctypes.c_float
+    product = np.zeros((size, size), dtype=rows.dtype, order="F")
+    n, k, leading = (ctypes.byref(ctypes.c_int(number)) for number in (size, length, n_columns))
+    one, zero = ctypes.byref(scalar(1.0)), ctypes.byref(scalar(0.0))
+    # Seen in Fortran's order, the rows are columns.
+    way = b"N" if transposed else b"T"
+    _routine("syrk", rows.dtype)(b"L", way, n, k, one, _pointer(rows.T), leading, zero, _pointer(product), n)
+    return product
+
+
 def _pointer(array: Array) -> ctypes.c_void_p:
     if not array.flags.f_contiguous:
         raise ValueError("LAPACK needs Fortran-ordered matrices")
@@ -44,12 +59,13 @@ def _pointer(array: Array) -> ctypes.c_void_p:
 @cache
 def _routine(name: str, dtype: np.dtype[Any]) -> Callable[..., None]:
     """The routine as a function of pointers: LAPACK takes every argument by reference."""
-    capsule = cython_lapack.__pyx_capi__[LETTERS[dtype] + name]
+    library = cython_blas if name == "syrk" else cython_lapack
+    capsule = library.__pyx_capi__[LETTERS[dtype] + name]
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
     api.PyCapsule_GetName.argtypes = [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    n_arguments = {"potrf": 5, "potrs": 8}[name]
+    n_arguments = {"potrf": 5, "potrs": 8, "syrk": 10}[name]
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np  # noqa: F401  # loaded before the libraries are listed: numpy and scipy bring a BLAS each
@@ -17,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 from onefold._base.progress import track
 from onefold._base.validation import check_whole_number
 
-__all__ = ["one_blas_thread", "run_parallel", "worker_count"]
+__all__ = ["one_blas_thread", "one_numpy_thread", "run_parallel", "worker_count"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -32,6 +33,26 @@ def _blas() -> ThreadpoolController:
 def one_blas_thread() -> AbstractContextManager[Any]:
     """Within this context every BLAS of the process works on one thread."""
     return cast(AbstractContextManager[Any], _blas().limit(limits=1))
+
+
+def one_numpy_thread() -> AbstractContextManager[Any]:
+    """Within this context numpy's own BLAS works on one thread, scipy's on as many as before.
+
+    Each of the two keeps its threads waiting for more work for a while, so calls to them in turn have more
+    threads than there are cores: large factorisations by scipy with small products between them took half
+    as long again.
+    """
+    return cast(AbstractContextManager[Any], _numpy_blas().limit(limits=1))
+
+
+@cache
+def _numpy_blas() -> ThreadpoolController:
+    found = [
+        library.filepath
+        for library in _blas().lib_controllers
+        if "numpy" in Path(library.filepath).parent.name
+    ]
+    return _blas().select(filepath=found)
 
 
 def worker_count(n_jobs: int | None) -> int:

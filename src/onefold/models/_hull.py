@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from onefold._base.arrays import Array, Index
-from onefold._base.lapack import cholesky
+from onefold._base.lapack import cholesky, symmetric_product
 
 __all__ = ["LARGEST_STACKED", "Hull", "build_hull", "centre", "squared_length"]
 
@@ -193,11 +193,12 @@ def _principal_axes(points: Array, n_axes: int) -> tuple[Array, Array]:
     n_hulls, n_samples, n_coordinates = points.shape
     if n_axes == 0:
         return np.zeros((n_hulls, n_coordinates, 0)), np.zeros((n_hulls, 0))
-    covariance = (points.transpose(0, 2, 1) @ points).astype(np.float64) / (n_samples - 1)
     if n_hulls == 1 and n_axes < n_coordinates:
+        one = symmetric_product(points[0], transposed=True).astype(np.float64, copy=False) / (n_samples - 1)
         leading = (n_coordinates - n_axes, n_coordinates - 1)
-        values, vectors = scipy.linalg.eigh(covariance[0], subset_by_index=leading, check_finite=False)
+        values, vectors = scipy.linalg.eigh(one, subset_by_index=leading, check_finite=False)
         return vectors[None, :, ::-1], values[None, ::-1]
+    covariance = (points.transpose(0, 2, 1) @ points).astype(np.float64) / (n_samples - 1)
     values, vectors = np.linalg.eigh(covariance)
     return vectors[:, :, ::-1][:, :, :n_axes], values[:, ::-1][:, :n_axes]
 
@@ -230,7 +231,7 @@ def _cholesky_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Ar
     """
     n_samples = centred.shape[1]
     exact = centred[0].astype(np.float64, copy=False)
-    gram = exact @ exact.T  # recognised as a symmetric product: half the work
+    gram = symmetric_product(exact)
     leading = (n_samples - n_axes, n_samples - 1)
     values, vectors = scipy.linalg.eigh(gram, subset_by_index=leading, check_finite=False)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
@@ -239,7 +240,7 @@ def _cholesky_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Ar
         nothing = np.zeros((1, n_samples, n_samples), dtype=dtype)
         return nothing, nothing, np.zeros((1, n_samples, n_axes)), np.zeros((1, n_axes))
     shift = float(values[0]) * FLATNESS[dtype] ** 2
-    factor = np.asfortranarray(gram)
+    factor = gram
     factor.flat[:: n_samples + 1] += shift
     if not cholesky(factor):
         raise ArithmeticError("the Gram matrix could not be factored")  # the shift exceeds rounding by far
