@@ -16,7 +16,7 @@ from onefold.cli.outputs import check_writable
 from onefold.cli.tables import Table, read_table
 from onefold.exceptions import InvalidInputError
 
-MEASURES = ("euclidean", "rms", "product", "min", "max")
+MEASURES = ("euclidean", "rms", "product", "min", "max", "fuzzy")
 ONLY_WIDE = ("n_layers", "branch_size", "n_probe")
 ONLY_FOLDING = ("batch_size",)
 

@@ -169,3 +169,7 @@ def test_a_model_of_encodings_is_the_autoencoder(rng: np.random.Generator) -> No
     np.testing.assert_allclose(model.precisions_, autoencoder.precisions_, rtol=1e-9)
     X = queries(Y, rng, count=4)
     np.testing.assert_allclose(model.predict(X @ V), autoencoder.transform(X), rtol=0, atol=1e-8)
+    turned = DeepFuzzyModel(n_layers=3, scale=None).fit(7.0 - Y @ V, Y)
+    assert turned.n_layers_ == 3
+    np.testing.assert_allclose(turned.predict(7.0 - X @ V), autoencoder.transform(X), rtol=0, atol=1e-8)
+    assert DeepFuzzyModel(n_layers=3, scale=None).fit((Y @ V)[:, ::-1], Y).n_layers_ == 1

@@ -2,5 +2,6 @@
 
 from onefold.models.fuzzy._autoencoders import DeepFuzzyAutoencoder, WideFuzzyAutoencoder
 from onefold.models.fuzzy._estimator import DeepFuzzyModel
+from onefold.models.fuzzy._rules import Explanation, FuzzyRules
 
-__all__ = ["DeepFuzzyAutoencoder", "DeepFuzzyModel", "WideFuzzyAutoencoder"]
+__all__ = ["DeepFuzzyAutoencoder", "DeepFuzzyModel", "Explanation", "FuzzyRules", "WideFuzzyAutoencoder"]

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
 from onefold._base.validation import check_whole_number
@@ -12,6 +13,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.models._scale import ScaleOption
 from onefold.models._shapes import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
 from onefold.models.compose import Stack
+from onefold.models.fuzzy._rules import Explanation, FuzzyRules, checked_row, explain_query, rules_of
 from onefold.models.fuzzy._stack import FuzzyStack, fit_stack, rebuild_stack, stack_state
 
 __all__ = ["DeepFuzzyAutoencoder", "WideFuzzyAutoencoder", "check_positive", "check_rule_ratio", "rule_limit"]
@@ -168,6 +170,37 @@ class DeepFuzzyAutoencoder(_FuzzyFamily, DeepAutoencoder):
         return int(self._rule_base.encoder.shape[1])
 
     @property
+    def rules_(self) -> list[FuzzyRules]:
+        base, unit = self._rule_base, self.pool_.unit
+        return rules_of(base.sets, base.layers, base.mean, base.mean @ base.encoder, unit, unit)
+
+    def explain(self, x: ArrayLike, n_rules: int = 3) -> Explanation:
+        """The rules that act most on one row ``x``; the result can be printed and drawn.
+
+        Rules speak of components: encodings by V (003 eq. 2.149), not of features.
+        """
+        base, unit = self._rule_base, self.pool_.unit
+        queries, _ = self.pool_.to_unit(checked_row(x, self._queries))
+        offset = base.mean @ base.encoder
+
+        def answer(points: Array) -> Array:
+            return (base.conclude(points / unit - offset)[-1] + base.mean) * unit
+
+        encoded = (queries.astype(np.float64) - base.mean) @ base.encoder
+        given = getattr(self, "feature_names_in_", None)
+        outputs = [f"x{j}" for j in range(len(base.mean))] if given is None else [str(name) for name in given]
+        inputs = [f"component {k + 1}" for k in range(self.n_components_)]
+        return explain_query(
+            self.rules_,
+            (encoded[0] + offset) * unit,
+            base.sets.shares(encoded)[0],
+            answer,
+            (inputs, outputs),
+            base.mean * unit,
+            n_rules,
+        )
+
+    @property
     def precisions_(self) -> list[float]:
         return [layer.precision for layer in self._rule_base.layers]
 
@@ -226,6 +259,15 @@ class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
     @property
     def branches_(self) -> list[DeepFuzzyAutoencoder]:
         return self._fitted_branches()
+
+    def explain(self, x: ArrayLike, n_rules: int = 3) -> Explanation:
+        """The rules that act most on one row ``x``, of the branch nearest to it."""
+        check_is_fitted(self)
+        row = checked_row(x, self._queries)
+        nearest = min(self.branches_, key=lambda branch: float(branch.distance(row)[0]))
+        if hasattr(self, "feature_names_in_"):
+            nearest.feature_names_in_ = self.feature_names_in_
+        return nearest.explain(row, n_rules)
 
     def _branch(self) -> DeepFuzzyAutoencoder:
         return DeepFuzzyAutoencoder(

@@ -14,9 +14,12 @@ from onefold.models._scale import ScaleOption, check_scale
 from onefold.models._unit import unit_of
 from onefold.models.fuzzy._autoencoders import check_positive, check_rule_ratio, rule_limit
 from onefold.models.fuzzy._core import fit_layers, make_sets
+from onefold.models.fuzzy._rules import Explanation, FuzzyRules, checked_row, explain_query, rules_of
 from onefold.models.fuzzy._stack import leading_directions
 
 __all__ = ["DeepFuzzyModel"]
+
+SAME_ENCODING = 1e-6  # of the range of an input
 
 
 class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -33,8 +36,8 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
     max_rules : int, default=500
         Rules, at most.
     n_layers : int, default=5
-        Layers, at most. There is one where there are fewer outputs than inputs: a further layer needs an
-        encoding of the outputs as wide as the inputs.
+        Layers, at most. There is one unless the inputs are encodings of the outputs (003 Alg. 2): a further
+        layer feeds encodings of outputs to the same fuzzy sets, which means nothing for other inputs.
     width : float, default=1.0
         Width of the fuzzy sets in ranges of the inputs. 1 is the document's. With one or two inputs so wide
         sets can only make smooth curves: try 0.1. Narrow sets make rules that can be read one by one.
@@ -102,12 +105,35 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> Array:
         """Output of each row (003 eq. 2.113, 2.116)."""
-        x = self._inputs(X)
+        found = (self._deviations(self._inputs(X)) + self._mean) * self._unit
+        return np.asarray(found[:, 0] if self._one_output else found)
+
+    def _deviations(self, x: Array) -> Array:
+        """Outputs of the last layer as deviations from the mean, in their unit."""
         deviations = self._layers[0].outputs(self._sets.shares(x))
         for layer in self._layers[1:]:
             deviations = layer.outputs(self._sets.shares(self._encode(deviations)))
-        found = (deviations + self._mean) * self._unit
-        return np.asarray(found[:, 0] if self._one_output else found)
+        return deviations
+
+    @property
+    def rules_(self) -> list[FuzzyRules]:
+        check_is_fitted(self)
+        nothing = np.zeros_like(self._sets.shift)
+        return rules_of(self._sets, self._layers, self._mean, nothing, self._input_unit, self._unit)
+
+    def explain(self, x: ArrayLike, n_rules: int = 3) -> Explanation:
+        """The rules that act most on one row ``x``; the result can be printed and drawn."""
+        rows = checked_row(x, self._inputs)
+        given = getattr(self, "feature_names_in_", None)
+        inputs = [f"x{k}" for k in range(rows.shape[1])] if given is None else [str(name) for name in given]
+        outputs = ["y"] if self._one_output else [f"y{j}" for j in range(len(self._mean))]
+
+        def answer(points: Array) -> Array:
+            return np.asarray((self._deviations(points / self._input_unit) + self._mean) * self._unit)
+
+        shares = self._sets.shares(rows)[0]
+        query, mean = rows[0] * self._input_unit, self._mean * self._unit
+        return explain_query(self.rules_, query, shares, answer, (inputs, outputs), mean, n_rules)
 
     def _inputs(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
@@ -117,16 +143,19 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _encode(self, deviations: Array) -> Array:
         """Inputs of a further layer (003 eq. 2.118)."""
         assert self._encoder is not None  # there is no further layer without it
-        return np.asarray((deviations + self._mean) @ self._encoder)
+        return np.asarray(deviations @ self._encoder + self._sets.shift)
 
     def _directions(self, rows: Array, targets: Array) -> Array | None:
-        """V of 003 eq. 2.148, as many directions as there are inputs; None where outputs have fewer."""
-        if rows.shape[1] > min(targets.shape):
+        """V of 003 eq. 2.148 if the inputs are encodings of the outputs by it, up to signs and a constant."""
+        n_inputs = rows.shape[1]
+        if n_inputs > min(targets.shape):
             return None
-        encoder = leading_directions(targets, rows.shape[1])[0]
-        # The sign of an eigenvector is arbitrary: where inputs are encodings of outputs, it is theirs.
-        opposed = np.einsum("nk,nk->k", rows, targets @ encoder) < 0.0
-        return np.where(opposed, -encoder, encoder)
+        encoder = leading_directions(targets, n_inputs)[0] * (self._unit / self._input_unit)
+        encoded, places = targets @ encoder, rows - rows.mean(axis=0)
+        encoded -= encoded.mean(axis=0)
+        signs = np.where(np.einsum("nk,nk->k", places, encoded) < 0.0, -1.0, 1.0)
+        gaps = np.abs(places - signs * encoded).max(axis=0)
+        return signs * encoder if (gaps <= SAME_ENCODING * np.ptp(places, axis=0)).all() else None
 
     def _factor(self, targets: Array) -> float:
         if self.scale == "auto":

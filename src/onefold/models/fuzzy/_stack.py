@@ -70,11 +70,15 @@ class FuzzyStack:
 
     def images(self, queries: Array) -> list[Array]:
         """Images of the queries by every layer, (1, M, p) each (003 eq. 2.158-2.161)."""
-        deviations: Array = queries.astype(np.float64) - self.mean
-        found = []
+        encoded = (queries.astype(np.float64) - self.mean) @ self.encoder
+        layers = self.conclude(encoded)
+        return [np.asarray(layer + self.mean, dtype=queries.dtype)[None] for layer in layers]
+
+    def conclude(self, encoded: Array) -> list[Array]:
+        """Outputs of every layer for encoded deviations (M, n), as deviations from the mean (M, p)."""
+        found: list[Array] = []
         for layer in self.layers:
-            deviations = layer.outputs(self.sets.shares(deviations @ self.encoder))
-            found.append(np.asarray(deviations + self.mean, dtype=queries.dtype)[None])
+            found.append(layer.outputs(self.sets.shares(encoded if not found else found[-1] @ self.encoder)))
         return found
 
 

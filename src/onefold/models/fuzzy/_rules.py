@@ -1,0 +1,170 @@
+"""Fuzzy rules as people read them: in the units of the data, and those that acted on one query."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onefold._base.arrays import Array, Index
+from onefold._base.validation import check_whole_number
+from onefold.models.fuzzy._core import LARGEST_INPUT, Layer, Sets
+
+__all__ = ["Explanation", "FuzzyRules", "checked_row", "explain_query", "rules_of"]
+
+
+@dataclass(frozen=True)
+class FuzzyRules:
+    """The rules of one layer: if inputs are about ``centres[m]``, then outputs are ``consequents[m]``.
+
+    Attributes
+    ----------
+    centres : ndarray (M, n)
+        Means of the fuzzy sets (003 eq. 2.107).
+    widths : ndarray (n,)
+        Their standard deviation along every input; infinite for an input that does not count.
+    consequents : ndarray (M, p)
+        What each rule concludes (003 eq. 2.109). With wide sets many rules act at once and partly cancel,
+        so a single consequent may be far from any output.
+    """
+
+    centres: Array
+    widths: Array
+    consequents: Array
+
+    def __len__(self) -> int:
+        return len(self.centres)
+
+
+def rules_of(
+    sets: Sets, layers: Sequence[Layer], mean: Array, offset: Array, input_unit: float, unit: float
+) -> list[FuzzyRules]:
+    """The rules of every layer in units of the data; ``offset`` is what was subtracted from the inputs."""
+    centres = (sets.centres * sets.widths + sets.shift + offset) * input_unit
+    widths = np.where(sets.widths > 0.0, sets.widths * input_unit, np.inf)
+    return [FuzzyRules(centres, widths, (layer.consequents + mean) * unit) for layer in layers]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The rules of the first layer that acted most on one query. ``print`` it, or see :mod:`onefold.report`.
+
+    Attributes
+    ----------
+    rules : ndarray (K,)
+        Numbers of the rules, the most active first.
+    shares : ndarray (K,)
+        Their shares in the answer; those of all rules add up to one.
+    n_rules : int
+        All rules there are.
+    inputs : ndarray (n,)
+        The query as the rules see it.
+    output : ndarray (p,)
+        The model's answer.
+    centres, consequents : ndarray (K, n), (K, p)
+        Of these rules.
+    answers : ndarray (K, p)
+        What the whole model answers at the centre of each rule: unlike a consequent, a sensible output.
+    reasons : ndarray (K, n)
+        How much every input speaks for the rule: by how much the query is nearer to this rule's centre along
+        it than to centres on average, in squared widths.
+    mean : ndarray (p,)
+        Mean output.
+    input_names, output_names : tuple of str
+    n_layers : int
+        Layers of the model.
+    """
+
+    rules: Index
+    shares: Array
+    n_rules: int
+    inputs: Array
+    output: Array
+    centres: Array
+    consequents: Array
+    answers: Array
+    reasons: Array
+    mean: Array
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    n_layers: int = 1
+    n_terms: int = 3
+
+    def __str__(self) -> str:
+        one = len(self.rules) == 1
+        layers = f" in the first of {self.n_layers} layers" if self.n_layers > 1 else ""
+        lines = [
+            f"{len(self.rules)} of {self.n_rules} rules {'has' if one else 'have'} "
+            f"{self.shares.sum():.1%} of the say{layers}; the answer: {self._conclusion(self.output)}"
+        ]
+        for place, number in enumerate(self.rules):
+            lines.append(
+                f"rule {number} ({self.shares[place]:.1%}): if {self._condition(place)}, "
+                f"then about {self._conclusion(self.answers[place])}"
+            )
+        return "\n".join(lines)
+
+    def _condition(self, place: int) -> str:
+        chosen = np.argsort(-self.reasons[place], kind="stable")[: self.n_terms]
+        parts = [f"{self.input_names[k]} is about {self.centres[place, k]:.4g}" for k in chosen]
+        others = len(self.input_names) - len(chosen)
+        if others:
+            parts.append(f"{others} more like it")
+        return " and ".join(parts) if parts else "anything"
+
+    def _conclusion(self, values: Array) -> str:
+        """The outputs that differ most from their mean."""
+        chosen = np.argsort(-np.abs(values - self.mean), kind="stable")[: self.n_terms]
+        parts = [f"{self.output_names[j]} = {values[j]:.4g}" for j in chosen]
+        others = len(self.output_names) - len(chosen)
+        return ", ".join(parts) + (f" and {others} more" if others else "")
+
+
+def checked_row(x: ArrayLike, check: Callable[[Array], Array]) -> Array:
+    """One row as a table of one; that it comes without names of columns is no reason to warn."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return check(np.reshape(np.asarray(x), (1, -1)))
+
+
+def explain_query(
+    rules: list[FuzzyRules],
+    inputs: Array,
+    shares: Array,
+    answer: Callable[[Array], Array],
+    names: tuple[Sequence[str], Sequence[str]],
+    mean: Array,
+    n_rules: int,
+) -> Explanation:
+    """The ``n_rules`` rules with the largest of ``shares`` (M,) in the answer to ``inputs`` (n,).
+
+    ``answer`` gives the model's outputs for rows of inputs; ``names`` are those of inputs and outputs.
+    """
+    check_whole_number("n_rules", n_rules)
+    first = rules[0]
+    chosen = np.argsort(-shares, kind="stable")[:n_rules]
+    return Explanation(
+        chosen,
+        shares[chosen],
+        len(first),
+        inputs,
+        answer(inputs[None])[0],
+        first.centres[chosen],
+        first.consequents[chosen],
+        answer(first.centres[chosen]),
+        _reasons(first, inputs)[chosen],
+        mean,
+        tuple(names[0]),
+        tuple(names[1]),
+        len(rules),
+    )
+
+
+def _reasons(rules: FuzzyRules, inputs: Array) -> Array:
+    """Mean of half the squared gaps over all rules less that of each rule, (M, n); the inputs' squares
+    cancel."""
+    middle = rules.centres.mean(axis=0)
+    places = (rules.centres - middle) / rules.widths
+    query = np.clip((inputs - middle) / rules.widths, -LARGEST_INPUT, LARGEST_INPUT)
+    return np.asarray(query * places - 0.5 * (places**2 - np.mean(places**2, axis=0)))
