@@ -5,11 +5,10 @@ on the set of inputs and not on their order; starts for fewer points are beginni
 """
 
 import numpy as np
-from scipy import sparse
 
 from onefold._base.arrays import Array, Index
 
-__all__ = ["candidates", "centroids", "far_apart"]
+__all__ = ["FarApart", "candidates", "centroids", "far_apart"]
 
 ROUNDS = 20  # of k-means
 # Centroids of very many inputs are found on this many of them, evenly spaced.
@@ -21,40 +20,54 @@ def candidates(x: Array) -> Array:
     return x[:: -(-len(x) // ROWS_FOR_CENTROIDS)]
 
 
+class FarApart:
+    """The input nearest the mean, then the one farthest from those chosen, and so on; distinct ones only.
+
+    As many are chosen as were asked for so far.
+    """
+
+    def __init__(self, x: Array) -> None:
+        self._columns = np.ascontiguousarray(x.T)  # so that squares are summed over long rows
+        nearest = int(np.argmin(self._squared_distances(x.mean(axis=0))))
+        self._gaps = self._squared_distances(x[nearest])
+        self._chosen = [nearest]
+
+    def first(self, at_most: int) -> Index:
+        """The first so many of them; fewer where there are not so many distinct inputs."""
+        while len(self._chosen) < at_most:
+            following = int(np.argmax(self._gaps))
+            if not self._gaps[following] > 0.0:
+                break
+            self._chosen.append(following)
+            np.minimum(self._gaps, self._squared_distances(self._columns[:, following]), out=self._gaps)
+        return np.array(self._chosen[:at_most], dtype=np.intp)
+
+    def _squared_distances(self, point: Array) -> Array:
+        differences = self._columns - point[:, None]
+        differences *= differences
+        return np.asarray(differences.sum(axis=0))
+
+
 def far_apart(x: Array, at_most: int) -> Index:
-    """The input nearest the mean, then the one farthest from those chosen, and so on; distinct ones only."""
-    gaps = _squared_distances(x, x.mean(axis=0))
-    chosen = [int(np.argmin(gaps))]
-    gaps = _squared_distances(x, x[chosen[0]])
-    while len(chosen) < at_most:
-        following = int(np.argmax(gaps))
-        if not gaps[following] > 0.0:
-            break
-        chosen.append(following)
-        np.minimum(gaps, _squared_distances(x, x[following]), out=gaps)
-    return np.array(chosen, dtype=np.intp)
+    """The first ``at_most`` inputs of :class:`FarApart`."""
+    return FarApart(x).first(at_most)
 
 
-def _squared_distances(x: Array, point: Array) -> Array:
-    differences = x - point
-    return np.asarray(np.einsum("nk,nk->n", differences, differences))
-
-
-def centroids(x: Array, start: Array) -> Array:
+def centroids(x: Array, start: Array, rounds: int = ROUNDS) -> Array:
     """k-means from the given centres (001 eq. 51); a centre without inputs stays where it is."""
     centres = start.copy()
     labels = np.full(len(x), -1)
-    for _ in range(ROUNDS):
-        scores = x @ (-2.0 * centres.T)
+    scores = np.empty((len(x), len(start)))
+    for _ in range(rounds):
+        np.matmul(x, -2.0 * centres.T, out=scores)
         scores += np.einsum("mk,mk->m", centres, centres)
         nearest = scores.argmin(axis=1)
         if np.array_equal(nearest, labels):
             break
         labels = nearest
-        belongs = sparse.csr_matrix(
-            (np.ones(len(x)), (labels, np.arange(len(x)))), shape=(len(centres), len(x))
-        )
         counts = np.bincount(labels, minlength=len(centres))
-        occupied = counts > 0
-        centres[occupied] = (belongs @ x)[occupied] / counts[occupied, None]
+        occupied = np.flatnonzero(counts)
+        starts = (np.cumsum(counts) - counts)[occupied]
+        grouped = x[np.argsort(labels, kind="stable")]
+        centres[occupied] = np.add.reduceat(grouped, starts, axis=0) / counts[occupied, None]
     return centres
