@@ -1,29 +1,23 @@
 """Bringing target rows to where a source's rows are."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onefold._base.arrays import Array
+from onefold._base.arrays import Array, Index
 from onefold.exceptions import InvalidInputError
-from onefold.transfer._description import covariance_of, leading_directions
+from onefold.transfer._description import (
+    Description,
+    MomentDescription,
+    covariance_of,
+    leading_directions,
+)
 
-__all__ = ["Affine", "mapped_rows", "subspace_alignment"]
+__all__ = ["Affine", "coral", "mapped_rows", "overall_mean", "procrustes", "shift", "subspace_alignment"]
 
 Floats = NDArray[np.float64]
-
-
-class Space(Protocol):
-    """What a map of target rows must know of the source."""
-
-    @property
-    def n_features_in_(self) -> int:
-        """Features before the encoder."""
-
-    @property
-    def n_encoded_(self) -> int:
-        """Features after it."""
+SMALLEST = 0.05  # least eigenvalue of a covariance that is inverted, in units of the mean one
 
 
 def subspace_alignment(subspace: Floats, rows: Array) -> Floats:
@@ -62,3 +56,48 @@ def mapped_rows(to_source: Any, rows: Array) -> Array:
     if not np.isfinite(mapped).all():
         raise InvalidInputError("to_source gave a NaN or infinite value")
     return mapped if mapped.dtype in (np.float32, np.float64) else mapped.astype(np.float64)
+
+
+def overall_mean(description: Description) -> Floats:
+    """Mean of all records of a source."""
+    return np.asarray(description.counts @ description.means / description.counts.sum())
+
+
+def shift(description: Description, rows: Array) -> Affine:
+    """Moves rows so that their mean is the source's."""
+    return Affine(None, rows.mean(axis=0, dtype=np.float64), overall_mean(description))
+
+
+def coral(description: MomentDescription, rows: Array) -> Affine:
+    """Gives rows the source's mean and correlations: whitened by their own, coloured by the source's.
+
+    Both covariances have their smallest eigenvalues raised, so that no direction is blown up.
+    """
+    centre, means = overall_mean(description), description.means
+    shares = description.counts / description.counts.sum()
+    between = (means - centre).T @ ((means - centre) * shares[:, None])
+    theirs = np.tensordot(shares, description.covariances, axes=1) + between
+    matrix = _power(theirs, 0.5) @ _power(covariance_of(rows), -0.5)
+    return Affine(matrix, rows.mean(axis=0, dtype=np.float64), centre)
+
+
+def procrustes(description: Description, coordinates: Floats, codes: Index) -> Floats:
+    """The source's class means, turned, scaled and moved onto those of labelled rows, (C, k).
+
+    Classes without a labelled row are turned along with the others.
+    """
+    known = np.unique(codes)
+    own = np.stack([coordinates[codes == code].mean(axis=0) for code in known])
+    theirs = description.means
+    centre = theirs[known].mean(axis=0)
+    centred = own - own.mean(axis=0)
+    left, sizes, right = np.linalg.svd((theirs[known] - centre).T @ centred, full_matrices=False)
+    spread = float(np.sum((theirs[known] - centre) ** 2))
+    factor = float(sizes.sum()) / spread if spread > 0.0 else 0.0
+    return np.asarray(factor * (theirs - centre) @ (left @ right) + own.mean(axis=0))
+
+
+def _power(covariance: Floats, exponent: float) -> Floats:
+    values, vectors = np.linalg.eigh(covariance)
+    least = max(SMALLEST * float(values.mean()), np.finfo(float).tiny ** 0.5)
+    return np.asarray((vectors * np.maximum(values, least) ** exponent) @ vectors.T)

@@ -13,6 +13,7 @@ from onefold._base.validation import check_rows, check_whole_number
 from onefold.exceptions import InvalidInputError
 from onefold.models import Autoencoder
 from onefold.transfer._decision import EXPERTS, Decision, Strategy
+from onefold.transfer._default import Default, fit_default
 from onefold.transfer._documented import fit_documented
 from onefold.transfer._spaces import Way
 from onefold.transfer._target_labels import check_target_labels
@@ -54,6 +55,8 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     classes_ : labels of the classes, those of the source if there is one
     transduction_ : label of every row given to fit; rows that had one keep it
     deciders_ : for every row given to fit, who decided: "target", "mapping" or "source"
+    weights_ : dict or None
+        "default" only: weight of "target", "mapping" and "source" in the pool
     decisions_changed_ : how many rows without a label would have another one without the source
     source_gain_ : float or None
         "default" only: accuracy with the source minus accuracy of the target alone, on labelled rows that
@@ -74,11 +77,25 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     rows without a label are only predicted. The document prints no formulas for it; this is its idea with
     the means of 001.
 
-    **"default"** ...
+    **"default"** is what was found to transfer. Least squares on the labelled rows gives first beliefs about
+    every row, and a model of the target (a Gaussian per class in at most 64 principal directions, or
+    ``estimator``) refines them on the unlabelled rows: the target alone. The source is asked in several ways
+    (as it is, with means or correlations aligned, by its class means alone, which survive noise on entries,
+    and for rows of another width with its means turned onto those of the labelled rows), and the way that
+    explains labelled rows best is kept. Beliefs of both sides start a second model of the target, the
+    "mapping". Scores of target, mapping and source are counted in typical leads and pooled with weights that
+    explain held-out labelled rows best. **Safety net**: where the pool does not explain them better than the
+    target alone by more than two weights could by chance, or gets more of them wrong, the source is not used.
+    Whether the target's own rows or those that the source sees serve its models is decided on labelled rows
+    too. Labels are taken for a sample of all classes in equal parts.
+
+    *Privacy.* Nothing but the artefact is known of the source, so all of this is post-processing of it. The
+    target's own rows are **not** protected: a saved model holds means and covariances of them, or rows.
     """
 
     classes_: NDArray[Any]
     source_gain_: float | None
+    weights_: dict[str, float] | None
     n_features_in_: int
 
     def __init__(
@@ -115,6 +132,11 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         self.transduction_ = self.classes_[found]
         self.deciders_ = np.array(EXPERTS)[decision.expert]
         self.decisions_changed_ = int(np.sum(decision.codes[free] != decision.alone[free]))
+        fitted = self._strategy
+        self.source_gain_, self.weights_ = None, None
+        if isinstance(fitted, Default):
+            self.source_gain_ = fitted.gain
+            self.weights_ = dict(zip(EXPERTS, fitted.weights.tolist(), strict=True))
         self.guarantee_ = None if self.source is None else self.source.guarantee_
         return self
 
@@ -151,8 +173,11 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, rows: Array, codes: Index) -> Strategy:
         way = Way(self.source, self.to_source)
+        n_classes = len(self.classes_)
         if self.strategy == "default":
-            raise NotImplementedError
+            return fit_default(
+                way, rows, codes, n_classes, self.estimator, self.components, self.random_state
+            )
         if not way.is_open(rows.shape[1]) and self.source is not None:
             way = Way(self.source, None, subspace_alignment(self.source.subspace_, rows))
         steps: Sequence[int] = self.components

@@ -1,0 +1,259 @@
+"""The strategy that transfers: beliefs of both sides, refined on the target, weighed on held-out labels.
+
+1. Least squares on the labelled rows, and the source in the view that explains labelled rows best.
+2. A model of the target from the first beliefs alone ("target"), another one from both together ("mapping":
+   what the source knows, carried over to the target by its unlabelled rows).
+3. Weights of target, mapping and source that explain labelled rows best which none of them has seen. The
+   source counts only if it lowers the loss by more than its weights could by chance, and if no more held-out
+   rows go wrong; otherwise the target decides alone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onefold._base.arrays import Array, Index
+from onefold.models import Autoencoder
+from onefold.transfer._decision import Decision
+from onefold.transfer._learners import Learner, Model
+from onefold.transfer._mixture import project
+from onefold.transfer._pooling import (
+    bounded,
+    fit_weights,
+    log_loss,
+    log_probabilities,
+    pooled,
+    typical_lead,
+)
+from onefold.transfer._ridge import Ridge, fit_ridge
+from onefold.transfer._spaces import Way
+from onefold.transfer._views import View, views_of_placed, views_of_strangers
+
+__all__ = ["Default", "fit_default"]
+
+Floats = NDArray[np.float64]
+Views = list[tuple[View, Array]]  # ways to ask the source, each with the rows it is asked about
+MOST_FOLDS = 5
+FOLD_ROWS = 2000  # unlabelled rows that a model learns from in cross-validation, at most
+MOST_ROWS = 20000  # and in the end
+
+
+@dataclass(frozen=True)
+class Default:
+    """Fitted experts and their weights."""
+
+    way: Way
+    own_rows: bool  # the target's models see its rows as they are, not as the source would
+    target: Model
+    mapping: Model | None
+    view: View | None
+    view_placed: bool  # the view sees placed rows
+    scales: Floats  # (3,), what the scores of each expert are divided by
+    weights: Floats  # (3,)
+    n_classes: int
+    gain: float
+
+    def decide(self, rows: Array) -> Decision:
+        """The pooled experts; the one whose weighted lead is largest counts as the decider."""
+        experts = self._experts(rows)
+        together = pooled(experts, self.weights)
+        codes = together.argmax(axis=1)
+        leads = [weight * _lead(scores, codes) for weight, scores in zip(self.weights, experts, strict=True)]
+        decider = np.where(np.array(self.weights > 0.0)[:, None], leads, -np.inf).argmax(axis=0)
+        return Decision(-log_probabilities(together), decider, experts[0].argmax(axis=1))
+
+    def _experts(self, rows: Array) -> list[Floats]:
+        needed = not self.own_rows or (self.view is not None and self.view_placed and self.weights[2] > 0.0)
+        placed = self.way(rows) if needed else rows
+        seen = rows if self.own_rows else placed
+        found = [self.target.scores(seen, self.n_classes)]
+        nothing = np.zeros_like(found[0])
+        mapping = self.mapping if self.weights[1] > 0.0 else None
+        found.append(nothing if mapping is None else mapping.scores(seen, self.n_classes))
+        view = self.view if self.weights[2] > 0.0 else None
+        found.append(nothing if view is None else view.scores(placed if self.view_placed else seen))
+        return [bounded(scores, scale) for scores, scale in zip(found, self.scales, strict=True)]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A target as the models see it, and the ways to ask the source."""
+
+    seen: Array
+    codes: Index
+    n_classes: int
+    learner: Learner
+    views: Callable[[Index], Views]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Scores of one fit for some rows, and what gave them."""
+
+    target: Model
+    mapping: Model | None
+    view: View | None
+    scores: list[Floats]  # target, mapping, source
+
+
+def fit_default(
+    way: Way,
+    rows: Array,
+    codes: Index,
+    n_classes: int,
+    estimator: Autoencoder | None,
+    components: Sequence[int],
+    random_state: int | None,
+) -> Default:
+    """Experts from all labels; their weights from folds in which some labels are hidden."""
+    rng = np.random.default_rng(random_state)
+    is_open = way.is_open(rows.shape[1])
+    placed = way(rows) if is_open and way.source is not None else rows
+    own = _own_rows_serve(rows, placed, codes, n_classes)
+    seen = rows if own else placed
+    learner = Learner(project(seen), estimator, components)
+    problem = Problem(seen, codes, n_classes, learner, _ways_to_ask(way, placed, seen, is_open))
+    chosen = _best_view(problem, rng) if way.source is not None else None
+    final = _answers(problem, codes, chosen, _sample(codes, MOST_ROWS, rng), np.arange(len(rows)))
+    scales = np.array([typical_lead(scores) for scores in final.scores])
+    weights, gain = _weigh(problem, chosen, scales, rng)
+    return Default(
+        way, own, final.target, final.mapping, final.view, is_open, scales, weights, n_classes, gain
+    )
+
+
+def _own_rows_serve(rows: Array, placed: Array, codes: Index, n_classes: int) -> bool:
+    """Do labelled rows tell each other's classes better as they are than as the source would see them?"""
+    if placed is rows:
+        return True
+    known = codes >= 0
+    losses = [fit_ridge(kind[known], codes[known], n_classes).loss for kind in (rows, placed)]
+    return losses[0] < losses[1]
+
+
+def _ways_to_ask(way: Way, placed: Array, seen: Array, is_open: bool) -> Callable[[Index], Views]:
+    """Views of the source for known codes; where rows can be placed, codes do not matter."""
+    if way.source is None:
+        return lambda codes: []
+    described, projection = way.source.description_, project(placed if is_open else seen)
+    if is_open:
+        fixed = [(view, placed) for view in views_of_placed(described, placed, projection)]
+        return lambda codes: fixed
+    return lambda codes: [(view, seen) for view in views_of_strangers(described, seen, codes, projection)]
+
+
+def _best_view(problem: Problem, rng: np.random.Generator) -> int | None:
+    """Position of the view that explains labelled rows best; those that use labels are tried on others."""
+    losses: dict[int, list[Floats]] = {}
+    truths: list[Index] = []
+    for hidden, shown in _folds(problem.codes, rng):
+        truths.append(problem.codes[hidden])
+        for position, (view, rows) in enumerate(problem.views(shown)):
+            losses.setdefault(position, []).append(view.scores(rows[hidden]))
+    truth = np.concatenate(truths)
+
+    def loss(position: int) -> float:
+        scores = np.concatenate(losses[position])
+        scores = bounded(scores, typical_lead(scores))
+        return log_loss(fit_weights([scores], truth)[0] * scores, truth)
+
+    return min(losses, key=loss)
+
+
+def _answers(problem: Problem, codes: Index, chosen: int | None, sample: Index, asked: Index) -> Answers:
+    """Experts that know the labels in ``codes`` and learn on the rows ``sample``; scores of the ``asked``."""
+    known, n_classes = codes >= 0, problem.n_classes
+    present = np.unique(codes[known])
+    ridge = fit_ridge(problem.seen[known], codes[known], n_classes)
+    first = ridge.scores(problem.seen[sample])
+    target = _learn(problem, codes, sample, first, present)
+    scores = [target.scores(problem.seen[asked], n_classes)]
+    if chosen is None:
+        return Answers(target, None, None, [*scores, np.zeros_like(scores[0]), np.zeros_like(scores[0])])
+    view, rows = problem.views(codes)[chosen]
+    beliefs = _both(ridge, first, view, rows, codes, sample)
+    mapping = _learn(problem, codes, sample, beliefs, np.arange(n_classes))
+    scores += [mapping.scores(problem.seen[asked], n_classes), view.scores(rows[asked])]
+    return Answers(target, mapping, view, scores)
+
+
+def _learn(problem: Problem, codes: Index, sample: Index, scores: Floats, present: Index) -> Model:
+    beliefs = np.exp(log_probabilities(scores))
+    return problem.learner.learn(problem.seen[sample], codes[sample], beliefs, present)
+
+
+def _both(ridge: Ridge, first: Floats, view: View, rows: Array, codes: Index, sample: Index) -> Floats:
+    """Beliefs of least squares and of the source, weighed on labelled rows that least squares left out."""
+    known = codes >= 0
+    said = view.scores(rows[known])
+    unit = typical_lead(said)
+    weights = fit_weights([ridge.held_out, bounded(said, unit)], codes[known])
+    return pooled([first, bounded(view.scores(rows[sample]), unit)], weights)
+
+
+def _weigh(
+    problem: Problem, chosen: int | None, scales: Floats, rng: np.random.Generator
+) -> tuple[Floats, float]:
+    """Weights of the three experts and the held-out accuracy that the source adds."""
+    alone = np.array([1.0, 0.0, 0.0])
+    if chosen is None:
+        return alone, 0.0
+    parts: list[list[Floats]] = []
+    truths: list[Index] = []
+    for hidden, shown in _folds(problem.codes, rng):
+        sample = _sample(shown, FOLD_ROWS, rng, hidden)
+        parts.append(_answers(problem, shown, chosen, sample, hidden).scores)
+        truths.append(problem.codes[hidden])
+    truth = np.concatenate(truths)
+    experts = [
+        bounded(np.concatenate(scores), scale)
+        for scores, scale in zip(zip(*parts, strict=True), scales, strict=True)
+    ]
+    own = experts[0]
+    if len(np.unique(problem.codes[problem.codes >= 0])) < problem.n_classes:
+        experts[0] = np.zeros_like(experts[0])  # it cannot know the classes that are missing
+    weights = fit_weights(experts, truth)
+    before = log_loss(fit_weights([own], truth)[0] * own, truth)
+    together = pooled(experts, weights)
+    after = log_loss(together, truth) + 2.0 / len(truth)  # two weights more, as Akaike counts them
+    gain = float(np.mean(together.argmax(axis=1) == truth) - np.mean(own.argmax(axis=1) == truth))
+    if not after < before or gain < 0.0:
+        return alone, 0.0
+    return weights, gain
+
+
+def _folds(codes: Index, rng: np.random.Generator) -> Iterator[tuple[Index, Index]]:
+    """Labelled rows to hide, and the codes without them; every class is spread over the folds."""
+    known = np.flatnonzero(codes >= 0)
+    counts = np.unique(codes[known], return_counts=True)[1]
+    n_folds = int(min(MOST_FOLDS, max(2, counts.min()), len(known)))
+    order = rng.permutation(known)
+    order = order[np.argsort(codes[order], kind="stable")]
+    for fold in range(n_folds):
+        hidden = order[fold::n_folds]
+        shown = codes.copy()
+        shown[hidden] = -1
+        if (shown >= 0).any():
+            yield hidden, shown
+
+
+def _sample(codes: Index, at_most: int, rng: np.random.Generator, hidden: Index | None = None) -> Index:
+    """All labelled rows, the hidden ones, and so many others."""
+    keep = codes >= 0
+    if hidden is not None:
+        keep = keep.copy()
+        keep[hidden] = True
+    others = np.flatnonzero(~keep)
+    if len(others) > at_most:
+        others = rng.choice(others, at_most, replace=False)
+    return np.sort(np.concatenate([np.flatnonzero(keep), others]))
+
+
+def _lead(scores: Floats, codes: Index) -> Floats:
+    """How far the decided class is ahead of the best other one."""
+    rows = np.arange(len(codes))
+    others = scores.copy()
+    others[rows, codes] = -np.inf
+    return np.asarray(scores[rows, codes] - others.max(axis=1))

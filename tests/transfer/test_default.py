@@ -1,0 +1,138 @@
+"""The default strategy: helped by a good source, unharmed by a bad one."""
+
+import numpy as np
+import pytest
+
+from onefold import WideKAHM
+from onefold.privacy import OptimalNoise, PrivateMoments
+from onefold.transfer import PrivateSource, TransferClassifier
+from reference.domains import blobs, hide
+
+
+def domain(rng, n_rows, n_classes=6, p=12, spread=0.55, move=0.0):
+    X, y = blobs(rng, n_rows, n_classes, p, spread)
+    return X + move, y
+
+
+def source_of(X, y, epsilon=8.0):
+    return PrivateSource.fit(X, y, PrivateMoments(epsilon, classes=range(6), radius=4.0), random_state=0)
+
+
+def accuracies(source, rng, per_class, n_rows=240, move=0.0, **options):
+    X, y = domain(rng, n_rows, move=move)
+    queries, truth = domain(rng, 1500, move=move)
+    model = TransferClassifier(source, **options).fit(X, hide(y, per_class))
+    return (
+        np.mean(model.predict(queries) == truth),
+        np.mean(model.predict_target_alone(queries) == truth),
+        model,
+    )
+
+
+@pytest.mark.parametrize("per_class", [1, 3])
+def test_a_helpful_source_helps(per_class, rng) -> None:
+    source = source_of(*domain(rng, 6000))
+    found = [accuracies(source, rng, per_class, random_state=seed) for seed in range(4)]
+    together, alone = (np.mean([pair[i] for pair in found]) for i in (0, 1))
+    assert together > alone + (0.05 if per_class == 1 else 0.02)
+    assert any(model.source_gain_ > 0.0 and model.decisions_changed_ > 0 for _, _, model in found)
+    assert any(name != "target" for _, _, model in found for name in model.deciders_)
+
+
+@pytest.mark.parametrize("per_class", [1, 3, 10])
+@pytest.mark.parametrize("kind", ["random labels", "noise", "turned labels"])
+def test_a_hostile_source_does_no_harm(kind, per_class, rng) -> None:
+    X, y = domain(rng, 3000)
+    labels = {
+        "random labels": rng.permutation(y),
+        "noise": y,
+        "turned labels": (y + 1) % 6,
+    }[kind]
+    rows = rng.normal(size=X.shape) if kind == "noise" else X
+    source = source_of(rows, labels)
+    found = [accuracies(source, rng, per_class, random_state=seed) for seed in range(3)]
+    together, alone = (np.mean([pair[i] for pair in found]) for i in (0, 1))
+    assert together > alone - 0.02
+
+
+def test_a_source_that_moved_is_aligned(rng) -> None:
+    source = source_of(*domain(rng, 6000))
+    moved, truth = domain(rng, 500, move=0.8)
+    assert np.mean(source.predict(moved) == truth) < 0.6
+    together, alone, model = accuracies(source, rng, 2, move=0.8)
+    assert together >= alone - 0.01
+    assert model._strategy.view.name != "as it is"
+
+
+def test_class_means_survive_noise_that_kills_the_autoencoders(rng) -> None:
+    X, y = domain(rng, 6000)
+    source = PrivateSource.fit(
+        X, y, OptimalNoise(0.25), estimator=WideKAHM(5, 1, 500, scale="auto", random_state=0), random_state=0
+    )
+    together, alone, model = accuracies(source, rng, 1)
+    assert model._strategy.view.name.startswith("means")
+    assert together > alone + 0.03
+
+
+def test_without_a_source_it_is_the_target_alone(rng) -> None:
+    X, y = domain(rng, 240)
+    model = TransferClassifier().fit(X, hide(y, 3))
+    assert model.weights_ == {"target": 1.0, "mapping": 0.0, "source": 0.0}
+    assert (model.source_gain_, model.decisions_changed_, model.guarantee_) == (0.0, 0, None)
+    assert set(model.deciders_) == {"target"}
+
+
+def test_a_safety_net_is_the_same_as_no_source(rng) -> None:
+    X, y = domain(rng, 240)
+    seen = hide(y, 5)
+    hostile = source_of(rng.normal(size=(2000, 12)), rng.integers(0, 6, 2000))
+    model = TransferClassifier(hostile).fit(X, seen)
+    assert model.weights_ == {"target": 1.0, "mapping": 0.0, "source": 0.0}
+    np.testing.assert_array_equal(model.predict(X), model.predict_target_alone(X))
+
+
+def test_rows_of_another_width(rng) -> None:
+    source = source_of(*domain(rng, 3000))
+    turn = np.linalg.qr(rng.normal(size=(20, 20)))[0][:12]
+    X, y = domain(rng, 240)
+    queries, truth = domain(rng, 1000)
+    model = TransferClassifier(source).fit(X @ turn, hide(y, 3))
+    assert np.mean(model.predict(queries @ turn) == truth) > 0.5
+    alone = np.mean(model.predict_target_alone(queries @ turn) == truth)
+    assert np.mean(model.predict(queries @ turn) == truth) > alone - 0.02
+
+
+def test_a_map_of_the_user_brings_rows_of_another_width_home(rng) -> None:
+    source = source_of(*domain(rng, 6000))
+    turn = np.linalg.qr(rng.normal(size=(20, 20)))[0][:12]
+    X, y = domain(rng, 240)
+    queries, truth = domain(rng, 1000)
+    model = TransferClassifier(source, to_source=lambda rows: rows @ turn.T).fit(X @ turn, hide(y, 1))
+    alone = np.mean(model.predict_target_alone(queries @ turn) == truth)
+    assert np.mean(model.predict(queries @ turn) == truth) > alone + 0.03
+
+
+def test_autoencoders_can_be_the_target_model(rng) -> None:
+    source = source_of(*domain(rng, 3000))
+    together, alone, _ = accuracies(
+        source, rng, 3, estimator=WideKAHM(8, 1, scale="auto", random_state=0), components=(3, 6)
+    )
+    assert together > alone - 0.02
+    assert together > 0.6
+
+
+def test_the_same_data_gives_the_same_model(rng) -> None:
+    source = source_of(*domain(rng, 1000))
+    X, y = domain(rng, 120)
+    one, two = (TransferClassifier(source).fit(X, hide(y, 3)).distances(X) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_distances_are_logarithms_of_probabilities(rng) -> None:
+    source = source_of(*domain(rng, 1000))
+    X, y = domain(rng, 120)
+    model = TransferClassifier(source).fit(X, hide(y, 3))
+    np.testing.assert_allclose(np.exp(-model.distances(X)).sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_array_equal(model.classes_[model.distances(X).argmin(axis=1)], model.predict(X))
+    labelled = hide(y, 3) >= 0
+    np.testing.assert_array_equal(model.transduction_[labelled], y[labelled])
