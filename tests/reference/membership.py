@@ -1,7 +1,7 @@
 """Membership-mappings, word for word from 001 Sec. 3 and as slowly as they are printed.
 
 Liberties, all where the document is silent or cannot be followed: k-means starts from points far from each
-other and makes at most 20 rounds; K_aa gets a jitter of 1e-8 of its diagonal; an input that does not vary has
+other and makes at most 10 rounds; K_aa gets a jitter of 1e-8 of its diagonal; an input that does not vary has
 weight 0 instead of 1/0; M loses at least one point per round, so that the loop of Alg. 1 ends; a mapping
 models deviations from the mean where it is told to (``fit_deep`` always).
 """
@@ -20,7 +20,7 @@ Array = np.ndarray
 NU = 2.1  # (52)
 KAPPA = 0.1  # Alg. 1, step 2
 JITTER = 1e-8
-ROUNDS = 20
+ROUNDS = 10
 
 
 def kernel(a: Array, b: Array, w: Array, sigma2: float) -> float:

@@ -136,8 +136,11 @@ def test_search_finds_what_going_one_by_one_finds(largest: int) -> None:
     assert counts[-1] == 1
     assert all(after < before for before, after in pairwise(counts))
     for wanted in counts:
-        assert largest_count(largest, lambda count, wanted=wanted: count <= wanted) == wanted
-    assert largest_count(largest, lambda count: False) == 1
+        for guess in (1, largest // 4, largest):
+            for decay in (0.1, 2.0, 30.0):
+                found = largest_count(largest, lambda count: (wanted / count) ** decay, 1.0, guess)
+                assert found == wanted
+    assert largest_count(largest, lambda count: 0.0, 1.0, largest) == 1
 
 
 def test_regression_learns_and_goes_back_to_the_mean(rng: np.random.Generator) -> None:

@@ -5,7 +5,8 @@ With kernels k = sigma^2 k1 the averaged output (001 eq. 48) is
     k1(x, a) (K1'K1 + (tau1 + 1 / (sigma^2 beta)) K1aa)^-1 K1' y,
 
 so sigma^2 only rescales 1 / beta. In the basis L^-1 of a Cholesky factor of K1aa this is ridge regression on
-N x M features, and their eigenvalues make every step of beta cost O(M), for all outputs at once.
+N x M features, and their eigenvalues make every step of beta cost O(M), for all outputs at once. The same
+eigenvectors give the weights.
 """
 
 from dataclasses import dataclass
@@ -13,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onefold._base.arrays import Array
-from onefold.models._centroids import candidates, centroids, far_apart
-from onefold.models.membership._inducing import largest_count
+from onefold.models.membership._inducing import Centres, largest_count
 
 __all__ = ["Inputs", "Mapping", "fit_mapping", "solve_mapping"]
 
@@ -24,6 +24,7 @@ SMALLEST_TAU = 0.1  # kappa of 001 Alg. 1
 JITTER = 1e-8
 LARGEST_INPUT = 1e100  # in ranges of the samples; beyond, every kernel value is zero anyway
 STEPS = 1000
+SMALL = 100  # numbers of inducing points up to this are tried without another thought
 
 
 @dataclass(frozen=True)
@@ -61,66 +62,112 @@ class Mapping:
         return np.asarray(self.inputs.kernel(x) @ self.weights)
 
 
-def fit_mapping(
-    x: Array, targets: Array, at_most: int, n_outputs: int | None = None, factor: float = 1.0
-) -> Mapping:
-    """001 Alg. 1 for inputs (N, n) and centred targets (N, r) that are to be seen ``factor`` times as large.
+@dataclass(frozen=True)
+class _Features:
+    """Samples as ridge regression sees them."""
 
-    Targets may be coordinates of more outputs: ``n_outputs`` says how many the averages are over.
+    inputs: Inputs
+    kernel: Array  # (N, M) K1
+    inverse: Array  # (M, M) L^-1 for K1aa = L L'
+    features: Array  # (M, N) L^-1 K1'
+
+    @property
+    def tau(self) -> float:
+        """001 eq. 54 at sigma^2 = 1: kernel variance the inducing points leave, per point."""
+        n_inducing, n_samples = self.features.shape
+        left = n_samples - float(np.einsum("mn,mn->", self.features, self.features))
+        return float(max(left, 0.0) / (DEGREES_OF_FREEDOM + n_inducing - 2.0))
+
+
+@dataclass(frozen=True)
+class _Spectrum:
+    """The regression in the basis of the eigenvectors of the features."""
+
+    values: Array  # (M,)
+    vectors: Array  # (M, M) eigenvectors, in terms of kernel values
+    targets: Array  # (M, r) what the eigenvectors say about the targets
+
+    def weights(self, ridge: float) -> Array:
+        """001 eq. 49, (M, r)."""
+        shrunk = self.vectors / (self.values + max(ridge, JITTER))
+        return np.asarray(shrunk @ self.targets)
+
+
+def fit_mapping(
+    x: Array,
+    targets: Array,
+    at_most: int,
+    n_outputs: int | None = None,
+    factor: float = 1.0,
+    guess: int | None = None,
+) -> tuple[Mapping, Array]:
+    """001 Alg. 1 for inputs (N, n) and targets (N, r) that are to be seen ``factor`` times as large.
+
+    Targets may be coordinates of more outputs: ``n_outputs`` says how many the averages are over. ``guess``
+    is where the search for the number of inducing points begins. Returns the kernel values (N, M), too.
     """
-    inputs, features, inverse = _choose_inducing(x, at_most)
+    seen_by = _choose_inducing(x, at_most, guess)
     n_outputs = targets.shape[1] if n_outputs is None else n_outputs
     entries = float(len(x) * n_outputs)
-    tau = _tau(features)
-    projected = features @ targets
-    values, vectors = np.linalg.eigh(features @ features.T)
-    energies = np.einsum("mr,mr->m", (rotated := vectors.T @ projected), rotated) / entries
+    spectrum = _spectrum(seen_by, targets)
+    energies = np.einsum("mr,mr->m", spectrum.targets, spectrum.targets) / entries
     total = float(np.einsum("nr,nr->", targets, targets)) / entries
     deviation = targets.mean(axis=0)
     spread = max(total - float(deviation @ deviation) / n_outputs, 0.0)
     with np.errstate(over="ignore"):
         seen = min(factor * factor * spread, 1e300)
-    ridge = _ridge(np.maximum(values, 0.0), energies, total, spread, tau, seen)
-    weights = _weights(features, inverse, projected, ridge)
-    return Mapping(inputs, weights, ridge, tau, seen)
+    tau = seen_by.tau
+    ridge = _ridge(spectrum.values, energies, total, spread, tau, seen)
+    return Mapping(seen_by.inputs, spectrum.weights(ridge), ridge, tau, seen), seen_by.kernel
 
 
-def solve_mapping(inputs: Inputs, x: Array, targets: Array, ridge: float, tau: float, seen: float) -> Mapping:
+def solve_mapping(
+    inputs: Inputs, x: Array, targets: Array, ridge: float, tau: float, seen: float
+) -> tuple[Mapping, Array]:
     """The mapping whose inducing points and ridge are known; exactly as :func:`fit_mapping` made it."""
-    features, inverse = _features(inputs, x)
-    return Mapping(inputs, _weights(features, inverse, features @ targets, ridge), ridge, tau, seen)
+    seen_by = _features(inputs, x)
+    weights = _spectrum(seen_by, targets).weights(ridge)
+    return Mapping(inputs, weights, ridge, tau, seen), seen_by.kernel
 
 
-def _choose_inducing(x: Array, at_most: int) -> tuple[Inputs, Array, Array]:
-    """001 Alg. 1, steps 1-8: inputs, features (M, N) and the inverse factor of K_aa for the chosen count."""
-    few = candidates(x)
-    starts = few[far_apart(few, at_most)]
+def _choose_inducing(x: Array, at_most: int, guess: int | None) -> _Features:
+    """001 Alg. 1, steps 1-8, for the number of inducing points that leaves enough smoothing."""
+    centres = Centres(x)
     lowest, highest = x.min(axis=0), x.max(axis=0)
     with np.errstate(divide="ignore", over="ignore"):
         inverse_range = 1.0 / (highest - lowest)
     inverse_range[~np.isfinite(inverse_range)] = 0.0
     shift = x.mean(axis=0)
-    tried: dict[int, tuple[Inputs, Array, Array]] = {}
+    kept: dict[int, _Features] = {}
 
-    def enough(count: int) -> bool:
-        points = (centroids(few, starts[:count]) - shift) * inverse_range
-        inputs = Inputs(shift, inverse_range, points)
-        features, inverse = _features(inputs, x)
-        tried[count] = inputs, features, inverse
-        return _tau(features) >= SMALLEST_TAU
+    def smoothing(count: int) -> float:
+        found = _features(Inputs(shift, inverse_range, (centres(count) - shift) * inverse_range), x)
+        if found.tau >= SMALLEST_TAU or count == 1:
+            kept.clear()  # every further count that leaves enough is a better one
+            kept[count] = found
+        return found.tau
 
-    count = largest_count(len(starts), enough)
-    if count not in tried:  # the last resort, a single point, need not have been tried
-        enough(count)
-    return tried[count]
+    largest = centres.at_most(at_most)
+    first = max(largest // 4, SMALL) if guess is None else guess
+    count = largest_count(largest, smoothing, SMALLEST_TAU, first)
+    if count not in kept:  # the last resort, a single point, need not have been tried
+        smoothing(count)
+    return kept[count]
 
 
-def _features(inputs: Inputs, x: Array) -> tuple[Array, Array]:
-    """L^-1 K1' (M, N), and L^-1, for K1aa = L L'."""
+def _features(inputs: Inputs, x: Array) -> _Features:
     own = _gaussian(inputs.inducing, inputs.inducing)
     own.flat[:: len(own) + 1] = 1.0 + JITTER
     inverse = np.linalg.inv(np.linalg.cholesky(own))
-    return inverse @ inputs.kernel(x).T, inverse
+    kernel = inputs.kernel(x)
+    return _Features(inputs, kernel, inverse, inverse @ kernel.T)
+
+
+def _spectrum(seen_by: _Features, targets: Array) -> _Spectrum:
+    features = seen_by.features
+    values, vectors = np.linalg.eigh(features @ features.T)
+    along = vectors.T @ (features @ targets)
+    return _Spectrum(np.maximum(values, 0.0), seen_by.inverse.T @ vectors, along)
 
 
 def _gaussian(rows: Array, columns: Array) -> Array:
@@ -128,13 +175,6 @@ def _gaussian(rows: Array, columns: Array) -> Array:
     kernel -= 0.5 * np.einsum("nk,nk->n", rows, rows)[:, None]
     kernel -= 0.5 * np.einsum("mk,mk->m", columns, columns)
     return np.asarray(np.exp(np.minimum(kernel, 0.0, out=kernel), out=kernel))
-
-
-def _tau(features: Array) -> float:
-    """001 eq. 54 at sigma^2 = 1: kernel variance the inducing points leave, per point."""
-    n_inducing, n_samples = features.shape
-    left = n_samples - float(np.einsum("mn,mn->", features, features))
-    return float(max(left, 0.0) / (DEGREES_OF_FREEDOM + n_inducing - 2.0))
 
 
 def _ridge(values: Array, energies: Array, total: float, spread: float, tau: float, seen: float) -> float:
@@ -158,9 +198,3 @@ def _ridge(values: Array, energies: Array, total: float, spread: float, tau: flo
         if done:
             break
     return tau + noise
-
-
-def _weights(features: Array, inverse: Array, projected: Array, ridge: float) -> Array:
-    inner = features @ features.T
-    inner.flat[:: len(inner) + 1] += max(ridge, JITTER)
-    return np.asarray(inverse.T @ np.linalg.solve(inner, projected))

@@ -67,7 +67,7 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._mean = targets.mean(axis=0)
         rows = inputs.astype(np.float64) / self._input_unit
         at_most = inducing_limit(len(rows), self.inducing_ratio, self.max_inducing)
-        self._mapping = fit_mapping(rows, targets - self._mean, at_most, factor=self._unit)
+        self._mapping, _ = fit_mapping(rows, targets - self._mean, at_most, factor=self._unit)
         self._one_output = np.ndim(outputs) == 1
         places = self._mapping.inputs
         raw = np.divide(

@@ -1,9 +1,37 @@
-"""How many auxiliary inducing points a membership-mapping has (001 Alg. 1 steps 3-8)."""
+"""Which auxiliary inducing points a membership-mapping has, and how many (001 Alg. 1 steps 3-8)."""
 
 import math
 from collections.abc import Callable
 
-__all__ = ["counts_from", "largest_count"]
+import numpy as np
+
+from onefold._base.arrays import Array
+from onefold.models._centroids import FarApart, candidates, centroids
+
+__all__ = ["Centres", "counts_from", "largest_count"]
+
+ROUNDS = 10  # of k-means: later ones hardly move the centres
+# How the smoothing that is left falls with the number of points, where only one number was tried.
+USUAL_DECAY = 2.0
+
+
+class Centres:
+    """Centroids of inputs for any number of clusters (001 eq. 51)."""
+
+    def __init__(self, x: Array) -> None:
+        self._inputs = candidates(x)
+        self._starts = FarApart(self._inputs)
+
+    def __call__(self, count: int) -> Array:
+        """At most ``count`` of them, (count, n)."""
+        return centroids(self._inputs, self._inputs[self._starts.first(count)], ROUNDS)
+
+    def at_most(self, count: int) -> int:
+        """``count``, or the number of distinct inputs where that is less."""
+        inputs = self._inputs
+        if inputs.shape[1] and len(np.unique(inputs[:, 0])) >= count:
+            return count
+        return len(self._starts.first(count))
 
 
 def counts_from(largest: int) -> list[int]:
@@ -14,20 +42,31 @@ def counts_from(largest: int) -> list[int]:
     return counts
 
 
-def largest_count(largest: int, enough: Callable[[int], bool]) -> int:
-    """The first count of Alg. 1 that leaves ``enough`` smoothing; 1 if none does.
+def largest_count(largest: int, smoothing: Callable[[int], float], needed: float, guess: int) -> int:
+    """The first count of Alg. 1 that leaves the smoothing ``needed``; 1 if none does.
 
-    Fewer points leave more, so the place is found by growing steps and halving, not one by one.
+    Fewer points leave more, so the place is searched for between counts known to leave enough and too
+    little: where a power of the count through the last two values says, and halfway every third time.
     """
     counts = counts_from(largest)
-    below, step = -1, 1  # the last place known to leave too little
-    above = 0
-    while above < len(counts) - 1 and not enough(counts[above]):
-        below, above, step = above, min(above + step, len(counts) - 1), 2 * step
+    below, above = -1, len(counts) - 1  # places that leave too little, and enough or nothing to lose
+    tried: list[tuple[int, float]] = []
     while above - below > 1:
-        middle = (above + below) // 2
-        if enough(counts[middle]):
-            above = middle
-        else:
-            below = middle
+        place = sum(count > guess for count in counts) if len(tried) % 3 < 2 else (below + above) // 2
+        place = min(max(place, below + 1), above - 1)
+        tried.append((counts[place], smoothing(counts[place])))
+        below, above = (below, place) if tried[-1][1] >= needed else (place, above)
+        guess = _extrapolate(tried, needed)
     return counts[above]
+
+
+def _extrapolate(tried: list[tuple[int, float]], needed: float) -> int:
+    """The count that would leave just what is needed, if smoothing were a power of the count."""
+    (count, left), decay = tried[-1], USUAL_DECAY
+    if not left > 0.0:
+        return count // 2
+    if len(tried) > 1 and tried[-2][1] > 0.0:
+        other, left_there = tried[-2]
+        decay = math.log(left / left_there) / math.log(other / count)
+    exponent = math.log(left / needed) / max(decay, 0.5)
+    return int(count * math.exp(min(exponent, 20.0)))

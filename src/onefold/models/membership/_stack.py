@@ -55,14 +55,15 @@ def fit_stack(samples: Array, n_components: int, n_layers: int, at_most: int, fa
     """Fit one machine to samples (1, N, p), with at most so many inducing points, seen ``factor`` times."""
     hull = build_hull(*centre(samples), n_components, ANY_RANGE)
     targets = hull.points[0].astype(np.float64)
-    outputs, layers = targets, []
+    layers: list[MappingLayer] = []
+    guess = None
     for depth in range(n_layers):
         axes = _axes(hull, depth)
-        x = outputs @ axes  # 001 eq. 61
-        mapping = fit_mapping(x, targets, at_most, hull.mean.shape[1], factor)
-        at_most = len(mapping.inputs.inducing)  # 001 eq. 62
+        # 001 eq. 61; outputs are never needed themselves, only what the next layer encodes of them.
+        x = kernel @ (layers[-1].mapping.weights @ axes) if layers else targets @ axes
+        mapping, kernel = fit_mapping(x, targets, at_most, hull.mean.shape[1], factor, guess)
+        at_most = guess = len(mapping.inputs.inducing)  # 001 eq. 62
         layers.append(MappingLayer(mapping, axes))
-        outputs = mapping.outputs(x)
     return LayeredStack(hull, tuple(layers))
 
 
@@ -94,15 +95,14 @@ def rebuild_stack(state: dict[str, NDArray[Any]], n_components: int, n_layers: i
     shifts = np.split(state["shift"], np.cumsum(widths)[:-1])
     ranges = np.split(state["inverse_range"], np.cumsum(widths)[:-1])
     targets = hull.points[0].astype(np.float64)
-    outputs, layers = targets, []
+    layers: list[MappingLayer] = []
     for depth in range(n_layers):
         axes = _axes(hull, depth)
         inputs = Inputs(shifts[depth], ranges[depth], flat[depth].reshape(shapes[depth]))
-        x = outputs @ axes
+        x = kernel @ (layers[-1].mapping.weights @ axes) if layers else targets @ axes
         ridge, tau, seen = (float(number) for number in state["lambdas"][depth])
-        mapping = solve_mapping(inputs, x, targets, ridge, tau, seen)
+        mapping, kernel = solve_mapping(inputs, x, targets, ridge, tau, seen)
         layers.append(MappingLayer(mapping, axes))
-        outputs = mapping.outputs(x)
     return LayeredStack(hull, tuple(layers))
 
 
