@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold.federated.aggregate import Array, liars_withstood, weighted
+from onefold.federated.consistency import checked
 from onefold.federated.trust import learn_trust
 
 __all__ = ["Stream", "stream_for"]
@@ -49,6 +50,20 @@ class _Smallest:
         return np.asarray(np.take_along_axis(self.kept, cut[None, None, :], axis=0)[0])
 
 
+class _Checked:
+    """All answers: who disagrees with the others is known only when all have answered."""
+
+    def __init__(self, n_liars: int, largest: float) -> None:
+        self.n_liars, self.largest = n_liars, largest
+        self.answers: list[Array] = []
+
+    def add(self, answers: Array, labelled: Array | None) -> None:
+        self.answers.append(answers)
+
+    def combined(self) -> Array:
+        return checked(np.stack(self.answers), self.n_liars, self.largest)
+
+
 class _Weighted:
     """All answers: whom to believe is known only when all have answered the labelled queries."""
 
@@ -68,7 +83,9 @@ class _Weighted:
 
 
 def stream_for(rule: str, n_liars: int, largest: float, truth: NDArray[np.intp] | None) -> Stream:
-    """What a rule needs to keep: the trimmed rule f + 1 numbers, the weighted rule all of them."""
+    """What a rule needs to keep: the trimmed rule f + 1 numbers, the next two all of them."""
+    if rule == "checked":
+        return _Checked(n_liars, largest)
     if rule == "weighted" and truth is not None:
         return _Weighted(truth, largest)
     return _Smallest(n_liars if rule == "trimmed" else 0, largest)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from onefold import io
 from onefold._base.validation import check_rows
 from onefold.exceptions import InvalidInputError
-from onefold.fabrication import PrivateClassifier
-from onefold.federated._answering import Answering, ClassModels, align
+from onefold.federated._answering import ClassModels, align
+from onefold.federated._filing import Filed
 from onefold.federated._fitting import fitted_to, weaker
 from onefold.federated._identifiers import identifiers, more_identifiers, positions_of
 from onefold.federated._rows import Forgotten, Index, Rows
@@ -27,7 +25,7 @@ from onefold.privacy import Mechanism, RandomisedLabels
 __all__ = ["ClassModels", "Forgotten", "LocalModel", "align"]
 
 
-class LocalModel(Answering, BaseEstimator):
+class LocalModel(Filed, BaseEstimator):
     """The model of one owner: fitted on the owner's rows, asked for one number per row and class.
 
     Parameters
@@ -229,58 +227,6 @@ class LocalModel(Answering, BaseEstimator):
     def row_numbers_(self) -> Index:
         """Numbers of the rows that are left, as they came to :meth:`fit` and :meth:`extend`."""
         return self._kept().numbers
-
-    def save(self, path: str | os.PathLike[str], *, with_rows: bool = True) -> None:
-        """Write the fitted model to a file, without pickle.
-
-        The file holds the rows the model was fitted on: noisy or fabricated ones with a mechanism, **raw ones
-        without**. ``with_rows`` adds what :meth:`forget` needs, in the same privacy, at twice the size.
-        Identifiers of rows are never in the file.
-        """
-        rows = getattr(self, "_rows", None)
-        extras = rows.to_arrays() if with_rows and rows is not None else None
-        io.save(cast(Any, self._fitted()), path, extras)
-
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], *, like: LocalModel | None = None, ids: Sequence[Any] | None = None
-    ) -> Self:
-        """The model that :meth:`save` wrote, with its guarantee.
-
-        Parameters
-        ----------
-        like : a LocalModel with the mechanism and settings of the saved one, for :meth:`extend`, for
-            :meth:`forget` of fabricated rows, and for fitting anew: mechanisms are not in the file.
-        ids : identifiers of all rows that ever came, if :meth:`forget` is to be called with them.
-        """
-        estimator = io.load(path)
-        if not hasattr(estimator, "distances"):
-            raise InvalidInputError("the file holds no classifier")
-        model = cls._of(estimator, like)
-        arrays = io.load_extras(path)
-        if arrays:
-            model._rows = Rows.from_arrays(arrays)
-            model._ids = identifiers(ids, model._rows.n_ever, model._rows.numbers)
-        return model
-
-    @classmethod
-    def _of(cls, estimator: Any, like: LocalModel | None = None) -> Self:
-        model = cls(clone(estimator))
-        if like is not None:
-            source = like.estimator if isinstance(like.estimator, PrivateClassifier) else clone(estimator)
-            model = cls(
-                source,
-                like.mechanism,
-                fabricate=like.fabricate,
-                label_mechanism=like.label_mechanism,
-                random_state=like.random_state,
-            )
-        model.estimator_ = estimator
-        model._checked = RowChecks.like(estimator)
-        model._settings = Settings.of(model)
-        model._settings.must_be_private = model.guarantee_ is not None
-        model._memory, model._ids, model._partition_given = StackMemory(), None, False
-        return model
 
     def _drop(
         self, positions: Index, repartition: bool, log: MembershipLog | None, event: str, site: str

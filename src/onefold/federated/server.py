@@ -8,31 +8,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
+from onefold.federated._judging import RULES, Judge
 from onefold.federated._labelled import LabelledSet
-from onefold.federated.aggregate import (
-    Array,
-    check_answers,
-    decide,
-    liars_withstood,
-    minimum,
-    owned_classes,
-    trimmed,
-    weighted,
-)
+from onefold.federated.aggregate import Array, check_answers, decide
 from onefold.federated.client import LocalModel, align
 from onefold.federated.combination import Reason, Result, accept, constant_sites
 from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import Answers, Failure, Profile, Query
-from onefold.federated.trust import agreement
 from onefold.models import check_measure, maximum_of
 
 __all__ = ["RULES", "GlobalClassifier"]
-
-RULES = ("min", "trimmed", "weighted")
-# Below this rank correlation with the other owners of its classes a site is worth a look.
-LOW_AGREEMENT = 0.0
 
 
 class GlobalClassifier:
@@ -50,10 +36,14 @@ class GlobalClassifier:
         * "trimmed" takes the (f + 1)-th smallest answer of the owners of a class, f = ``n_liars``. It
           withstands f liars for classes with at least 2 f + 1 owners, and fewer for others: see
           :func:`~onefold.federated.aggregate.trimmed`.
+        * "checked" does without up to f clients whose answers do not follow the other owners', and trims for
+          the liars that are left: nothing is lost where owners have unequal shares of a class. It needs some
+          twenty queries at once; with fewer it is the trimmed rule. See
+          :func:`~onefold.federated.consistency.checked`.
         * "weighted" takes the minimum over clients whose answers predict a small labelled set, see
           :meth:`learn_trust`. It needs no second owner of a class, but a client may behave on that set only.
     classes : labels of the columns of answers; None takes the labels of all members' models, sorted.
-    n_liars : f, for the trimmed rule.
+    n_liars : f, for the trimmed and the checked rule.
     measure : the measure of answers that are given as arrays; None takes that of the members' models, and
         the distance if there are none. What a client answers for a class it lacks depends on it.
     log : where joining and leaving is written down; clients' ids must then be names.
@@ -78,9 +68,7 @@ class GlobalClassifier:
         measure: str | None = None,
         log: MembershipLog | None = None,
     ) -> None:
-        if rule not in RULES:
-            raise InvalidInputError(f"rule must be one of {', '.join(RULES)}")
-        check_whole_number("n_liars", n_liars, at_least=0)
+        self._judge = Judge(rule, n_liars)
         self.rule, self.n_liars, self.log = rule, n_liars, log
         self.measure = None if measure is None else check_measure(measure)
         self.classes = None if classes is None else np.asarray(classes)
@@ -89,7 +77,6 @@ class GlobalClassifier:
         ):
             raise InvalidInputError("classes must be a list of distinct labels")
         self._members: dict[Hashable, LocalModel | Array] = {}
-        self._labelled: LabelledSet | None = None
 
     @property
     def clients(self) -> tuple[Hashable, ...]:
@@ -128,8 +115,8 @@ class GlobalClassifier:
             raise InvalidInputError("no client of this id is a member")
         self._note(client_id, joining=False)
         del self._members[client_id]
-        if self._labelled is not None:
-            self._labelled.drop(client_id)
+        if self._judge.labelled is not None:
+            self._judge.labelled.drop(client_id)
         return self
 
     def learn_trust(
@@ -145,7 +132,7 @@ class GlobalClassifier:
         answers : instead of ``X``, the clients' answers to these queries; a client without any is not
             trusted.
         """
-        self._labelled = LabelledSet(X, y, answers)
+        self._judge.labelled = LabelledSet(X, y, answers)
         return self
 
     def measures(self, X: ArrayLike | None = None) -> Array:
@@ -160,7 +147,8 @@ class GlobalClassifier:
         answers = [self._answers_of(member, X, classes) for member in self._members.values()]
         if len({part.shape for part in answers}) > 1:
             raise InvalidInputError("clients answered different numbers of queries")
-        return self._apply(np.stack(answers), tuple(self._members), classes, self._largest())
+        stacked, members = np.stack(answers), tuple(self._members)
+        return self._judge.combine(stacked, members, self._members, classes, self._largest())
 
     def predict(self, X: ArrayLike | None = None) -> NDArray[Any]:
         """Label of each query (000 eq. 103-104, 004 eq. 118); see :meth:`measures` for ``X``."""
@@ -175,7 +163,8 @@ class GlobalClassifier:
         values = check_answers(answers, 3)
         if values.shape[2] != self.classes_.size:
             raise InvalidInputError("answers must have one column per class")
-        return np.asarray(self.classes_[decide(self._apply(values, None, self.classes_, self._largest()))])
+        combined = self._judge.combine(values, None, {}, self.classes_, self._largest())
+        return np.asarray(self.classes_[decide(combined)])
 
     def combine(
         self,
@@ -209,59 +198,22 @@ class GlobalClassifier:
             classes = np.unique(np.concatenate([np.array(each.classes) for each in used.values()]))
         largest = maximum_of(next(iter(used.values())).measure)
         stacked = np.stack([align(a.values, np.array(a.classes), classes, largest) for a in used.values()])
-        measures = self._apply(stacked, tuple(used), classes, largest)
+        judge, odd = self._judge.after_checking(stacked, len(constant), largest)
+        refused |= {tuple(used)[number]: str(Reason.DISAGREES) for number in odd}
+        stacked, names = np.delete(stacked, odd, axis=0), tuple(np.delete(tuple(used), odd).tolist())
+        measures = judge.combine(stacked, names, self._members, classes, largest)
+        outliers = {site: str(Reason.CONSTANT) for site in constant if site in names}
         return Result(
             labels=np.asarray(classes[decide(measures)]),
             measures=measures,
             classes=classes,
-            answered=tuple(used),
+            answered=names,
             missing=tuple(site for site in sites if not isinstance(answers.get(site), Answers)),
-            partial=not set(sites) <= set(used),
+            partial=not set(sites) <= set(names),
             refused=refused,
-            outliers=self._outliers(stacked, tuple(used), classes, constant, largest),
-            unprotected=self._unprotected(stacked, classes, largest),
+            outliers=judge.outliers(stacked, names, self._members, classes, largest) | outliers,
+            unprotected=judge.unprotected(stacked, classes, largest),
         )
-
-    def _apply(
-        self, stacked: Array, clients: tuple[Hashable, ...] | None, classes: NDArray[Any], largest: float
-    ) -> Array:
-        if self.rule == "min":
-            return minimum(stacked)
-        if self.rule == "trimmed":
-            return trimmed(stacked, self.n_liars, largest=largest)
-        if clients is None:
-            raise InvalidInputError("the weighted rule needs to know whose answers they are")
-        return weighted(stacked, self._trust(clients, classes, largest), largest)
-
-    def _trust(self, clients: tuple[Hashable, ...], classes: NDArray[Any], largest: float) -> Array:
-        if self._labelled is None:
-            raise InvalidInputError("the weighted rule needs a labelled set: call learn_trust first")
-        return self._labelled.weights(clients, self._members, classes, largest)
-
-    def _outliers(
-        self,
-        stacked: Array,
-        sites: tuple[str, ...],
-        classes: NDArray[Any],
-        constant: list[str],
-        largest: float,
-    ) -> dict[str, str]:
-        found = {site: str(Reason.CONSTANT) for site in constant if site in sites}
-        for site, value in zip(sites, agreement(stacked, largest), strict=True):
-            if value <= LOW_AGREEMENT:
-                found.setdefault(site, str(Reason.DISAGREES))
-        if self.rule == "weighted":
-            trust = self._trust(sites, classes, largest)
-            found |= {
-                site: str(Reason.NOT_TRUSTED) for site, w in zip(sites, trust, strict=True) if not w.any()
-            }
-        return found
-
-    def _unprotected(self, stacked: Array, classes: NDArray[Any], largest: float) -> tuple[Any, ...]:
-        if self.rule != "trimmed":
-            return ()
-        withstood = liars_withstood(owned_classes(stacked, largest).sum(axis=0), self.n_liars)
-        return tuple(classes[withstood < self.n_liars].tolist())
 
     def _largest(self) -> float:
         if self.measure is not None:

@@ -84,7 +84,7 @@ def simulate(
     """Spread rows over owners, let each fit alone, and combine them in one round.
 
     Owners come one after the other: each fits, answers and is forgotten, so that a thousand need the memory
-    of one (and of the combined answers; the weighted rule keeps all answers).
+    of one (and of the combined answers; the checked and the weighted rule keep all answers).
 
     Parameters
     ----------
@@ -95,7 +95,8 @@ def simulate(
     X_test, y_test : rows to be judged on; when None, a quarter of every class of ``X``, which nobody then
         owns. Row numbers in ``partition`` count the rows that are left.
     rule : see :class:`GlobalClassifier`.
-    n_liars : how many liars the trimmed rule expects; None expects those in ``liars``, at least one.
+    n_liars : how many liars the trimmed and the checked rule expect; None expects those in ``liars``, at
+        least one.
     liars : what owners who lie answer, for demonstration: "zero", "random", "flipped" or "shrunk" for some
         owners' numbers.
     labelled : queries and labels by which the weighted rule judges owners.

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
+from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
 from onefold.federated.aggregate import Array, check_answers, owned_classes
 
@@ -93,37 +94,57 @@ def learn_trust(answers: ArrayLike, truth: ArrayLike, largest: float = np.inf) -
     return trusted.astype(np.float64)
 
 
-def agreement(answers: ArrayLike, largest: float = np.inf) -> Array:
+def agreement(answers: ArrayLike, largest: float = np.inf, *, least_others: int = 1) -> Array:
     """How each client's answers follow those of the other owners of the same classes, (Q,), from -1 to 1.
 
     Without labels: the mean over classes of the rank correlation, over the queries, with the median of the
-    others. NaN where nobody else owns a client's classes, or with fewer than three queries. Low values are a
-    reason to look closer, no proof: an owner of unusual rows may be right.
+    others. NaN where too few others own a client's classes, or with fewer than three queries. Low values are
+    a reason to look closer, no proof: an owner of unusual rows may be right.
+
+    Parameters
+    ----------
+    least_others : classes with fewer other owners do not count. With 2 f + 1 of them, f of whom lie, the
+        median lies between honest answers.
     """
+    check_whole_number("least_others", least_others)
     values = check_answers(answers, 3, largest)
     mask = owned_classes(values, largest)
-    n_clients, n_queries, _ = values.shape
-    result = np.full(n_clients, np.nan)
-    if n_queries < 3:
-        return result
-    for client in range(n_clients):
-        found = []
-        for column in np.flatnonzero(mask[client]):
-            others = mask[:, column].copy()
-            others[client] = False
-            if others.any():
-                middle = np.median(values[others, :, column], axis=0)
-                found.append(_rank_correlation(values[client, :, column], middle))
-        if found:
-            result[client] = float(np.mean(found))
-    return result
+    n_clients, n_queries, n_classes = values.shape
+    found = np.full((n_clients, n_classes), np.nan)
+    for column in range(n_classes) if n_queries >= 3 else ():
+        owners = np.flatnonzero(mask[:, column])
+        if owners.size > least_others:
+            mine = values[owners, :, column]
+            found[owners, column] = _rank_correlations(mine, _medians_of_others(mine))
+    counted = np.sum(~np.isnan(found), axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.nansum(found, axis=1) / np.where(counted > 0, counted, np.nan))
 
 
-def _rank_correlation(one: Array, other: Array) -> float:
-    a, b = rankdata(one), rankdata(other)
-    a, b = a - a.mean(), b - b.mean()
-    length = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / length if length > 0 else 0.0  # constant answers follow nobody
+def _medians_of_others(values: Array) -> Array:
+    """For each of k clients the median of the other k - 1, query by query: (k, n) -> (k, n), k >= 2."""
+    order = np.argsort(values, axis=0, kind="stable")
+    ranked = np.take_along_axis(values, order, axis=0)
+    place = np.empty_like(order)
+    np.put_along_axis(place, order, np.arange(len(values))[:, None], axis=0)
+
+    def among_others(number: int) -> Array:
+        # Without the client's own answer those above it move down by one place.
+        above = ranked[min(number + 1, len(values) - 1)]
+        return np.asarray(np.where(number < place, ranked[number], above))
+
+    n_others = len(values) - 1
+    upper = among_others(n_others // 2)
+    return np.asarray(upper if n_others % 2 else (among_others(n_others // 2 - 1) + upper) / 2)
+
+
+def _rank_correlations(one: Array, other: Array) -> Array:
+    """Of each row of ``one`` with the same row of ``other``: (k, n), (k, n) -> (k,)."""
+    a, b = rankdata(one, axis=1), rankdata(other, axis=1)
+    a, b = a - a.mean(axis=1, keepdims=True), b - b.mean(axis=1, keepdims=True)
+    length = np.sqrt(np.sum(a * a, axis=1) * np.sum(b * b, axis=1))
+    # Constant answers follow nobody.
+    return np.asarray(np.where(length > 0, np.sum(a * b, axis=1) / np.where(length > 0, length, 1.0), 0.0))
 
 
 def _most_harmful(

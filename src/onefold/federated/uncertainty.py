@@ -28,11 +28,10 @@ from sklearn.isotonic import IsotonicRegression
 
 from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
+from onefold.federated._grid import Counts, bounded_measures, cells_of, counts_from, relative_to_others
 from onefold.federated.aggregate import Array, check_answers
 
 __all__ = ["Calibration", "Uncertainty", "calibrate", "largest_p_values", "merge"]
-
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +92,11 @@ def calibrate(
     check_whole_number("n_cells", n_cells, at_least=2)
     values, columns = _labelled(measures, truth, largest)
     n_rows, n_classes = values.shape
-    cells = _cells(_relative(values), n_cells)
+    cells = cells_of(relative_to_others(values), n_cells)
     right = cells[np.arange(n_rows), columns]
     wrong = np.ones(cells.shape, dtype=bool)
     wrong[np.arange(n_rows), columns] = False
-    grid = _cells(_bounded(values, largest, unit), n_cells)
+    grid = cells_of(bounded_measures(values, largest, unit), n_cells)
     counts = functools.partial(np.bincount, minlength=n_cells)
     by_class = [columns == column for column in range(n_classes)]
     return Calibration(
@@ -168,9 +167,9 @@ class Uncertainty:
     def probabilities(self, measures: ArrayLike) -> Array:
         """Probability of each class for each query, (n, C); rows add up to one."""
         values = self._check(measures)
-        relative = _relative(values)
+        relative = relative_to_others(values)
         # Within a step of the curve the nearer class still comes first, by next to nothing.
-        weights = self._share[_cells(relative, self._share.size)] * (1.0 - 1e-6 * relative)
+        weights = self._share[cells_of(relative, self._share.size)] * (1.0 - 1e-6 * relative)
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def p_values(self, measures: ArrayLike, conditional: bool = False) -> Array:
@@ -181,12 +180,12 @@ class Uncertainty:
         """
         values = self._check(measures)
         table = self.calibration.relative
-        cells = _cells(_relative(values), table.shape[1])
+        cells = cells_of(relative_to_others(values), table.shape[1])
         if conditional:
-            at_least = _at_least(table)
+            at_least = counts_from(table)
             found = [self._p(far[cells[:, c]], table[c]) for c, far in enumerate(at_least)]
             return np.stack(found, axis=1)
-        return self._p(_at_least(table.sum(axis=0))[cells], table)
+        return self._p(counts_from(table.sum(axis=0))[cells], table)
 
     def prediction_sets(
         self, measures: ArrayLike, alpha: float = 0.1, conditional: bool = False
@@ -199,8 +198,8 @@ class Uncertainty:
         """How unusual the distance to the nearest class is, (n,): small for queries unlike any seen."""
         values = self._check(measures)
         table = self.calibration.nearest
-        grid = _bounded(values, self.calibration.largest, self.calibration.unit).min(axis=1)
-        return self._p(_at_least(table)[_cells(grid, table.size)], table)
+        grid = bounded_measures(values, self.calibration.largest, self.calibration.unit).min(axis=1)
+        return self._p(counts_from(table)[cells_of(grid, table.size)], table)
 
     def is_foreign(self, measures: ArrayLike, false_alarm: float = 0.01) -> NDArray[np.bool_]:
         """Whether a query is farther from all classes than nearly all rows held back, (n,).
@@ -248,48 +247,15 @@ def largest_p_values(calibrations: Mapping[Any, Calibration], answers: Mapping[A
         table = calibration.typical
         if values.shape[1] != len(table) or (found is not None and found.shape != values.shape):
             raise InvalidInputError("owners must answer the same queries in the same columns")
-        cells = _cells(_bounded(values, calibration.largest, calibration.unit), table.shape[1])
+        cells = cells_of(bounded_measures(values, calibration.largest, calibration.unit), table.shape[1])
         n_rows = table.sum(axis=1)
-        at_least = np.take_along_axis(_at_least(table).T, cells, axis=0)
+        at_least = np.take_along_axis(counts_from(table).T, cells, axis=0)
         # An owner without rows of a class has seen nothing that could be more unusual: it has no say.
         mine = np.where(n_rows > 0, (at_least + 1) / (n_rows + 1), 0.0)
         found = mine if found is None else np.maximum(found, mine)
     if found is None:
         raise InvalidInputError("no owner has both a calibration and answers")
     return found
-
-
-def _relative(values: Array) -> Array:
-    """Each class's measure relative to the nearest other class: m / (m + other), 0 for near, 1 for far."""
-    if values.shape[1] < 2:
-        return np.zeros(values.shape)
-    exact = values.astype(np.float64)
-    order = np.sort(exact, axis=1)
-    first, second = order[:, :1], order[:, 1:2]
-    other = np.where(np.arange(values.shape[1]) == exact.argmin(axis=1)[:, None], second, first)
-    with np.errstate(invalid="ignore", over="ignore"):
-        ratio = exact / (exact + other)
-    # Infinitely far is far, unless all are; two that are at no distance are equally near.
-    ratio = np.where(np.isinf(exact), np.where(np.isinf(other), 0.5, 1.0), ratio)
-    return np.where((exact == 0) & (other == 0), 0.5, ratio)
-
-
-def _bounded(values: Array, largest: float, unit: float) -> Array:
-    """Measures on a scale from 0 to 1."""
-    exact = values.astype(np.float64)
-    if np.isfinite(largest):
-        return np.asarray(exact / largest)
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.where(np.isinf(exact), 1.0, exact / (exact + unit))
-
-
-def _cells(fractions: Array, n_cells: int) -> NDArray[np.intp]:
-    return np.minimum((np.nan_to_num(fractions, nan=1.0) * n_cells).astype(np.intp), n_cells - 1)
-
-
-def _at_least(table: Counts) -> Counts:
-    """Rows in each cell or a farther one."""
-    return np.asarray(np.cumsum(table[..., ::-1], axis=-1)[..., ::-1])
 
 
 def _check_rate(name: str, value: float) -> None:
