@@ -39,7 +39,7 @@ RUNTIME_SEES = (
     "_base",
     *(
         f"federated.{core}"
-        for core in ("aggregate", "messages", "client", "guard", "log", "_fields", "_file_lock")
+        for core in ("aggregate", "messages", "client", "guard", "log", "_blob", "_fields", "_file_lock")
     ),
 )
 

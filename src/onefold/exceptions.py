@@ -6,6 +6,7 @@ Messages are one line, say what to do, and never contain values taken from the d
 __all__ = [
     "BudgetExceededError",
     "DataScaleWarning",
+    "DecryptionError",
     "FederationError",
     "FileFormatError",
     "InvalidInputError",
@@ -37,6 +38,10 @@ class TamperedLogError(FileFormatError):
 
 class MessageError(InvalidInputError):
     """A message between the members of a federation that is malformed, too large, or of another version."""
+
+
+class DecryptionError(InvalidInputError):
+    """An encrypted result that cannot be trusted: too much noise, another key, or a check that fails."""
 
 
 class QueryRefused(OnefoldError):

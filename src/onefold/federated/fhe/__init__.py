@@ -1,0 +1,29 @@
+"""Encrypted aggregation: nobody but the querier learns the answer (extra ``fhe``).
+
+Three roles that share no secrets, and how they talk. Every message has ``to_bytes`` / ``from_bytes`` in
+:mod:`onefold.federated.fhe.messages`, and the roles take a message or its bytes::
+
+    querier = Querier(n_clients=10, n_classes=5, bits=8)      # makes keys; save(path), load(path)
+    public, evaluation = querier.public_key(), querier.evaluation_keys()
+
+    client = Client(public, name="north")                     # public key only
+    answers = client.encrypt(Quantiser(8).quantise(measures), query_id="q1")     # (n, C) in [0, 1]
+
+    server = Server(evaluation)                               # evaluation keys only
+    tally = server.tally("q1", n_rows=len(measures))          # or server.aggregate([answers, ...])
+    tally.add(answers)                                        # once per client, as they come
+    result = tally.result()                                   # whoever did not come is not counted
+
+    querier.decrypt(result)                                   # bool (n, C): classes attaining the minimum
+
+:class:`EncryptedArgmin` plays all three in one process. What is protected from whom is in
+``docs/encrypted.md``.
+"""
+
+from onefold.federated.fhe.argmin import EncryptedArgmin
+from onefold.federated.fhe.client import Client
+from onefold.federated.fhe.quantiser import Quantiser
+from onefold.federated.fhe.querier import Querier
+from onefold.federated.fhe.server import Server, Tally
+
+__all__ = ["Client", "EncryptedArgmin", "Quantiser", "Querier", "Server", "Tally"]

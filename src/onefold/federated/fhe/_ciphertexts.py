@@ -1,0 +1,211 @@
+"""The engine that computes on ciphertexts (BGV in SEAL).
+
+BGV leaves a factor in the message at every change of modulus. SEAL keeps it in the ciphertext and evens it
+out before an addition by multiplying both sides, which costs noise each time. Here it is kept outside: the
+message of :class:`Cipher` is ``factor`` times what SEAL sees, and known coefficients absorb it for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onefold.federated.fhe._circuit import PLAIN_MODULUS
+from onefold.federated.fhe._contexts import Contexts
+from onefold.federated.fhe._engine import Combination
+from onefold.federated.fhe._wire import Polynomials, ciphertext_bytes, read_ciphertext
+
+__all__ = ["Cipher", "Ciphertexts"]
+
+Slots = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Cipher:
+    """A ciphertext of SEAL whose message, times ``factor``, is meant."""
+
+    inner: Any
+    factor: int = 1
+
+    @property
+    def n_primes(self) -> int:
+        """Primes left."""
+        return int(self.inner.coeff_modulus_size())
+
+
+class Ciphertexts:
+    """The operations of :class:`~._engine.Engine`, with the evaluation keys of a querier."""
+
+    def __init__(self, contexts: Contexts, relin_full: Any, relin_low: Any, galois_low: Any) -> None:
+        self.contexts = contexts
+        self._relin = {id(contexts.full): relin_full, id(contexts.low): relin_low}
+        self._galois = galois_low
+        self._means: dict[tuple[int, int], Any] = {}
+
+    def load_sum(self, polynomials: Polynomials, summands: int) -> Cipher:
+        """The sum of fresh ciphertexts, from its polynomials (2, primes, N)."""
+        inner = self._loaded(polynomials)
+        self._centre(inner, summands)
+        return Cipher(inner)
+
+    def add_errors(self, a: Cipher, fresh: Polynomials, noise: Polynomials) -> Cipher:
+        """Plus multiples of t: a transformed encryption of 0, and polynomials that are not transformed."""
+        total = self._evaluator(a).add(a.inner, self._loaded(fresh))
+        self._evaluator(a).add_inplace(total, self._loaded(noise, transformed=False))
+        return Cipher(total, a.factor)
+
+    def _loaded(self, polynomials: Polynomials, transformed: bool = True) -> Any:
+        n_primes = polynomials.shape[1]
+        room = self.contexts.room(n_primes)
+        inner = self.contexts.seal.Ciphertext()
+        inner.load_bytes(room.context, ciphertext_bytes(room.levels[n_primes], polynomials, 1, transformed))
+        if not inner.is_ntt_form():  # SEAL 4.4 transforms while it reads
+            room.evaluator.transform_to_ntt_inplace(inner)
+        return inner
+
+    def _evaluator(self, a: Cipher) -> Any:
+        return self.contexts.room(a.n_primes).evaluator
+
+    def drop(self, a: Cipher, n_primes: int) -> Cipher:
+        """The same message with ``n_primes`` primes left."""
+        while a.n_primes > n_primes:
+            lost = self.contexts.primes[a.n_primes - 1]
+            read = read_ciphertext(self._evaluator(a).mod_switch_to_next(a.inner).to_string())
+            inner = self._loaded(read.polynomials)
+            self._centre(inner, 1)
+            a = Cipher(inner, a.factor * lost % PLAIN_MODULUS)
+        return a
+
+    def _centre(self, inner: Any, roundings: int) -> None:
+        """Take off the mean of the error of rounding.
+
+        SEAL rounds in one direction: every coefficient of an error is t times something in [0, 1). That mean
+        adds up over clients and is what products make largest. Multiples of t may be taken off freely.
+        """
+        level = inner.coeff_modulus_size()
+        if (level, roundings) not in self._means:
+            self._means[level, roundings] = self._mean(level, roundings)
+        self.contexts.room(level).evaluator.add_inplace(inner, self._means[level, roundings])
+
+    def _mean(self, level: int, roundings: int) -> Any:
+        degree = self.contexts.parameters.degree
+        whole = np.full((2, 1, degree), roundings // 2, dtype=np.uint64)
+        if roundings % 2:  # half a multiple: none or one, in a fixed pattern without any structure
+            generator = np.random.default_rng(roundings)  # nothing secret: only the mean matters
+            whole = whole + generator.integers(0, 2, whole.shape, dtype=np.uint64)
+        primes = np.array(self.contexts.primes[:level], dtype=np.uint64)[None, :, None]
+        return self._loaded(whole * np.uint64(PLAIN_MODULUS) % primes, transformed=False)
+
+    def _drop_factor(self, above: int, below: int) -> int:
+        factor = 1
+        for prime in self.contexts.primes[below:above]:
+            factor = factor * prime % PLAIN_MODULUS
+        return factor
+
+    def _level(self, *values: Cipher | None) -> int:
+        return min(value.n_primes for value in values if value is not None)
+
+    def combine(self, sum_: Combination[Cipher], factor: int = 1) -> Cipher:
+        """A combination, as a cipher with a wished factor."""
+        level = self._level(*(value for _, value in sum_.terms))
+        inverse = pow(factor, -1, PLAIN_MODULUS)
+        total: Any = None
+        for coefficient, value in sum_.terms:
+            value = self.drop(value, level)
+            scaled = self._scaled(value.inner, coefficient * value.factor * inverse % PLAIN_MODULUS)
+            if total is None:
+                total = scaled
+            else:
+                self._evaluator(value).add_inplace(total, scaled)
+        constant = sum_.constant * inverse % PLAIN_MODULUS
+        if constant:
+            self.contexts.room(level).evaluator.add_plain_inplace(total, self._constant(constant))
+        return Cipher(total, factor)
+
+    def _constant(self, number: int) -> Any:
+        return self.contexts.seal.Plaintext(f"{number:X}")
+
+    def _scaled(self, inner: Any, number: int) -> Any:
+        if number == 1:
+            return self.contexts.seal.Ciphertext(inner)
+        evaluator = self.contexts.room(inner.coeff_modulus_size()).evaluator
+        if number == PLAIN_MODULUS - 1:
+            return evaluator.negate(inner)
+        return evaluator.multiply_plain(inner, self._constant(number))
+
+    def sum_of_products(
+        self, pairs: Sequence[tuple[Combination[Cipher], Cipher | None]], extra: Cipher | None
+    ) -> Cipher:
+        """Sums with known coefficients times ciphers; the coefficients make all factors equal."""
+        everyone = [value for sum_, partner in pairs for value in (partner, *(v for _, v in sum_.terms))]
+        level = self._level(extra, *everyone)
+        evaluator = self.contexts.room(level).evaluator
+        wish = 1
+        total: Any = None
+        if extra is not None:
+            extra = self.drop(extra, level)
+            wish, total = extra.factor, self.contexts.seal.Ciphertext(extra.inner)
+        for sum_, partner in pairs:
+            part = self._product(sum_, partner, level, wish)
+            if total is None:
+                total = part
+            elif part.size() > total.size():
+                evaluator.add_inplace(part, total)
+                total = part
+            else:
+                evaluator.add_inplace(total, part)
+        return Cipher(total, wish)
+
+    def _product(self, sum_: Combination[Cipher], partner: Cipher | None, level: int, wish: int) -> Any:
+        above = self._level(*(value for _, value in sum_.terms))
+        lowered = None if partner is None else self.drop(partner, level)
+        other = self._drop_factor(above, level) * (1 if lowered is None else lowered.factor)
+        own = wish * pow(other, -1, PLAIN_MODULUS) % PLAIN_MODULUS
+        value = self.drop(self.combine(sum_, own), level)
+        if lowered is None:
+            return value.inner
+        return self._evaluator(value).multiply(value.inner, lowered.inner)
+
+    def add(self, a: Cipher, b: Cipher) -> Cipher:
+        """The sum of two ciphers with the same history."""
+        if a.factor != b.factor or a.n_primes != b.n_primes:
+            raise AssertionError("only ciphers with the same history are added")
+        return Cipher(self._evaluator(a).add(a.inner, b.inner), a.factor)
+
+    def multiply(self, a: Cipher, b: Cipher) -> Cipher:
+        """The product, of three polynomials."""
+        level = self._level(a, b)
+        a, b = self.drop(a, level), self.drop(b, level)
+        return Cipher(self._evaluator(a).multiply(a.inner, b.inner), a.factor * b.factor % PLAIN_MODULUS)
+
+    def relinearise(self, a: Cipher) -> Cipher:
+        """Two polynomials again."""
+        room = self.contexts.room(a.n_primes)
+        if a.inner.size() == 2:
+            return a
+        return Cipher(room.evaluator.relinearize(a.inner, self._relin[id(room)]), a.factor)
+
+    def settle(self, a: Cipher) -> Cipher:
+        """Two polynomials, a prime less."""
+        return self.drop(self.relinearise(a), a.n_primes - 1)
+
+    def rotate(self, a: Cipher, steps: int) -> Cipher:
+        """In the low context only."""
+        return Cipher(self.contexts.low.evaluator.rotate_rows(a.inner, steps, self._galois), a.factor)
+
+    def scale_slots(self, a: Cipher, slots: Slots) -> Cipher:
+        """Known factors, which absorb the cipher's own."""
+        plain = self.contexts.encoder.encode((slots * a.factor % PLAIN_MODULUS).astype(np.uint64))
+        return Cipher(self._evaluator(a).multiply_plain(a.inner, plain))
+
+    def shift_slots(self, a: Cipher, slots: Slots) -> Cipher:
+        """Known summands."""
+        own = slots * pow(a.factor, -1, PLAIN_MODULUS) % PLAIN_MODULUS
+        return Cipher(
+            self._evaluator(a).add_plain(a.inner, self.contexts.encoder.encode(own.astype(np.uint64))),
+            a.factor,
+        )

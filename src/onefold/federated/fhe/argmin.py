@@ -1,0 +1,130 @@
+"""All three roles in one process: for experiments, tests and to see what an encrypted federation answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onefold.exceptions import InvalidInputError
+from onefold.federated.fhe._circuit import PLAIN_MODULUS, hidden, pick
+from onefold.federated.fhe._encoding import MISSING, attained, marks, thermometer
+from onefold.federated.fhe._engine import PlainSlots
+from onefold.federated.fhe._layout import layouts
+from onefold.federated.fhe._parameters import choose
+from onefold.federated.fhe._zero_test import ZeroTest
+from onefold.federated.fhe.client import Client
+from onefold.federated.fhe.quantiser import Quantiser
+from onefold.federated.fhe.querier import Querier
+from onefold.federated.fhe.server import Server
+
+__all__ = ["MODES", "EncryptedArgmin"]
+
+MODES = ("encrypted", "simulate", "clear")
+
+Wins = NDArray[np.bool_]
+
+
+class EncryptedArgmin:
+    """Which classes attain the minimum of the clients' measures (004 eq. 106), computed under encryption.
+
+    Parameters
+    ----------
+    n_clients, n_classes : int
+        At most so many clients (200), this number of classes (100).
+    bits : int
+        Bits of a quantised measure.
+    mode : {"encrypted", "simulate", "clear"}
+        With encryption; the same arithmetic on the same slots without encryption; or plain minima. The
+        results are the same.
+    quantiser : Quantiser, optional
+        From measures to whole numbers; by default ``rint((2^bits - 1) d)``.
+
+    Examples
+    --------
+    >>> argmin = EncryptedArgmin(n_clients=2, n_classes=3, mode="simulate")
+    >>> argmin.run([[[0.5, 0.2, 0.9]], [[0.2, 0.7, 0.8]]])
+    array([[ True,  True, False]])
+    """
+
+    def __init__(
+        self,
+        n_clients: int,
+        n_classes: int,
+        bits: int = 8,
+        mode: str = "encrypted",
+        quantiser: Quantiser | None = None,
+    ) -> None:
+        if mode not in MODES:
+            raise InvalidInputError(f"mode must be one of {', '.join(MODES)}")
+        self.parameters = choose(n_clients, n_classes, bits)
+        self.mode = mode
+        self.quantiser = Quantiser(bits=bits) if quantiser is None else quantiser
+        if self.quantiser.bits != bits:
+            raise InvalidInputError("the quantiser must have the same number of bits")
+        self._roles: tuple[Querier, Server] | None = None
+
+    def run(self, answers: Any) -> Wins:
+        """The classes (n, C) that attain the minimum of measures (Q, n, C) in [0, 1]; NaN is a missing class.
+
+        There may be fewer clients than ``n_clients``: the others did not answer.
+        """
+        return self.run_quantised(self.quantiser.quantise(_table(answers)))
+
+    def run_quantised(self, values: Any) -> Wins:
+        """The same for whole numbers in 0 ... 2^bits - 1, or -1 for a class that a client lacks."""
+        numbers = np.asarray(values)
+        limits = self.parameters
+        if (
+            numbers.ndim != 3
+            or not 0 < len(numbers) <= limits.n_clients
+            or numbers.shape[2] != limits.n_classes
+        ):
+            raise InvalidInputError(
+                "answers must have the shape (clients, rows, classes), with at most "
+                f"{limits.n_clients} clients and {limits.n_classes} classes"
+            )
+        if not numbers.shape[1]:
+            return np.zeros((0, limits.n_classes), dtype=bool)
+        if self.mode == "clear":
+            return clear_argmin(numbers)
+        return self._simulated(numbers) if self.mode == "simulate" else self._encrypted(numbers)
+
+    def _simulated(self, numbers: NDArray[np.int64]) -> Wins:
+        limits, engine = self.parameters, PlainSlots(PLAIN_MODULUS)
+        found = []
+        for layout, rows in layouts(limits.n_values, limits.n_columns, limits.row, numbers.shape[1]):
+            counts, planes = thermometer(numbers[0, rows], layout), marks(numbers[0, rows], layout)
+            for each in numbers[1:, rows]:
+                counts += thermometer(each, layout)
+                planes += marks(each, layout)
+            below = ZeroTest(limits.n_clients, PLAIN_MODULUS).evaluate(engine, counts)
+            n_rows = rows.stop - rows.start
+            slots = engine.shift_slots(pick(engine, layout, below, list(planes)), hidden(layout, n_rows))
+            found.append(attained(slots, layout, n_rows)[0])
+        return np.concatenate(found)
+
+    def _encrypted(self, numbers: NDArray[np.int64]) -> Wins:
+        if self._roles is None:
+            limits = self.parameters
+            querier = Querier(limits.n_clients, limits.n_classes, limits.bits)
+            self._roles = querier, Server(querier.evaluation_keys())
+        querier, server = self._roles
+        key = querier.public_key()
+        messages = (Client(key, f"client-{i}").encrypt(each, "query") for i, each in enumerate(numbers))
+        return querier.decrypt(server.aggregate(messages))
+
+
+def clear_argmin(numbers: NDArray[np.int64]) -> Wins:
+    """Plain minima over clients and classes; what is missing attains nothing."""
+    present = np.where(numbers == MISSING, np.iinfo(np.int64).max, numbers)
+    best = present.min(axis=0)
+    return np.asarray((best == best.min(axis=1, keepdims=True)) & (best < np.iinfo(np.int64).max))
+
+
+def _table(answers: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(answers, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError("answers must be numbers of the shape (clients, rows, classes)") from None

@@ -1,0 +1,150 @@
+"""The querier: makes the keys, and is the only one who can decrypt."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onefold._base.files import atomic_write
+from onefold.exceptions import DecryptionError, FileFormatError, MessageError
+from onefold.federated._blob import pack, unpack
+from onefold.federated.fhe._circuit import PLAIN_MODULUS
+from onefold.federated.fhe._contexts import contexts_for, reading
+from onefold.federated.fhe._encoding import attained
+from onefold.federated.fhe._layout import layouts
+from onefold.federated.fhe._parameters import choose
+from onefold.federated.fhe._wire import PlaneSums, ciphertext_bytes, packed_size, secret_rows
+from onefold.federated.fhe.messages import (
+    VERSION,
+    EncryptedResult,
+    EvaluationKeys,
+    PublicKey,
+    from_bytes,
+    key_digest,
+)
+from onefold.federated.fhe.server import FACTOR_BYTES
+
+__all__ = ["LEAST_BUDGET", "Querier"]
+
+LEAST_BUDGET = 1  # bits that must be left: a result without any is refused, since it could be anything
+MAX_FILE_BYTES = 2**28
+
+
+class Querier:
+    """Who asks: keeps the secret key, gives the others theirs, and reads results.
+
+    Parameters
+    ----------
+    n_clients, n_classes, bits : int
+        The setting: at most so many clients, this number of classes, measures of so many bits.
+    """
+
+    def __init__(self, n_clients: int, n_classes: int, bits: int = 8) -> None:
+        self.parameters = choose(n_clients, n_classes, bits)
+        contexts = contexts_for(self.parameters)
+        generator = contexts.seal.KeyGenerator(contexts.full.context)
+        self._open(generator.secret_key().to_string(), generator.create_public_key().to_string())
+
+    def _open(self, secret: bytes, public: bytes) -> None:
+        self._contexts = contexts = contexts_for(self.parameters)
+        self._secret, self._public, self.key_id = secret, public, key_digest(public)
+        rows = [*range(self.parameters.mark_primes), len(contexts.primes)]
+        level = contexts.low.context.key_context_data().parms_id()
+        with reading("the secret key"):
+            self._full_secret = contexts.full.context.from_secret_str(secret)
+            self._low_secret = contexts.low.context.from_secret_str(
+                secret_rows(secret, rows, level, self.parameters.degree)
+            )
+        self._decryptor = contexts.seal.Decryptor(contexts.low.context, self._low_secret)
+
+    @property
+    def _setting(self) -> tuple[int, int, int, str]:
+        return self.parameters.n_clients, self.parameters.n_classes, self.parameters.bits, self.key_id
+
+    def public_key(self) -> PublicKey:
+        """What clients encrypt with."""
+        return PublicKey(*self._setting, self._public)
+
+    def evaluation_keys(self) -> EvaluationKeys:
+        """What the server computes with."""
+        seal, full, low = self._contexts.seal, self._contexts.full.context, self._contexts.low.context
+        top = seal.KeyGenerator(full, self._full_secret)
+        below = seal.KeyGenerator(low, self._low_secret)
+        rotations = seal.GaloisKeys()
+        below.create_galois_keys(list(self.parameters.rotations), rotations)
+        return EvaluationKeys(
+            *self._setting,
+            self._public,
+            top.create_relin_keys().to_string(),
+            below.create_relin_keys().to_string(),
+            rotations.to_string(),
+        )
+
+    def decrypt(self, result: EncryptedResult | bytes) -> NDArray[np.bool_]:
+        """The classes that attain the minimum, (n, C). A result that cannot be trusted is refused.
+
+        Do not let the server know whether a result was refused: its choice of what to send would then turn
+        the refusals into knowledge about the secret key.
+        """
+        message = result if isinstance(result, EncryptedResult) else from_bytes(EncryptedResult, result)
+        if message.key_id != self.key_id or message.parameters != self.parameters:
+            raise MessageError("the result was computed for another key or another setting")
+        parameters = self.parameters
+        shares = layouts(parameters.n_values, parameters.n_columns, parameters.row, message.n_rows)
+        size = FACTOR_BYTES + packed_size(self._contexts.primes[:1], parameters.degree)
+        if len(message.content) != size * len(shares):
+            raise MessageError("the result does not have the size that its number of rows asks for")
+        found = []
+        for index, (layout, rows) in enumerate(shares):
+            slots = self._slots(memoryview(message.content)[index * size : (index + 1) * size])
+            wins, checks = attained(slots, layout, rows.stop - rows.start)
+            if np.any(checks != message.n_answered):
+                raise DecryptionError("the result is not what the clients' answers give: its check fails")
+            found.append(wins)
+        return np.concatenate(found)
+
+    def _slots(self, data: memoryview) -> NDArray[np.int64]:
+        factor = int.from_bytes(data[:FACTOR_BYTES], "little")
+        if not 0 < factor < PLAIN_MODULUS:
+            raise MessageError("the result is malformed")
+        room = self._contexts.low
+        sums = PlaneSums(self._contexts.primes[:1], self.parameters.degree)
+        sums.add(data[FACTOR_BYTES:])
+        cipher = self._contexts.seal.Ciphertext()
+        cipher.load_bytes(room.context, ciphertext_bytes(room.levels[1], sums.total(), 1))
+        if self._decryptor.invariant_noise_budget(cipher) < LEAST_BUDGET:
+            raise DecryptionError(
+                "the result cannot be read: its noise is exhausted, or it is of another key"
+            )
+        plain = self._contexts.encoder.decode_uint64(self._decryptor.decrypt(cipher))
+        return np.asarray(plain.astype(np.int64) * factor % PLAIN_MODULUS)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the secret key to a file that only its owner may read."""
+        header = {"version": VERSION, "kind": "fhe-secret-key", "setting": list(self._setting)}
+        arrays = {
+            name: np.frombuffer(key, dtype=np.uint8)
+            for name, key in (("secret", self._secret), ("public", self._public))
+        }
+        with atomic_write(path, private=True) as file:
+            file.write(pack(header, arrays))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Querier:
+        """The querier that :meth:`save` wrote."""
+        try:
+            header, arrays = unpack(Path(path).read_bytes(), MAX_FILE_BYTES)
+            setting = header["setting"]
+            if header["version"] != VERSION or header["kind"] != "fhe-secret-key":
+                raise FileFormatError("the file holds no secret key of this version")
+            querier = cls.__new__(cls)
+            querier.parameters = choose(*setting[:3])
+            querier._open(arrays["secret"].tobytes(), arrays["public"].tobytes())
+        except (MessageError, KeyError, TypeError, ValueError):
+            raise FileFormatError("the file holds no secret key of this version, or is damaged") from None
+        if querier.key_id != setting[3]:
+            raise FileFormatError("the keys in the file do not belong together")
+        return querier

@@ -1,0 +1,146 @@
+"""The server: evaluation keys only. It adds what the clients sent, computes on it, and learns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onefold.exceptions import MessageError
+from onefold.federated._fields import check_name
+from onefold.federated.fhe._ciphertexts import Cipher, Ciphertexts
+from onefold.federated.fhe._circuit import PLAIN_MODULUS, hidden, pick
+from onefold.federated.fhe._contexts import contexts_for, reading
+from onefold.federated.fhe._flooding import flood
+from onefold.federated.fhe._layout import Layout, layouts
+from onefold.federated.fhe._parameters import BASE_PRIMES
+from onefold.federated.fhe._wire import PlaneSums, pack_planes, packed_size, read_ciphertext
+from onefold.federated.fhe._zero_test import ZeroTest
+from onefold.federated.fhe.messages import EncryptedAnswers, EncryptedResult, EvaluationKeys, from_bytes
+
+__all__ = ["FACTOR_BYTES", "Server", "Tally"]
+
+FACTOR_BYTES = 4
+
+
+class Server:
+    """Computes the answer under encryption, for the querier whose evaluation keys it was given.
+
+    Parameters
+    ----------
+    keys : EvaluationKeys or bytes
+        What the querier sent.
+    """
+
+    def __init__(self, keys: EvaluationKeys | bytes) -> None:
+        self.keys = keys if isinstance(keys, EvaluationKeys) else from_bytes(EvaluationKeys, keys)
+        self.parameters = self.keys.parameters
+        self.contexts = contexts_for(self.parameters)
+        full, low = self.contexts.full.context, self.contexts.low.context
+        with reading("the evaluation keys"):
+            self._encryptor = self.contexts.seal.Encryptor(full, full.from_public_str(self.keys.key))
+            self.engine = Ciphertexts(
+                self.contexts,
+                full.from_relin_str(self.keys.relinearisation),
+                low.from_relin_str(self.keys.low_relinearisation),
+                low.from_galois_str(self.keys.rotations),
+            )
+
+    def tally(self, query_id: str, n_rows: int) -> Tally:
+        """An empty count of the answers to one query, to which each client's message is added as it comes."""
+        return Tally(self, query_id, n_rows)
+
+    def aggregate(self, answers: Iterable[EncryptedAnswers | bytes]) -> EncryptedResult:
+        """The result from the messages of all clients that answered one query."""
+        tally: Tally | None = None
+        for each in answers:
+            message = each if isinstance(each, EncryptedAnswers) else from_bytes(EncryptedAnswers, each)
+            if tally is None:
+                tally = self.tally(message.query_id, message.n_rows)
+            tally.add(message)
+        if tally is None:
+            raise MessageError("no client answered")
+        return tally.result()
+
+    def evaluate(self, counts: PlaneSums, planes: list[PlaneSums], layout: Layout, n_answered: int) -> Cipher:
+        """The bare circuit on one ciphertext of queries: exact, but not yet fit to be shown to anyone."""
+        below = ZeroTest(self.parameters.n_clients, PLAIN_MODULUS).evaluate(
+            self.engine, self.engine.load_sum(counts.total(), n_answered)
+        )
+        marks = [self.engine.load_sum(plane.total(), n_answered) for plane in planes]
+        return pick(self.engine, layout, below, marks)
+
+    def finish(self, result: Cipher, layout: Layout, n_rows: int) -> bytes:
+        """Hide other slots and the history of the result, and make it small."""
+        hiding = self.engine.shift_slots(result, hidden(layout, n_rows))
+        zero = self._encryptor.encrypt_zero(self.contexts.full.levels[BASE_PRIMES])
+        primes = self.contexts.primes[:BASE_PRIMES]
+        drowned = self.engine.add_errors(
+            hiding,
+            read_ciphertext(zero.to_string()).polynomials,
+            flood(self.parameters.flood_bits, self.parameters.degree, primes),
+        )
+        small = self.engine.drop(drowned, 1)
+        packed = pack_planes(read_ciphertext(small.inner.to_string()).polynomials, primes[:1])
+        return small.factor.to_bytes(FACTOR_BYTES, "little") + packed
+
+
+class Tally:
+    """The running sums of one query: memory for one message, however many clients there are."""
+
+    def __init__(self, server: Server, query_id: str, n_rows: int) -> None:
+        self._server = server
+        self.query_id, self.n_rows = check_name("a query id", query_id), n_rows
+        self.clients: set[str] = set()
+        parameters, primes = server.parameters, server.contexts.primes
+        self._layouts = layouts(parameters.n_values, parameters.n_columns, parameters.row, n_rows)
+        self._top = packed_size(primes, parameters.degree)
+        self._mark = packed_size(primes[: parameters.mark_primes], parameters.degree)
+        self._sums = [
+            [PlaneSums(primes, parameters.degree)]
+            + [PlaneSums(primes[: parameters.mark_primes], parameters.degree) for _ in range(layout.planes)]
+            for layout, _ in self._layouts
+        ]
+
+    def add(self, answers: EncryptedAnswers | bytes) -> None:
+        """Count one client's message, once."""
+        message = answers if isinstance(answers, EncryptedAnswers) else from_bytes(EncryptedAnswers, answers)
+        self._check(message)
+        view, start = memoryview(message.content), 0
+        for sums in self._sums:
+            for each in sums:
+                stop = start + (self._top if each is sums[0] else self._mark)
+                each.add(view[start:stop])
+                start = stop
+        self.clients.add(message.client)
+
+    def _check(self, message: EncryptedAnswers) -> None:
+        keys = self._server.keys
+        if message.key_id != keys.key_id or message.parameters != self._server.parameters:
+            raise MessageError("the answers were encrypted for another key or another setting")
+        if message.query_id != self.query_id or message.n_rows != self.n_rows:
+            raise MessageError("the answers belong to another query")
+        if message.client in self.clients:
+            raise MessageError("this client has answered already")
+        if len(self.clients) == keys.n_clients:
+            raise MessageError("more clients answer than the keys are made for")
+        expected = sum(self._top + self._mark * layout.planes for layout, _ in self._layouts)
+        if len(message.content) != expected:
+            raise MessageError("the answers do not have the size that their number of rows asks for")
+
+    def result(self) -> EncryptedResult:
+        """The answer to the query from the clients counted so far."""
+        if not self.clients:
+            raise MessageError("no client answered")
+        keys, parts = self._server.keys, []
+        for (layout, rows), (counts, *planes) in zip(self._layouts, self._sums, strict=True):
+            found = self._server.evaluate(counts, planes, layout, len(self.clients))
+            parts.append(self._server.finish(found, layout, rows.stop - rows.start))
+        return EncryptedResult(
+            keys.n_clients,
+            keys.n_classes,
+            keys.bits,
+            keys.key_id,
+            self.query_id,
+            self.n_rows,
+            len(self.clients),
+            b"".join(parts),
+        )
