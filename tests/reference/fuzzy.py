@@ -16,13 +16,30 @@ from math import exp, sqrt
 
 import numpy as np
 
-from reference.membership import cluster_centroid
+from reference.membership import far_apart
 
 Array = np.ndarray
 
 A = B = LAMBDA = 1e-6  # Alg. 1, step 10
 RESOLVED = 1e-12
 GROWTH = 1e-6
+ROUNDS = 20
+
+
+def cluster_centroid(x: Array, M: int) -> Array:
+    """Alg. 1, step 2: k-means."""
+    centres = x[far_apart(x, M)].copy()
+    previous = None
+    for _ in range(ROUNDS):
+        labels = [int(np.argmin(((centres - point) ** 2).sum(axis=1))) for point in x]
+        if labels == previous:
+            break
+        previous = labels
+        for m in range(len(centres)):
+            members = [x[i] for i in range(len(x)) if labels[i] == m]
+            if members:
+                centres[m] = sum(members) / len(members)
+    return centres
 
 
 def fulfilment(x: Array, a: Array, w: Array) -> float:

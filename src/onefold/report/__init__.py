@@ -3,6 +3,16 @@
 from onefold.report.comparison import Comparison, Entry
 from onefold.report.html import comparison_page, write_page
 from onefold.report.membership import membership_page
+from onefold.report.rules import rules_figure, write_rules
 from onefold.report.tables import format_table
 
-__all__ = ["Comparison", "Entry", "comparison_page", "format_table", "membership_page", "write_page"]
+__all__ = [
+    "Comparison",
+    "Entry",
+    "comparison_page",
+    "format_table",
+    "membership_page",
+    "rules_figure",
+    "write_page",
+    "write_rules",
+]

@@ -19,6 +19,7 @@ __all__ = ["Layer", "Sets", "fit_layers", "make_sets"]
 
 # 003 Alg. 1, step 10: the Gamma prior of beta and the Gaussian prior of the consequents.
 PRIOR_SHAPE = PRIOR_RATE = PRIOR_PRECISION = 1e-6
+ROUNDS = 20  # of k-means
 STEPS = 1000
 CONVERGED = 1e-10
 # Eigenvalues of K'K are known to about this part of the largest one: consequents must not rest on less.
@@ -58,16 +59,16 @@ class Sets:
         return np.asarray(exponents)
 
 
-def make_sets(x: Array, at_most: int, width: float, negligible: float = 0.0) -> Sets:
+def make_sets(x: Array, at_most: int, width: float) -> Sets:
     """Centroids of inputs (N, n) and widths: ``width`` times their range (003 Alg. 1, steps 2 and 3).
 
-    An input whose range is not above ``negligible`` does not count.
+    An input that does not vary does not count.
     """
     few = candidates(x)
-    centres = centroids(few, few[far_apart(few, at_most)])
+    centres = centroids(few, few[far_apart(few, at_most)], ROUNDS)
     shift = x.mean(axis=0)
     ranges = np.ptp(x, axis=0)
-    widths = np.where(ranges > negligible, width * ranges, 0.0)
+    widths = width * ranges
     inverse = np.divide(1.0, widths, out=np.zeros_like(widths), where=widths > 0.0)
     return Sets(shift, widths, (centres - shift) * inverse)
 
