@@ -13,8 +13,8 @@ from onefold._base.parallel import run_parallel
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.fabrication import _steps
+from onefold.fabrication._division import divide_noisy, divide_raw
 from onefold.fabrication._stein import honest
-from onefold.models import split
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 
 __all__ = ["Fabricator"]
@@ -36,8 +36,8 @@ class Fabricator(BaseEstimator):
         "documented" follows the documents, which compare with the raw data: **that voids the guarantee**.
         A number fixes it.
     branch_size : int, default=1000
-        Larger classes are split by k-means into branches of about this size; after the noise, except for
-        "documented", which follows 000 Remark 4 and splits raw data.
+        Larger classes are split by k-means into branches of about this size: after the noise, on principal
+        components freed of it, except for "documented", which follows 000 Remark 4 and splits raw data.
     form : {"image", "smoothed"}, default="image"
         What is released: the images of the smoothed rows (000 Def. 14) or the smoothed rows (004 eq. 144).
         "documented" stopping follows 000 eq. 92 for the first and 004 eq. 145 for the second.
@@ -158,14 +158,14 @@ class Fabricator(BaseEstimator):
         return guarantee
 
     def _smooth(self, raw: Array, noisy: Array, labels: NDArray[Any] | None) -> Array:
-        seen = raw if self.stopping == "documented" else noisy  # what the partition may look at
         codes = (
             np.zeros(len(raw), dtype=np.intp) if labels is None else np.unique(labels, return_inverse=True)[1]
         )
         groups = [np.flatnonzero(codes == code) for code in range(codes.max(initial=0) + 1)]
-        branches = [
-            rows for group in groups for rows in split(seen, group, 1.0, self.branch_size, "kmeans", 0)
-        ]
+        if self.stopping == "documented":
+            branches = divide_raw(raw, groups, self.branch_size)
+        else:
+            branches = divide_noisy(noisy, groups, self.branch_size, self.mechanism.variance)
 
         def fabricate(rows: Index) -> _steps.Fabrication:
             return self._fabricate_branch(noisy[rows], raw[rows])
