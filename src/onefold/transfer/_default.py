@@ -25,6 +25,7 @@ from onefold.transfer._pooling import (
     log_loss,
     log_probabilities,
     pooled,
+    row_losses,
     typical_lead,
 )
 from onefold.transfer._ridge import Ridge, fit_ridge
@@ -188,9 +189,16 @@ def _both(ridge: Ridge, first: Floats, view: View, rows: Array, codes: Index, sa
     """Beliefs of least squares and of the source, weighed on labelled rows that least squares left out."""
     known = codes >= 0
     said = view.scores(rows[known])
-    unit = typical_lead(said)
-    weights = fit_weights([ridge.held_out, bounded(said, unit)], codes[known])
-    return pooled([first, bounded(view.scores(rows[sample]), unit)], weights)
+    unit, present = typical_lead(said), np.unique(codes[known])
+    weights = fit_weights([_neutral(ridge.held_out, present), bounded(said, unit)], codes[known])
+    return pooled([_neutral(first, present), bounded(view.scores(rows[sample]), unit)], weights)
+
+
+def _neutral(scores: Floats, present: Index) -> Floats:
+    """Scores in which a class without labels is as likely as the best of the others: the source decides."""
+    found = np.repeat(scores[:, present].max(axis=1, keepdims=True), scores.shape[1], axis=1)
+    found[:, present] = scores[:, present]
+    return found
 
 
 def _weigh(
@@ -211,17 +219,22 @@ def _weigh(
         bounded(np.concatenate(scores), scale)
         for scores, scale in zip(zip(*parts, strict=True), scales, strict=True)
     ]
-    own = experts[0]
-    if len(np.unique(problem.codes[problem.codes >= 0])) < problem.n_classes:
-        experts[0] = np.zeros_like(experts[0])  # it cannot know the classes that are missing
+    own, known = experts[0], np.unique(problem.codes[problem.codes >= 0])
+    complete = len(known) == problem.n_classes
+    if not complete:
+        experts[0] = np.zeros_like(own)  # it cannot know the classes that are missing
     weights = fit_weights(experts, truth)
-    before = log_loss(fit_weights([own], truth)[0] * own, truth)
     together = pooled(experts, weights)
-    after = log_loss(together, truth) + 2.0 / len(truth)  # two weights more, as Akaike counts them
     gain = float(np.mean(together.argmax(axis=1) == truth) - np.mean(own.argmax(axis=1) == truth))
-    if not after < before or gain < 0.0:
-        return alone, 0.0
-    return weights, gain
+    places = np.searchsorted(known, truth)
+    before = row_losses(fit_weights([own], truth)[0] * own[:, known], places)
+    after = row_losses(together[:, known], places)
+    if complete:
+        helps = after.mean() + 2.0 / len(truth) < before.mean()  # two weights more, as Akaike counts them
+        helps = helps and gain >= 0.0
+    else:  # labelled rows cannot show what only the source knows: it must explain them hardly worse
+        helps = after.mean() < before.mean() + (after - before).std() / np.sqrt(len(truth))
+    return (weights, gain) if helps else (alone, 0.0)
 
 
 def _folds(codes: Index, rng: np.random.Generator) -> Iterator[tuple[Index, Index]]:
@@ -253,6 +266,8 @@ def _sample(codes: Index, at_most: int, rng: np.random.Generator, hidden: Index 
 
 def _lead(scores: Floats, codes: Index) -> Floats:
     """How far the decided class is ahead of the best other one."""
+    if scores.shape[1] < 2:
+        return np.zeros(len(codes))
     rows = np.arange(len(codes))
     others = scores.copy()
     others[rows, codes] = -np.inf

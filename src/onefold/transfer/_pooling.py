@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from onefold._base.arrays import Index
 
-__all__ = ["bounded", "fit_weights", "log_loss", "log_probabilities", "pooled", "typical_lead"]
+__all__ = ["bounded", "fit_weights", "log_loss", "log_probabilities", "pooled", "row_losses", "typical_lead"]
 
 Floats = NDArray[np.float64]
 LARGEST_WEIGHT = 20.0
@@ -24,9 +24,14 @@ def log_probabilities(scores: Floats) -> Floats:
     return np.asarray(moved - np.log(np.exp(moved).sum(axis=1, keepdims=True)))
 
 
+def row_losses(scores: Floats, codes: Index) -> Floats:
+    """Minus the logarithm of the probability given to the right class of each row."""
+    return np.asarray(-log_probabilities(scores)[np.arange(len(codes)), codes])
+
+
 def log_loss(scores: Floats, codes: Index) -> float:
-    """Mean of minus the logarithm of the probability given to the right class."""
-    return -float(log_probabilities(scores)[np.arange(len(codes)), codes].mean())
+    """Their mean."""
+    return float(row_losses(scores, codes).mean())
 
 
 def typical_lead(scores: Floats) -> float:

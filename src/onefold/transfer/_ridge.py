@@ -41,7 +41,7 @@ def fit_ridge(rows: Array, codes: Index, n_classes: int) -> Ridge:
     wanted = np.eye(n_classes)[codes]
     offset = wanted.mean(axis=0)
     values, vectors = np.linalg.eigh(centred @ centred.T)
-    unit = max(float(values.mean()), np.finfo(float).tiny)
+    unit = max(float(values.mean()), np.finfo(float).tiny ** 0.5)
     turned = vectors.T @ (wanted - offset)
     trials = []
     for penalty in PENALTIES:

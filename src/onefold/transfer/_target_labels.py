@@ -1,10 +1,12 @@
 """Labels of a target: few, with -1 where there is none."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
 
 from onefold._base.arrays import Index
 from onefold.exceptions import InvalidInputError
@@ -26,6 +28,7 @@ def check_target_labels(
 
     ``known`` are the classes of the source; without one the classes are those that have a label.
     """
+    _check_classes(labels)
     free = unlabelled(labels)
     if free.all():
         raise InvalidInputError("no row has a label: all are -1")
@@ -44,6 +47,16 @@ def check_target_labels(
     codes = np.full(len(labels), -1, dtype=np.intp)
     codes[~free] = np.searchsorted(classes, given)
     return classes, codes
+
+
+def _check_classes(labels: NDArray[Any]) -> None:
+    """Refuse numbers that are measurements."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            check_classification_targets(labels.astype(str) if labels.dtype.kind == "O" else labels)
+    except ValueError as error:
+        raise InvalidInputError(str(error).splitlines()[0]) from None
 
 
 def _same_kind(one: NDArray[Any], other: NDArray[Any]) -> bool:

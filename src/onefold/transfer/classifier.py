@@ -1,6 +1,8 @@
 """A classifier for a target with few labels, helped by a private source."""
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -9,12 +11,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Index
+from onefold._base.files import atomic_write
 from onefold._base.validation import check_rows, check_whole_number
-from onefold.exceptions import InvalidInputError
+from onefold.encoders import Encoder
+from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models import Autoencoder
+from onefold.transfer._classifier_files import pack_classifier, unpack_classifier
 from onefold.transfer._decision import EXPERTS, Decision, Strategy
 from onefold.transfer._default import Default, fit_default
 from onefold.transfer._documented import fit_documented
+from onefold.transfer._encoding import fitted_encoder
 from onefold.transfer._spaces import Way
 from onefold.transfer._target_labels import check_target_labels
 from onefold.transfer.alignment import subspace_alignment
@@ -150,7 +156,8 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row."""
-        return np.asarray(self.classes_[self._decide(X).codes])
+        decision = self._decide(X)
+        return np.asarray(self.classes_[decision.codes])
 
     def deciders(self, X: ArrayLike) -> NDArray[np.str_]:
         """Who decides each row: "target", "mapping" or "source"."""
@@ -158,7 +165,8 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_target_alone(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row as it would be without the source."""
-        return np.asarray(self.classes_[self._decide(X).alone])
+        decision = self._decide(X)
+        return np.asarray(self.classes_[decision.alone])
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Minus the distances, (n, C); for two classes the advantage of the second, (n,)."""
@@ -167,12 +175,49 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
             return np.asarray(distances[:, 0] - distances[:, 1])
         return -distances
 
+    def to_bytes(self) -> bytes:
+        """The fitted classifier as the bytes of a file, with its source; ``to_source`` must be an encoder.
+
+        What belongs to the rows given to fit (``transduction_``, ``deciders_``) and ``estimator`` are left
+        out.
+        """
+        check_is_fitted(self, "_strategy")
+        return pack_classifier(self)
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> "TransferClassifier":
+        """The classifier that :meth:`to_bytes` wrote; nothing is executed, what does not fit is refused."""
+        parameters, fitted = unpack_classifier(packed)
+        model = cls(**parameters)
+        for name, value in fitted.items():
+            setattr(model, name, value)
+        return model
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted classifier to a file, whole or not at all."""
+        content = self.to_bytes()
+        with atomic_write(path) as file:
+            file.write(content)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "TransferClassifier":
+        """The classifier saved at ``path``; a damaged, foreign or newer file is refused."""
+        if not Path(path).is_file():
+            raise InvalidInputError(f"there is no transfer classifier at {os.fspath(path)}")
+        try:
+            return cls.from_bytes(Path(path).read_bytes())
+        except FileFormatError as error:
+            raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+
     def _decide(self, X: ArrayLike) -> Decision:
         check_is_fitted(self, "_strategy")
         return self._strategy.decide(check_rows(self, X, reset=False))
 
     def _fit(self, rows: Array, codes: Index) -> Strategy:
-        way = Way(self.source, self.to_source)
+        self._to_source = self.to_source
+        if isinstance(self.to_source, Encoder):
+            self._to_source = fitted_encoder(self.to_source, rows.shape[1])
+        way = Way(self.source, self._to_source)
         n_classes = len(self.classes_)
         if self.strategy == "default":
             return fit_default(

@@ -197,6 +197,9 @@ class PrivateSource:
         """Classes of rows like the source's, by the source alone."""
         return np.asarray(self.classes_[self.description_.scores(self.encode(X)).argmax(axis=1)])
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "PrivateSource":
+        return self  # it never changes: estimators that are copied share it
+
     def to_bytes(self) -> bytes:
         """The artefact as the bytes of a file."""
         return pack_source(self)
