@@ -4,9 +4,9 @@ A file is an uncompressed zip archive of ``.npy`` arrays and one ``manifest.json
 model's parameters, and a SHA-256 sum of every array; the sum of the manifest stands in the archive's comment.
 The sums show damage and careless edits. They are no signature: take models from people you trust.
 
-The arrays are the training samples and a few scalars. Factors of N x N size are rebuilt when loading, so a
-file is hardly larger than the data. **A saved model contains the samples it was fitted on**: if they are
-private, so is the file.
+The arrays are the training samples and a few scalars; of fuzzy models, their rules. Factors of N x N size are
+rebuilt when loading, so a file is hardly larger than the data. **A saved model contains the samples it was
+fitted on** (or rules computed from them): if they are private, so is the file.
 """
 
 import hashlib

@@ -18,6 +18,7 @@ Y, IMAGE = np.array([3.0, 0.0]), np.array([0.0, 4.0])  # distance 5, angle 90 de
         ("product", (1 - exp(-5)) / 2),
         ("min", 0.5),
         ("max", 1 - exp(-5)),
+        ("fuzzy", 1 - exp(-25 / 4)),
     ],
 )
 def test_measures(option: str, expected: float) -> None:

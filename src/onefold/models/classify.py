@@ -121,9 +121,10 @@ class AutoencoderClassifier(ClassModels):
     ----------
     estimator : autoencoder or None, default=None
         Unfitted autoencoder that is cloned for every class; None stands for ``WideKAHM()``.
-    measure : {"euclidean", "rms", "product", "min", "max"}, default="euclidean"
-        How folding is measured: the distance between a point and its image, or a combination of the
-        Euclidean and angular parts of 004 eq. 102 (options 1 to 4).
+    measure : {"euclidean", "rms", "product", "min", "max", "fuzzy"}, default="euclidean"
+        How folding is measured: the distance between a point and its image, a combination of the Euclidean
+        and angular parts of 004 eq. 102 (options 1 to 4), or what the membership of 003 eq. 2.162 leaves to
+        one.
     n_jobs : int or None, default=None
         Worker threads; None uses as many as BLAS may use. Replaces the autoencoder's own setting.
 
@@ -174,7 +175,7 @@ class FoldingClassifier(ClassModels):
         Dimension of the encoding of each machine.
     batch_size : int, default=100
         About how many rows of a class one machine models.
-    measure : {"rms", "product", "min", "max", "euclidean"}, default="rms"
+    measure : {"rms", "product", "min", "max", "euclidean", "fuzzy"}, default="rms"
         Space folding measure, 004 eq. 102; "rms" is the documents' choice.
     scale : None, "auto" or float, default=None
         As in :class:`KAHM`.

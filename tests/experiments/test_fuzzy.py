@@ -1,0 +1,69 @@
+"""The fuzzy experiments on tiny data: what they compare, and that finished pieces are not done again."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from experiments.fuzzy import private, robustness
+from experiments.harness import documented, main
+from onefold.privacy import AnalyticGaussian
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    digits, labels = load_digits(return_X_y=True)
+    images = (digits / 16 * 255).astype(np.uint8).reshape(-1, 8, 8)
+    np.savez(
+        tmp_path / "mnist.npz",
+        X_train=images[:500],
+        y_train=labels[:500],
+        X_test=images[500:650],
+        y_test=labels[500:650],
+    )
+    return tmp_path
+
+
+def run(script, data_dir: Path, capsys, *more: str) -> dict:
+    options = ["--quick", "--json", "--data-dir", str(data_dir), "--resume", str(data_dir / "rows"), *more]
+    assert main(script.__file__, script.options(), script.experiment, options) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_noise_on_test_digits(data_dir: Path, capsys, monkeypatch) -> None:
+    found = run(robustness, data_dir, capsys)
+    values = found["values"]
+    assert set(values) == {
+        f"{name} noise {level:g}" for name in robustness.VARIANTS for level in robustness.LEVELS
+    }
+    assert values["document noise 0"] > 0.85
+    assert values["document noise 0"] > values["document noise 1"]
+    rows = found["tables"][0]["rows"]
+    assert rows[-2][2:8] == documented(robustness.__file__, "table_4_1")["fuzzy"]
+    monkeypatch.setattr(robustness, "measure", None)  # nothing is measured twice
+    assert run(robustness, data_dir, capsys)["values"] == values
+
+
+def test_noise_for_privacy(data_dir: Path, capsys) -> None:
+    found = run(private, data_dir, capsys, "--epsilons", "0.1", "8")
+    rows = found["tables"][0]["rows"]
+    assert [row[:2] for row in rows] == [
+        ["inf", "none"],
+        *([f"{epsilon:g}", kind] for epsilon in (0.1, 8.0) for kind in private.NOISES),
+    ]
+    assert found["values"]["1000 none epsilon inf"] > 0.85
+    weak = found["values"]["1000 optimal epsilon 8"]
+    assert weak > found["values"]["1000 optimal epsilon 0.1"]
+    assert "labels not covered" in found["tables"][0]["title"]
+
+
+@pytest.mark.parametrize("kind", private.NOISES)
+def test_noise_has_the_stated_size(kind: str) -> None:
+    rows, magnitude, record = private.noisy(kind, 0.5, np.zeros((200, 64)), 0)
+    assert np.abs(rows).mean() == pytest.approx(magnitude, rel=0.05)
+    if kind == "analytic":
+        assert record == AnalyticGaussian(0.5, delta=private.DELTA).guarantee(64, 200).record[0]
+    if kind == "classical":
+        assert record < AnalyticGaussian(0.5, delta=private.DELTA).guarantee(64, 200).record[0]
