@@ -3,7 +3,7 @@
 Liberties, all where the document is silent or cannot be followed: k-means starts from points far from each
 other and makes at most 10 rounds; K_aa gets a jitter of 1e-8 of its diagonal; an input that does not vary has
 weight 0 instead of 1/0; M loses at least one point per round, so that the loop of Alg. 1 ends; a mapping
-models deviations from the mean where it is told to (``fit_deep`` always).
+models deviations from the mean where it is told to.
 """
 
 from __future__ import annotations
@@ -133,31 +133,33 @@ def predict(mapping: Mapping, x: Array) -> Array:
 
 @dataclass
 class Deep:
-    """What Alg. 2 returns, for deviations from the mean."""
+    """What Alg. 2 returns, for deviations from ``mean``."""
 
     mean: Array
     mappings: list[Mapping]
     encoders: list[Array]
 
 
-def fit_deep(Y: Array, n: int, n_layers: int, M_max: int) -> Deep:
-    """Algorithm 2, on deviations from the mean; n at most N - 1 and the rank of the data."""
+def fit_deep(Y: Array, n: int, n_layers: int, M_max: int, centred: bool = True) -> Deep:
+    """Algorithm 2, on deviations from the mean if ``centred``; n at most N - 1 and the rank of the data."""
     mean = Y.sum(axis=0) / len(Y)
-    centred = Y - mean
-    rank = int(np.linalg.matrix_rank(centred, tol=1e-7 * np.linalg.norm(centred))) if np.any(centred) else 0
+    deviations = Y - mean
+    tolerance = 1e-7 * np.linalg.norm(deviations)
+    rank = int(np.linalg.matrix_rank(deviations, tol=tolerance)) if np.any(deviations) else 0
     n = min(n, len(Y) - 1, rank)
+    origin = mean if centred else np.zeros(Y.shape[1])
     mappings: list[Mapping] = []
     encoders: list[Array] = []
-    outputs = centred
+    outputs = Y - origin
     for layer in range(1, n_layers + 1):
         n_l = max(n - layer + 1, min(n, 1))
         P = encoding_matrix(Y, n_l) if n_l else np.zeros((0, Y.shape[1]))
         x = np.array([P @ y for y in outputs]).reshape(len(Y), n_l)  # (61)
         limit = M_max if layer == 1 else len(mappings[-1].a)  # (62)
-        mappings.append(learn(x, centred, limit))
+        mappings.append(learn(x, Y - origin, limit))
         encoders.append(P)
         outputs = np.array([predict(mappings[-1], row) for row in x])
-    return Deep(mean, mappings, encoders)
+    return Deep(origin, mappings, encoders)
 
 
 def layers(deep: Deep, y: Array) -> list[Array]:

@@ -38,6 +38,18 @@ def test_local_model_saved_and_forgetting(labelled, tmp_path) -> None:
     np.testing.assert_array_equal(LocalModel.load(tmp_path / "owner").answers(X[:10]), answers)
 
 
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("measure", ["euclidean", "rms"])
+def test_prediction_where_hulls_rule_machines_out(measure: str, centred: bool, rng) -> None:
+    """With more features than samples only machines that can win are asked; the answer is the same."""
+    y = np.repeat([0, 1, 2], 20)
+    X = rng.normal(size=(60, 40)) + 2.0 * np.eye(40)[y]
+    estimator = WideMembershipAutoencoder(5, 2, branch_size=10, centred=centred, random_state=0)
+    model = AutoencoderClassifier(estimator, measure).fit(X, y)
+    queries = rng.normal(size=(90, 40)) + 2.0 * np.eye(40)[np.repeat([0, 1, 2], 30)]
+    np.testing.assert_array_equal(model.predict(queries), model.distances(queries).argmin(axis=1))
+
+
 def test_forged_layers_are_refused(rng: np.random.Generator) -> None:
     model = DeepMembershipAutoencoder(3, 2).fit(rng.normal(size=(20, 4)))
     state = model.stack_state(model.pool_.stacks[0])

@@ -3,6 +3,7 @@
 import math
 from typing import Any, cast
 
+import numpy as np
 from numpy.typing import NDArray
 
 from onefold._base.arrays import Array
@@ -14,7 +15,13 @@ from onefold.models.compose import Stack
 from onefold.models.membership._core import Mapping
 from onefold.models.membership._stack import MappingStack, fit_stack, rebuild_stack, stack_state
 
-__all__ = ["DeepMembershipAutoencoder", "WideMembershipAutoencoder", "check_ratio", "inducing_limit"]
+__all__ = [
+    "DeepMembershipAutoencoder",
+    "WideMembershipAutoencoder",
+    "check_centred",
+    "check_ratio",
+    "inducing_limit",
+]
 
 
 def check_ratio(value: Any) -> None:
@@ -22,6 +29,12 @@ def check_ratio(value: Any) -> None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not 0.0 < value <= 1.0:
         raise InvalidInputError("inducing_ratio must be a number above 0 and at most 1")
+
+
+def check_centred(value: Any) -> None:
+    """Refuse anything but a yes or no."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidInputError("centred must be True or False")
 
 
 def inducing_limit(n_samples: int, ratio: float, at_most: int) -> int:
@@ -34,12 +47,14 @@ class _MembershipFamily(LayeredAutoencoder):
 
     inducing_ratio: float
     max_inducing: int
+    centred: bool
     scale_matters = False  # the regularisation is between tau and 2 tau whatever the scale
 
     def check_parameters(self) -> None:
         super().check_parameters()
         check_ratio(self.inducing_ratio)
         check_whole_number("max_inducing", self.max_inducing)
+        check_centred(self.centred)
 
     @property
     def _largest_stacked(self) -> int:
@@ -47,13 +62,13 @@ class _MembershipFamily(LayeredAutoencoder):
 
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         at_most = inducing_limit(samples.shape[1], self.inducing_ratio, self.max_inducing)
-        return fit_stack(samples, self.n_components, self.n_layers, at_most, factor)
+        return fit_stack(samples, self.n_components, self.n_layers, at_most, factor, bool(self.centred))
 
     def stack_state(self, stack: Stack) -> dict[str, NDArray[Any]]:
         return stack_state(cast(MappingStack, stack))
 
     def stack_from_state(self, state: dict[str, NDArray[Any]], factor: float) -> Stack:
-        return rebuild_stack(state, self.n_components, self.n_layers)
+        return rebuild_stack(state, self.n_components, self.n_layers, bool(self.centred))
 
 
 class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
@@ -72,6 +87,9 @@ class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
         Inducing points per sample, at most (001 eq. 68); fewer are used where the data is smooth.
     max_inducing : int, default=500
         Inducing points, at most.
+    centred : bool, default=True
+        Whether mappings model deviations from the mean of the samples; False: the samples themselves, exactly
+        as in the document.
     scale : None, "auto" or float, default=None
         Factor at which the data is seen. It hardly changes the mappings, but the bounded folding measures.
     n_jobs : int or None, default=None
@@ -90,9 +108,10 @@ class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
 
     Notes
     -----
-    The document fits zero-mean mappings to raw data, under which the origin is its own image and so
-    seems near to any samples. Here mappings model deviations from the mean: far points get an image near
-    the mean. Its loop over M does not end once M <= 9; here M loses at least one point per round.
+    The document fits zero-mean mappings to raw data: far from the samples every kernel value vanishes and the
+    image with them, so that the origin is its own image and seems near to samples far away from it. Hence the
+    default: deviations from the mean are modelled, and far points get an image near the mean.
+    The document's loop over M does not end once M <= 9; here M loses at least one point per round.
 
     Examples
     --------
@@ -112,6 +131,7 @@ class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
         *,
         inducing_ratio: float = 0.5,
         max_inducing: int = 500,
+        centred: bool = True,
         scale: ScaleOption = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -120,6 +140,7 @@ class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
         self.n_layers = n_layers
         self.inducing_ratio = inducing_ratio
         self.max_inducing = max_inducing
+        self.centred = centred
         self.scale = scale
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -144,7 +165,7 @@ class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
 
     Parameters
     ----------
-    n_components, n_layers, inducing_ratio, max_inducing, scale, n_jobs : as in
+    n_components, n_layers, inducing_ratio, max_inducing, centred, scale, n_jobs : as in
         :class:`DeepMembershipAutoencoder`
     branch_size : int, default=1000
         About how many samples a branch holds; there are N / branch_size branches, rounded, at least one.
@@ -170,6 +191,7 @@ class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
         *,
         inducing_ratio: float = 0.5,
         max_inducing: int = 500,
+        centred: bool = True,
         n_probe: int | None = None,
         scale: ScaleOption = None,
         n_jobs: int | None = None,
@@ -181,6 +203,7 @@ class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
         self.partition = partition
         self.inducing_ratio = inducing_ratio
         self.max_inducing = max_inducing
+        self.centred = centred
         self.n_probe = n_probe
         self.scale = scale
         self.n_jobs = n_jobs
@@ -196,6 +219,7 @@ class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
             self.n_layers,
             inducing_ratio=self.inducing_ratio,
             max_inducing=self.max_inducing,
+            centred=self.centred,
             scale=self.scale_,
             n_jobs=self.n_jobs,
         )

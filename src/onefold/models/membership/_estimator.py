@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.arrays import Array
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.models._unit import unit_of
-from onefold.models.membership._autoencoders import check_ratio, inducing_limit
+from onefold.models.membership._autoencoders import check_centred, check_ratio, inducing_limit
 from onefold.models.membership._core import fit_mapping
 
 __all__ = ["MembershipMapping"]
@@ -25,6 +25,9 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Inducing points per sample, at most (001 eq. 68); fewer are used where the inputs are smooth.
     max_inducing : int, default=500
         Inducing points, at most.
+    centred : bool, default=True
+        Whether deviations from the mean of the outputs are modelled; False: the outputs themselves, exactly
+        as in the document.
 
     Attributes
     ----------
@@ -37,10 +40,11 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    The document's mappings have zero mean; here they model deviations from the mean of the outputs, so that
-    far inputs are mapped near that mean. An input that does not vary is ignored. The kernel is as wide as the
-    range of the inputs and the number of inducing points falls until enough smoothing is left, so with one
-    or two inputs the fit is coarse whatever the number of samples.
+    The document's mappings have zero mean: far inputs are mapped near zero, however far from zero the outputs
+    are. By default deviations from their mean are modelled, so that far inputs are mapped near that mean.
+    An input that does not vary is ignored. The kernel is as wide as the range of the inputs and the number of
+    inducing points falls until enough smoothing is left, so with one or two inputs the fit is coarse whatever
+    the number of samples.
 
     Examples
     --------
@@ -52,19 +56,21 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, inducing_ratio: float = 0.5, max_inducing: int = 500) -> None:
+    def __init__(self, inducing_ratio: float = 0.5, max_inducing: int = 500, centred: bool = True) -> None:
         self.inducing_ratio = inducing_ratio
         self.max_inducing = max_inducing
+        self.centred = centred
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the mapping of rows of ``X`` onto ``y``, (n,) or (n, outputs)."""
         check_ratio(self.inducing_ratio)
         check_whole_number("max_inducing", self.max_inducing)
+        check_centred(self.centred)
         inputs, outputs = check_rows(self, X, y, numeric_outputs=True)
         targets = np.asarray(outputs, dtype=np.float64).reshape(len(inputs), -1)
         self._input_unit, self._unit = unit_of(inputs), unit_of(targets)
         targets = targets / self._unit
-        self._mean = targets.mean(axis=0)
+        self._mean = targets.mean(axis=0) if self.centred else np.zeros(targets.shape[1])
         rows = inputs.astype(np.float64) / self._input_unit
         at_most = inducing_limit(len(rows), self.inducing_ratio, self.max_inducing)
         self._mapping, _ = fit_mapping(rows, targets - self._mean, at_most, factor=self._unit)

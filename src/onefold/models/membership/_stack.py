@@ -4,21 +4,19 @@ Mappings are fitted onto coordinates of the hull of the samples, so nothing has 
 first product.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onefold._base.arrays import Array, Index, Mask
-from onefold.models._hull import Hull, build_hull, centre
+from onefold.models._hull import Hull, centre
 from onefold.models._layers import LayeredStack
 from onefold.models.membership._core import Inputs, Mapping, fit_mapping, solve_mapping
+from onefold.models.membership._frame import Frame, build_frame
 
 __all__ = ["MappingLayer", "MappingStack", "fit_stack", "rebuild_stack", "stack_state"]
-
-# Ranges enter the kernel as ratios: no component is dropped because its range is small in absolute terms.
-ANY_RANGE = 1e200
 
 
 @dataclass(frozen=True)
@@ -27,11 +25,14 @@ class MappingLayer:
 
     mapping: Mapping
     axes: Array  # (r, n_l) hull coordinates to encodings: P^l of 001 Alg. 2
+    offset: Array  # (r,) from outputs to hull coordinates, which are seen from the mean
+    n_samples: int  # it was fitted to; the hull may hold another row
+    copies: int = 1  # as if there were so many equal machines, for queries one by one
 
     @property
     def active(self) -> Mask:
         """Every machine has every layer."""
-        return np.ones(1, dtype=bool)
+        return np.ones(self.copies, dtype=bool)
 
     @property
     def width(self) -> int:
@@ -39,32 +40,54 @@ class MappingLayer:
         return len(self.mapping.inputs.inducing)
 
     def select(self, index: int | Index) -> "MappingLayer":
-        """The layer itself: there is one machine."""
-        return self
+        """The layer itself, or several times: there is one machine."""
+        return replace(self, copies=len(index)) if isinstance(index, np.ndarray) else self
 
     def image(self, hull: Hull, points: Array, inside: Array) -> Array:
-        """Coordinates of the images of points (001 eq. 60, 63), (1, r, M)."""
-        kernel = self.mapping.inputs.kernel(points[0].T.astype(np.float64) @ self.axes)
-        return np.asarray(self.mapping.weights.T @ kernel.T, dtype=points.dtype)[None]
+        """Coordinates of the images of points (001 eq. 60, 63), (copies, r, M)."""
+        copies, rank, n_queries = points.shape
+        columns = points[0] if copies == 1 else points.transpose(1, 0, 2).reshape(rank, -1)
+        kernel = self.mapping.inputs.kernel(columns.T.astype(np.float64) @ self.axes)
+        images = self.mapping.weights.T @ kernel.T
+        if self.offset.any():
+            images -= self.offset[:, None]
+        stacked = images.reshape(rank, copies, n_queries).transpose(1, 0, 2)
+        return np.ascontiguousarray(stacked, dtype=points.dtype)
 
 
 MappingStack = LayeredStack[MappingLayer]
 
 
-def fit_stack(samples: Array, n_components: int, n_layers: int, at_most: int, factor: float) -> MappingStack:
-    """Fit one machine to samples (1, N, p), with at most so many inducing points, seen ``factor`` times."""
-    hull = build_hull(*centre(samples), n_components, ANY_RANGE)
-    targets = hull.points[0].astype(np.float64)
+def fit_stack(
+    samples: Array, n_components: int, n_layers: int, at_most: int, factor: float, centred: bool = True
+) -> MappingStack:
+    """Fit one machine to samples (1, N, p), with at most so many inducing points, seen ``factor`` times.
+
+    ``centred`` mappings model deviations from the mean, others the samples as they are.
+    """
+    frame = build_frame(*centre(samples), n_components, centred)
+    n_features = samples.shape[2]
     layers: list[MappingLayer] = []
-    guess = None
+    kernel, guess = None, None
     for depth in range(n_layers):
-        axes = _axes(hull, depth)
-        # 001 eq. 61; outputs are never needed themselves, only what the next layer encodes of them.
-        x = kernel @ (layers[-1].mapping.weights @ axes) if layers else targets @ axes
-        mapping, kernel = fit_mapping(x, targets, at_most, hull.mean.shape[1], factor, guess)
+        x = _encodings(frame, depth, layers, kernel)
+        mapping, kernel = fit_mapping(x, frame.targets, at_most, n_features, factor, guess)
         at_most = guess = len(mapping.inputs.inducing)  # 001 eq. 62
-        layers.append(MappingLayer(mapping, axes))
-    return LayeredStack(hull, tuple(layers))
+        layers.append(MappingLayer(mapping, frame.axes(depth), frame.offset, len(x)))
+    return LayeredStack(frame.hull, tuple(layers))
+
+
+def _encodings(frame: Frame, depth: int, layers: list[MappingLayer], kernel: Array | None) -> Array:
+    """Encodings of the samples (001 eq. 61), from the mean, given the kernel values of the layer before.
+
+    Its outputs are never needed themselves, only what is encoded of them.
+    """
+    axes = frame.axes(depth)
+    if kernel is None:
+        return np.asarray(
+            (frame.targets - frame.offset) @ axes if frame.offset.any() else frame.targets @ axes
+        )
+    return np.asarray(kernel @ (layers[-1].mapping.weights @ axes) - frame.offset @ axes)
 
 
 def stack_state(stack: MappingStack) -> dict[str, NDArray[Any]]:
@@ -72,7 +95,7 @@ def stack_state(stack: MappingStack) -> dict[str, NDArray[Any]]:
     mappings = [layer.mapping for layer in stack.layers]
     parts = [mapping.inputs for mapping in mappings]
     return {
-        "centred": stack.hull.centred,
+        "centred": stack.hull.centred[:, : stack.layers[0].n_samples],
         "mean": stack.hull.mean,
         "lambdas": np.array([[mapping.ridge, mapping.tau, mapping.variance] for mapping in mappings]),
         "shapes": np.array([part.inducing.shape for part in parts], dtype=np.int64),
@@ -82,11 +105,13 @@ def stack_state(stack: MappingStack) -> dict[str, NDArray[Any]]:
     }
 
 
-def rebuild_stack(state: dict[str, NDArray[Any]], n_components: int, n_layers: int) -> MappingStack:
+def rebuild_stack(
+    state: dict[str, NDArray[Any]], n_components: int, n_layers: int, centred: bool = True
+) -> MappingStack:
     """The machine that :func:`stack_state` described."""
-    hull = build_hull(state["centred"], state["mean"], n_components, ANY_RANGE)
-    shapes, n_samples = state["shapes"], hull.points.shape[1]
-    if shapes.shape != (n_layers, 2) or len(hull.mean) != 1 or not ((shapes[:, 0] >= 1).all()):
+    frame = build_frame(state["centred"], state["mean"], n_components, centred)
+    shapes, n_samples = state["shapes"], len(frame.targets)
+    if shapes.shape != (n_layers, 2) or len(frame.hull.mean) != 1 or not ((shapes[:, 0] >= 1).all()):
         raise ValueError("the layers do not fit the parameters")
     if (shapes[:, 0] > n_samples).any():
         raise ValueError("there are more inducing points than samples")
@@ -94,21 +119,12 @@ def rebuild_stack(state: dict[str, NDArray[Any]], n_components: int, n_layers: i
     flat = np.split(state["inducing"], np.cumsum(counts)[:-1])
     shifts = np.split(state["shift"], np.cumsum(widths)[:-1])
     ranges = np.split(state["inverse_range"], np.cumsum(widths)[:-1])
-    targets = hull.points[0].astype(np.float64)
     layers: list[MappingLayer] = []
+    kernel = None
     for depth in range(n_layers):
-        axes = _axes(hull, depth)
+        x = _encodings(frame, depth, layers, kernel)
         inputs = Inputs(shifts[depth], ranges[depth], flat[depth].reshape(shapes[depth]))
-        x = kernel @ (layers[-1].mapping.weights @ axes) if layers else targets @ axes
         ridge, tau, seen = (float(number) for number in state["lambdas"][depth])
-        mapping, kernel = solve_mapping(inputs, x, targets, ridge, tau, seen)
-        layers.append(MappingLayer(mapping, axes))
-    return LayeredStack(hull, tuple(layers))
-
-
-def _axes(hull: Hull, depth: int) -> Array:
-    """The leading principal directions of a layer, of unit length: max(n - l + 1, 1) of them."""
-    available = int(hull.n_encoded[0])
-    axes = hull.encoder[0, :, : max(available - depth, min(available, 1))].astype(np.float64)
-    lengths = np.sqrt(np.einsum("rk,rk->k", axes, axes))
-    return np.asarray(axes / lengths)
+        mapping, kernel = solve_mapping(inputs, x, frame.targets, ridge, tau, seen)
+        layers.append(MappingLayer(mapping, frame.axes(depth), frame.offset, n_samples))
+    return LayeredStack(frame.hull, tuple(layers))
