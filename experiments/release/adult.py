@@ -1,7 +1,8 @@
 """002 Fig. 6: the Adult census rows, columns scaled by declared ranges, categories one-hot.
 
 Every repetition fits on a random part of the training rows (``--rows``) and scores on all raw test rows;
-the three noises of a repetition share the part. ``--rows 0`` takes all training rows.
+the three noises of a repetition share the part. ``--rows 0`` takes all training rows. ``--whole`` fits on all
+48842 rows and scores on the same rows without noise, as the document does.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from experiments import harness
 from experiments.harness import Outcome
 from experiments.release import curves
 from onefold import datasets
-from onefold.release import Curve, RobustSVM, sweep
+from onefold.release import Curve, sweep
 
 LAMS = (1e-3, 1e-1, 1e0, 1e1, 1e2, 1e4)
+WHOLE_LAMS = (1e2, 1e3, 1e4)  # below, the machine of all rows is the majority class, whatever the noise
 # Declared from what the columns mean; the other columns are 0 or 1.
 RANGES = {
     "age": (17, 90),
@@ -42,37 +44,38 @@ def rows(data_dir: str | None) -> tuple[np.ndarray, ...]:
 
 def experiment(args: argparse.Namespace) -> Outcome:
     X, y, X_test, y_test = rows(args.data_dir)
-    size = 500 if args.quick else args.rows or len(X)
+    if args.whole:
+        X = X_test = np.vstack([X, X_test])
+        y = y_test = np.concatenate([y, y_test])
+    size = 500 if args.quick else 0 if args.whole else args.rows
+    size = size or len(X)
+    measured = {"scoring": "accuracy", "X_test": X_test, "y_test": y_test}
 
     def one_piece(repetitions: int, seed: int) -> Curve:
+        if args.whole and not args.quick:
+            return sweep(X, y, WHOLE_LAMS, repetitions=repetitions, random_state=seed, **measured)
         whole = None
         for k in range(repetitions):
             rng = np.random.default_rng([seed, k])
             part = rng.permutation(len(X))[:size]
-            curve = sweep(
-                X[part],
-                y[part],
-                LAMS,
-                RobustSVM(),
-                repetitions=1,
-                scoring="accuracy",
-                X_test=X_test,
-                y_test=y_test,
-                random_state=rng,
-            )
+            curve = sweep(X[part], y[part], LAMS, repetitions=1, random_state=rng, **measured)
             whole = curve if whole is None else whole.joined(curve)
         assert whole is not None
         return whole
 
     curve = curves.in_pieces(args, f"adult {size}", one_piece)
-    return curves.outcome(
-        f"Adult, {size} rows of {len(X)} per repetition, {len(X_test)} raw test rows", curve
+    found = curves.outcome(
+        f"Adult, {size} rows of {len(X)} per repetition, scored on {len(X_test)} raw rows", curve
     )
+    if args.whole:
+        found.values.update({f"whole, {name}": found.values.pop(name) for name in list(found.values)})
+    return found
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = curves.options(__doc__)
     options.add_argument("--rows", type=int, default=2000, help="training rows per repetition (2000)")
+    options.add_argument("--whole", action="store_true", help="all rows, scored on themselves")
     return harness.main(__file__, options, experiment, arguments)
 
 

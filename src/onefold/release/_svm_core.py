@@ -1,27 +1,26 @@
-"""Numbers of the robust support vector machine (002 eq. 2): interior-point steps, then an exact finish.
+"""Numbers of the robust support vector machine (002 eq. 2): a quadratic program, then an exact finish.
 
 With z = (alpha, sqrt(rho) beta) and rows g_i = y_i (x_i, 1 / sqrt(rho)) the problem is
 
     min  z.z / 2 + rho xi.xi / 2 + theta sum(xi)    subject to    G z + xi >= 1,  xi >= 0.
 
-The interior-point steps find which rows lie on the margin; a last linear system then holds them there
-exactly, which takes the conditions (15) from nine digits to the rounding level.
+scipy's L-BFGS finds roughly where the rows lie, Clarabel which of them lie on the margin; a last linear
+system then holds them there exactly, which takes the conditions (15) from nine digits to the rounding level.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular, svd
 
 from onefold.release._factor import upper_factor
-from onefold.release._interior import Point, interior_point, start
+from onefold.release._problem import Floats, Mask, Point, Problem
+from onefold.release._quadratic import first_size, quadratic_program
+from onefold.release._smooth import smooth_point
 
 __all__ = ["Solution", "kkt_residual", "solve"]
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 # Nine digits tell the rows on the margin apart, except where many rows almost coincide.
 PRECISIONS = (1e-9, 1e-12, 1e-15)
 MOST_REPAIRS = 10
@@ -43,28 +42,44 @@ class Solution:
 def solve(G: Floats, rho: float, theta: float) -> Solution:
     """The unique minimiser, and multipliers for it."""
     V, ridge = _coordinates(G)
-    H = G @ V
-    at, steps = start(H, rho, theta), 0
-    found: list[Solution] = []
+    problem = Problem(G @ V, ridge, rho, theta)
+    best: Solution | None = None
+    for at, steps in _points(problem):
+        for v, omega in _finish(at, problem):
+            found = _solution(G, rho, theta, V @ v, omega, steps)
+            best = min(best or found, found, key=lambda solution: solution.residual)
+            if best.residual <= ENOUGH:
+                return best
+    assert best is not None  # there is a point for every precision
+    return best
+
+
+def _points(problem: Problem) -> Iterator[tuple[Point, int]]:
+    """Ever better points, and the steps it took."""
+    size = first_size(problem)
+    at, inside, steps = smooth_point(problem, size // 2)
+    if inside > size:  # rows that lie on the margin together
+        yield at, steps
     for precision in PRECISIONS:
-        at, more = interior_point(at, H, ridge, rho, theta, precision)
+        better, more = quadratic_program(problem, at.z, precision)
         steps += more
-        found.append(_solution(G, rho, theta, V @ at.z, np.minimum(at.omega, theta + rho * at.xi), steps))
-        for v, omega in _finish(at, H, ridge, rho, theta):
-            found.append(_solution(G, rho, theta, V @ v, omega, steps))
-            if found[-1].residual <= ENOUGH:
-                return found[-1]
-    return min(found, key=lambda solution: solution.residual)
+        if np.isfinite(np.concatenate([better.z, better.omega])).all():
+            at = better
+        yield at, steps
 
 
-def _finish(at: Point, H: Floats, ridge: Floats, rho: float, theta: float) -> Iterator[tuple[Floats, Floats]]:
-    """Solutions that hold rows on the margin exactly, each with rows moved that the last one contradicts."""
+def _finish(at: Point, problem: Problem) -> Iterator[tuple[Floats, Floats]]:
+    """What the point says, then solutions that hold rows on the margin exactly.
+
+    Each has those rows moved that the last one contradicts.
+    """
+    yield at.z, np.clip(at.omega, 0.0, problem.theta + problem.rho * at.xi)
     # Of a complementary pair the smaller one is about to vanish.
     above, below = at.s > at.omega, at.xi > at.varsigma
     for _ in range(MOST_REPAIRS):
-        v, omega = _held(H, ridge, rho, theta, ~(above | below), below, at.omega)
+        v, omega = _held(problem, ~(above | below), below, at.omega)
         yield v, omega
-        if not _repair(H @ v, omega, theta, above, below):
+        if not _repair(problem.G @ v, omega, problem.theta, above, below):
             return
 
 
@@ -99,26 +114,26 @@ def kkt_residual(G: Floats, rho: float, theta: float, z: Floats, omega: Floats) 
 
 def _solution(G: Floats, rho: float, theta: float, z: Floats, omega: Floats, steps: int) -> Solution:
     xi = np.maximum(0.0, 1.0 - G @ z)
-    return Solution(z, xi, omega, kkt_residual(G, rho, theta, z, omega), steps)
+    residual = kkt_residual(G, rho, theta, z, omega)
+    return Solution(z, xi, omega, residual if residual >= 0 else np.inf, steps)  # NaN is no solution
 
 
-def _held(
-    G: Floats, ridge: Floats, rho: float, theta: float, on: Mask, below: Mask, near: Floats
-) -> tuple[Floats, Floats]:
+def _held(problem: Problem, on: Mask, below: Mask, near: Floats) -> tuple[Floats, Floats]:
     """Weights and multipliers when rows ``on`` lie exactly on the margin and rows ``below`` have slack.
 
     (ridge + rho B'B) z - E' w = (theta + rho) B' 1 and E z = 1, in the coordinates of a triangular factor.
     """
-    B, E = G[below], G[on]
-    R = upper_factor(B, rho, ridge)
-    free = solve_triangular(R, (theta + rho) * B.sum(axis=0), trans="T", check_finite=False)
+    B, E = problem.G[below], problem.G[on]
+    R = upper_factor(B, problem.rho, problem.ridge)
+    pull = (problem.theta + problem.rho) * B.sum(axis=0)
+    free = solve_triangular(R, pull, trans="T", check_finite=False)
     V = solve_triangular(R, E.T, trans="T", check_finite=False).T
     held = free + np.linalg.lstsq(V, 1.0 - V @ free, rcond=None)[0]
     z = solve_triangular(R, held, check_finite=False)
-    omega = np.zeros(len(G))
-    omega[below] = theta + rho * (1.0 - B @ z)
-    # Equal rows may share their multiplier in many ways: take the one closest to the interior point.
-    lacking = ridge * z - G.T @ omega - E.T @ near[on]
+    omega = np.zeros(len(problem.G))
+    omega[below] = problem.theta + problem.rho * (1.0 - B @ z)
+    # Equal rows may share their multiplier in many ways: take the one closest to the program's.
+    lacking = problem.ridge * z - problem.G.T @ omega - E.T @ near[on]
     omega[on] = near[on] + np.linalg.lstsq(E.T, lacking, rcond=None)[0]
     return z, omega
 

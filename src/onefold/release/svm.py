@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.validation import check_rows
 from onefold.exceptions import InvalidInputError
-from onefold.release._svm_core import Floats, solve
+from onefold.release._problem import Floats
+from onefold.release._svm_core import solve
 
 __all__ = ["RobustSVM", "signs"]
 
@@ -39,12 +40,14 @@ class RobustSVM(ClassifierMixin, BaseEstimator):
     omega_ : multiplier of each training row's margin, which the release that keeps the classifier needs
     xi_ : slack of each training row
     kkt_residual_ : largest violation of the optimality conditions (002 eq. 15), relative to their terms
-    n_iter_ : interior-point steps
+    n_iter_ : steps of the solvers
 
     Notes
     -----
-    Time grows with rows x features^2 and memory with rows x features. Multipliers of rows exactly on the
-    margin are not unique when more than p + 1 of them are (duplicates); the classifier is.
+    scipy's L-BFGS finds the rows that may lie on the margin, Clarabel solves the quadratic program in them,
+    and a linear system takes what is left of the error to the rounding level. Time grows with rows x
+    features^2 and memory with rows x features. Multipliers of rows exactly on the margin are not unique when
+    more than p + 1 of them are (duplicates); the classifier is.
 
     Examples
     --------

@@ -1,0 +1,107 @@
+"""The solvers behind the machine: rows settled, unsettled again, and rows that share the margin."""
+
+import numpy as np
+import pytest
+
+from onefold.release import RobustSVM
+from onefold.release._problem import Point, Problem
+from onefold.release._quadratic import first_size, quadratic_program
+from onefold.release._smooth import WIDTHS, smooth_point
+from onefold.release._svm_core import solve
+
+RHO, THETA = 1e-2, 1.0
+
+
+def rows(q: int = 3000, p: int = 4, apart: float = 0.7, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(q) < 0.5, 1.0, -1.0)
+    X = rng.normal(size=(q, p)) / np.sqrt(q)  # columns of unit length, as the coordinates make them
+    X[:, 0] += apart * y / np.sqrt(q)
+    return np.column_stack([X, np.full(q, 10.0 / np.sqrt(q))]) * y[:, None]
+
+
+def problem(**options: object) -> Problem:
+    G = rows(**options)
+    return Problem(G, np.full(G.shape[1], 1.0 / len(G)), RHO, THETA)
+
+
+def cost(of: Problem, z: np.ndarray) -> float:
+    xi = np.maximum(0.0, 1.0 - of.G @ z)
+    return float(of.ridge @ z**2 / 2 + of.rho * xi @ xi / 2 + of.theta * xi.sum())
+
+
+def test_settled_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most rows are left out of the program, and its solution is that of all rows."""
+    whole = problem()
+    assert first_size(whole) < len(whole.G) / 4
+    near = smooth_point(whole, 100)[0].z
+    quick, _ = quadratic_program(whole, near, 1e-10)
+    monkeypatch.setattr("onefold.release._quadratic.FEWEST", len(whole.G))
+    slow, _ = quadratic_program(whole, near, 1e-10)
+    scale = np.abs(slow.z).max()
+    assert quick.z == pytest.approx(slow.z, abs=1e-6 * scale)
+    assert quick.omega == pytest.approx(slow.omega, abs=1e-3)
+    assert cost(whole, quick.z) == pytest.approx(cost(whole, slow.z), rel=1e-10)
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, 3.0])
+def test_rows_settled_on_the_wrong_side_come_back(factor: float) -> None:
+    whole = problem()
+    right, few = quadratic_program(whole, smooth_point(whole, 100)[0].z, 1e-10)
+    found, many = quadratic_program(whole, factor * right.z, 1e-10)
+    assert found.z == pytest.approx(right.z, abs=1e-6 * np.abs(right.z).max())
+    assert many > few
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_gradient_of_the_rounded_cost(width: float) -> None:
+    from onefold.release._smooth import _cost
+
+    whole = problem(q=200)
+    z = np.random.default_rng(1).normal(size=5) * 5
+    value, slope = _cost(z, whole, width)
+    for direction in np.eye(5):
+        step = 1e-6
+        ahead, behind = (_cost(z + sign * step * direction, whole, width)[0] for sign in (1, -1))
+        assert (ahead - behind) / (2 * step) == pytest.approx(slope @ direction, rel=2e-4, abs=1e-4)
+    # it lies above the hinge, by a quarter of the width per row at most
+    assert 0 <= value - cost(whole, z) <= THETA * width / 4 * 200
+
+
+def test_the_rounded_solution_is_near() -> None:
+    whole = problem()
+    near, inside, steps = smooth_point(whole, 100)
+    right, _ = quadratic_program(whole, near.z, 1e-10)
+    assert 0 < cost(whole, near.z) - cost(whole, right.z) < 1e-3 * cost(whole, right.z)
+    assert inside <= 100
+    assert steps > 2
+    assert near.omega == pytest.approx(right.omega, abs=1.1)
+    # stationary, as the solution is: ridge z = G' omega up to the steps' precision
+    assert whole.ridge * near.z == pytest.approx(whole.G.T @ near.omega, abs=0.5)
+
+
+def test_a_point_from_weights_alone_is_complementary() -> None:
+    whole = problem(q=50)
+    at = Point.at(whole, np.random.default_rng(2).normal(size=5) * 5)
+    assert np.all(at.xi * at.varsigma == 0)
+    assert np.all(at.s * at.omega == 0)
+    assert at.omega + at.varsigma == pytest.approx(THETA + RHO * at.xi)
+    assert whole.G @ at.z + at.xi - at.s == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("rho, theta", [(1e-2, 1.0), (1.0, 0.3), (1e-3, 20.0)])
+@pytest.mark.parametrize("apart", [0.0, 1.0, 3.0])
+def test_many_rows_to_the_rounding_level(rho: float, theta: float, apart: float) -> None:
+    G = rows(q=2500, apart=apart) * np.sqrt(2500)
+    assert solve(G, rho, theta).residual < 1e-11
+
+
+def test_a_class_that_lies_on_the_margin_together() -> None:
+    """Nothing to learn and unequal classes: alpha is exactly 0, and a whole class on the margin."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(4000, 6)) * 5, rng.random(4000) < 0.2
+    svm = RobustSVM().fit(X, y)
+    assert svm.kkt_residual_ < 1e-11
+    assert np.abs(svm.coef_).max() < 1e-10
+    assert svm.intercept_[0] == pytest.approx(-1.0, abs=1e-9)
+    assert np.sum((svm.omega_ > 1e-6) & (svm.omega_ < 1 - 1e-6)) > 2000
