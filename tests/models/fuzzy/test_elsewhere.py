@@ -87,6 +87,18 @@ def test_a_file_holds_rules_and_no_samples(rng: np.random.Generator) -> None:
     assert len(io.to_bytes(model)) < Y.nbytes / 4
 
 
+@pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
+@pytest.mark.parametrize("shape", [(60, 8), (30, 60)])
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+def test_samples_far_from_zero(shape, offset: float, rng: np.random.Generator) -> None:
+    """V is not centred, so its first direction is that of the mean; the others must not drown."""
+    Y = rng.random((shape[0], 3)) @ rng.normal(size=(3, shape[1]))
+    model = DeepFuzzyAutoencoder(5, scale=1.0).fit(Y + offset)
+    assert 3 <= model.n_components_ <= 5
+    left = np.linalg.norm(model.transform(Y + offset) - Y - offset) / np.linalg.norm(Y - Y.mean(axis=0))
+    assert left < 0.1
+
+
 def test_scale_is_told_where_it_decides(rng: np.random.Generator) -> None:
     Y = rng.random((50, 4))
     with pytest.warns(DataScaleWarning, match="collapse"):
