@@ -20,9 +20,12 @@ from onefold.federated.messages import (
     Failure,
     FailureCode,
     Limits,
+    Lock,
     ModelParcel,
     Profile,
     Query,
+    SealedAnswers,
+    SealedResult,
     from_bytes,
     from_parts,
     plain_labels,
@@ -48,6 +51,9 @@ def examples() -> list[messages.Message]:
         Profile("north", ("é",), "euclidean", None, 3, None, DIGEST),
         ModelParcel("north", b"any bytes \x00\xff"),
         Failure("q-1", "north", FailureCode.INTERNAL),
+        Lock(DIGEST, ("ja", "nein"), 8, 2.5, b"a key"),
+        SealedAnswers("q-1", "north", b"\x00\xff"),
+        SealedResult("q-1", ("north", "south"), b"\x00\xff"),
     ]
 
 
@@ -402,3 +408,27 @@ def test_the_bytes_of_a_message_are_fixed() -> None:
     assert data == _signed(text)
     floats = to_bytes(Query("q", np.array([[1.0]])))
     assert floats[-40:-32] == b"\x00\x00\x00\x00\x00\x00\xf0\x3f"  # little endian
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Lock("short", (1, 2), 8, 1.0, b"k"),
+        lambda: Lock(DIGEST, (1, 1), 8, 1.0, b"k"),
+        lambda: Lock(DIGEST, (1, 2), 0, 1.0, b"k"),
+        lambda: Lock(DIGEST, (1, 2), True, 1.0, b"k"),
+        lambda: Lock(DIGEST, (1, 2), 8, 0.0, b"k"),
+        lambda: Lock(DIGEST, (1, 2), 8, float("nan"), b"k"),
+        lambda: Lock(DIGEST, (1, 2), 8, float("inf"), b"k"),
+        lambda: Lock(DIGEST, (1, 2), 8, "1", b"k"),
+        lambda: Lock(DIGEST, (1, 2), 8, 1.0, b""),
+        lambda: SealedAnswers("q", "../x", b"k"),
+        lambda: SealedAnswers("q", "north", "text"),
+        lambda: SealedResult("q", (), b"k"),
+        lambda: SealedResult("q", ("north", "north"), b"k"),
+        lambda: SealedResult("q", "north", b"k"),
+    ],
+)
+def test_a_sealed_message_that_is_malformed_is_refused(make) -> None:
+    with pytest.raises(MessageError):
+        make()

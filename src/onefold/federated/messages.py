@@ -32,6 +32,7 @@ from onefold.federated._fields import (
     frozen_copy,
     plain_labels,
 )
+from onefold.federated._sealed import Lock, SealedAnswers, SealedResult
 
 __all__ = [
     "VERSION",
@@ -39,10 +40,13 @@ __all__ = [
     "Failure",
     "FailureCode",
     "Limits",
+    "Lock",
     "Message",
     "ModelParcel",
     "Profile",
     "Query",
+    "SealedAnswers",
+    "SealedResult",
     "from_bytes",
     "from_parts",
     "plain_labels",
@@ -66,6 +70,10 @@ class FailureCode(StrEnum):
     UNKNOWN_CALLER = "unknown-caller"  # the site does not know who asks, or knows too many already
     NOT_READY = "not-ready"  # there is no fitted model yet
     NOT_PRIVATE = "not-private"  # a model was asked for that holds raw rows
+    NO_ENCRYPTION = "no-encryption"  # encrypted answers were asked for, and the extra fhe is not installed
+    SEALED_ONLY = "sealed-only"  # the site gives encrypted answers only
+    UNTRUSTED_KEY = "untrusted-key"  # the owner has not allowed this querier's key
+    OTHER_CLASSES = "other-classes"  # the site has a class that is not among those asked for
     INTERNAL = "internal"  # anything else; the site's own log knows more
 
 
@@ -179,13 +187,16 @@ class Failure:
             raise MessageError("the code of a failure is not one of the known words") from None
 
 
-Message = Query | Answers | Profile | ModelParcel | Failure
+Message = Query | Answers | Profile | ModelParcel | Failure | Lock | SealedAnswers | SealedResult
 KINDS: dict[str, type[Message]] = {
     "query": Query,
     "answers": Answers,
     "profile": Profile,
     "model": ModelParcel,
     "failure": Failure,
+    "lock": Lock,
+    "sealed-answers": SealedAnswers,
+    "sealed-result": SealedResult,
 }
 NAMES = {kind: name for name, kind in KINDS.items()}
 ARRAY_FIELDS = ("features", "values", "content")
