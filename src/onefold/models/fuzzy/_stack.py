@@ -118,8 +118,8 @@ def leading_directions(rows: Array, n_components: int) -> tuple[Array, float]:
     if wide:
         vectors = rows.T @ vectors
         lengths = np.sqrt(np.einsum("pk,pk->k", vectors, vectors))
-        # Directions without length are rounding: they are left as zeros and dropped by the caller. Samples far
-        # from zero make the first value huge, so only rounding may be dropped.
+        # Directions without length are rounding: they are left as zeros and dropped by the caller. Samples
+        # far from zero make the first value huge, so nothing but rounding may be dropped.
         kept = values > n_samples * np.finfo(np.float64).eps * max(float(values[0]), 0.0)
         vectors = np.where(kept, vectors / np.where(kept, lengths, 1.0), 0.0)
     return vectors, length
