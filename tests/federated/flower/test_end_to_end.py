@@ -29,3 +29,15 @@ def test_three_sites_over_tls_answer_as_one_process_would(federation: Any, tmp_p
     assert {site["name"]: site["status"] for site in status["sites"]} == dict.fromkeys(NAMES, "member")
     assert all(site["guarantee"] is None for site in status["sites"])
     assert "NOT PRIVATE" in federation.output("north")
+
+
+def test_held_out_rows_travel_hidden_and_are_not_in_the_result(federation: Any, tmp_path: Any) -> None:
+    held_out = tmp_path / "held_out.npz"
+    np.savez(held_out, X=federation.X_test[:60], kind=federation.y_test[:60])
+    told = federation.query("--rule", "weighted", "--held-out", held_out, "--held-out-label", "kind")
+    assert told["code"] == 0, told
+    assert told["rows"] == len(federation.X_test)
+    assert told["answered"] == list(NAMES)
+    assert "not-trusted" not in told["outliers"].values()
+    expected = federation.expected(*NAMES).predict(federation.X_test)
+    assert told["labels"] == expected.tolist()

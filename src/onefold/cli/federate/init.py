@@ -8,6 +8,7 @@ from typing import Any
 
 from onefold.cli import arguments as kinds
 from onefold.cli.console import print_json
+from onefold.cli.federate import rules
 
 
 def add_parser(parts: Any) -> None:
@@ -30,15 +31,10 @@ def add_parser(parts: Any) -> None:
         default="query",
         help="query: rows go to the sites, numbers return (default); model: private models travel once",
     )
+    rules.add_rule_options(parser, default="min")
+    parser.add_argument("--label", metavar="COL", help="column of --held-out with the classes")
     parser.add_argument(
-        "--rule",
-        choices=("min", "trimmed"),
-        default="min",
-        help="min: the closest site decides, among sites that trust each other (default); trimmed: "
-        "withstands lying sites",
-    )
-    parser.add_argument(
-        "--liars", type=kinds.positive_int, default=1, metavar="F", help="lying sites to withstand (1)"
+        "--ignore", action="append", default=[], metavar="COL", help="column to leave out of it"
     )
     parser.add_argument("--insecure", action="store_true", help="plaintext, without keys; on 127.0.0.1 only")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -51,16 +47,23 @@ def run(args: argparse.Namespace) -> int:
     from onefold.federated.flower.setup import create_federation
 
     settings = ServerSettings(args.host, args.port, args.mode, args.rule, args.liars, args.insecure)
+    rules.check_rule(args.rule, args.held_out)
+    rows = None
+    if args.held_out is not None:
+        rows = rules.held_out_rows(args.held_out, args.label, args.ignore)
     root = Path(args.folder)
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     server = create_federation(root, args.sites, settings)
+    if rows is not None:
+        rules.keep_rows(server, rows)
     folders = {name: str(root / "sites" / name) for name in args.sites}
     guide = str(root / "GUIDE.md")
     if args.json:
         print_json({"server": str(server.root), "sites": folders, "guide": guide})
         return 0
     print(f"server: {server.root}")
+    secret = "" if args.insecure else "  (to be handed over by a safe way: it holds the site's private key)"
     for name, folder in folders.items():
-        print(f"site {name}: {folder}  (to be handed over by a safe way: it holds the site's private key)")
+        print(f"site {name}: {folder}{secret}")
     print(f"what to do next: {guide}")
     return 0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onefold.cli import arguments as kinds
 from onefold.cli.console import busy, print_json, say
-from onefold.cli.federate import running
+from onefold.cli.federate import rules, running
 from onefold.cli.labels import agreement, identifiers_of, labels_of
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_table
 from onefold.cli.tables import read_table
@@ -46,6 +46,10 @@ def add_parser(parts: Any) -> None:
     parser.add_argument(
         "--batch", type=kinds.positive_int, default=5000, metavar="N", help="rows at once (5000)"
     )
+    rules.add_rule_options(parser.add_argument_group("another rule than the server's"), default=None)
+    parser.add_argument(
+        "--held-out-label", metavar="COL", help="column of --held-out with the classes (that of --label)"
+    )
     parser.add_argument("--caller", metavar="NAME", help="who asks, for the sites' budgets (user name)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="print nothing but predictions and errors")
@@ -63,8 +67,9 @@ def run(args: argparse.Namespace) -> int:
     keep = [name for name in (args.label, args.id) if name is not None]
     table = read_table(args.data, keep=keep, ignore=args.ignore)
     labels = None if args.label is None else labels_of(table, args.label)
+    combining = rules.Combining(folder, args, table.names)
     with busy(f"asking about {len(table.values)} rows", args.quiet):
-        results = _ask(folder, table.values, args)
+        results = _ask(folder, table.values, combining, args)
     predicted = np.concatenate([result.labels for result in results])
     columns = {} if args.id is None else {args.id: identifiers_of(table, args.id)}
     columns |= {"prediction": predicted} | (_measures(results) if args.measures else {})
@@ -77,13 +82,13 @@ def run(args: argparse.Namespace) -> int:
     return running.PARTIAL if summary["partial"] else 0
 
 
-def _ask(folder: ServerFolder, values: NDArray[Any], args: argparse.Namespace) -> list[Result]:
-    from onefold.federated import GlobalClassifier
+def _ask(
+    folder: ServerFolder, values: NDArray[Any], combining: rules.Combining, args: argparse.Namespace
+) -> list[Result]:
     from onefold.federated.flower.asking import new_query_id, way_of_asking
-    from onefold.federated.messages import Query
 
     caller = args.caller or re.sub(r"[^A-Za-z0-9._-]", "-", getpass.getuser())
-    asking, settings = way_of_asking(folder, caller, args.timeout), folder.settings
+    asking = way_of_asking(folder, caller, args.timeout)
     members = asking.registry.members
     if not members:
         raise FederationError("the federation has no member yet")
@@ -91,24 +96,9 @@ def _ask(folder: ServerFolder, values: NDArray[Any], args: argparse.Namespace) -
     if widths and values.shape[1] not in widths:
         raise InvalidInputError(f"{args.data}: {values.shape[1]} feature(s), the sites have {max(widths)}")
     starts = range(0, len(values), args.batch)
-    queries = [Query(new_query_id(), values[start : start + args.batch]) for start in starts]
-    combiner = GlobalClassifier(settings.rule, n_liars=settings.n_liars)
-    results = []
-    for gathered in asking.ask(queries):
-        try:
-            results.append(
-                combiner.combine(
-                    gathered.messages, gathered.expected, query=gathered.query, profiles=gathered.profiles
-                )
-            )
-        except InvalidInputError:
-            raise FederationError(f"no answer to be used: {_why(gathered)}") from None
-    return results
-
-
-def _why(gathered: Any) -> str:
-    codes = [f"{site} {getattr(gathered.messages.get(site), 'code', 'absent')}" for site in gathered.expected]
-    return ", ".join(codes) or "there is no member"
+    asked = [combining.query(values[start : start + args.batch], new_query_id()) for start in starts]
+    gathered = asking.ask([each.mixed for each in asked])
+    return [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
 
 
 def _measures(results: list[Result]) -> dict[str, NDArray[Any]]:

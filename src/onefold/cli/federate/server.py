@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
             print_json({"ready": True, "host": settings.host, "port": settings.port, "mode": settings.mode})
         else:
             security = "PLAINTEXT, for tests" if settings.insecure else "TLS, sites known by their keys"
-            running.tell(f"ready at {settings.host}:{settings.port} ({settings.mode} mode; {security})")
+            what = f"{settings.mode} mode, rule {settings.rule}; {security}"
+            running.tell(f"ready at {settings.host}:{settings.port} ({what})")
         running.keep_checking(server.check, is_going, args.seconds)
     return 0

@@ -16,7 +16,7 @@ __all__ = ["ServerFolder", "ServerSettings", "SiteFolder", "SiteSettings", "is_l
 
 FORMAT = 1
 MODES = ("query", "model")
-RULES = ("min", "trimmed")  # the weighted rule needs labelled rows, which a server does not have
+RULES = ("min", "trimmed", "checked", "weighted")
 
 
 def is_loopback(host: str) -> bool:
@@ -74,7 +74,7 @@ class ServerSettings(_Settings):
     Parameters
     ----------
     host, port : where the sites find it. mode : "query" or "model". rule : how answers are combined.
-    n_liars : how many lying sites the trimmed rule is to withstand.
+    n_liars : how many lying sites the trimmed and the checked rule are to withstand.
     insecure : plaintext without node keys, for tests on the loopback address only.
     """
 
@@ -92,7 +92,7 @@ class ServerSettings(_Settings):
         if self.mode not in MODES:
             raise InvalidInputError("mode must be query or model")
         if self.rule not in RULES:
-            raise InvalidInputError("rule must be min or trimmed")
+            raise InvalidInputError(f"rule must be one of {', '.join(RULES)}")
 
 
 @dataclass(frozen=True)
@@ -211,6 +211,11 @@ class ServerFolder(_Folder):
     def key(self) -> Path:
         """The server's private key."""
         return self.root / "server.key"
+
+    @property
+    def held_out(self) -> Path:
+        """Rows with known classes, by which the weighted rule judges the sites."""
+        return self.root / "held_out.npz"
 
     @property
     def registry(self) -> Path:

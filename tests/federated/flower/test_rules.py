@@ -1,0 +1,186 @@
+"""Rules against lying sites on the command line, in model mode: nothing has to run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onefold import AutoencoderClassifier, WideKAHM
+from onefold.cli.app import main
+from onefold.federated import LocalModel
+from onefold.federated.flower.folders import ServerFolder
+from onefold.federated.flower.registry import Registry
+
+pytest.importorskip("cryptography")
+
+SITES = tuple(f"site{number}" for number in range(7))
+LYING = SITES[5:]  # what is class 0 they call class 1, and so on
+
+
+def rows(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_rows) % 3
+    centres = np.array([[0.2, 0.2, 0.5], [0.8, 0.3, 0.5], [0.5, 0.8, 0.4]])
+    return centres[y] + 0.08 * rng.standard_normal((n_rows, 3)), y
+
+
+def write(name: str, X: np.ndarray, y: np.ndarray, extra: str = "") -> None:
+    head = f"a,b,c,{extra}kind\n"
+    middle = "0," if extra else ""
+    lines = [f"{a},{b},{c},{middle}{'xyz'[label]}\n" for (a, b, c), label in zip(X.tolist(), y, strict=True)]
+    Path(name).write_text(head + "".join(lines))
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven members whose models are at the server; two of them were fitted with rotated classes."""
+    root = tmp_path_factory.mktemp("rules")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        write("held_out.csv", *rows(60, 1))
+        write("other.csv", *rows(60, 2), extra="note,")
+        write("new.csv", *rows(90, 3))
+        write("few.csv", *rows(6, 4))
+        options = ["--mode", "model", "--insecure", "--rule", "weighted", "--label", "kind"]
+        assert main(["federate", "init", "--sites", *SITES, *options, "--held-out", "held_out.csv"]) == 0
+    folder = ServerFolder(root / "federation/server")
+    for number, name in enumerate(SITES):
+        X, y = rows(60, 10 + number)
+        labels = np.array(list("xyz"))[(y + (name in LYING)) % 3]
+        model = LocalModel(AutoencoderClassifier(WideKAHM(scale="auto")), keep_rows=False).fit(X, labels)
+        model.save(folder.models / f"{name}.onefold")
+        Registry(folder).admit(name, model.profile(name))
+    return root
+
+
+@pytest.fixture
+def ask(federation: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.chdir(federation)
+
+    def asked(data: str, *options: str) -> dict:
+        capsys.readouterr()
+        code = main(["federate", "query", data, "--label", "kind", "--json", *options])
+        said = capsys.readouterr()
+        return {"code": code, "error": said.err, **(json.loads(said.out) if said.out else {})}
+
+    return asked
+
+
+def test_the_minimum_lets_liars_win(ask) -> None:
+    told = ask("new.csv", "--rule", "min")
+    assert (told["code"], told["accuracy"] < 0.9) == (0, True)
+
+
+def test_held_out_rows_kept_by_init_tell_who_lies(ask, federation: Path) -> None:
+    told = ask("new.csv")
+    assert told["accuracy"] == 1.0
+    assert told["code"] == 0
+    assert told["rows"] == 90  # the held-out ones are not among them
+    assert {site for site, why in told["outliers"].items() if why == "not-trusted"} == set(LYING)
+    path = ServerFolder(federation / "federation/server").held_out
+    assert path.stat().st_mode & 0o077 == 0
+    again = ask("few.csv", "--batch", "4")  # every batch is judged by itself
+    assert (again["accuracy"], again["rows"]) == (1.0, 6)
+
+
+def test_other_held_out_rows_for_one_query(ask) -> None:
+    told = ask("new.csv", "--held-out", "other.csv", "--held-out-label", "kind")
+    assert told["accuracy"] == 1.0  # its further column is no feature of the data
+    assert "not-trusted" in told["outliers"].values()
+
+
+def test_the_checked_rule_leaves_out_who_contradicts(ask) -> None:
+    told = ask("new.csv", "--rule", "checked", "--liars", "2")
+    assert told["accuracy"] == 1.0
+    assert told["refused"] == dict.fromkeys(LYING, "disagrees")
+    assert told["code"] == 3
+    trimmed = ask("few.csv", "--rule", "trimmed", "--liars", "2")
+    assert (trimmed["accuracy"], trimmed["refused"]) == (1.0, {})
+
+
+def test_held_out_rows_that_speak_for_nobody(ask, federation: Path) -> None:
+    X, y = rows(60, 1)
+    write("noise.csv", X, np.random.default_rng(0).permutation(y))
+    told = ask("new.csv", "--held-out", "noise.csv")
+    assert told["code"] == 1
+    assert "no client is trusted" in told["error"]
+    assert told["error"].count("\n") == 1
+
+
+BAD = {
+    "held-out rows without the rule": ["--rule", "min", "--held-out", "held_out.csv"],
+    "no such table": ["--held-out", "nowhere.csv"],
+    "no such column": ["--held-out", "held_out.csv", "--held-out-label", "nothing"],
+    "no such rule": ["--rule", "median"],
+    "no liars": ["--rule", "checked", "--liars", "0"],
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_told_in_one_line(case: str, ask) -> None:
+    told = ask("new.csv", *BAD[case])
+    assert told["code"] == 2
+    assert told["error"].count("\n") == 1
+
+
+def test_init_wants_what_the_rule_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write("rows.csv", *rows(30, 0))
+    for options in (
+        ["--rule", "weighted"],
+        ["--rule", "weighted", "--held-out", "rows.csv"],
+        ["--held-out", "rows.csv", "--label", "kind"],
+    ):
+        assert main(["federate", "init", "--sites", "a", *options]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert not Path("federation").exists()
+
+
+def test_a_server_without_its_held_out_rows_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write("rows.csv", *rows(30, 0))
+    options = ["--rule", "weighted", "--held-out", "rows.csv", "--label", "kind"]
+    assert main(["federate", "init", "--sites", "a", *options]) == 0
+    path = Path("federation/server/held_out.npz")
+    for content, why in ((b"nonsense", "cannot be read"), (None, "--held-out FILE")):
+        path.unlink()
+        if content is not None:
+            path.write_bytes(content)
+        capsys.readouterr()
+        assert main(["federate", "query", "rows.csv", "--label", "kind"]) == 2
+        assert why in capsys.readouterr().err
+
+
+def test_a_simulation_with_liars(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write("rows.csv", *rows(400, 0))
+    write("held_out.csv", *rows(60, 1))
+    base = ["federate", "simulate", "rows.csv", "--label", "kind", "--owners", "8", "--partition", "iid"]
+    base += ["--liars", "2", "--lie", "flipped", "--json"]
+    found = {}
+    for rule, options in {
+        "min": [],
+        "trimmed": [],
+        "checked": [],
+        "weighted": ["--held-out", "held_out.csv"],
+    }.items():
+        capsys.readouterr()
+        assert main([*base, "--rule", rule, *options]) == 0
+        found[rule] = json.loads(capsys.readouterr().out)
+        assert found[rule]["honest"] > 0.97
+    assert found["min"]["federated"] < 0.9
+    assert all(found[rule]["federated"] > 0.97 for rule in ("trimmed", "checked", "weighted"))
+    assert main([*base, "--rule", "weighted"]) == 2
+    assert main([*base, "--owners", "2"]) == 2
+    capsys.readouterr()
+    assert main([*base[:-1], "--rule", "checked"]) == 0
+    assert "the same with 2 owner(s) who lie: flipped" in capsys.readouterr().out
