@@ -4,9 +4,10 @@ A file is an uncompressed zip archive of ``.npy`` arrays and one ``manifest.json
 model's parameters, and a SHA-256 sum of every array; the sum of the manifest stands in the archive's comment.
 The sums show damage and careless edits. They are no signature: take models from people you trust.
 
-The arrays are the training samples and a few scalars; of fuzzy models, their rules. Factors of N x N size are
-rebuilt when loading, so a file is hardly larger than the data. **A saved model contains the samples it was
-fitted on** (or rules computed from them): if they are private, so is the file.
+The arrays are the training samples and a few scalars; of fuzzy models, their rules; of a regression, its
+inducing points and weights. Factors of N x N size are rebuilt when loading, so a file is hardly larger than
+the data. **A saved model contains the samples it was fitted on** (or what was computed from them): if
+they are private, so is the file.
 """
 
 import hashlib
@@ -34,6 +35,7 @@ from onefold.models import (
     DeepKAHM,
     DeepMembershipAutoencoder,
     FoldingClassifier,
+    MembershipMapping,
     WideFuzzyAutoencoder,
     WideKAHM,
     WideMembershipAutoencoder,
@@ -46,6 +48,7 @@ __all__ = ["FORMAT", "from_bytes", "load", "load_extras", "save", "to_bytes"]
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+MAPPING = "mapping/"  # arrays of a regression
 EXTRA = "extra/"  # arrays that came with a model and are no part of it
 MODELS: dict[str, type] = {
     model.__name__: model
@@ -59,10 +62,11 @@ MODELS: dict[str, type] = {
         WideFuzzyAutoencoder,
         AutoencoderClassifier,
         FoldingClassifier,
+        MembershipMapping,
     )
 }
 
-Model = Autoencoder | ClassModels
+Model = Autoencoder | ClassModels | MembershipMapping
 
 
 def save(
@@ -87,7 +91,7 @@ def _write(model: Model, file: IO[bytes], extras: Mapping[str, NDArray[Any]]) ->
     if type(model).__name__ not in MODELS:
         known = ", ".join(sorted(MODELS))
         raise InvalidInputError(f"cannot save a {type(model).__name__}: not one of {known}")
-    if not hasattr(model, "pool_"):
+    if not hasattr(model, "mapping_" if isinstance(model, MembershipMapping) else "pool_"):
         raise InvalidInputError("only a fitted model can be saved: call fit first")
     arrays = _arrays(model) | {f"{EXTRA}{name}.npy": array for name, array in extras.items()}
     guarantee = getattr(model, "guarantee_", None)
@@ -95,8 +99,7 @@ def _write(model: Model, file: IO[bytes], extras: Mapping[str, NDArray[Any]]) ->
     manifest = {
         "format": FORMAT,
         "model": _describe(model),
-        "pool": {"unit": model.pool_.unit, "factor": model.pool_.factor, "n_groups": model.pool_.n_groups},
-        "n_stacks": len(model.pool_.stacks),
+        **({} if isinstance(model, MembershipMapping) else _describe_pool(model.pool_)),
         "n_features": int(model.n_features_in_),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         **({} if guarantee is None else {"guarantee": guarantee.to_dict()}),
@@ -179,7 +182,14 @@ def _member(name: str) -> zipfile.ZipInfo:
     return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
 
 
+def _describe_pool(pool: Pool) -> dict[str, Any]:
+    numbers = {"unit": pool.unit, "factor": pool.factor, "n_groups": pool.n_groups}
+    return {"pool": numbers, "n_stacks": len(pool.stacks)}
+
+
 def _arrays(model: Model) -> dict[str, NDArray[Any]]:
+    if isinstance(model, MembershipMapping):
+        return {f"{MAPPING}{name}.npy": array for name, array in model.state().items()}
     pool, family = model.pool_, _family(model)
     arrays: dict[str, NDArray[Any]] = {}
     for index, stack in enumerate(pool.stacks):
@@ -197,7 +207,7 @@ def _arrays(model: Model) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _family(model: Model) -> Autoencoder:
+def _family(model: Autoencoder | ClassModels) -> Autoencoder:
     """The autoencoder that knows how its stacks are saved and rebuilt."""
     return model if isinstance(model, Autoencoder) else model.prototype()
 
@@ -281,13 +291,25 @@ def _check_values(
 
 def _assemble(manifest: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     model = _build(manifest["model"])
+    if isinstance(model, MembershipMapping):
+        model.restore(_part(arrays, MAPPING), manifest["n_features"])
+    else:
+        _assemble_pool(model, manifest, arrays)
+    model.n_features_in_ = manifest["n_features"]
+    if manifest["feature_names"]:
+        model.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
+    if "guarantee" in manifest:
+        model.guarantee_ = Guarantee.from_dict(manifest["guarantee"])
+    return model
+
+
+def _part(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name[len(prefix) : -4]: value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def _assemble_pool(model: Any, manifest: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     family, pool = _family(model), manifest["pool"]
-
-    def part(index: int) -> dict[str, NDArray[Any]]:
-        prefix = f"stack{index}/"
-        return {name[len(prefix) : -4]: value for name, value in arrays.items() if name.startswith(prefix)}
-
-    parts = [part(index) for index in range(manifest["n_stacks"])]
+    parts = [_part(arrays, f"stack{index}/") for index in range(manifest["n_stacks"])]
 
     def rebuild(state: dict[str, NDArray[Any]]) -> Stack:
         return family.stack_from_state(state, pool["factor"])
@@ -301,11 +323,5 @@ def _assemble(manifest: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     positions = tuple(state["positions"].astype(np.intp) for state in parts)
     model.pool_ = Pool(stacks, owners, positions, pool["n_groups"], pool["unit"], pool["factor"])
     model.scale_ = pool["factor"] / pool["unit"]
-    model.n_features_in_ = manifest["n_features"]
-    if manifest["feature_names"]:
-        model.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
     if "classes.npy" in arrays:
         model.classes_ = arrays["classes.npy"]
-    if "guarantee" in manifest:
-        model.guarantee_ = Guarantee.from_dict(manifest["guarantee"])
-    return model

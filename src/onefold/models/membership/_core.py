@@ -41,6 +41,12 @@ class Inputs:
         np.clip(rows, -LARGEST_INPUT, LARGEST_INPUT, out=rows)
         return _gaussian(rows, self.inducing)
 
+    def unscaled(self) -> Array:
+        """The inducing points as inputs; an input that does not vary has its only value."""
+        varies = self.inverse_range > 0.0
+        raw = np.divide(self.inducing, self.inverse_range, out=np.zeros_like(self.inducing), where=varies)
+        return np.asarray(raw + self.shift)
+
 
 @dataclass(frozen=True)
 class Mapping:

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -11,7 +11,7 @@ from onefold._base.arrays import Array
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.models._unit import unit_of
 from onefold.models.membership._autoencoders import check_centred, check_ratio, inducing_limit
-from onefold.models.membership._core import fit_mapping
+from onefold.models.membership._core import Inputs, Mapping, fit_mapping
 
 __all__ = ["MembershipMapping"]
 
@@ -31,6 +31,7 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
+    mapping_ : the fitted mapping, in units of its own
     inducing_points_ : ndarray (M, n)
         The auxiliary inducing points (001 eq. 51).
     tau_ : float
@@ -63,33 +64,86 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the mapping of rows of ``X`` onto ``y``, (n,) or (n, outputs)."""
-        check_ratio(self.inducing_ratio)
-        check_whole_number("max_inducing", self.max_inducing)
-        check_centred(self.centred)
+        self.check_parameters()
         inputs, outputs = check_rows(self, X, y, numeric_outputs=True)
         targets = np.asarray(outputs, dtype=np.float64).reshape(len(inputs), -1)
-        self._input_unit, self._unit = unit_of(inputs), unit_of(targets)
-        targets = targets / self._unit
+        self._units = unit_of(inputs), unit_of(targets)
+        targets = targets / self._units[1]
         self._mean = targets.mean(axis=0) if self.centred else np.zeros(targets.shape[1])
-        rows = inputs.astype(np.float64) / self._input_unit
+        rows = inputs.astype(np.float64) / self._units[0]
         at_most = inducing_limit(len(rows), self.inducing_ratio, self.max_inducing)
-        self._mapping, _ = fit_mapping(rows, targets - self._mean, at_most, factor=self._unit)
+        self.mapping_, _ = fit_mapping(rows, targets - self._mean, at_most, factor=self._units[1])
         self._one_output = np.ndim(outputs) == 1
-        places = self._mapping.inputs
-        raw = np.divide(
-            places.inducing,
-            places.inverse_range,
-            out=np.zeros_like(places.inducing),
-            where=places.inverse_range > 0.0,
-        )
-        self.inducing_points_ = (raw + places.shift) * self._input_unit
-        self.tau_, self.sigma2_ = self._mapping.tau, self._mapping.sigma2
         return self
 
     def predict(self, X: ArrayLike) -> Array:
         """Output of each row (001 eq. 60)."""
         check_is_fitted(self)
         rows: Any = check_rows(self, X, reset=False)
-        found = self._mapping.outputs(rows.astype(np.float64) / self._input_unit)
-        found = (found + self._mean) * self._unit
+        found = self.mapping_.outputs(rows.astype(np.float64) / self._units[0])
+        found = (found + self._mean) * self._units[1]
         return np.asarray(found[:, 0] if self._one_output else found)
+
+    @property
+    def inducing_points_(self) -> Array:
+        places = self.mapping_.inputs
+        return np.asarray(places.unscaled() * self._units[0])
+
+    @property
+    def tau_(self) -> float:
+        return self.mapping_.tau
+
+    @property
+    def sigma2_(self) -> float:
+        return self.mapping_.sigma2
+
+    def check_parameters(self) -> None:
+        """Refuse parameters that make no sense, before looking at data."""
+        check_ratio(self.inducing_ratio)
+        check_whole_number("max_inducing", self.max_inducing)
+        check_centred(self.centred)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Arrays from which :meth:`restore` makes the same mapping: no samples, but what they left."""
+        mapping = self.mapping_
+        return {
+            "inducing": mapping.inputs.inducing,
+            "shift": mapping.inputs.shift,
+            "inverse_range": mapping.inputs.inverse_range,
+            "weights": mapping.weights,
+            "mean": self._mean,
+            "numbers": np.array([mapping.ridge, mapping.tau, mapping.variance, *self._units]),
+            "one_output": np.array([self._one_output]),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]], n_features: int) -> None:
+        """Become the mapping of this state; a ValueError if no fitted one could have it."""
+        self.check_parameters()
+        _check_state(state, n_features)
+        ridge, tau, variance, *units = (float(number) for number in state["numbers"])
+        inputs = Inputs(state["shift"], state["inverse_range"], state["inducing"])
+        self.mapping_ = Mapping(inputs, state["weights"], ridge, tau, variance)
+        self._units, self._mean = (units[0], units[1]), state["mean"]
+        self._one_output = bool(state["one_output"][0])
+
+
+def _check_state(state: dict[str, NDArray[Any]], n_features: int) -> None:
+    """Refuse arrays that no fitted mapping of so many inputs has."""
+    n_inducing, n_outputs = state["weights"].shape
+    shapes = {
+        "inducing": (n_inducing, n_features),
+        "shift": (n_features,),
+        "inverse_range": (n_features,),
+        "weights": (n_inducing, n_outputs),
+        "mean": (n_outputs,),
+        "numbers": (5,),
+    }
+    flag = state["one_output"]
+    fitting = all(state[name].shape == shape for name, shape in shapes.items())
+    fitting = fitting and min(n_inducing, n_outputs) >= 1 and flag.shape == (1,) and flag.dtype == np.bool_
+    if not fitting or (flag[0] and n_outputs > 1):
+        raise ValueError("the arrays do not fit each other")
+    floats = all(state[name].dtype == np.float64 and np.isfinite(state[name]).all() for name in shapes)
+    numbers = state["numbers"]
+    if not floats or min(numbers.min(), state["inverse_range"].min()) < 0.0 or numbers[3:].min() == 0.0:
+        raise ValueError("the numbers are not those of a fitted mapping")
