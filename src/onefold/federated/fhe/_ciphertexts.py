@@ -8,7 +8,7 @@ message of :class:`Cipher` is ``factor`` times what SEAL sees, and known coeffic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,11 @@ Slots = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Cipher:
-    """A ciphertext of SEAL whose message, times ``factor``, is meant."""
+    """A ciphertext of SEAL whose message, times ``factor``, is meant; never changed once it is made."""
 
     inner: Any
     factor: int = 1
+    lower: list[Cipher] = field(default_factory=list, repr=False, compare=False)  # a prime less, once made
 
     @property
     def n_primes(self) -> int:
@@ -40,10 +41,9 @@ class Cipher:
 class Ciphertexts:
     """The operations of :class:`~._engine.Engine`, with the evaluation keys of a querier."""
 
-    def __init__(self, contexts: Contexts, relin_full: Any, relin_low: Any, galois_low: Any) -> None:
+    def __init__(self, contexts: Contexts, keys: Sequence[tuple[Any, Any]]) -> None:
         self.contexts = contexts
-        self._relin = {id(contexts.full): relin_full, id(contexts.low): relin_low}
-        self._galois = galois_low
+        self._keys = keys  # for each room those that relinearise, and those that rotate
         self._means: dict[tuple[int, int], Any] = {}
 
     def load_sum(self, polynomials: Polynomials, summands: int) -> Cipher:
@@ -73,12 +73,17 @@ class Ciphertexts:
     def drop(self, a: Cipher, n_primes: int) -> Cipher:
         """The same message with ``n_primes`` primes left."""
         while a.n_primes > n_primes:
-            lost = self.contexts.primes[a.n_primes - 1]
-            read = read_ciphertext(self._evaluator(a).mod_switch_to_next(a.inner).to_string())
-            inner = self._loaded(read.polynomials)
-            self._centre(inner, 1)
-            a = Cipher(inner, a.factor * lost % PLAIN_MODULUS)
+            if not a.lower:
+                a.lower.append(self._dropped(a))
+            a = a.lower[0]
         return a
+
+    def _dropped(self, a: Cipher) -> Cipher:
+        lost = self.contexts.primes[a.n_primes - 1]
+        read = read_ciphertext(self._evaluator(a).mod_switch_to_next(a.inner).to_string())
+        inner = self._loaded(read.polynomials)
+        self._centre(inner, 1)
+        return Cipher(inner, a.factor * lost % PLAIN_MODULUS)
 
     def _centre(self, inner: Any, roundings: int) -> None:
         """Take off the mean of the error of rounding.
@@ -184,18 +189,19 @@ class Ciphertexts:
 
     def relinearise(self, a: Cipher) -> Cipher:
         """Two polynomials again."""
-        room = self.contexts.room(a.n_primes)
         if a.inner.size() == 2:
             return a
-        return Cipher(room.evaluator.relinearize(a.inner, self._relin[id(room)]), a.factor)
+        keys, _ = self._keys[self.contexts.room_number(a.n_primes)]
+        return Cipher(self._evaluator(a).relinearize(a.inner, keys), a.factor)
 
     def settle(self, a: Cipher) -> Cipher:
         """Two polynomials, a prime less."""
         return self.drop(self.relinearise(a), a.n_primes - 1)
 
     def rotate(self, a: Cipher, steps: int) -> Cipher:
-        """In the low context only."""
-        return Cipher(self.contexts.low.evaluator.rotate_rows(a.inner, steps, self._galois), a.factor)
+        """In the rooms that have keys for it."""
+        _, keys = self._keys[self.contexts.room_number(a.n_primes)]
+        return Cipher(self._evaluator(a).rotate_rows(a.inner, steps, keys), a.factor)
 
     def scale_slots(self, a: Cipher, slots: Slots) -> Cipher:
         """Known factors, which absorb the cipher's own."""

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-import numpy as np
-
 from onefold.federated.fhe._engine import Engine
 from onefold.federated.fhe._layout import Layout, Slots
 from onefold.federated.fhe._randomness import nonzero, uniform
@@ -29,8 +27,7 @@ PLAIN_MODULUS = 65537
 def blinding(layout: Layout) -> Slots:
     """Random non-zero factors for one plane of marks; 1 in the check column, whose sum is to be told."""
     factors = nonzero(2 * layout.row, PLAIN_MODULUS)
-    position = np.arange(2 * layout.row) % layout.row // layout.blocks
-    factors[position // layout.window == layout.n_columns - 1] = 1
+    factors[layout.positions() // layout.window == layout.n_columns - 1] = 1
     return factors
 
 
@@ -44,7 +41,8 @@ def hidden(layout: Layout, n_queries: int) -> Slots:
 def pick(engine: Engine[V], layout: Layout, below: V, marks: Sequence[V]) -> V:
     """The sum over t of h(t) O_c(t) with a random factor, for all classes at once.
 
-    ``below`` holds h, and ``marks`` the planes of O: both with one prime to drop.
+    ``below`` holds h, and ``marks`` the planes of O, both with a prime to drop: it takes off what random
+    factors and rotations added to the noise.
     """
     total: V | None = None
     for plane, mark in enumerate(marks):

@@ -1,8 +1,8 @@
-"""SEAL's contexts for one choice of parameters, and keys that fit them.
+"""SEAL's contexts for one choice of parameters.
 
-The rotations happen where few primes are left. Keys for them are made in a *low* context, which has only
-those primes and the same secret: they are a tenth of the size they would have in the full context. A
-ciphertext changes context by changing the name of its level.
+Rotations happen where few primes are left. Keys for them are made in *lower rooms*: contexts that have only
+those primes, and the same secret. They are a tenth of the size they would have in the full context. A
+ciphertext changes rooms by changing the name of its level.
 """
 
 from __future__ import annotations
@@ -41,23 +41,34 @@ class Room:
 
 
 class Contexts:
-    """The full context and the low one."""
+    """One room for each of ``parameters.rooms``, from the full one down."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.seal = seal = require("seal", "fhe")
         self.parameters = parameters
         sizes = [*parameters.prime_bits, parameters.special_bits]
-        *primes, self.special = (
-            modulus.value() for modulus in seal.CoeffModulus.Create(parameters.degree, sizes)
-        )
-        self.primes = primes
-        self.full = Room(seal, parameters.degree, primes, self.special)
-        self.low = Room(seal, parameters.degree, primes[: parameters.mark_primes], self.special)
+        moduli = seal.CoeffModulus.Create(parameters.degree, sizes)
+        *self.primes, self.special = (modulus.value() for modulus in moduli)
+        self.rooms = [Room(seal, parameters.degree, self.primes[:n], self.special) for n in parameters.rooms]
         self.encoder = seal.BatchEncoder(self.full.context)
+
+    @property
+    def full(self) -> Room:
+        """The room with all primes, where clients encrypt."""
+        return self.rooms[0]
+
+    @property
+    def low(self) -> Room:
+        """The room with the fewest, where results are decrypted."""
+        return self.rooms[-1]
+
+    def room_number(self, n_primes: int) -> int:
+        """The lowest room that holds a ciphertext with that many primes."""
+        return max(i for i, room in enumerate(self.rooms) if len(room.primes) >= n_primes)
 
     def room(self, n_primes: int) -> Room:
         """Where a ciphertext with that many primes lives."""
-        return self.low if n_primes <= self.parameters.mark_primes else self.full
+        return self.rooms[self.room_number(n_primes)]
 
 
 @lru_cache(maxsize=4)

@@ -84,9 +84,12 @@ class Layout:
 
     def values(self) -> Slots:
         """The value t that every slot of a thermometer speaks of, before any rotation."""
-        position = np.arange(2 * self.row) % self.row // self.blocks
         block = np.arange(2 * self.row) % self.blocks % self.spread
-        return (position + block * self.window) % self.n_values
+        return np.asarray((self.positions() + block * self.window) % self.n_values)
+
+    def positions(self) -> Slots:
+        """The position of every slot in its block."""
+        return np.arange(2 * self.row) % self.row // self.blocks
 
     def queries(self) -> Slots:
         """The query that every slot belongs to."""

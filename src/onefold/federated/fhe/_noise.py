@@ -44,7 +44,7 @@ class NoiseFigures:
     degree: int
     prime_bits: Sequence[int]
     special_bits: int
-    steps: set[int] = field(default_factory=set)
+    steps: set[tuple[int, int]] = field(default_factory=set)  # primes left, rotation
 
     @property
     def root(self) -> float:
@@ -56,9 +56,9 @@ class NoiseFigures:
         """What a change of modulus leaves at best: t times a rounding, and one times the secret."""
         return PLAIN_BITS + 0.5 * math.log2(self.degree * 2 / 3 / 3) + TAIL_BITS
 
-    def fresh(self, summands: int) -> Figure:
+    def fresh(self, n_primes: int, summands: int) -> Figure:
         """The sum of some fresh ciphertexts."""
-        return Figure(len(self.prime_bits), self.floor + 0.5 * math.log2(summands))
+        return Figure(n_primes, self.floor + 0.5 * math.log2(summands))
 
     def lowered(self, a: Figure, n_primes: int) -> Figure:
         """With fewer primes."""
@@ -117,7 +117,7 @@ class NoiseFigures:
 
     def rotate(self, a: Figure, steps: int) -> Figure:
         """One key switch."""
-        self.steps.add(steps)
+        self.steps.add((a.n_primes, steps))
         return self._switched(a)
 
     def scale_slots(self, a: Figure, slots: Slots) -> Figure:

@@ -9,30 +9,31 @@ bits, ternary secrets).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 
 from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe._circuit import PLAIN_MODULUS, pick
 from onefold.federated.fhe._layout import Layout
 from onefold.federated.fhe._noise import PLAIN_BITS, Figure, NoiseFigures
+from onefold.federated.fhe._two_digits import race
 from onefold.federated.fhe._zero_test import ZeroTest
 
 __all__ = ["BITS", "FLOOD_SECURITY", "MOST_CLASSES", "MOST_CLIENTS", "Parameters", "choose"]
 
 MOST_CLIENTS, MOST_CLASSES = 200, 100
-BITS = (4, 5, 6, 8, 10, 12)
+BITS = (4, 5, 6, 8, 10, 12, 16)
+DIGIT_BITS = {16: 8}  # measures of so many bits are taken digit by digit
 SAFE_BITS = {8192: 218, 16384: 438, 32768: 881}
 BASE_PRIMES = 3
 BASE_SIZES = (40, 41, 42, 43, 44)
+SPECIAL_SIZES = (40, 36, 32)
 BLINDING_BITS = 24
-SPECIAL_BITS = 32
 FLOOD_SECURITY = 40  # the result is within 2^-40 (statistical distance) of one that tells the answer only
 FISHER_OF_FOUR = 3.6  # at least the Fisher information of a sum of four uniform numbers on [0, 1)
-SLACK_BITS = (
-    3  # by which the noise may be above its figure: rotated copies of one ciphertext are not independent
-)
+SLACK_BITS = 3  # by which noise may be above its figure: rotated copies of a ciphertext are not independent
 MARGIN_BITS = 2  # left at decryption, after everything
 
 
@@ -46,18 +47,34 @@ class Parameters:
     degree: int
     prime_bits: tuple[int, ...]
     special_bits: int
-    noise_bits: float  # bound on the noise of a result before flooding
-    rotations: tuple[int, ...]
+    rooms: tuple[int, ...]  # primes of each context, from the full one down to where marks are picked
+    noise_bits: float = 0.0  # bound on the noise of a result before flooding
+    rotations: tuple[tuple[int, ...], ...] = ()  # that each room needs keys for
 
     @property
-    def mark_primes(self) -> int:
-        """Primes with which marks are sent: the base and the one for the random factors."""
-        return BASE_PRIMES + 1
+    def digits(self) -> int:
+        """Digits of a measure."""
+        return 2 if self.bits in DIGIT_BITS else 1
 
     @property
     def n_values(self) -> int:
-        """Values of a measure."""
-        return int(2**self.bits)
+        """Values of a digit."""
+        return int(2 ** DIGIT_BITS.get(self.bits, self.bits))
+
+    @property
+    def pick_primes(self) -> int:
+        """Primes left when the marks are picked: the base and the one that their random factors cost."""
+        return BASE_PRIMES + 1
+
+    @property
+    def mark_primes(self) -> int:
+        """Primes with which marks are sent: one more if they first have to be weighed."""
+        return self.pick_primes + self.digits - 1
+
+    @property
+    def hot_primes(self) -> int:
+        """Primes with which the one-hot high digit is sent; the thermometer of the low one has one less."""
+        return self.rooms[1]
 
     @property
     def row(self) -> int:
@@ -109,50 +126,73 @@ def choose(n_clients: int, n_classes: int, bits: int = 8) -> Parameters:
         raise InvalidInputError(f"at most {MOST_CLIENTS} clients and {MOST_CLASSES} classes are supported")
     if bits not in BITS:
         raise InvalidInputError(f"bits must be one of {', '.join(map(str, BITS))}")
-    if 2**bits < n_classes + 1:
+    if 2 ** DIGIT_BITS.get(bits, bits) < n_classes + 1:
         raise InvalidInputError("2^bits must be larger than n_classes")
     for degree in SAFE_BITS:
-        for base in BASE_SIZES:
-            found = _parameters(n_clients, n_classes, bits, degree, base)
+        for base, special in product(BASE_SIZES, SPECIAL_SIZES):
+            found = _parameters((n_clients, n_classes, bits), degree, base, special)
             if found is not None:
                 return found
     raise InvalidInputError("no parameters of 128-bit security fit these numbers of clients and classes")
 
 
-def _parameters(n_clients: int, n_classes: int, bits: int, degree: int, base: int) -> Parameters | None:
-    if degree // 2 < 2**bits:
+def _parameters(setting: tuple[int, int, int], degree: int, base: int, special: int) -> Parameters | None:
+    n_clients, _, bits = setting
+    usual, levels = _usual_bits(degree, special), _level_bits(n_clients, degree, special)
+    chain = (base,) * BASE_PRIMES + (BLINDING_BITS, *levels)
+    rooms: tuple[int, ...] = (len(chain), BASE_PRIMES + 1)
+    if bits in DIGIT_BITS:
+        # A product that selects, with a sum over positions; and one with the selection, summed over clients.
+        chain = (*chain, usual + 8, usual + 4, *levels)
+        rooms = (len(chain), len(chain) - len(levels), BASE_PRIMES + 1)
+    blank = Parameters(*setting, degree, chain, special, rooms)
+    if blank.row < blank.n_values or blank.modulus_bits > SAFE_BITS[degree]:
         return None
-    primes = (base,) * BASE_PRIMES + (BLINDING_BITS, *_level_bits(n_clients, degree))
-    if sum(primes) + SPECIAL_BITS > SAFE_BITS[degree]:
-        return None
-    figures = NoiseFigures(degree, primes, SPECIAL_BITS)
-    noise = 0.0
-    spread = 1
-    while spread <= degree // 2 // 2**bits:  # every way of spreading queries is used
-        layout = Layout(2**bits, n_classes + 1, degree // 2, spread)
-        noise = max(noise, _result(figures, n_clients, layout).bits + SLACK_BITS)
-        spread *= 2
-    found = Parameters(
-        n_clients, n_classes, bits, degree, primes, SPECIAL_BITS, noise, tuple(sorted(figures.steps))
-    )
+    found = _with_noise(blank)
     return found if found.budget_bits >= MARGIN_BITS else None
 
 
-def _result(figures: NoiseFigures, n_clients: int, layout: Layout) -> Figure:
-    counts = figures.fresh(n_clients)
-    marks = [figures.lowered(counts, BASE_PRIMES + 1)] * layout.planes
-    below = ZeroTest(n_clients, PLAIN_MODULUS).evaluate(figures, counts)
-    return pick(figures, layout, below, marks)
+def _with_noise(blank: Parameters) -> Parameters:
+    figures = NoiseFigures(blank.degree, blank.prime_bits, blank.special_bits)
+    noise, spread = 0.0, 1
+    while spread <= blank.row // blank.n_values:  # every way of spreading queries is used
+        layout = Layout(blank.n_values, blank.n_columns, blank.row, spread)
+        noise = max(noise, _result(figures, blank, layout).bits + SLACK_BITS)
+        spread *= 2
+    steps = []
+    for above, below in zip(blank.rooms, (*blank.rooms[1:], 0), strict=True):
+        steps.append(tuple(sorted({step for level, step in figures.steps if below < level <= above})))
+    return replace(blank, noise_bits=noise, rotations=tuple(steps))
 
 
-def _level_bits(n_clients: int, degree: int) -> tuple[int, ...]:
-    """A prime per product of the zero test, large enough to bring the noise back to the floor."""
-    endless = NoiseFigures(degree, (40,) * 64, SPECIAL_BITS)
-    counts = endless.fresh(n_clients)
+def _result(figures: NoiseFigures, chosen: Parameters, layout: Layout) -> Figure:
+    """The noise of a result when all clients answer."""
+    if chosen.digits == 1:
+        counts = figures.fresh(len(chosen.prime_bits), chosen.n_clients)
+        below = ZeroTest(chosen.n_clients, PLAIN_MODULUS).evaluate(figures, counts)
+        marks = [figures.fresh(chosen.mark_primes, chosen.n_clients)] * layout.planes
+        return pick(figures, layout, below, marks)
+    hot, low = (figures.fresh(n_primes, 1) for n_primes in (chosen.hot_primes, chosen.hot_primes - 1))
+    mark = figures.fresh(chosen.mark_primes, 1)  # one plane stands for all, which are alike
+    counts = figures.fresh(len(chosen.prime_bits), chosen.n_clients)
+    below, marks = race(figures, layout, chosen.n_clients, counts, [(hot, low, [mark])] * chosen.n_clients)
+    return pick(figures, layout, below, marks * layout.planes)
+
+
+def _usual_bits(degree: int, special: int) -> int:
+    """The size of a prime that brings the noise of a product of settled ciphertexts back to the floor."""
+    endless = NoiseFigures(degree, (40,) * 64, special)
+    settled = Figure(64, endless.floor)
+    return math.ceil(endless.multiply(settled, settled).bits - endless.floor + 1)
+
+
+@cache
+def _level_bits(n_clients: int, degree: int, special: int) -> tuple[int, ...]:
+    """A prime per product of the zero test; the first one has the noise of all clients to bring down."""
+    endless = NoiseFigures(degree, (40,) * 64, special)
+    counts = endless.fresh(64, n_clients)
     depth = 64 - ZeroTest(n_clients, PLAIN_MODULUS).evaluate(endless, counts).n_primes
     if depth == 0:
         return ()
-    settled = Figure(64, endless.floor)
-    usual = math.ceil(endless.multiply(settled, settled).bits - endless.floor + 1)
     first = math.ceil(endless.multiply(counts, counts).bits - endless.floor + 1)
-    return (usual,) * (depth - 1) + (first,)
+    return (_usual_bits(degree, special),) * (depth - 1) + (first,)

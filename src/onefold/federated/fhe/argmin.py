@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold.exceptions import InvalidInputError
-from onefold.federated.fhe._circuit import PLAIN_MODULUS, hidden, pick
-from onefold.federated.fhe._encoding import MISSING, attained, marks, thermometer
-from onefold.federated.fhe._engine import PlainSlots
-from onefold.federated.fhe._layout import layouts
+from onefold.federated.fhe._encoding import MISSING, attained
 from onefold.federated.fhe._parameters import choose
-from onefold.federated.fhe._zero_test import ZeroTest
+from onefold.federated.fhe._shares import layouts_of
+from onefold.federated.fhe._simulation import simulate
 from onefold.federated.fhe.client import Client
 from onefold.federated.fhe.quantiser import Quantiser
 from onefold.federated.fhe.querier import Querier
@@ -92,17 +90,11 @@ class EncryptedArgmin:
         return self._simulated(numbers) if self.mode == "simulate" else self._encrypted(numbers)
 
     def _simulated(self, numbers: NDArray[np.int64]) -> Wins:
-        limits, engine = self.parameters, PlainSlots(PLAIN_MODULUS)
         found = []
-        for layout, rows in layouts(limits.n_values, limits.n_columns, limits.row, numbers.shape[1]):
-            counts, planes = thermometer(numbers[0, rows], layout), marks(numbers[0, rows], layout)
-            for each in numbers[1:, rows]:
-                counts += thermometer(each, layout)
-                planes += marks(each, layout)
-            below = ZeroTest(limits.n_clients, PLAIN_MODULUS).evaluate(engine, counts)
+        for layout, rows in layouts_of(self.parameters, numbers.shape[1]):
             n_rows = rows.stop - rows.start
-            slots = engine.shift_slots(pick(engine, layout, below, list(planes)), hidden(layout, n_rows))
-            found.append(attained(slots, layout, n_rows)[0])
+            slots, _ = attained(simulate(numbers[:, rows], layout, self.parameters), layout, n_rows)
+            found.append(slots)
         return np.concatenate(found)
 
     def _encrypted(self, numbers: NDArray[np.int64]) -> Wins:

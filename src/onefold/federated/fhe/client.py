@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe._contexts import contexts_for, reading
-from onefold.federated.fhe._encoding import MISSING, marks, thermometer
-from onefold.federated.fhe._layout import Slots, layouts
+from onefold.federated.fhe._encoding import MISSING, encode
+from onefold.federated.fhe._layout import Slots
+from onefold.federated.fhe._shares import layouts_of, message_primes
 from onefold.federated.fhe._wire import pack_planes, read_ciphertext
 from onefold.federated.fhe.messages import EncryptedAnswers, PublicKey, from_bytes
 
@@ -43,12 +44,13 @@ class Client:
     def encrypt(self, values: Any, query_id: str) -> EncryptedAnswers:
         """The message to the server about rows (n, C) of quantised measures; -1 is a missing class."""
         setting = self.public_key
-        numbers = check_quantised(values, setting.n_classes, setting.parameters.n_values)
+        numbers = check_quantised(values, setting.n_classes, 2**setting.bits)
         parts = []
-        parameters = setting.parameters
-        for layout, rows in layouts(parameters.n_values, parameters.n_columns, parameters.row, len(numbers)):
-            parts.append(self._encrypted(thermometer(numbers[rows], layout), len(parameters.prime_bits)))
-            parts += [self._encrypted(each, parameters.mark_primes) for each in marks(numbers[rows], layout)]
+        for layout, rows in layouts_of(setting.parameters, len(numbers)):
+            encoded = encode(numbers[rows], layout, setting.parameters.digits)
+            slots = [each for each in encoded[:-1] if each is not None] + list(encoded.marks)
+            for each, n_primes in zip(slots, message_primes(setting.parameters, layout), strict=True):
+                parts.append(self._encrypted(each, n_primes))
         return EncryptedAnswers(
             setting.n_clients,
             setting.n_classes,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, fields
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -78,19 +79,34 @@ class PublicKey(_Keyed):
 
 @dataclass(frozen=True)
 class EvaluationKeys(_Keyed):
-    """What the server computes with; it decrypts nothing. The public key in it hides how results came to be."""
+    """What the server computes with; it decrypts nothing. The public key in it is for hiding results.
+
+    ``content`` has, one after the other, the keys that relinearise and those that rotate, room by room.
+    """
 
     key: bytes = field(repr=False)
-    relinearisation: bytes = field(repr=False)
-    low_relinearisation: bytes = field(repr=False)
-    rotations: bytes = field(repr=False)
+    sizes: tuple[int, ...]
+    content: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for content in (self.key, self.relinearisation, self.low_relinearisation, self.rotations):
-            _check_content(content)
+        _check_content(self.key)
+        _check_content(self.content)
         if key_digest(self.key) != self.key_id:
             raise MessageError("the public key is not the one its digest names")
+        if not isinstance(self.sizes, (tuple, list)) or not all(type(size) is int for size in self.sizes):
+            raise MessageError("the sizes of the evaluation keys are malformed")
+        object.__setattr__(self, "sizes", tuple(self.sizes))
+        if min(self.sizes, default=-1) < 0 or sum(self.sizes) != len(self.content):
+            raise MessageError("the sizes of the evaluation keys do not fit")
+        if len(self.sizes) != 2 * len(self.parameters.rooms):
+            raise MessageError("there are too few or too many evaluation keys")
+
+    def sections(self) -> list[tuple[bytes, bytes]]:
+        """For each room the keys that relinearise and those that rotate (none: no bytes)."""
+        stops = list(accumulate(self.sizes))
+        parts = [self.content[stop - size : stop] for size, stop in zip(self.sizes, stops, strict=True)]
+        return list(zip(parts[::2], parts[1::2], strict=True))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,10 @@ from onefold._base.files import atomic_write
 from onefold.exceptions import DecryptionError, FileFormatError, MessageError
 from onefold.federated._blob import pack, unpack
 from onefold.federated.fhe._circuit import PLAIN_MODULUS
-from onefold.federated.fhe._contexts import contexts_for, reading
+from onefold.federated.fhe._contexts import Room, contexts_for, reading
 from onefold.federated.fhe._encoding import attained
-from onefold.federated.fhe._layout import layouts
 from onefold.federated.fhe._parameters import choose
+from onefold.federated.fhe._shares import layouts_of
 from onefold.federated.fhe._wire import PlaneSums, ciphertext_bytes, packed_size, secret_rows
 from onefold.federated.fhe.messages import (
     VERSION,
@@ -51,14 +52,15 @@ class Querier:
     def _open(self, secret: bytes, public: bytes) -> None:
         self._contexts = contexts = contexts_for(self.parameters)
         self._secret, self._public, self.key_id = secret, public, key_digest(public)
-        rows = [*range(self.parameters.mark_primes), len(contexts.primes)]
-        level = contexts.low.context.key_context_data().parms_id()
         with reading("the secret key"):
-            self._full_secret = contexts.full.context.from_secret_str(secret)
-            self._low_secret = contexts.low.context.from_secret_str(
-                secret_rows(secret, rows, level, self.parameters.degree)
-            )
-        self._decryptor = contexts.seal.Decryptor(contexts.low.context, self._low_secret)
+            self._secrets = [self._secret_of(room) for room in contexts.rooms]
+        self._decryptor = contexts.seal.Decryptor(contexts.low.context, self._secrets[-1])
+
+    def _secret_of(self, room: Room) -> Any:
+        """The secret key with the primes of one room."""
+        rows = [*range(len(room.primes)), len(self._contexts.primes)]
+        level = room.context.key_context_data().parms_id()
+        return room.context.from_secret_str(secret_rows(self._secret, rows, level, self.parameters.degree))
 
     @property
     def _setting(self) -> tuple[int, int, int, str]:
@@ -70,18 +72,17 @@ class Querier:
 
     def evaluation_keys(self) -> EvaluationKeys:
         """What the server computes with."""
-        seal, full, low = self._contexts.seal, self._contexts.full.context, self._contexts.low.context
-        top = seal.KeyGenerator(full, self._full_secret)
-        below = seal.KeyGenerator(low, self._low_secret)
-        rotations = seal.GaloisKeys()
-        below.create_galois_keys(list(self.parameters.rotations), rotations)
-        return EvaluationKeys(
-            *self._setting,
-            self._public,
-            top.create_relin_keys().to_string(),
-            below.create_relin_keys().to_string(),
-            rotations.to_string(),
-        )
+        seal, parts = self._contexts.seal, []
+        for room, secret, steps in zip(
+            self._contexts.rooms, self._secrets, self.parameters.rotations, strict=True
+        ):
+            generator = seal.KeyGenerator(room.context, secret)
+            parts.append(generator.create_relin_keys().to_string())
+            rotations = seal.GaloisKeys()
+            if steps:
+                generator.create_galois_keys(list(steps), rotations)
+            parts.append(rotations.to_string() if steps else b"")
+        return EvaluationKeys(*self._setting, self._public, tuple(map(len, parts)), b"".join(parts))
 
     def decrypt(self, result: EncryptedResult | bytes) -> NDArray[np.bool_]:
         """The classes that attain the minimum, (n, C). A result that cannot be trusted is refused.
@@ -92,9 +93,8 @@ class Querier:
         message = result if isinstance(result, EncryptedResult) else from_bytes(EncryptedResult, result)
         if message.key_id != self.key_id or message.parameters != self.parameters:
             raise MessageError("the result was computed for another key or another setting")
-        parameters = self.parameters
-        shares = layouts(parameters.n_values, parameters.n_columns, parameters.row, message.n_rows)
-        size = FACTOR_BYTES + packed_size(self._contexts.primes[:1], parameters.degree)
+        shares = layouts_of(self.parameters, message.n_rows)
+        size = FACTOR_BYTES + packed_size(self._contexts.primes[:1], self.parameters.degree)
         if len(message.content) != size * len(shares):
             raise MessageError("the result does not have the size that its number of rows asks for")
         found = []

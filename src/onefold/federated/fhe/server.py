@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from onefold.exceptions import MessageError
 from onefold.federated._fields import check_name
 from onefold.federated.fhe._ciphertexts import Cipher, Ciphertexts
-from onefold.federated.fhe._circuit import PLAIN_MODULUS, hidden, pick
+from onefold.federated.fhe._circuit import hidden
+from onefold.federated.fhe._collecting import Runners, Sums
 from onefold.federated.fhe._contexts import contexts_for, reading
 from onefold.federated.fhe._flooding import flood
-from onefold.federated.fhe._layout import Layout, layouts
+from onefold.federated.fhe._layout import Layout
 from onefold.federated.fhe._parameters import BASE_PRIMES
-from onefold.federated.fhe._wire import PlaneSums, pack_planes, packed_size, read_ciphertext
-from onefold.federated.fhe._zero_test import ZeroTest
+from onefold.federated.fhe._shares import layouts_of
+from onefold.federated.fhe._wire import pack_planes, read_ciphertext
 from onefold.federated.fhe.messages import EncryptedAnswers, EncryptedResult, EvaluationKeys, from_bytes
 
 __all__ = ["FACTOR_BYTES", "Server", "Tally"]
@@ -34,14 +35,18 @@ class Server:
         self.keys = keys if isinstance(keys, EvaluationKeys) else from_bytes(EvaluationKeys, keys)
         self.parameters = self.keys.parameters
         self.contexts = contexts_for(self.parameters)
-        full, low = self.contexts.full.context, self.contexts.low.context
+        full = self.contexts.full.context
         with reading("the evaluation keys"):
             self._encryptor = self.contexts.seal.Encryptor(full, full.from_public_str(self.keys.key))
             self.engine = Ciphertexts(
                 self.contexts,
-                full.from_relin_str(self.keys.relinearisation),
-                low.from_relin_str(self.keys.low_relinearisation),
-                low.from_galois_str(self.keys.rotations),
+                [
+                    (
+                        room.context.from_relin_str(relin),
+                        room.context.from_galois_str(galois) if galois else None,
+                    )
+                    for room, (relin, galois) in zip(self.contexts.rooms, self.keys.sections(), strict=True)
+                ],
             )
 
     def tally(self, query_id: str, n_rows: int) -> Tally:
@@ -60,14 +65,6 @@ class Server:
             raise MessageError("no client answered")
         return tally.result()
 
-    def evaluate(self, counts: PlaneSums, planes: list[PlaneSums], layout: Layout, n_answered: int) -> Cipher:
-        """The bare circuit on one ciphertext of queries: exact, but not yet fit to be shown to anyone."""
-        below = ZeroTest(self.parameters.n_clients, PLAIN_MODULUS).evaluate(
-            self.engine, self.engine.load_sum(counts.total(), n_answered)
-        )
-        marks = [self.engine.load_sum(plane.total(), n_answered) for plane in planes]
-        return pick(self.engine, layout, below, marks)
-
     def finish(self, result: Cipher, layout: Layout, n_rows: int) -> bytes:
         """Hide other slots and the history of the result, and make it small."""
         hiding = self.engine.shift_slots(result, hidden(layout, n_rows))
@@ -84,20 +81,20 @@ class Server:
 
 
 class Tally:
-    """The running sums of one query: memory for one message, however many clients there are."""
+    """The answers to one query, counted as they come.
+
+    Measures of one digit are added up at once: memory for one message, however many clients there are.
+    Those of two digits have to be kept until all are there.
+    """
 
     def __init__(self, server: Server, query_id: str, n_rows: int) -> None:
         self._server = server
         self.query_id, self.n_rows = check_name("a query id", query_id), n_rows
         self.clients: set[str] = set()
-        parameters, primes = server.parameters, server.contexts.primes
-        self._layouts = layouts(parameters.n_values, parameters.n_columns, parameters.row, n_rows)
-        self._top = packed_size(primes, parameters.degree)
-        self._mark = packed_size(primes[: parameters.mark_primes], parameters.degree)
-        self._sums = [
-            [PlaneSums(primes, parameters.degree)]
-            + [PlaneSums(primes[: parameters.mark_primes], parameters.degree) for _ in range(layout.planes)]
-            for layout, _ in self._layouts
+        kind = Sums if server.parameters.digits == 1 else Runners
+        self._shares = [
+            (kind(server.engine, layout, rows.stop - rows.start), layout, rows)
+            for layout, rows in layouts_of(server.parameters, n_rows)
         ]
 
     def add(self, answers: EncryptedAnswers | bytes) -> None:
@@ -105,11 +102,9 @@ class Tally:
         message = answers if isinstance(answers, EncryptedAnswers) else from_bytes(EncryptedAnswers, answers)
         self._check(message)
         view, start = memoryview(message.content), 0
-        for sums in self._sums:
-            for each in sums:
-                stop = start + (self._top if each is sums[0] else self._mark)
-                each.add(view[start:stop])
-                start = stop
+        for share, _, _ in self._shares:
+            share.add(view[start : start + share.size])
+            start += share.size
         self.clients.add(message.client)
 
     def _check(self, message: EncryptedAnswers) -> None:
@@ -122,8 +117,7 @@ class Tally:
             raise MessageError("this client has answered already")
         if len(self.clients) == keys.n_clients:
             raise MessageError("more clients answer than the keys are made for")
-        expected = sum(self._top + self._mark * layout.planes for layout, _ in self._layouts)
-        if len(message.content) != expected:
+        if len(message.content) != sum(share.size for share, _, _ in self._shares):
             raise MessageError("the answers do not have the size that their number of rows asks for")
 
     def result(self) -> EncryptedResult:
@@ -131,9 +125,8 @@ class Tally:
         if not self.clients:
             raise MessageError("no client answered")
         keys, parts = self._server.keys, []
-        for (layout, rows), (counts, *planes) in zip(self._layouts, self._sums, strict=True):
-            found = self._server.evaluate(counts, planes, layout, len(self.clients))
-            parts.append(self._server.finish(found, layout, rows.stop - rows.start))
+        for share, layout, rows in self._shares:
+            parts.append(self._server.finish(share.picked(), layout, rows.stop - rows.start))
         return EncryptedResult(
             keys.n_clients,
             keys.n_classes,
