@@ -1,27 +1,29 @@
 """One interface for both deployments: rows in, what the sites say about them out.
 
 In query mode the run carries the rows to the sites; in model mode the models are here and no row leaves the
-server. Another way of asking, over ciphertexts for instance, is another subclass of :class:`Asking`.
+server. Encrypted queries are a third way: the rows go to the sites, and one sealed result for all returns.
 """
 
 from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onefold.exceptions import FederationError, OnefoldError
 from onefold.federated.client import LocalModel
-from onefold.federated.flower.folders import ServerFolder
+from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.spool import Request, Spool
-from onefold.federated.messages import Answers, Failure, FailureCode, Profile, Query
+from onefold.federated.messages import Answers, Failure, FailureCode, Lock, Profile, Query, SealedResult
 
-__all__ = ["Asking", "AskingModels", "AskingSites", "Gathered", "way_of_asking"]
+__all__ = ["Asking", "AskingModels", "AskingSealed", "AskingSites", "Gathered", "way_of_asking"]
 
 # The server's run has this long beyond the sites' time to hand over what came.
 GRACE = 60.0
+# Computing on encrypted answers takes what it takes; if the run dies meanwhile, that is noticed at once.
+EVALUATION_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,7 @@ class Gathered:
     expected: tuple[str, ...]
     messages: dict[str, Answers | Failure]
     profiles: dict[str, Profile]
+    sealed: SealedResult | None = None
 
 
 class Asking(ABC):
@@ -68,6 +71,44 @@ class AskingSites(Asking):
             reply = spool.wait(query.id, self.timeout + GRACE)
             spoken = {m.site: m for m in reply.messages if isinstance(m, Answers | Failure)}
             yield Gathered(query, reply.expected, spoken, self._profiles())
+
+
+class AskingSealed(Asking):
+    """Query mode with encrypted answers: this side sees one result of all sites, and no site's numbers.
+
+    Parameters
+    ----------
+    lock : what the sites answer under. evaluation_keys : makes what the server computes with, if it does not
+        have them from an earlier query.
+    """
+
+    def __init__(
+        self,
+        folder: ServerFolder,
+        caller: str,
+        timeout: float,
+        lock: Lock,
+        evaluation_keys: Callable[[], bytes],
+    ) -> None:
+        super().__init__(folder)
+        self.caller, self.timeout, self.lock = caller, timeout, lock
+        self._evaluation_keys = evaluation_keys
+
+    def ask(self, queries: Sequence[Query]) -> Iterator[Gathered]:
+        """One after the other: sealed answers are large."""
+        spool = Spool(self.folder.spool)
+        if spool.status() is None:
+            raise FederationError("the server is not running: start it with onefold federate server")
+        if not spool.keys(self.lock.key_id).exists():
+            write_private(spool.keys(self.lock.key_id), self._evaluation_keys())
+        for query in queries:
+            spool.submit(Request(query, self.caller, self.timeout, self.lock))
+            reply = spool.wait(query.id, self.timeout + EVALUATION_SECONDS)
+            failures: dict[str, Answers | Failure] = {
+                m.site: m for m in reply.messages if isinstance(m, Failure)
+            }
+            sealed = next((m for m in reply.messages if isinstance(m, SealedResult)), None)
+            yield Gathered(query, reply.expected, failures, self._profiles(), sealed)
 
 
 class AskingModels(Asking):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from onefold.federated.flower.site import NO_QUERY
 from onefold.federated.flower.spool import Reply, Request
-from onefold.federated.messages import Answers, Failure, FailureCode, Message
+from onefold.federated.messages import Answers, Failure, FailureCode, Message, SealedAnswers
 
 __all__ = ["Exchange", "batches"]
 
@@ -57,14 +57,10 @@ class Exchange:
 
 def _fitting(request: Request, site: str, messages: Sequence[Message] | None) -> Message:
     """The one message of a site's reply that belongs to a request, or the failure it amounts to."""
-    rows = len(request.query.features)
     for message in messages or ():
-        if not isinstance(message, Answers | Failure) or message.site != site:
+        if not isinstance(message, Answers | SealedAnswers | Failure) or message.site != site:
             continue
-        if isinstance(message, Answers):
-            if message.query_id == request.query.id and len(message.values) == rows:
-                return message
-        elif message.query_id == request.query.id:
+        if message.query_id == request.query.id and _is_what_was_asked(request, message):
             return message
     # A failure without a query speaks for all of them.
     for message in messages or ():
@@ -73,14 +69,25 @@ def _fitting(request: Request, site: str, messages: Sequence[Message] | None) ->
     return Failure(request.query.id, site, FailureCode.INTERNAL)
 
 
+def _is_what_was_asked(request: Request, message: Message) -> bool:
+    """Answers in clear where none were sealed, and only sealed ones where there is a lock; or a failure."""
+    if isinstance(message, Answers):
+        return request.lock is None and len(message.values) == len(request.query.features)
+    return isinstance(message, Failure) or request.lock is not None
+
+
 def batches(requests: Sequence[Request]) -> list[list[Request]]:
-    """Requests that can travel together: of one caller and one patience, and not too large."""
+    """Requests that can travel together: of one caller and one patience, and not too large.
+
+    Sealed answers are large: such a request goes alone.
+    """
     found: list[list[Request]] = []
     sizes: list[int] = []
     for request in requests:
         size = int(request.query.features.nbytes)
         for number, batch in enumerate(found):
             alike = (batch[0].caller, batch[0].timeout) == (request.caller, request.timeout)
+            alike = alike and batch[0].lock is None and request.lock is None
             if alike and len(batch) < MOST_QUERIES and sizes[number] + size <= MOST_BYTES:
                 batch.append(request)
                 sizes[number] += size

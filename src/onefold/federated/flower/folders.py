@@ -16,6 +16,7 @@ __all__ = ["ServerFolder", "ServerSettings", "SiteFolder", "SiteSettings", "is_l
 
 FORMAT = 1
 MODES = ("query", "model")
+SENDS = ("answers", "sealed-answers", "private-model", "raw-model")
 RULES = ("min", "trimmed", "checked", "weighted")
 
 
@@ -105,7 +106,8 @@ class SiteSettings(_Settings):
     insecure : as in :class:`ServerSettings`.
     per_minute, total : rows answered to all callers together, per minute and for ever.
     caller_total : rows answered to each caller the server names, for ever.
-    sends : "answers", "private-model" (a model with a standing guarantee may leave) or "raw-model".
+    sends : "answers", "sealed-answers" (encrypted ones only), "private-model" (a model with a standing
+        guarantee may leave) or "raw-model".
     """
 
     name: str
@@ -124,8 +126,8 @@ class SiteSettings(_Settings):
         for number in (self.per_minute, self.total, self.caller_total):
             if type(number) is not int or not number >= 1:
                 raise InvalidInputError("limits of a site must be whole numbers from 1 on")
-        if self.sends not in ("answers", "private-model", "raw-model"):
-            raise InvalidInputError("a site sends answers, private-model or raw-model")
+        if self.sends not in SENDS:
+            raise InvalidInputError(f"a site sends one of {', '.join(SENDS)}")
 
 
 def _check_address(host: Any, port: Any, insecure: Any) -> None:
@@ -287,6 +289,18 @@ class SiteFolder(_Folder):
     def profile(self) -> Path:
         """What the site says about its model."""
         return self.state / "profile.json"
+
+    @property
+    def trusted_keys(self) -> Path:
+        """Names of the keys under which this site gives encrypted answers, one per line."""
+        return self.root / "trusted_keys"
+
+    @property
+    def trusted_key_ids(self) -> frozenset[str] | None:
+        """What is in that file; None if there is none, and any key will do."""
+        if not self.trusted_keys.exists():
+            return None
+        return frozenset(self.trusted_keys.read_text(encoding="ascii").split())
 
     @property
     def guard(self) -> Path:

@@ -1,7 +1,8 @@
 """The run at the server: one that lasts, instead of one per query.
 
 It meets the sites that come, asks them once what they are (and, in model mode, for their model), and carries
-queries to the members and their numbers back. It does not combine anything.
+queries to the members and their numbers back. It does not combine anything; encrypted numbers it hands on to
+a process that adds them up without reading them.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from flwr.serverapp import Grid, ServerApp
 
 from onefold.exceptions import MessageError
 from onefold.federated.flower.environment import SERVER_VARIABLE
+from onefold.federated.flower.evaluations import Evaluations
 from onefold.federated.flower.exchange import Exchange, batches
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.journal import log_to
 from onefold.federated.flower.reception import Reception
 from onefold.federated.flower.records import from_records, to_records
 from onefold.federated.flower.registry import Registry
-from onefold.federated.flower.site_app import ANSWERS
+from onefold.federated.flower.site_app import ANSWERS, SEALED
 from onefold.federated.flower.spool import Request, Spool
 from onefold.federated.messages import Message
 
@@ -55,6 +57,7 @@ class Coordinator:
         self.spool = Spool(folder.spool)
         self.registry = Registry(folder)
         self.reception = Reception(folder, self.registry, self.send)
+        self.evaluations = Evaluations(self.spool)
         self.open: list[Exchange] = []
         self._run = self.spool.current_run
         self._told = 0.0
@@ -85,17 +88,20 @@ class Coordinator:
         self.fetch()
         self.ask_again()
         for exchange in [exchange for exchange in self.open if exchange.is_over]:
-            for query_id, reply in exchange.results().items():
-                self.spool.deliver(query_id, reply)
+            if exchange.requests[0].lock is not None:
+                self.evaluations.begin(exchange)
+            else:
+                for query_id, reply in exchange.results().items():
+                    self.spool.deliver(query_id, reply)
             self.open.remove(exchange)
+        self.evaluations.look()
 
     def ask(self, requests: Sequence[Request]) -> Exchange:
         """Send queries to every member that is there."""
         expected = tuple(self.registry.members)
         present = {site: node for site, node in self.reception.online.items() if site in expected}
-        queries = [request.query for request in requests]
         timeout, caller = requests[0].timeout, requests[0].caller
-        waiting = self.send(ANSWERS, present, queries, timeout, caller)
+        waiting = self.send(*_question(requests, present), timeout, caller)
         return Exchange(requests, expected, waiting, time.monotonic() + timeout)
 
     def ask_again(self) -> None:
@@ -105,8 +111,8 @@ class Coordinator:
             left = exchange.deadline - time.monotonic()
             if not back or left <= 0:
                 continue
-            queries = [request.query for request in exchange.requests]
-            exchange.waiting |= self.send(ANSWERS, back, queries, left, exchange.requests[0].caller)
+            question = _question(exchange.requests, back)
+            exchange.waiting |= self.send(*question, left, exchange.requests[0].caller)
             for site in back:
                 del exchange.absent[site]
 
@@ -138,6 +144,16 @@ class Coordinator:
                     exchange.lose(number)
                 elif number in exchange.waiting:
                     exchange.take(number, messages)
+                    self.evaluations.keep(exchange)
+
+
+def _question(
+    requests: Sequence[Request], nodes: dict[str, int]
+) -> tuple[str, dict[str, int], list[Message]]:
+    """What is sent for some requests: the kind, to whom, and their queries, behind a lock if there is one."""
+    queries: list[Message] = [request.query for request in requests]
+    lock = requests[0].lock
+    return (ANSWERS, nodes, queries) if lock is None else (SEALED, nodes, [lock, *queries])
 
 
 def _opened(envelope: Any) -> list[Message] | None:

@@ -12,11 +12,13 @@ from pathlib import Path
 from onefold.exceptions import FederationError, QueryRefused
 from onefold.federated.client import LocalModel
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, write_private
+from onefold.federated.flower.sealing import opened_lock, sealed
 from onefold.federated.guard import QueryGuard
 from onefold.federated.messages import (
     Answers,
     Failure,
     FailureCode,
+    Lock,
     Message,
     ModelParcel,
     Profile,
@@ -56,8 +58,8 @@ def read_profile(folder: SiteFolder) -> Profile:
     return profile
 
 
-def answer(folder: SiteFolder, query: Query, caller: str) -> Message:
-    """One number per row and class, if the guard lets the caller have them."""
+def answer(folder: SiteFolder, query: Query, caller: str, lock: Lock | None = None) -> Message:
+    """One number per row and class, if the guard lets the caller have them; encrypted if there is a lock."""
     settings = folder.settings
     code = FailureCode.NOT_READY
     try:
@@ -65,8 +67,12 @@ def answer(folder: SiteFolder, query: Query, caller: str) -> Message:
         code = FailureCode.INTERNAL
         if query.features.shape[1] != profile.n_features:
             raise QueryRefused(FailureCode.WRONG_FEATURES)
+        if lock is None and settings.sends == "sealed-answers":
+            raise QueryRefused(FailureCode.SEALED_ONLY)
+        client = None if lock is None else opened_lock(folder, lock, profile.classes)
         _admit(folder, settings, caller, len(query.features))
-        return _answers(folder, profile, query)
+        answers = _answers(folder, profile, query)
+        return answers if lock is None or client is None else sealed(client, answers, lock)
     except QueryRefused as refusal:
         code = FailureCode(refusal.code)
     except Exception as error:

@@ -19,12 +19,12 @@ from onefold.federated.flower.environment import SITE_VARIABLE
 from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.flower.journal import log_to
 from onefold.federated.flower.records import caller_of, from_records, to_records
-from onefold.federated.messages import Failure, FailureCode, Message, Query
+from onefold.federated.messages import Failure, FailureCode, Lock, Message, Query
 
-__all__ = ["ANSWERS", "MODEL", "PROFILE", "answer_message"]
+__all__ = ["ANSWERS", "MODEL", "PROFILE", "SEALED", "answer_message"]
 
 # Kinds of Flower message; Flower wants them to begin with a word of its own.
-ANSWERS, PROFILE, MODEL = "query.answers", "query.profile", "query.model"
+ANSWERS, PROFILE, MODEL, SEALED = "query.answers", "query.profile", "query.model", "query.sealed"
 # For when not even our own reply can be made. Flower has no code for it.
 EDGE_FAILED = 1000
 
@@ -53,6 +53,8 @@ def _replies(message: Any) -> list[Message]:
             return [site.model_parcel(folder)]
         if kind == ANSWERS:
             return _answers(folder, message.content)
+        if kind == SEALED:
+            return _sealed_answers(folder, message.content)
     except MessageError as error:
         LOG.warning("refused a message: %s", error)
         code = FailureCode.TOO_LARGE if "larger" in str(error) else FailureCode.MALFORMED
@@ -71,3 +73,12 @@ def _answers(folder: SiteFolder, content: Any) -> list[Message]:
     if not all(isinstance(query, Query) for query in queries):
         raise MessageError("only queries are answered")
     return [site.answer(folder, query, caller) for query in queries if isinstance(query, Query)]
+
+
+def _sealed_answers(folder: SiteFolder, content: Any) -> list[Message]:
+    """The first message is the lock under which the queries behind it are answered."""
+    caller = check_name("a caller", caller_of(content))
+    lock, *queries = from_records(content)
+    if not isinstance(lock, Lock) or not all(isinstance(query, Query) for query in queries):
+        raise MessageError("only a lock and queries are answered")
+    return [site.answer(folder, query, caller, lock) for query in queries if isinstance(query, Query)]

@@ -10,19 +10,22 @@ import json
 import secrets
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from onefold.exceptions import FederationError, MessageError, OnefoldError
-from onefold.federated._fields import check_name
-from onefold.federated.flower.folders import write_private
-from onefold.federated.messages import Message, Query, from_bytes, to_bytes
+from onefold.federated._fields import check_digest, check_name
+from onefold.federated.flower.folders import private_folder, write_private
+from onefold.federated.messages import Lock, Message, Query, from_bytes, to_bytes
 
 __all__ = ["Reply", "Request", "Spool"]
 
 LENGTH_BYTES = 8
 STALE_SECONDS = 3600.0
+# Evaluation keys are large, and asked for again when they are gone.
+UNUSED_KEYS_SECONDS = 30 * 24 * 3600.0
 # The run writes its sign of life every second; longer than this and it is taken for dead.
 SILENCE = 15.0
 SILENT_LOOKS = 600
@@ -30,11 +33,12 @@ SILENT_LOOKS = 600
 
 @dataclass(frozen=True)
 class Request:
-    """A query, who asks, and how many seconds the sites have."""
+    """A query, who asks, how many seconds the sites have, and under which lock they are to answer."""
 
     query: Query
     caller: str
     timeout: float
+    lock: Lock | None = None
 
 
 @dataclass(frozen=True)
@@ -54,20 +58,16 @@ class Spool:
     def submit(self, request: Request) -> None:
         """Hand a request in."""
         meta = {"caller": check_name("a caller", request.caller), "timeout": request.timeout}
-        write_private(self._request(request.query.id), _frames([_json(meta), to_bytes(request.query)]))
+        messages: list[Message] = [request.query]
+        messages += [] if request.lock is None else [request.lock]
+        write_private(self._request(request.query.id), _frames([_json(meta), *map(to_bytes, messages)]))
 
     def take(self) -> list[Request]:
         """Requests that have come in, oldest first; they are gone from the folder."""
         found = []
         for path in sorted((self.root / "requests").glob("*.request"), key=_age):
-            try:
-                meta, query = _parts(path.read_bytes())
-                plain = json.loads(meta)
-                message = from_bytes(query)
-                if isinstance(message, Query):
-                    found.append(Request(message, str(plain["caller"]), float(plain["timeout"])))
-            except (OSError, ValueError, KeyError, OnefoldError):
-                pass  # not one of ours: it is dropped
+            with suppress(OSError, ValueError, KeyError, OnefoldError):  # not one of ours: it is dropped
+                found.append(_request(path.read_bytes()))
             path.unlink(missing_ok=True)
         return found
 
@@ -99,6 +99,17 @@ class Spool:
         for path in (*(self.root / "requests").iterdir(), *(self.root / "replies").iterdir()):
             if _age(path) < time.time() - STALE_SECONDS:
                 path.unlink(missing_ok=True)
+        for path in private_folder(self.root / "keys").iterdir():
+            if _age(path) < time.time() - UNUSED_KEYS_SECONDS:
+                path.unlink(missing_ok=True)
+
+    def keys(self, key_id: str) -> Path:
+        """Where the evaluation keys of a querier are, if they are: for the server to compute with."""
+        return private_folder(self.root / "keys") / f"{check_digest(key_id)}.keys"
+
+    def job(self, query_id: str) -> Path:
+        """The folder where encrypted answers to a query are gathered."""
+        return private_folder(self.root / "sealed") / check_name("a query id", query_id)
 
     def report(self, online: Iterable[str]) -> None:
         """The run's sign of life, with the sites it sees."""
@@ -146,6 +157,15 @@ class Spool:
 
     def _reply(self, query_id: str) -> Path:
         return self.root / "replies" / f"{check_name('a query id', query_id)}.reply"
+
+
+def _request(content: bytes) -> Request:
+    meta, *rest = _parts(content)
+    plain = json.loads(meta)
+    query, lock = [*map(from_bytes, rest), None][:2]
+    if len(rest) > 2 or not isinstance(query, Query) or not isinstance(lock, Lock | None):
+        raise MessageError("this is no request")
+    return Request(query, str(plain["caller"]), float(plain["timeout"]), lock)
 
 
 def _age(path: Path) -> float:
