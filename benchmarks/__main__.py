@@ -87,7 +87,8 @@ def as_json(row: Row) -> dict[str, object]:
 
 
 def show(row: Row) -> None:
-    print(f"{row.ratio:8.2f}  (goal {row.goal}, {'met' if row.met else 'NOT met'})  {row.name}")
+    goal = "no goal set" if row.goal is None else f"goal {row.goal}, {'met' if row.met else 'NOT met'}"
+    print(f"{row.ratio:8.2f}  ({goal})  {row.name}")
     for line in row.details.get("table", []):
         print(
             f"          {line['model']:36s} accuracy {line['accuracy']:.4f}  fit {line['fit_seconds']:7.1f} s"

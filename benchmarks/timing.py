@@ -15,11 +15,13 @@ class Row:
 
     name: str
     ratio: float
-    goal: str  # ">= 20" or "<= 4"
+    goal: str | None  # ">= 20" or "<= 4"; None where nobody has set one, and the number is only told
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def met(self) -> bool:
+    def met(self) -> bool | None:
+        if self.goal is None:
+            return None
         relation, limit = self.goal.split()
         return self.ratio >= float(limit) if relation == ">=" else self.ratio <= float(limit)
 
