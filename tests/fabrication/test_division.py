@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from onefold.fabrication import _steps
 from onefold.fabrication._division import divide_noisy, divide_raw
+from onefold.fabrication._stein import error_after_one_step
 
 Rows = np.ndarray
 
@@ -60,3 +62,26 @@ def test_small_groups_stay_whole() -> None:
     parts = divide_noisy(np.random.default_rng(0).normal(size=(5, 3)), groups, 5, 1.0)
     for part, group in zip(parts, groups, strict=True):
         np.testing.assert_array_equal(part, group)
+
+
+def test_the_division_with_the_smaller_error_is_taken() -> None:
+    raw, noisy, _ = clusters(100, 40, noise=0.5)
+    group = [np.arange(len(raw))]
+    clustered = divide_noisy(noisy, group, 100, 0.25)
+    batches = [np.arange(100), np.arange(100, 200), np.arange(200, 300)]
+
+    def spread(rows: Rows) -> float:  # small within clusters
+        return float(np.square(rows - rows.mean(axis=0)).sum())
+
+    for error, expected in ((spread, clustered), (lambda rows: -spread(rows), batches)):
+        found = divide_noisy(noisy, group, 100, 0.25, error)
+        assert [part.tolist() for part in found] == [part.tolist() for part in expected]
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.0, 3.0])
+def test_the_estimate_of_the_error_is_close_to_it(noise: float) -> None:
+    raw, noisy, _ = clusters(100, 60, noise)
+    step = _steps.stepper(10, 1.0)
+    error = float(np.square(step(noisy, n_features=60, near=None).smoothed - raw).sum())
+    assert error_after_one_step(noisy, step, noise**2) == pytest.approx(error, rel=0.1)
+    assert error_after_one_step(noisy, step, 1.5 * noise**2) != pytest.approx(error, rel=0.1)

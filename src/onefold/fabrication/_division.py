@@ -1,11 +1,12 @@
-"""Which rows are smoothed together: clusters of each class, found on what may be looked at."""
+"""Which rows are smoothed together: parts of each class, found on what may be looked at."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from onefold._base.arrays import Array, Index
-from onefold.models import branch_count, split
+from onefold._base.parallel import run_parallel
+from onefold.models import branch_count, consecutive, split
 
 __all__ = ["divide_noisy", "divide_raw"]
 
@@ -15,21 +16,47 @@ def divide_raw(rows: Array, groups: Sequence[Index], branch_size: int) -> list[I
     return [part for group in groups for part in split(rows, group, 1.0, branch_size, "kmeans", 0)]
 
 
-def divide_noisy(rows: Array, groups: Sequence[Index], branch_size: int, variance: float) -> list[Index]:
-    """Clusters of each group, found on rows with noise of known variance and on nothing else.
+def divide_noisy(
+    rows: Array,
+    groups: Sequence[Index],
+    branch_size: int,
+    variance: float,
+    error: Callable[[Array], float] | None = None,
+    n_jobs: int | None = None,
+) -> list[Index]:
+    """Parts of each group, found on rows with noise of known variance and on nothing else.
 
-    Where the noise is larger than the data, k-means on the rows themselves follows the noise: it finds
-    handfuls of outliers and one heap of the rest. So every principal component is first multiplied by the
-    part of its variance that is not noise.
+    Clusters help where they can be seen. Where the noise hides them, a row joins those whose noise is like
+    its own, which smoothing then takes for data, and parts of consecutive rows are better. So both are
+    tried, and the division with the smaller ``error``, estimated for each part from its rows, is taken.
+    Without ``error`` there are clusters.
     """
-    return [group[part] for group in groups for part in _clusters_of(rows[group], branch_size, variance)]
+    parts: list[Index] = []
+    for group in groups:
+        n_parts = branch_count(len(group), branch_size)
+        if n_parts == 1:
+            parts.append(group)
+            continue
+        clusters = _clusters(rows, group, branch_size, variance)
+        batches = consecutive(group, n_parts)
+        if error is not None:
+
+            def total(division: list[Index], error: Callable[[Array], float] = error) -> float:
+                return sum(run_parallel(lambda part: error(rows[part]), division, n_jobs))
+
+            clusters = min(clusters, batches, key=total)
+        parts += clusters
+    return parts
 
 
-def _clusters_of(rows: Array, branch_size: int, variance: float) -> list[Index]:
-    everything = np.arange(len(rows))
-    if branch_count(len(rows), branch_size) == 1:
-        return [everything]
-    return split(_without_noise(rows, variance), everything, 1.0, branch_size, "kmeans", 0)
+def _clusters(rows: Array, group: Index, branch_size: int, variance: float) -> list[Index]:
+    """k-means on principal components, each first multiplied by the part of its variance that is not noise.
+
+    On rows with much noise k-means finds handfuls of outliers and one heap of the rest.
+    """
+    components = _without_noise(rows[group], variance)
+    everything = np.arange(len(group))
+    return [group[part] for part in split(components, everything, 1.0, branch_size, "kmeans", 0)]
 
 
 def _without_noise(rows: Array, variance: float) -> Array:

@@ -14,7 +14,7 @@ from onefold._base.arrays import Array
 from onefold.fabrication._steps import MAXIMUM_STEPS, Fabrication, Step
 from onefold.models.kahm import Smoothing
 
-__all__ = ["honest"]
+__all__ = ["error_after_one_step", "honest"]
 
 # Size of the disturbance that measures the divergence, in standard deviations of the noise.
 DISTURBANCE = 0.01
@@ -91,11 +91,7 @@ def honest(noisy: Array, step: Step, variance: float) -> Fabrication:
     post-processing.
     """
     n_features = noisy.shape[1]
-    rng = np.random.default_rng(20230)  # the disturbance has nothing to do with the data and may be known
-    signs = (rng.integers(0, 2, size=noisy.shape) * 2 - 1).astype(noisy.dtype)
-    risk = _Risk(noisy, signs, variance)
-    pair = _Pair(noisy, noisy + noisy.dtype.type(risk.size) * signs).spanned()
-    risk.seen_in(pair)
+    risk, pair = _start(noisy, variance)
     lowest = noisy.size * variance  # of the noisy rows themselves
     near: Smoothing | None = None
     for n_steps in range(MAXIMUM_STEPS + 1):
@@ -109,6 +105,23 @@ def honest(noisy: Array, step: Step, variance: float) -> Fabrication:
             break
         pair, lowest = _Pair(result.smoothed, beside.smoothed, pair.basis), found
     return Fabrication(pair.features(pair.rows), pair.features(result.images), n_steps)
+
+
+def error_after_one_step(noisy: Array, step: Step, variance: float) -> float:
+    """The same estimate of the squared error of all rows when they have been smoothed once."""
+    risk, pair = _start(noisy, variance)
+    result = step(pair.rows, n_features=noisy.shape[1], near=None)
+    beside = step(pair.disturbed, n_features=noisy.shape[1], near=result)
+    return risk(result.smoothed, beside.smoothed)
+
+
+def _start(noisy: Array, variance: float) -> tuple[_Risk, _Pair]:
+    rng = np.random.default_rng(20230)  # the disturbance has nothing to do with the data and may be known
+    signs = (rng.integers(0, 2, size=noisy.shape) * 2 - 1).astype(noisy.dtype)
+    risk = _Risk(noisy, signs, variance)
+    pair = _Pair(noisy, noisy + noisy.dtype.type(risk.size) * signs).spanned()
+    risk.seen_in(pair)
+    return risk, pair
 
 
 def _product(a: Array, b: Array) -> float:

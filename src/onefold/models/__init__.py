@@ -3,7 +3,7 @@
 from onefold.models._autoencoder import Autoencoder
 from onefold.models._folding import MEASURES, check_measure, maximum_of
 from onefold.models._memory import StackMemory
-from onefold.models._partition import branch_count, split
+from onefold.models._partition import branch_count, consecutive, split
 from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingClassifier
 from onefold.models.fuzzy import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
 from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
@@ -31,6 +31,7 @@ __all__ = [
     "WideMembershipAutoencoder",
     "branch_count",
     "check_measure",
+    "consecutive",
     "maximum_of",
     "split",
 ]
