@@ -1,9 +1,9 @@
 """Membership-mappings, word for word from 001 Sec. 3 and as slowly as they are printed.
 
 Liberties, all where the document is silent or cannot be followed: k-means starts from points far from each
-other and makes at most 10 rounds; K_aa gets a jitter of 1e-8 of its diagonal; an input that does not vary has
-weight 0 instead of 1/0; M loses at least one point per round, so that the loop of Alg. 1 ends; a mapping
-models deviations from the mean where it is told to.
+other and makes at most 10 rounds, in further layers 4 from the clusters of the layer before; K_aa gets a
+jitter of 1e-8 of its diagonal; an input that does not vary has weight 0 instead of 1/0; M loses at least one
+point per round, so that the loop of Alg. 1 ends; a mapping models deviations from the mean where told to.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ NU = 2.1  # (52)
 KAPPA = 0.1  # Alg. 1, step 2
 JITTER = 1e-8
 ROUNDS = 10
+ROUNDS_AGAIN = 4
 
 
 def kernel(a: Array, b: Array, w: Array, sigma2: float) -> float:
@@ -48,11 +49,20 @@ def far_apart(x: Array, M: int) -> list[int]:
     return chosen
 
 
-def cluster_centroid(x: Array, M: int) -> Array:
-    """(51): k-means."""
-    centres = x[far_apart(x, M)].copy()
-    previous = None
-    for _ in range(ROUNDS):
+def distinct(x: Array) -> int:
+    """Number of values of the first component, a lower bound of the number of distinct inputs."""
+    return len({float(value) for value in x[:, 0]}) if x.shape[1] else 1
+
+
+def cluster_centroid(x: Array, M: int, before: list[int] | None = None) -> tuple[Array, list[int]]:
+    """(51): k-means, from clusters found before where there are some; and the cluster of each input."""
+    if before is None:
+        centres, rounds = x[far_apart(x, M)].copy(), ROUNDS
+    else:
+        groups = [[x[i] for i in range(len(x)) if before[i] == m] for m in range(max(before) + 1)]
+        centres, rounds = np.array([sum(group) / len(group) for group in groups if group][:M]), ROUNDS_AGAIN
+    previous: list[int] = []
+    for _ in range(rounds):
         labels = [int(np.argmin(((centres - point) ** 2).sum(axis=1))) for point in x]
         if labels == previous:
             break
@@ -61,7 +71,7 @@ def cluster_centroid(x: Array, M: int) -> Array:
             members = [x[i] for i in range(len(x)) if labels[i] == m]
             if members:
                 centres[m] = sum(members) / len(members)
-    return centres
+    return centres, previous
 
 
 def weights(x: Array) -> Array:
@@ -92,6 +102,7 @@ class Mapping:
     w: Array
     beta: float
     tau: float  # at sigma^2 = 1
+    clusters: list[int]
 
 
 def alpha(K_xa: Array, K_aa: Array, y: Array, level: float, beta: float) -> Array:
@@ -100,15 +111,16 @@ def alpha(K_xa: Array, K_aa: Array, y: Array, level: float, beta: float) -> Arra
     return np.linalg.solve(inner, K_xa.T @ y)
 
 
-def learn(x: Array, y: Array, M_max: int, steps: int = 200) -> Mapping:
+def learn(x: Array, y: Array, M_max: int, before: list[int] | None = None, steps: int = 200) -> Mapping:
     """Algorithm 1."""
     w = weights(x)
     M = M_max
-    a = cluster_centroid(x, M)
+    before = before if distinct(x) >= M else None
+    a, clusters = cluster_centroid(x, M, before)
     M = len(a)  # no more points than there are distinct inputs
     while tau(x, a, w) < KAPPA and M > 1:
         M = min(ceil(0.9 * M), M - 1)
-        a = cluster_centroid(x, M)
+        a, clusters = cluster_centroid(x, M, before)
     level = tau(x, a, w)
     variance = float(np.mean([np.var(y[:, j]) for j in range(y.shape[1])]))
     sigma2 = 1.0 if level >= variance else variance / max(level, 1e-12)  # steps 9-13
@@ -122,7 +134,7 @@ def learn(x: Array, y: Array, M_max: int, steps: int = 200) -> Mapping:
         beta = following
         if converged or error < 1e-28 * variance:
             break
-    return Mapping(alpha(K_xa, K_aa, y, smoothing, beta), a, sigma2, w, beta, level)
+    return Mapping(alpha(K_xa, K_aa, y, smoothing, beta), a, sigma2, w, beta, level, clusters)
 
 
 def predict(mapping: Mapping, x: Array) -> Array:
@@ -156,7 +168,7 @@ def fit_deep(Y: Array, n: int, n_layers: int, M_max: int, centred: bool = True) 
         P = encoding_matrix(Y, n_l) if n_l else np.zeros((0, Y.shape[1]))
         x = np.array([P @ y for y in outputs]).reshape(len(Y), n_l)  # (61)
         limit = M_max if layer == 1 else len(mappings[-1].a)  # (62)
-        mappings.append(learn(x, Y - origin, limit))
+        mappings.append(learn(x, Y - origin, limit, mappings[-1].clusters if mappings else None))
         encoders.append(P)
         outputs = np.array([predict(mappings[-1], row) for row in x])
     return Deep(origin, mappings, encoders)

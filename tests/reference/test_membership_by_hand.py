@@ -43,14 +43,22 @@ def test_one_inducing_point_is_a_scaled_mean() -> None:
 
 def test_centroids_of_two_groups() -> None:
     x = np.array([[0.0], [1.0], [10.0], [12.0]])
-    np.testing.assert_allclose(np.sort(membership.cluster_centroid(x, 2)[:, 0]), [0.5, 11.0])
+    np.testing.assert_allclose(np.sort(membership.cluster_centroid(x, 2)[0][:, 0]), [0.5, 11.0])
+
+
+def test_centroids_from_clusters_found_before() -> None:
+    """The first two clusters have the means 0.5 and 4; the input 10 of the third one goes to the second."""
+    x = np.array([[0.0], [1.0], [4.0], [10.0]])
+    found, labels = membership.cluster_centroid(x, 2, [0, 0, 1, 2])
+    np.testing.assert_allclose(found[:, 0], [0.5, 7.0])
+    assert labels == [0, 0, 1, 1]
 
 
 def test_the_loop_over_m_ends_where_the_documents_does_not() -> None:
     """One input, hardly any kernel variance left by nine points: 0.9 x 9 rounds up to 9 again."""
     x = np.linspace(0.0, 1.0, 18)[:, None]
     w = membership.weights(x)
-    assert membership.tau(x, membership.cluster_centroid(x, 9), w) < membership.KAPPA
+    assert membership.tau(x, membership.cluster_centroid(x, 9)[0], w) < membership.KAPPA
     assert len(membership.learn(x, x, 9).a) < 9
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from onefold._base.arrays import Array, Index
 
-__all__ = ["FarApart", "candidates", "centroids", "far_apart"]
+__all__ = ["FarApart", "candidates", "centroids", "clusters", "far_apart", "means"]
 
 ROUNDS = 20  # of k-means
 # Centroids of very many inputs are found on this many of them, evenly spaced.
@@ -55,6 +55,11 @@ def far_apart(x: Array, at_most: int) -> Index:
 
 def centroids(x: Array, start: Array, rounds: int = ROUNDS) -> Array:
     """k-means from the given centres (001 eq. 51); a centre without inputs stays where it is."""
+    return clusters(x, start, rounds)[0]
+
+
+def clusters(x: Array, start: Array, rounds: int = ROUNDS) -> tuple[Array, Index]:
+    """The same, with the cluster of each input."""
     centres = start.copy()
     labels = np.full(len(x), -1)
     scores = np.empty((len(x), len(start)))
@@ -65,9 +70,15 @@ def centroids(x: Array, start: Array, rounds: int = ROUNDS) -> Array:
         if np.array_equal(nearest, labels):
             break
         labels = nearest
-        counts = np.bincount(labels, minlength=len(centres))
-        occupied = np.flatnonzero(counts)
-        starts = (np.cumsum(counts) - counts)[occupied]
-        grouped = x[np.argsort(labels, kind="stable")]
-        centres[occupied] = np.add.reduceat(grouped, starts, axis=0) / counts[occupied, None]
-    return centres
+        occupied, found = means(x, labels)
+        centres[occupied] = found
+    return centres, labels
+
+
+def means(x: Array, labels: Index) -> tuple[Index, Array]:
+    """The labels that occur, ascending, and the mean of the inputs of each."""
+    counts = np.bincount(labels)
+    occupied = np.flatnonzero(counts)
+    starts = (np.cumsum(counts) - counts)[occupied]
+    grouped = x[np.argsort(labels, kind="stable")]
+    return occupied, np.asarray(np.add.reduceat(grouped, starts, axis=0) / counts[occupied, None])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onefold._base.arrays import Array
+from onefold._base.arrays import Array, Index
 from onefold.models.membership._inducing import Centres, largest_count
 
 __all__ = ["Inputs", "Mapping", "fit_mapping", "solve_mapping"]
@@ -76,6 +76,7 @@ class _Features:
     kernel: Array  # (N, M) K1
     inverse: Array  # (M, M) L^-1 for K1aa = L L'
     features: Array  # (M, N) L^-1 K1'
+    clusters: Index | None = None  # of the inputs, where inducing points are their centroids
 
     @property
     def tau(self) -> float:
@@ -105,14 +106,16 @@ def fit_mapping(
     at_most: int,
     n_outputs: int | None = None,
     factor: float = 1.0,
-    guess: int | None = None,
-) -> tuple[Mapping, Array]:
+    before: Index | None = None,
+) -> tuple[Mapping, Array, Index]:
     """001 Alg. 1 for inputs (N, n) and targets (N, r) that are to be seen ``factor`` times as large.
 
-    Targets may be coordinates of more outputs: ``n_outputs`` says how many the averages are over. ``guess``
-    is where the search for the number of inducing points begins. Returns the kernel values (N, M), too.
+    Targets may be coordinates of more outputs: ``n_outputs`` says how many the averages are over. Clusters
+    that inputs like these had ``before`` are where k-means starts. Also returns the kernel values (N, M) and
+    the clusters.
     """
-    seen_by = _choose_inducing(x, at_most, guess)
+    seen_by = _choose_inducing(x, at_most, before)
+    assert seen_by.clusters is not None  # they were chosen by clustering
     n_outputs = targets.shape[1] if n_outputs is None else n_outputs
     entries = float(len(x) * n_outputs)
     spectrum = _spectrum(seen_by, targets)
@@ -124,7 +127,8 @@ def fit_mapping(
         seen = min(factor * factor * spread, 1e300)
     tau = seen_by.tau
     ridge = _ridge(spectrum.values, energies, total, spread, tau, seen)
-    return Mapping(seen_by.inputs, spectrum.weights(ridge), ridge, tau, seen), seen_by.kernel
+    mapping = Mapping(seen_by.inputs, spectrum.weights(ridge), ridge, tau, seen)
+    return mapping, seen_by.kernel, seen_by.clusters
 
 
 def solve_mapping(
@@ -136,9 +140,9 @@ def solve_mapping(
     return Mapping(inputs, weights, ridge, tau, seen), seen_by.kernel
 
 
-def _choose_inducing(x: Array, at_most: int, guess: int | None) -> _Features:
+def _choose_inducing(x: Array, at_most: int, before: Index | None) -> _Features:
     """001 Alg. 1, steps 1-8, for the number of inducing points that leaves enough smoothing."""
-    centres = Centres(x)
+    centres = Centres(x, before)
     lowest, highest = x.min(axis=0), x.max(axis=0)
     with np.errstate(divide="ignore", over="ignore"):
         inverse_range = 1.0 / (highest - lowest)
@@ -147,26 +151,28 @@ def _choose_inducing(x: Array, at_most: int, guess: int | None) -> _Features:
     kept: dict[int, _Features] = {}
 
     def smoothing(count: int) -> float:
-        found = _features(Inputs(shift, inverse_range, (centres(count) - shift) * inverse_range), x)
+        points, labels = centres(count)
+        inputs = Inputs(shift, inverse_range, (points - shift) * inverse_range)
+        found = _features(inputs, x, labels)
         if found.tau >= SMALLEST_TAU or count == 1:
             kept.clear()  # every further count that leaves enough is a better one
             kept[count] = found
         return found.tau
 
     largest = centres.at_most(at_most)
-    first = max(largest // 4, SMALL) if guess is None else guess
+    first = max(largest // 4, SMALL) if before is None else largest  # another layer needs about as many
     count = largest_count(largest, smoothing, SMALLEST_TAU, first)
     if count not in kept:  # the last resort, a single point, need not have been tried
         smoothing(count)
     return kept[count]
 
 
-def _features(inputs: Inputs, x: Array) -> _Features:
+def _features(inputs: Inputs, x: Array, clusters: Index | None = None) -> _Features:
     own = _gaussian(inputs.inducing, inputs.inducing)
     own.flat[:: len(own) + 1] = 1.0 + JITTER
     inverse = np.linalg.inv(np.linalg.cholesky(own))
     kernel = inputs.kernel(x)
-    return _Features(inputs, kernel, inverse, inverse @ kernel.T)
+    return _Features(inputs, kernel, inverse, inverse @ kernel.T, clusters)
 
 
 def _spectrum(seen_by: _Features, targets: Array) -> _Spectrum:

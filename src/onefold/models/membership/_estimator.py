@@ -72,7 +72,7 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._mean = targets.mean(axis=0) if self.centred else np.zeros(targets.shape[1])
         rows = inputs.astype(np.float64) / self._units[0]
         at_most = inducing_limit(len(rows), self.inducing_ratio, self.max_inducing)
-        self.mapping_, _ = fit_mapping(rows, targets - self._mean, at_most, factor=self._units[1])
+        self.mapping_, *_ = fit_mapping(rows, targets - self._mean, at_most, factor=self._units[1])
         self._one_output = np.ndim(outputs) == 1
         return self
 

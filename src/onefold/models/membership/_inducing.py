@@ -5,33 +5,47 @@ from collections.abc import Callable
 
 import numpy as np
 
-from onefold._base.arrays import Array
-from onefold.models._centroids import FarApart, candidates, centroids
+from onefold._base.arrays import Array, Index
+from onefold.models._centroids import FarApart, candidates, clusters, means
 
 __all__ = ["Centres", "counts_from", "largest_count"]
 
 ROUNDS = 10  # of k-means: later ones hardly move the centres
+ROUNDS_AGAIN = 4  # of k-means that goes on from the clusters of the layer before
 # How the smoothing that is left falls with the number of points, where only one number was tried.
 USUAL_DECAY = 2.0
 
 
 class Centres:
-    """Centroids of inputs for any number of clusters (001 eq. 51)."""
+    """Centroids of inputs for any number of clusters (001 eq. 51).
 
-    def __init__(self, x: Array) -> None:
+    Inputs of a further layer are nearly those of the layer before: k-means goes on from its clusters, the
+    first ones where there are to be fewer.
+    """
+
+    def __init__(self, x: Array, before: Index | None = None) -> None:
         self._inputs = candidates(x)
-        self._starts = FarApart(self._inputs)
+        self._far: FarApart | None = None
+        self._means = None if before is None else means(self._inputs, before)[1]
 
-    def __call__(self, count: int) -> Array:
-        """At most ``count`` of them, (count, n)."""
-        return centroids(self._inputs, self._inputs[self._starts.first(count)], ROUNDS)
+    def __call__(self, count: int) -> tuple[Array, Index]:
+        """At most ``count`` of them, (count, n), and the cluster of each input."""
+        if self._means is None:
+            return clusters(self._inputs, self._inputs[self._starts(count)], ROUNDS)
+        return clusters(self._inputs, self._means[:count], ROUNDS_AGAIN)
 
     def at_most(self, count: int) -> int:
         """``count``, or the number of distinct inputs where that is less."""
         inputs = self._inputs
         if inputs.shape[1] and len(np.unique(inputs[:, 0])) >= count:
-            return count
-        return len(self._starts.first(count))
+            return count if self._means is None else min(count, len(self._means))
+        self._means = None  # clusters may have become one
+        return len(self._starts(count))
+
+    def _starts(self, count: int) -> Index:
+        if self._far is None:
+            self._far = FarApart(self._inputs)
+        return self._far.first(count)
 
 
 def counts_from(largest: int) -> list[int]:

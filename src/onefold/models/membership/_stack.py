@@ -68,11 +68,11 @@ def fit_stack(
     frame = build_frame(*centre(samples), n_components, centred)
     n_features = samples.shape[2]
     layers: list[MappingLayer] = []
-    kernel, guess = None, None
+    kernel, clusters = None, None
     for depth in range(n_layers):
         x = _encodings(frame, depth, layers, kernel)
-        mapping, kernel = fit_mapping(x, frame.targets, at_most, n_features, factor, guess)
-        at_most = guess = len(mapping.inputs.inducing)  # 001 eq. 62
+        mapping, kernel, clusters = fit_mapping(x, frame.targets, at_most, n_features, factor, clusters)
+        at_most = len(mapping.inputs.inducing)  # 001 eq. 62
         layers.append(MappingLayer(mapping, frame.axes(depth), frame.offset, len(x)))
     return LayeredStack(frame.hull, tuple(layers))
 
