@@ -32,7 +32,7 @@ BASE_SIZES = (40, 41, 42, 43, 44)
 SPECIAL_SIZES = (40, 36, 32)
 BLINDING_BITS = 24
 FLOOD_SECURITY = 40  # the result is within 2^-40 (statistical distance) of one that tells the answer only
-FISHER_OF_FOUR = 3.6  # at least the Fisher information of a sum of four uniform numbers on [0, 1)
+FISHER_OF_FOUR = 3.2  # at least the Fisher information of a sum of four uniform numbers on [0, 1)
 SLACK_BITS = 3  # by which noise may be above its figure: rotated copies of a ciphertext are not independent
 MARGIN_BITS = 2  # left at decryption, after everything
 
@@ -143,7 +143,8 @@ def _parameters(setting: tuple[int, int, int], degree: int, base: int, special: 
     rooms: tuple[int, ...] = (len(chain), BASE_PRIMES + 1)
     if bits in DIGIT_BITS:
         # A product that selects, with a sum over positions; and one with the selection, summed over clients.
-        chain = (*chain, usual + 8, usual + 4, *levels)
+        excess = _excess_bits(n_clients, degree, special)
+        chain = (*chain, usual + 8, usual + 4 + excess, *levels)
         rooms = (len(chain), len(chain) - len(levels), BASE_PRIMES + 1)
     blank = Parameters(*setting, degree, chain, special, rooms)
     if blank.row < blank.n_values or blank.modulus_bits > SAFE_BITS[degree]:
@@ -196,3 +197,13 @@ def _level_bits(n_clients: int, degree: int, special: int) -> tuple[int, ...]:
         return ()
     first = math.ceil(endless.multiply(counts, counts).bits - endless.floor + 1)
     return (_usual_bits(degree, special),) * (depth - 1) + (first,)
+
+
+@cache
+def _excess_bits(n_clients: int, degree: int, special: int) -> int:
+    """By how much the noise of h is above the floor: coefficients of the last sums are as large as t."""
+    levels = _level_bits(n_clients, degree, special)
+    figures = NoiseFigures(degree, (40, *levels), special)
+    counts = figures.fresh(len(figures.prime_bits), n_clients)
+    found = ZeroTest(n_clients, PLAIN_MODULUS).evaluate(figures, counts)
+    return math.ceil(found.bits - figures.floor)

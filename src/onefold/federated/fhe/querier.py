@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from onefold.federated.fhe._circuit import PLAIN_MODULUS
 from onefold.federated.fhe._contexts import Room, contexts_for, reading
 from onefold.federated.fhe._encoding import attained
 from onefold.federated.fhe._parameters import choose
+from onefold.federated.fhe._selfcheck import trial
 from onefold.federated.fhe._shares import layouts_of
 from onefold.federated.fhe._wire import PlaneSums, ciphertext_bytes, packed_size, secret_rows
 from onefold.federated.fhe.messages import (
@@ -70,8 +72,24 @@ class Querier:
         """What clients encrypt with."""
         return PublicKey(*self._setting, self._public)
 
-    def evaluation_keys(self) -> EvaluationKeys:
-        """What the server computes with."""
+    def evaluation_keys(self, check: bool = True) -> EvaluationKeys:
+        """What the server computes with; tried out before they are handed out, unless ``check`` is False."""
+        keys = self._new_evaluation_keys()
+        if check:
+            self._try(keys)
+        return keys
+
+    def _try(self, keys: EvaluationKeys) -> None:
+        """Refuse keys that answer wrongly, or whose noise is above the bound that everything rests on."""
+        tally, expected = trial(self.public_key(), keys)
+        (bare,) = tally.bare()
+        room = math.log2(math.prod(self._contexts.primes[: bare.n_primes])) - 1
+        noise = room - self._decryptor.invariant_noise_budget(bare.inner)
+        within = noise <= self.parameters.noise_bits
+        if not within or not np.array_equal(self.decrypt(tally.finish([bare])), expected):
+            raise DecryptionError("the keys are refused: a trial query has more noise than they allow for")
+
+    def _new_evaluation_keys(self) -> EvaluationKeys:
         seal, parts = self._contexts.seal, []
         for room, secret, steps in zip(
             self._contexts.rooms, self._secrets, self.parameters.rotations, strict=True

@@ -122,11 +122,19 @@ class Tally:
 
     def result(self) -> EncryptedResult:
         """The answer to the query from the clients counted so far."""
+        return self.finish(self.bare())
+
+    def bare(self) -> list[Cipher]:
+        """The result as it comes out of the circuit: exact, but not fit to leave the server."""
         if not self.clients:
             raise MessageError("no client answered")
+        return [share.picked() for share, _, _ in self._shares]
+
+    def finish(self, bare: list[Cipher]) -> EncryptedResult:
+        """The result with everything hidden but the answer."""
         keys, parts = self._server.keys, []
-        for share, layout, rows in self._shares:
-            parts.append(self._server.finish(share.picked(), layout, rows.stop - rows.start))
+        for found, (_, layout, rows) in zip(bare, self._shares, strict=True):
+            parts.append(self._server.finish(found, layout, rows.stop - rows.start))
         return EncryptedResult(
             keys.n_clients,
             keys.n_classes,

@@ -1,0 +1,69 @@
+"""The map from measures to whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onefold.exceptions import InvalidInputError
+from onefold.federated.fhe import EncryptedArgmin, Quantiser
+
+
+def test_the_default_is_the_document_s_rounding() -> None:
+    measures = np.random.default_rng(0).random((3, 4, 5))
+    for bits in (4, 8, 16):
+        assert np.array_equal(Quantiser(bits).quantise(measures), np.rint((2**bits - 1) * measures))
+
+
+def test_every_map_is_monotone_and_in_range() -> None:
+    measures = np.linspace(0, 1, 10_001)
+    for clip, power in ((1.0, 1.0), (0.3, 0.5), (0.01, 4.0)):
+        numbers = Quantiser(6, clip, power).quantise(measures)
+        assert (np.diff(numbers) >= 0).all()
+        assert (numbers[0], numbers[-1]) == (0, 63)
+
+
+def _crowded(seed: int) -> np.ndarray:
+    """Winning measures crowd near 0, as folding measures do: eight plain bits cannot tell them apart."""
+    rng = np.random.default_rng(seed)
+    answers = 0.02 * rng.random((4, 400, 10)) ** 2 + 0.5 * (rng.random((4, 400, 10)) < 0.8)
+    return np.minimum(answers, 1.0)
+
+
+def test_a_fitted_map_loses_less_on_new_rows() -> None:
+    held_out, new = _crowded(0), _crowded(1)
+    exact = np.argmin(new.min(axis=0), axis=1)
+    losses = []
+    for quantiser in (Quantiser(8), Quantiser(8).fit(held_out)):
+        wins = EncryptedArgmin(4, 10, mode="clear", quantiser=quantiser).run(new)
+        assert wins[np.arange(400), exact].all()  # ties may appear, the winner never disappears
+        losses.append(np.mean(1 - 1 / wins.sum(axis=1)))
+    assert losses[1] < losses[0] / 4
+    fitted = Quantiser(8).fit(held_out)
+    public = Quantiser(8, fitted.clip_, fitted.power_)
+    assert np.array_equal(public.quantise(new), fitted.quantise(new))
+    assert fitted.clip_ < 0.1
+
+
+def test_nothing_to_gain_leaves_the_plain_map() -> None:
+    answers = np.zeros((2, 5, 3))
+    answers[:, :, 1:] = 1.0
+    fitted = Quantiser(8).fit(answers)
+    assert (fitted.clip_, fitted.power_, fitted.loss_) == (1.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"bits": 0}, {"bits": 17}, {"clip": 0.0}, {"clip": np.nan}, {"power": 0.0}, {"power": np.nan}]
+)
+def test_bad_parameters(wrong: dict) -> None:
+    with pytest.raises(InvalidInputError):
+        Quantiser(**wrong)
+
+
+def test_bad_measures() -> None:
+    for wrong in ([-0.1], [1.1], ["a"], [np.inf]):
+        with pytest.raises(InvalidInputError):
+            Quantiser().quantise(wrong)
+    for wrong in (np.zeros((2, 3)), np.zeros((2, 3, 1)), np.full((2, 3, 2), np.nan)):
+        with pytest.raises(InvalidInputError):
+            Quantiser().fit(wrong)
