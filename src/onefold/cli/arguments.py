@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 
 
 def positive_int(text: str) -> int:
@@ -54,6 +55,13 @@ def scale(text: str) -> float | str | None:
     if not (value > 0 and math.isfinite(value)):
         raise argparse.ArgumentTypeError("must be none, auto or a positive number")
     return value
+
+
+def key_id(text: str) -> str:
+    """The name of a key: 64 hexadecimal digits."""
+    if re.fullmatch(r"[0-9a-f]{64}", text, re.ASCII) is None:
+        raise argparse.ArgumentTypeError("must be the name of a key, 64 hexadecimal digits")
+    return text
 
 
 def _whole(text: str) -> int:

@@ -44,8 +44,9 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "onefold", "federate", *map(str, arguments)]
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": SOURCE, "OPENBLAS_NUM_THREADS": "1"}
+def environment(modules: Path | None = None) -> dict[str, str]:
+    path = SOURCE if modules is None else os.pathsep.join([str(modules), SOURCE])
+    return {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
 
 
 def processes_below(root: Path) -> dict[int, str]:
@@ -101,14 +102,14 @@ class Federation:
         assert done.stdout, done.stderr
         return {**json.loads(done.stdout), "code": done.returncode, "stderr": done.stderr}
 
-    def start(self, name: str, *arguments: object) -> None:
-        """Start the server, or a site, and leave it running."""
+    def start(self, name: str, *arguments: object, modules: Path | None = None) -> None:
+        """Start the server, or a site, and leave it running; ``modules`` come before those installed."""
         what = ("server", "--folder", self.server.root)
         if name != "server":
             what = ("site", "--folder", self.site(name).root)
         with (self.root / f"{name}.out").open("ab") as output:
             self.running[name] = subprocess.Popen(
-                command(*what, *arguments), stdout=output, stderr=output, env=environment()
+                command(*what, *arguments), stdout=output, stderr=output, env=environment(modules)
             )
 
     def stop(self, name: str, number: int = signal.SIGTERM) -> int:

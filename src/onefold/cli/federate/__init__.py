@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from onefold.cli.console import Parser
-from onefold.cli.federate import add, init, query, remove, server, simulate, site, status
+from onefold.cli.federate import add, init, lock, query, remove, server, simulate, site, status, unseal
 
 __all__ = ["COMMANDS", "add_parser", "query", "site"]
 
-COMMANDS = (init, server, site, query, status, add, remove, simulate)
+COMMANDS = (init, server, site, query, lock, unseal, status, add, remove, simulate)
 
 
 def add_parser(commands: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import getpass
 import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,15 +14,18 @@ from numpy.typing import NDArray
 
 from onefold.cli import arguments as kinds
 from onefold.cli.console import busy, print_json, say
-from onefold.cli.federate import rules, running
+from onefold.cli.federate import encrypted, rules, running
 from onefold.cli.labels import agreement, identifiers_of, labels_of
-from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_table
+from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_table
 from onefold.cli.tables import read_table
 from onefold.exceptions import FederationError, InvalidInputError
 
 if TYPE_CHECKING:
     from onefold.federated.combination import Result
     from onefold.federated.flower.folders import ServerFolder
+    from onefold.federated.flower.registry import Site
+
+    Results = Sequence[Result | encrypted.Opened]
 
 
 def add_parser(parts: Any) -> None:
@@ -50,6 +55,7 @@ def add_parser(parts: Any) -> None:
     parser.add_argument(
         "--held-out-label", metavar="COL", help="column of --held-out with the classes (that of --label)"
     )
+    encrypted.add_options(parser.add_argument_group("encrypted answers"))
     parser.add_argument("--caller", metavar="NAME", help="who asks, for the sites' budgets (user name)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="print nothing but predictions and errors")
@@ -61,54 +67,101 @@ def run(args: argparse.Namespace) -> int:
     out = args.out if args.out is not None or args.json else STANDARD_OUTPUT
     if out == STANDARD_OUTPUT and args.json:
         raise InvalidInputError("--json and --out - both want standard output")
-    if out is not None:
-        check_table_format(out, args.data)
     folder = running.server_folder(args)
+    encrypted.check_options(args, folder)
+    if args.lock is not None:
+        check_writable(args.out, args.data, args.lock)
+    elif out is not None:
+        check_table_format(out, args.data)
     keep = [name for name in (args.label, args.id) if name is not None]
     table = read_table(args.data, keep=keep, ignore=args.ignore)
     labels = None if args.label is None else labels_of(table, args.label)
-    combining = rules.Combining(folder, args, table.names)
+    more: dict[str, Any] = {}
     with busy(f"asking about {len(table.values)} rows", args.quiet):
-        results = _ask(folder, table.values, combining, args)
+        if args.lock is not None:
+            return _ask_for_another(folder, table.values, args)
+        if args.encrypted:
+            results, more = _ask_encrypted(folder, table.values, args)
+        else:
+            results = _ask(folder, table.values, rules.Combining(folder, args, table.names), args)
     predicted = np.concatenate([result.labels for result in results])
     columns = {} if args.id is None else {args.id: identifiers_of(table, args.id)}
     columns |= {"prediction": predicted} | (_measures(results) if args.measures else {})
     if out is not None:
         write_table(out, columns)
-    summary = _summary(results, args, None if labels is None else agreement(predicted, labels))
+    summary = more | _summary(results, args, None if labels is None else agreement(predicted, labels))
     if args.json:
         print_json(summary | ({} if out is not None else {"labels": predicted.tolist()}))
     _remark(summary, args)
     return running.PARTIAL if summary["partial"] else 0
 
 
-def _ask(
-    folder: ServerFolder, values: NDArray[Any], combining: rules.Combining, args: argparse.Namespace
-) -> list[Result]:
-    from onefold.federated.flower.asking import new_query_id, way_of_asking
+def _caller(args: argparse.Namespace) -> str:
+    return args.caller or re.sub(r"[^A-Za-z0-9._-]", "-", getpass.getuser())
 
-    caller = args.caller or re.sub(r"[^A-Za-z0-9._-]", "-", getpass.getuser())
-    asking = way_of_asking(folder, caller, args.timeout)
-    members = asking.registry.members
+
+def _members(folder: ServerFolder, values: NDArray[Any], args: argparse.Namespace) -> Mapping[str, Site]:
+    """Those who will be asked: at least one, and with as many features."""
+    from onefold.federated.flower.registry import Registry
+
+    members = Registry(folder).members
     if not members:
         raise FederationError("the federation has no member yet")
     widths = {site.profile.n_features for site in members.values() if site.profile is not None}
     if widths and values.shape[1] not in widths:
         raise InvalidInputError(f"{args.data}: {values.shape[1]} feature(s), the sites have {max(widths)}")
+    return members
+
+
+def _ask(
+    folder: ServerFolder, values: NDArray[Any], combining: rules.Combining, args: argparse.Namespace
+) -> Results:
+    from onefold.federated.flower.asking import new_query_id, way_of_asking
+
+    _members(folder, values, args)
+    asking = way_of_asking(folder, _caller(args), args.timeout)
     starts = range(0, len(values), args.batch)
     asked = [combining.query(values[start : start + args.batch], new_query_id()) for start in starts]
     gathered = asking.ask([each.mixed for each in asked])
     return [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
 
 
-def _measures(results: list[Result]) -> dict[str, NDArray[Any]]:
-    classes = results[0].classes
-    if any(not np.array_equal(result.classes, classes) for result in results):
+def _ask_encrypted(
+    folder: ServerFolder, values: NDArray[Any], args: argparse.Namespace
+) -> tuple[Results, dict[str, Any]]:
+    """Ask under our own key, and open what comes."""
+    sealing = encrypted.Sealing.of(args, folder, _members(folder, values, args), values)
+    parts = encrypted.ask(folder, values, sealing, _caller(args), args)
+    classes = list(sealing.lock.classes)
+    assert sealing.querier is not None
+    results = [encrypted.opened(sealing.querier, classes, part) for part in parts]
+    return results, encrypted.remark(results, sealing.lock)
+
+
+def _ask_for_another(folder: ServerFolder, values: NDArray[Any], args: argparse.Namespace) -> int:
+    """Ask under the lock of a querier elsewhere, and put down what only the querier can open."""
+    from onefold.cli.federate.sealed_file import save_sealed
+
+    sealing = encrypted.Sealing.of(args, folder, _members(folder, values, args), values)
+    parts = encrypted.ask(folder, values, sealing, _caller(args), args)
+    save_sealed(Path(args.out), sealing.lock, parts)
+    partial = any(not set(part.expected) <= set(part.sites) for part in parts)
+    if args.json:
+        print_json({"rows": len(values), "sealed": args.out, "key": sealing.lock.key_id, "partial": partial})
+    else:
+        say(f"{len(values)} rows, sealed in {args.out}: onefold federate open", args.quiet)
+    return running.PARTIAL if partial else 0
+
+
+def _measures(results: Results) -> dict[str, NDArray[Any]]:
+    plain = [result for result in results if not isinstance(result, encrypted.Opened)]
+    classes = plain[0].classes
+    if any(not np.array_equal(result.classes, classes) for result in plain):
         raise FederationError("sites came and went while they were asked: ask again")
-    return {"measures": np.concatenate([result.measures for result in results]), "classes": classes}
+    return {"measures": np.concatenate([result.measures for result in plain]), "classes": classes}
 
 
-def _summary(results: list[Result], args: argparse.Namespace, accuracy: float | None) -> dict[str, Any]:
+def _summary(results: Results, args: argparse.Namespace, accuracy: float | None) -> dict[str, Any]:
     refused = {site: code for result in results for site, code in result.refused.items()}
     missing = sorted({site for result in results for site in result.missing})
     summary: dict[str, Any] = {

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from onefold.federated.messages import Profile
 
 
+SENDS = {
+    "send_model": "private-model",
+    "send_raw_model": "raw-model",
+    "send_answers_only": "answers",
+    "send_sealed_only": "sealed-answers",
+}
+
+
 def add_parser(parts: Any) -> None:
     """Declare the sub-command."""
     parser = parts.add_parser(
@@ -57,6 +65,15 @@ def _add_limits(group: Any) -> None:
         "--send-raw-model", action="store_true", help="let the model go even if it holds RAW ROWS"
     )
     sends.add_argument("--send-answers-only", action="store_true", help="let no model go (at first)")
+    sends.add_argument("--send-sealed-only", action="store_true", help="give no answer that is not encrypted")
+    group.add_argument(
+        "--trust-key",
+        action="append",
+        default=[],
+        type=kinds.key_id,
+        metavar="ID",
+        help="give encrypted answers under this querier's key, and no other that was not named so",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,17 +97,23 @@ def run(args: argparse.Namespace) -> int:
 
 def _settings(folder: SiteFolder, args: argparse.Namespace) -> SiteSettings:
     """The settings with what the options change, kept for the next start."""
+    from onefold.federated.flower.folders import write_private
+
     names = ("per_minute", "total", "caller_total")
     changes: dict[str, Any] = {n: getattr(args, n) for n in names if getattr(args, n) is not None}
-    for kind in ("raw-model", "answers"):
-        if getattr(args, {"raw-model": "send_raw_model", "answers": "send_answers_only"}[kind]):
+    for option, kind in SENDS.items():
+        if getattr(args, option):
             changes["sends"] = kind
-    if args.send_model:
-        changes["sends"] = "private-model"
+    if args.trust_key:
+        write_private(folder.trusted_keys, _lines({*args.trust_key, *(folder.trusted_key_ids or ())}))
     settings = replace(folder.settings, **changes)
     if settings != folder.settings:
         settings.save(folder.settings_file)
     return settings
+
+
+def _lines(texts: set[str]) -> bytes:
+    return "".join(f"{text}\n" for text in sorted(texts)).encode()
 
 
 def _fit(folder: SiteFolder, args: argparse.Namespace) -> Profile:
@@ -130,4 +153,5 @@ def _tell(profile: Profile, settings: SiteSettings, args: argparse.Namespace) ->
         raw = "" if profile.guarantee is not None and profile.guarantee["holds"] else ", RAW ROWS INCLUDED"
         running.tell(f"The model itself may go to the server{raw}.")
     else:
-        running.tell("The model stays here; only answers leave.")
+        what = "encrypted answers" if settings.sends == "sealed-answers" else "answers"
+        running.tell(f"The model stays here; only {what} leave.")

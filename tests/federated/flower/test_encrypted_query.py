@@ -1,0 +1,142 @@
+"""Encrypted queries with real processes: the same predictions, and the secret key is nowhere but at home."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("seal")
+
+from onefold.federated._blob import unpack
+from onefold.federated.fhe.argmin import clear_argmin
+from onefold.federated.flower.sealing import quantised
+from onefold.federated.messages import Lock, Query
+
+NAMES = ("north", "south", "west")
+DIGEST = "0" * 64
+
+
+def plain_labels(federation: Any, names: tuple[str, ...], bits: int, bound: float) -> np.ndarray:
+    """What the same numbers of the same sites say without encryption."""
+    models = [federation.models[name] for name in names]
+    classes = sorted({int(label) for model in models for label in model.classes_})
+    lock = Lock(DIGEST, tuple(classes), bits, bound, b"no key")
+    query = Query("q", federation.X_test)
+    values = np.stack([quantised(model.answer(query, "any"), lock) for model in models])
+    return np.asarray(classes)[np.argmax(clear_argmin(values), axis=1)]
+
+
+def secret_of(path: Path) -> bytes:
+    """Some bytes from the middle of a secret key."""
+    _, arrays = unpack(path.read_bytes(), 2**30)
+    secret = arrays["secret"].tobytes()
+    return secret[len(secret) // 2 :][:64]
+
+
+def holders(secret: bytes, *roots: Path) -> list[Path]:
+    """Files in which these bytes are."""
+    files = [path for root in roots for path in root.rglob("*") if path.is_file()]
+    return [path for path in files if secret in path.read_bytes()]
+
+
+def test_an_encrypted_query_predicts_what_the_same_numbers_say_in_clear(
+    federation: Any, tmp_path: Path
+) -> None:
+    keys, out = tmp_path / "keys", tmp_path / "predictions.npz"
+    told = federation.query("--encrypted", "--keys", keys, "--out", out)
+    assert told["code"] == 0, told
+    assert (told["answered"], told["partial"], told["bits"]) == (list(NAMES), False, 8)
+
+    expected = plain_labels(federation, NAMES, 8, told["bound"])
+    with np.load(out) as found:
+        np.testing.assert_array_equal(found["prediction"], expected)
+        assert set(found) == {"prediction"}
+    assert told["accuracy"] == np.mean(expected == federation.y_test)
+    assert told["accuracy"] > 0.9  # the bound was no bad choice
+
+    # The secret key is in its own folder, for its owner, and nowhere else.
+    (key,) = keys.glob("*.key")
+    assert key.stat().st_mode & 0o077 == keys.stat().st_mode & 0o077 == 0
+    secret = secret_of(key)
+    assert holders(secret, tmp_path) == [key]
+    assert holders(secret, federation.root) == []
+    # What the server keeps is what it computes with; nothing of the query is left.
+    server = federation.server.spool
+    assert [path.stem for path in (server / "keys").iterdir()] == [told["key"]]
+    assert not any((server / "sealed").iterdir())
+
+
+@pytest.mark.slow
+def test_keys_serve_again_and_a_site_that_vanishes_is_missed(
+    federation: Any, tmp_path: Path, wait_for: Any
+) -> None:
+    options = ("--encrypted", "--keys", tmp_path / "keys", "--bits", 6, "--bound", 0.5, "--batch", 100)
+    first = federation.query(*options)
+    assert first["code"] == 0, first
+    assert first["labels"] == plain_labels(federation, NAMES, 6, 0.5).tolist()
+    federation.stop("west")
+    try:
+        wait_for(lambda: "west" not in federation.online(), "west to be gone")
+        told = federation.query(*options)
+    finally:
+        federation.start("west")
+        federation.wait_for_members(*NAMES)
+    assert told["code"] == 3, told
+    assert (told["answered"], told["missing"], told["partial"]) == (["north", "south"], ["west"], True)
+    assert told["key"] == first["key"]
+    assert told["labels"] == plain_labels(federation, NAMES[:2], 6, 0.5).tolist()
+
+
+@pytest.mark.slow
+def test_a_querier_elsewhere_gives_away_a_lock_and_opens_what_comes(federation: Any, tmp_path: Path) -> None:
+    keys, lock, sealed = (tmp_path / name for name in ("keys", "q.lock", "answers.sealed"))
+    options = ("--sites", 3, "--classes", 0, 1, 2, "--bound", 0.5, "--keys", keys)
+    made = federation.run("lock", lock, *options, "--json", folder=False)
+    assert made.returncode == 0, made.stderr
+    (key,) = keys.glob("*.key")
+
+    # The server's owner asks without any secret.
+    asked = federation.run(
+        "query", federation.test_file, "--ignore", "y", "--encrypted", "--lock", lock, "--out", sealed
+    )
+    assert asked.returncode == 0, asked.stderr
+    assert holders(secret_of(key), lock.parent, federation.root) == [key]
+
+    options = ("--keys", keys, "--data", federation.test_file, "--label", "y", "--json")
+    told = json.loads(federation.run("open", sealed, *options, folder=False).stdout)
+    expected = plain_labels(federation, NAMES, 8, 0.5)
+    assert told["labels"] == expected.tolist()
+    assert told["accuracy"] == np.mean(expected == federation.y_test)
+
+    # Nobody else opens it, and no other key does.
+    other = tmp_path / "other"
+    refused = federation.run("open", sealed, "--keys", other, folder=False)
+    assert refused.returncode == 1
+    assert "the key this was made for is not here" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_site_without_the_extra_says_so_in_a_fixed_word(make_federation: Any, tmp_path: Path) -> None:
+    made = make_federation(tmp_path / "f")
+    (tmp_path / "stub").mkdir()
+    (tmp_path / "stub" / "seal.py").write_text("raise ImportError('not installed')\n")
+    try:
+        made.start("server")
+        for name in NAMES:
+            more = ("--send-sealed-only",) if name == "south" else ()
+            fit = ("--data", made.root / f"{name}.npz", "--label", "y", *more)
+            made.start(name, *fit, modules=tmp_path / "stub" if name == "west" else None)
+        made.wait_for_members(*NAMES)
+        told = made.query("--encrypted", "--keys", tmp_path / "keys", "--bound", 0.5)
+        in_clear = made.query()
+    finally:
+        made.close()
+    assert told["code"] == in_clear["code"] == 3
+    assert told["refused"] == {"west": "no-encryption"}
+    assert told["labels"] == plain_labels(made, NAMES[:2], 8, 0.5).tolist()
+    # The other way round: one who gives encrypted answers only does not answer in clear.
+    assert in_clear["refused"] == {"south": "sealed-only"}

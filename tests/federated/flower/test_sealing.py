@@ -1,0 +1,293 @@
+"""Encrypted queries without a network: what a site seals, and what the server's process makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+pytest.importorskip("seal")
+
+from onefold.federated import LocalModel
+from onefold.federated.fhe import Querier
+from onefold.federated.fhe import messages as encrypted
+from onefold.federated.fhe.argmin import clear_argmin
+from onefold.federated.flower import evaluation, site
+from onefold.federated.flower.evaluation import Job, evaluate
+from onefold.federated.flower.folders import (
+    ServerFolder,
+    SiteFolder,
+    SiteSettings,
+    private_folder,
+    write_private,
+)
+from onefold.federated.flower.sealing import quantised
+from onefold.federated.flower.spool import Reply, Request, Spool
+from onefold.federated.messages import (
+    Answers,
+    Failure,
+    FailureCode,
+    Lock,
+    Query,
+    SealedAnswers,
+    SealedResult,
+    to_bytes,
+)
+
+CLASSES = ("high", "low", "middle")
+X = np.random.default_rng(3).random((60, 2)) + np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 0.0]] * 20)
+Y = np.array(["low", "high", "middle"] * 20)
+SITES = {"north": ("high", "low"), "south": ("low", "middle"), "west": CLASSES}
+QUERY = Query("q", X[:20] + 0.05)
+
+
+def lock_of(querier: Querier, classes: tuple[str, ...] = CLASSES, bits: int = 8) -> Lock:
+    key = querier.public_key()
+    return Lock(key.key_id, classes, bits, 0.5, encrypted.to_bytes(key))
+
+
+@pytest.fixture(scope="module")
+def querier() -> Querier:
+    return Querier(3, 3, 8)
+
+
+@pytest.fixture(scope="module")
+def evaluation_keys(querier: Querier) -> bytes:
+    return encrypted.to_bytes(querier.evaluation_keys())
+
+
+@pytest.fixture(scope="module")
+def lock(querier: Querier) -> Lock:
+    return lock_of(querier)
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, LocalModel]:
+    return {name: LocalModel().fit(X[np.isin(Y, own)], Y[np.isin(Y, own)]) for name, own in SITES.items()}
+
+
+def make_site(root: Path, name: str, model: LocalModel, **settings: Any) -> SiteFolder:
+    folder = SiteFolder(private_folder(root / name))
+    SiteSettings(name, "127.0.0.1", 8443, **settings).save(folder.settings_file)
+    folder.prepare()
+    site.store_model(folder, model)
+    return folder
+
+
+def code_of(message: Any) -> FailureCode:
+    assert isinstance(message, Failure), message
+    return message.code
+
+
+@pytest.fixture
+def north(tmp_path: Path, models: dict[str, LocalModel]) -> SiteFolder:
+    return make_site(tmp_path, "north", models["north"])
+
+
+@pytest.fixture(scope="module")
+def sealed(
+    tmp_path_factory: pytest.TempPathFactory, models: dict[str, LocalModel], lock: Lock
+) -> dict[str, SealedAnswers]:
+    """What the three sites answer under the lock."""
+    root = tmp_path_factory.mktemp("sites")
+    found = {}
+    for name, model in models.items():
+        message = site.answer(make_site(root, name, model), QUERY, "me", lock)
+        assert isinstance(message, SealedAnswers)
+        found[name] = message
+    return found
+
+
+@pytest.fixture
+def spool(tmp_path: Path, lock: Lock, evaluation_keys: bytes) -> Spool:
+    folder = ServerFolder(private_folder(tmp_path / "server"))
+    folder.prepare()
+    made = Spool(folder.spool)
+    write_private(made.keys(lock.key_id), evaluation_keys)
+    return made
+
+
+def evaluated(
+    spool: Spool, lock: Lock, answers: dict[str, SealedAnswers]
+) -> tuple[SealedResult | None, dict[str, str]]:
+    """The result of some answers, and who was refused."""
+    folder = private_folder(spool.job("q"))
+    Job(lock.key_id, len(QUERY.features), Reply(tuple(SITES), ())).save(folder)
+    for name, message in answers.items():
+        write_private(folder / f"{name}.answers", to_bytes(message))
+    reply = evaluate(spool, "q")
+    assert reply.expected == tuple(SITES)
+    result = next((m for m in reply.messages if isinstance(m, SealedResult)), None)
+    return result, {m.site: m.code.value for m in reply.messages if isinstance(m, Failure)}
+
+
+def in_clear(models: dict[str, LocalModel], lock: Lock, *names: str) -> np.ndarray:
+    return clear_argmin(np.stack([quantised(models[name].answer(QUERY, name), lock) for name in names]))
+
+
+# --- a site -----------------------------------------------------------------------------------------------
+
+
+def test_numbers_are_made_whole_alike_everywhere(models: dict[str, LocalModel], lock: Lock) -> None:
+    values = models["north"].answers(QUERY.features)
+    whole = quantised(models["north"].answer(QUERY, "north"), lock)
+    np.testing.assert_array_equal(whole[:, :2], np.rint(255 * np.minimum(values / 0.5, 1)))
+    np.testing.assert_array_equal(whole[:, 2], -1)  # a class that the site lacks
+    infinite = Answers("q", "north", ("low",), "euclidean", None, np.array([[np.inf]]))
+    np.testing.assert_array_equal(quantised(infinite, lock), [[-1, 255, -1]])
+    tiny = Lock(lock.key_id, CLASSES, 8, 5e-324, lock.content)
+    assert quantised(models["north"].answer(QUERY, "north"), tiny).max() == 255
+
+
+def test_what_a_site_seals_shows_no_number_and_differs_every_time(
+    north: SiteFolder, lock: Lock, sealed: dict[str, SealedAnswers]
+) -> None:
+    again = site.answer(north, QUERY, "me", lock)
+    assert isinstance(again, SealedAnswers)
+    assert len(again.content) == len(sealed["north"].content)
+    assert again.content != sealed["north"].content
+
+
+def test_encrypted_answers_are_counted_like_others(
+    tmp_path: Path, models: dict[str, LocalModel], lock: Lock
+) -> None:
+    folder = make_site(tmp_path, "north", models["north"], per_minute=20)
+    assert isinstance(site.answer(folder, QUERY, "me", lock), SealedAnswers)
+    assert code_of(site.answer(folder, QUERY, "me", lock)) is FailureCode.RATE_LIMITED
+    assert code_of(site.answer(folder, QUERY, "me")) is FailureCode.RATE_LIMITED
+
+
+def test_a_lock_that_cannot_be_used_is_refused_and_costs_no_budget(
+    tmp_path: Path, models: dict[str, LocalModel], lock: Lock, querier: Querier
+) -> None:
+    folder = make_site(tmp_path, "north", models["north"], total=20)
+    broken = bytearray(lock.content)
+    broken[len(broken) // 2] ^= 1
+    for bad in (
+        Lock(lock.key_id, CLASSES, 8, 0.5, lock.content[:-1]),
+        Lock(lock.key_id, CLASSES, 8, 0.5, bytes(broken)),
+        Lock("0" * 64, CLASSES, 8, 0.5, lock.content),  # another name than the key has
+        Lock(lock.key_id, CLASSES, 6, 0.5, lock.content),
+        Lock(lock.key_id, (*CLASSES, "other"), 8, 0.5, lock.content),
+    ):
+        assert code_of(site.answer(folder, QUERY, "me", bad)) is FailureCode.MALFORMED
+    few = Lock(lock.key_id, ("low", "middle", "x"), 8, 0.5, lock.content)
+    assert code_of(site.answer(folder, QUERY, "me", few)) is FailureCode.OTHER_CLASSES
+    assert isinstance(site.answer(folder, QUERY, "me", lock), SealedAnswers)
+
+
+def test_an_owner_says_whose_keys_are_trusted(north: SiteFolder, lock: Lock) -> None:
+    write_private(north.trusted_keys, b"0" * 64 + b"\n")
+    assert code_of(site.answer(north, QUERY, "me", lock)) is FailureCode.UNTRUSTED_KEY
+    write_private(north.trusted_keys, f"{'0' * 64}\n{lock.key_id}\n".encode())
+    assert isinstance(site.answer(north, QUERY, "me", lock), SealedAnswers)
+    write_private(north.trusted_keys, b"")  # nobody's
+    assert code_of(site.answer(north, QUERY, "me", lock)) is FailureCode.UNTRUSTED_KEY
+
+
+def test_who_gives_encrypted_answers_only_gives_no_others(
+    tmp_path: Path, models: dict[str, LocalModel], lock: Lock
+) -> None:
+    folder = make_site(tmp_path, "north", models["north"], sends="sealed-answers")
+    assert code_of(site.answer(folder, QUERY, "me")) is FailureCode.SEALED_ONLY
+    assert code_of(site.model_parcel(folder)) is FailureCode.NOT_PRIVATE
+    assert isinstance(site.answer(folder, QUERY, "me", lock), SealedAnswers)
+
+
+def test_without_the_extra_there_is_a_word_for_it(north: SiteFolder, lock: Lock, block_import: Any) -> None:
+    from onefold.federated.fhe._contexts import contexts_for
+
+    block_import("seal")
+    contexts_for.cache_clear()
+    assert code_of(site.answer(north, QUERY, "me", lock)) is FailureCode.NO_ENCRYPTION
+    assert isinstance(site.answer(north, QUERY, "me"), Answers)
+
+
+# --- the server's process ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("names", [("north", "south", "west"), ("north", "south"), ("north",)])
+def test_whoever_came_is_counted(
+    spool: Spool,
+    lock: Lock,
+    querier: Querier,
+    models: dict[str, LocalModel],
+    sealed: dict[str, SealedAnswers],
+    names: tuple[str, ...],
+) -> None:
+    result, refused = evaluated(spool, lock, {name: sealed[name] for name in names})
+    assert result is not None
+    assert (result.sites, refused) == (names, {})
+    np.testing.assert_array_equal(querier.decrypt(result.content), in_clear(models, lock, *names))
+
+
+def test_what_does_not_fit_is_left_out_and_named(
+    spool: Spool,
+    lock: Lock,
+    querier: Querier,
+    models: dict[str, LocalModel],
+    sealed: dict[str, SealedAnswers],
+) -> None:
+    other = site.answer(
+        make_site(spool.root.parent, "south", models["south"]), QUERY, "me", lock_of(Querier(3, 3, 8))
+    )
+    assert isinstance(other, SealedAnswers)
+    bad = {"north": sealed["north"], "south": other, "west": sealed["south"]}  # another key, another's name
+    result, refused = evaluated(spool, lock, bad)
+    assert result is not None
+    assert (result.sites, refused) == (("north",), {"south": "malformed", "west": "malformed"})
+    np.testing.assert_array_equal(querier.decrypt(result.content), in_clear(models, lock, "north"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "shorter", "other rows"])
+def test_damaged_answers_are_left_out(
+    spool: Spool, lock: Lock, sealed: dict[str, SealedAnswers], damage: str
+) -> None:
+    content = sealed["north"].content
+    if damage == "cut":
+        content = content[:-100]
+    elif damage == "flipped":
+        content = content[:-5000] + bytes([content[-5000] ^ 1]) + content[-4999:]
+    else:
+        message = encrypted.from_bytes(encrypted.EncryptedAnswers, content)
+        changes: dict[str, Any] = {"content": message.content[:-16]}
+        if damage == "other rows":
+            changes = {"n_rows": 19}
+        fields = {name: getattr(message, name) for name in message.__dataclass_fields__}
+        content = encrypted.to_bytes(encrypted.EncryptedAnswers(**{**fields, **changes}))
+    result, refused = evaluated(spool, lock, {"north": SealedAnswers("q", "north", content)})
+    assert result is None
+    assert refused == {"north": "malformed"}
+
+
+def test_nobody_came(spool: Spool, lock: Lock) -> None:
+    assert evaluated(spool, lock, {}) == (None, {})
+
+
+def test_the_process_ends_with_a_code_when_there_are_no_keys(
+    spool: Spool, lock: Lock, sealed: dict[str, SealedAnswers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation, "log_to", lambda _: None)
+    monkeypatch.setattr(evaluation, "NICENESS", 0)
+    evaluated(spool, lock, {"north": sealed["north"]})
+    assert evaluation.main(str(spool.root), "q") == 0
+    assert spool.wait("q", 1).expected == tuple(SITES)
+    spool.keys(lock.key_id).write_bytes(b"no keys")
+    assert evaluation.main(str(spool.root), "q") == 1
+    spool.keys(lock.key_id).unlink()
+    assert evaluation.main(str(spool.root), "q") == 1
+
+
+# --- on the way -------------------------------------------------------------------------------------------
+
+
+def test_a_request_keeps_its_lock(spool: Spool, lock: Lock) -> None:
+    spool.submit(Request(QUERY, "me", 5.0, lock))
+    spool.submit(Request(Query("q2", QUERY.features), "me", 5.0))
+    first, second = sorted(spool.take(), key=lambda request: request.query.id)
+    assert first.lock is not None
+    assert to_bytes(first.lock) == to_bytes(lock)
+    assert second.lock is None
