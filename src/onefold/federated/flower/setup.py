@@ -29,7 +29,7 @@ __all__ = ["add_site", "create_federation"]
 GUIDE = """\
 # This federation
 
-Server: `{host}:{port}`, {mode} mode{plaintext}. Sites: {sites}.
+Server: `{host}:{port}`, {mode} mode, rule {rule}{plaintext}. Sites: {sites}.
 
 1. **Hand over** each folder in `sites/` to its owner by a safe way, then delete it here: `node.key` is what
    the server knows the site by. For more than a test, let every site make its own key and send you the public
@@ -80,6 +80,7 @@ def create_federation(root: Path, names: Sequence[str], settings: ServerSettings
         host=settings.host,
         port=settings.port,
         mode=settings.mode,
+        rule=settings.rule,
         plaintext=", PLAINTEXT, for tests on this machine only"
         if settings.insecure
         else ", TLS and node keys",
