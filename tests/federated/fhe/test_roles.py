@@ -54,6 +54,13 @@ def test_a_lone_query_and_a_few(small) -> None:
         assert np.array_equal(small.querier.decrypt(result), _literal(values[:, 6 : 6 + n_rows]))
 
 
+def test_two_processes_answer_the_same(small) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.integers(0, 256, (2, 70, 4))  # two ciphertexts
+    server = Server(small.keys, n_jobs=2)
+    assert np.array_equal(small.querier.decrypt(server.aggregate(small.messages(values))), _literal(values))
+
+
 def test_clients_that_drop_out_are_not_counted(small) -> None:
     values = _hard_rows(3, 4, 255, 4)
     messages = small.messages(values)
@@ -146,12 +153,24 @@ def test_the_smallest_federations(n_clients: int, n_classes: int, bits: int) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n_clients", "n_classes", "bits"), [(10, 10, 8), (5, 7, 10), (4, 3, 12), (200, 3, 8), (3, 100, 8)]
+    ("n_clients", "n_classes", "bits"),
+    [(10, 10, 8), (5, 7, 10), (4, 3, 12), (200, 3, 8), (3, 100, 8), (2, 3, 16)],
 )
 def test_larger_federations(n_clients: int, n_classes: int, bits: int) -> None:
     values = _hard_rows(n_clients, n_classes, 2**bits - 1, 3)
     argmin = EncryptedArgmin(n_clients, n_classes, bits)
     assert np.array_equal(argmin.run_quantised(values), clear_argmin(values))
+
+
+@pytest.mark.slow
+def test_digits_that_tie_and_digits_that_do_not() -> None:
+    """The high digits decide, or tie; a low digit that is smallest must not win on its own."""
+    rng = np.random.default_rng(1)
+    high, low = rng.integers(0, 3, (2, 3, 12, 4))
+    values = 256 * high + low + np.array([0, 253])[rng.integers(0, 2, (3, 12, 4))]
+    values[rng.random(values.shape) < 0.2] = -1
+    found = EncryptedArgmin(3, 4, 16).run_quantised(values)
+    assert np.array_equal(found, _literal(values))
 
 
 def test_values_out_of_range_are_refused(small) -> None:

@@ -82,11 +82,11 @@ class Querier:
     def _try(self, keys: EvaluationKeys) -> None:
         """Refuse keys that answer wrongly, or whose noise is above the bound that everything rests on."""
         tally, expected = trial(self.public_key(), keys)
-        (bare,) = tally.bare()
+        bare = tally.bare(0)
         room = math.log2(math.prod(self._contexts.primes[: bare.n_primes])) - 1
         noise = room - self._decryptor.invariant_noise_budget(bare.inner)
         within = noise <= self.parameters.noise_bits
-        if not within or not np.array_equal(self.decrypt(tally.finish([bare])), expected):
+        if not within or not np.array_equal(self.decrypt(tally.message([tally.finish(0, bare)])), expected):
             raise DecryptionError("the keys are refused: a trial query has more noise than they allow for")
 
     def _new_evaluation_keys(self) -> EvaluationKeys:

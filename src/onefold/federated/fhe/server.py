@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from onefold._base.validation import check_whole_number
 from onefold.exceptions import MessageError
 from onefold.federated._fields import check_name
 from onefold.federated.fhe._ciphertexts import Cipher, Ciphertexts
@@ -13,6 +14,7 @@ from onefold.federated.fhe._contexts import contexts_for, reading
 from onefold.federated.fhe._flooding import flood
 from onefold.federated.fhe._layout import Layout
 from onefold.federated.fhe._parameters import BASE_PRIMES
+from onefold.federated.fhe._processes import in_processes
 from onefold.federated.fhe._shares import layouts_of
 from onefold.federated.fhe._wire import pack_planes, read_ciphertext
 from onefold.federated.fhe.messages import EncryptedAnswers, EncryptedResult, EvaluationKeys, from_bytes
@@ -29,9 +31,13 @@ class Server:
     ----------
     keys : EvaluationKeys or bytes
         What the querier sent.
+    n_jobs : int
+        Processes for queries that fill more than one ciphertext.
     """
 
-    def __init__(self, keys: EvaluationKeys | bytes) -> None:
+    def __init__(self, keys: EvaluationKeys | bytes, n_jobs: int = 1) -> None:
+        check_whole_number("n_jobs", n_jobs)
+        self.n_jobs = n_jobs
         self.keys = keys if isinstance(keys, EvaluationKeys) else from_bytes(EvaluationKeys, keys)
         self.parameters = self.keys.parameters
         self.contexts = contexts_for(self.parameters)
@@ -122,19 +128,23 @@ class Tally:
 
     def result(self) -> EncryptedResult:
         """The answer to the query from the clients counted so far."""
-        return self.finish(self.bare())
+        parts = in_processes(lambda i: self.finish(i, self.bare(i)), len(self._shares), self._server.n_jobs)
+        return self.message(parts)
 
-    def bare(self) -> list[Cipher]:
-        """The result as it comes out of the circuit: exact, but not fit to leave the server."""
+    def bare(self, index: int) -> Cipher:
+        """One ciphertext of the result as the circuit gives it: exact, but not fit to leave the server."""
         if not self.clients:
             raise MessageError("no client answered")
-        return [share.picked() for share, _, _ in self._shares]
+        return self._shares[index][0].picked()
 
-    def finish(self, bare: list[Cipher]) -> EncryptedResult:
-        """The result with everything hidden but the answer."""
-        keys, parts = self._server.keys, []
-        for found, (_, layout, rows) in zip(bare, self._shares, strict=True):
-            parts.append(self._server.finish(found, layout, rows.stop - rows.start))
+    def finish(self, index: int, bare: Cipher) -> bytes:
+        """One ciphertext of the result with everything hidden but the answer."""
+        _, layout, rows = self._shares[index]
+        return self._server.finish(bare, layout, rows.stop - rows.start)
+
+    def message(self, parts: list[bytes]) -> EncryptedResult:
+        """All ciphertexts of the result as what is sent to the querier."""
+        keys = self._server.keys
         return EncryptedResult(
             keys.n_clients,
             keys.n_classes,
