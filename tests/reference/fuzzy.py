@@ -12,9 +12,11 @@ sample. ``width`` multiplies the ranges of step 3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import exp, log, pi, sqrt
 
 import numpy as np
+from scipy import stats
+from scipy.special import digamma, gammaln
 
 from reference.membership import far_apart
 
@@ -104,6 +106,27 @@ def consequents(K: Array, Y: Array, prior: Array, steps: int = 1000) -> tuple[Ar
         if converged:
             break
     return m_hat, beta
+
+
+def free_energy(K: Array, Y: Array, prior: Array) -> float:
+    """(2.136) at its maximum: expected logarithms of the joint density, and entropies of the posteriors."""
+    (N, p), M = Y.shape, K.shape[1]
+    m_hat, beta = consequents(K, Y, prior)
+    inner = K.T @ K
+    precision = LAMBDA + beta * RESOLVED * float(np.linalg.eigvalsh(inner)[-1])
+    covariance = np.linalg.inv(precision * np.eye(M) + beta * inner)
+    shape = A + p * N / 2
+    rate = shape / beta
+    log_beta = float(digamma(shape)) - log(rate)
+    total = 0.0
+    for j in range(p):
+        error = float(np.sum((Y[:, j] - K @ m_hat[:, j]) ** 2)) + float(np.trace(covariance @ inner))
+        total += N / 2 * (log_beta - log(2 * pi)) - beta / 2 * error  # (2.127)
+        away = float(np.sum((m_hat[:, j] - prior[j]) ** 2)) + float(np.trace(covariance))
+        total += M / 2 * log(precision / (2 * pi)) - precision / 2 * away  # (2.126)
+        total += float(stats.multivariate_normal(np.zeros(M), covariance).entropy())
+    total += A * log(B) - float(gammaln(A)) + (A - 1) * log_beta - B * beta  # (2.125)
+    return total + float(stats.gamma(shape, scale=1 / rate).entropy())
 
 
 @dataclass

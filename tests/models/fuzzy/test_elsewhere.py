@@ -129,7 +129,10 @@ def test_regression_learns(rng: np.random.Generator) -> None:
     assert (np.linalg.norm(far - y[:200].mean(axis=0), axis=1) <= largest * (1 + 1e-9)).all()
     t = rng.random((300, 1))
     wave = np.sin(20.0 * t[:, 0])
-    assert DeepFuzzyModel(width=0.06).fit(t[:200], wave[:200]).score(t[200:], wave[200:]) > 0.99
+    found = DeepFuzzyModel().fit(t[:200], wave[:200])
+    assert found.score(t[200:], wave[200:]) > 0.99
+    assert found.width_ < model.width_
+    assert DeepFuzzyModel(width=1.0).fit(t[:200], wave[:200]).score(t[200:], wave[200:]) < 0.5
 
 
 @pytest.mark.parametrize("value", [-3.0, 0.0, 1e12])

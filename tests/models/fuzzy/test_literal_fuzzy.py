@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onefold import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
+from onefold.models.fuzzy._core import WIDTHS, make_sets
+from onefold.models.fuzzy._posterior import Posterior
 from reference import fuzzy as literal
 from reference.samples import SAMPLES, queries
 
@@ -164,12 +166,33 @@ def test_a_model_of_encodings_is_the_autoencoder(rng: np.random.Generator) -> No
     Y = 0.2 * rng.normal(size=(40, 8))
     autoencoder = DeepFuzzyAutoencoder(5, 3).fit(Y)
     V = literal.directions(Y, 5)
-    model = DeepFuzzyModel(n_layers=3, scale=None).fit(Y @ V, Y)
+    model = DeepFuzzyModel(n_layers=3, width=1.0, scale=None).fit(Y @ V, Y)
     assert model.n_layers_ == autoencoder.n_layers_ == 3
     np.testing.assert_allclose(model.precisions_, autoencoder.precisions_, rtol=1e-9)
     X = queries(Y, rng, count=4)
     np.testing.assert_allclose(model.predict(X @ V), autoencoder.transform(X), rtol=0, atol=1e-8)
-    turned = DeepFuzzyModel(n_layers=3, scale=None).fit(7.0 - Y @ V, Y)
+    turned = DeepFuzzyModel(n_layers=3, width=1.0, scale=None).fit(7.0 - Y @ V, Y)
     assert turned.n_layers_ == 3
     np.testing.assert_allclose(turned.predict(7.0 - X @ V), autoencoder.transform(X), rtol=0, atol=1e-8)
-    assert DeepFuzzyModel(n_layers=3, scale=None).fit((Y @ V)[:, ::-1], Y).n_layers_ == 1
+    assert DeepFuzzyModel(n_layers=3, width=1.0, scale=None).fit((Y @ V)[:, ::-1], Y).n_layers_ == 1
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.01, 30.0])
+def test_free_energy(factor: float, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(30, 2))
+    y = np.column_stack([np.sin(x[:, 0]), x[:, 1]]) + 0.1 * rng.normal(size=(30, 2))
+    targets = y - y.mean(axis=0)
+    K = make_sets(x, 8, 0.5).shares(x)
+    posterior = Posterior.of(K, targets, factor)
+    found = posterior.free_energy(posterior.precision())
+    assert found == pytest.approx(literal.free_energy(K, factor * targets, np.zeros(2)), rel=1e-6)
+
+
+def test_the_most_evident_width_is_taken(rng: np.random.Generator) -> None:
+    x = rng.random((60, 1))
+    y = np.sin(15.0 * x) + 0.05 * rng.normal(size=(60, 1))
+    model = DeepFuzzyModel(max_rules=12, scale=None).fit(x, y)
+    sets = [make_sets(x, 12, width) for width in WIDTHS]
+    values = [literal.free_energy(each.shares(x), y, y.mean(axis=0)) for each in sets]
+    assert model.width_ == WIDTHS[int(np.argmax(values))]
+    np.testing.assert_allclose(model.rules_[0].widths, model.width_ * np.ptp(x, axis=0))

@@ -26,11 +26,11 @@ def check_rule_ratio(value: Any) -> None:
         raise InvalidInputError("rule_ratio must be a number above 0 and at most 1")
 
 
-def check_positive(name: str, value: Any) -> None:
+def check_positive(name: str, value: Any, alternative: str = "") -> None:
     """Refuse what is not a positive finite number."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not 0.0 < value < math.inf:
-        raise InvalidInputError(f"{name} must be a positive finite number")
+        raise InvalidInputError(f"{name} must be a positive finite number{alternative}")
 
 
 def rule_limit(n_samples: int, ratio: float, at_most: int) -> int:

@@ -1,11 +1,5 @@
-"""Deep Takagi-Sugeno fuzzy models by variational Bayes (003 Alg. 1): numbers only, no checks.
-
-In the eigenvectors of K'K the posterior of all outputs is diagonal (the precision Lambda is the same for all
-of them), so every step for beta costs O(M), and one product gives the consequents in the end.
-
-The prior mean of the consequents is the mean of the outputs, not zero: shares add up to one, so this is the
-same as modelling deviations from that mean, and a constant is reproduced whatever its size.
-"""
+"""Deep Takagi-Sugeno fuzzy models on arrays (003 Alg. 1): fuzzy sets, layers, and how many of them; no
+checks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,20 +8,16 @@ import numpy as np
 
 from onefold._base.arrays import Array
 from onefold.models._centroids import candidates, centroids, far_apart
+from onefold.models.fuzzy._posterior import Posterior, squared
 
-__all__ = ["Layer", "Sets", "fit_layers", "make_sets"]
+__all__ = ["Layer", "Sets", "fit_layers", "make_sets", "most_evident"]
 
-# 003 Alg. 1, step 10: the Gamma prior of beta and the Gaussian prior of the consequents.
-PRIOR_SHAPE = PRIOR_RATE = PRIOR_PRECISION = 1e-6
 ROUNDS = 20  # of k-means
-STEPS = 1000
-CONVERGED = 1e-10
-# Eigenvalues of K'K are known to about this part of the largest one: consequents must not rest on less.
-RESOLVED = 1e-12
 # A layer is kept if it raises the precision by more than rounding can.
 GROWTH = 1e-6
 LARGEST_INPUT = 1e100  # in widths of the sets; farther points belong to the same set
-LARGEST_FACTOR = 1e100
+# Widths of the sets to choose from, in ranges of the inputs; ties go to the wider ones.
+WIDTHS = (2.0, 1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
 
 
 @dataclass(frozen=True)
@@ -42,6 +32,10 @@ class Sets:
     def inverse_widths(self) -> Array:
         """One over the widths, zero for an input that does not count, (n,)."""
         return np.divide(1.0, self.widths, out=np.zeros_like(self.widths), where=self.widths > 0.0)
+
+    def scaled(self, width: float) -> "Sets":
+        """The same centres, and sets so many times as wide."""
+        return Sets(self.shift, width * self.widths, self.centres / width)
 
     def shares(self, x: Array) -> Array:
         """Degrees of fulfilment of inputs (N, n), divided by their sum: (N, M) (003 eq. 2.110).
@@ -125,48 +119,25 @@ def fit_layers(
 
 def fit_consequents(shares: Array, targets: Array, factor: float) -> tuple[Array, Array, float]:
     """Posterior means of consequents (M, p), outputs (N, p) and mean precision (003 eq. 2.150-2.155)."""
-    values, vectors = np.linalg.eigh(shares.T @ shares)
-    values = np.maximum(values, 0.0)
-    rotated = vectors.T @ (shares.T @ targets)
-    seen = min(max(factor, 1.0 / LARGEST_FACTOR), LARGEST_FACTOR) ** 2
-    energies = seen * np.einsum("mp,mp->m", rotated, rotated)
-    total = seen * float(np.einsum("np,np->", targets, targets))
-
-    def error(inverse: Array) -> float:
-        return max(total - float(energies @ (inverse * (2.0 - values * inverse))), 0.0)
-
-    beta = _fixed_point(values, targets, error)
-    inverse = _inverse(values, beta)
-    consequents = vectors @ (rotated * inverse[:, None])
+    posterior = Posterior.of(shares, targets, factor)
+    consequents = posterior.consequents(posterior.precision())
     outputs = shares @ consequents
-    # Once more with the error itself: the difference above has lost digits where the fit is almost exact.
     left = targets - outputs
-    exact = seen * float(np.einsum("np,np->", left, left))
-    return consequents, outputs, _fixed_point(values, targets, lambda _: exact)
+    # Once more with the error itself, which is exact where the fit is.
+    precision = posterior.precision(squared(factor) * float(np.einsum("np,np->", left, left)))
+    return consequents, outputs, precision
 
 
-def _fixed_point(values: Array, targets: Array, error: Callable[[Array], float]) -> float:
-    """Precision at which (2.150)-(2.154) agree; ``error`` is a function of the inverse eigenvalues."""
-    beta = 1.0
-    for _ in range(STEPS):
-        following = _following(values, beta, targets, error(_inverse(values, beta)))
-        done = abs(following - beta) <= CONVERGED * following
-        beta = following
-        if done:
-            break
-    return beta
+def most_evident(x: Array, targets: Array, at_most: int, factor: float) -> tuple[Sets, float]:
+    """Sets of the width, among ``WIDTHS``, with the largest negative free energy; and that width."""
+    widest = make_sets(x, at_most, 1.0)
 
+    def evidence(width: float) -> float:
+        posterior = Posterior.of(widest.scaled(width).shares(x), targets, factor)
+        return posterior.free_energy(posterior.precision())
 
-def _following(values: Array, beta: float, targets: Array, error: float) -> float:
-    n_samples, n_outputs = targets.shape
-    uncertainty = n_outputs / beta * float(values @ _inverse(values, beta))
-    shape = PRIOR_SHAPE + 0.5 * n_outputs * n_samples  # (2.152)
-    return float(shape / (PRIOR_RATE + 0.5 * (error + uncertainty)))  # (2.153), (2.154)
-
-
-def _inverse(values: Array, beta: float) -> Array:
-    """Of the eigenvalues of Lambda / beta (2.150)."""
-    return np.asarray(1.0 / (values + RESOLVED * values[-1] + PRIOR_PRECISION / beta))
+    width = max(WIDTHS, key=evidence)
+    return widest.scaled(width), width
 
 
 def _lengths(rows: Array) -> Array:

@@ -13,7 +13,7 @@ from onefold._base.validation import check_rows, check_whole_number
 from onefold.models._scale import ScaleOption, check_scale
 from onefold.models._unit import unit_of
 from onefold.models.fuzzy._autoencoders import check_positive, check_rule_ratio, rule_limit
-from onefold.models.fuzzy._core import fit_layers, make_sets
+from onefold.models.fuzzy._core import fit_layers, make_sets, most_evident
 from onefold.models.fuzzy._rules import Explanation, FuzzyRules, checked_row, explain_query, rules_of
 from onefold.models.fuzzy._stack import leading_directions
 
@@ -38,9 +38,11 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
     n_layers : int, default=5
         Layers, at most. There is one unless the inputs are encodings of the outputs (003 Alg. 2): a further
         layer feeds encodings of outputs to the same fuzzy sets, which means nothing for other inputs.
-    width : float, default=1.0
-        Width of the fuzzy sets in ranges of the inputs. 1 is the document's. With one or two inputs so wide
-        sets can only make smooth curves: try 0.1. Narrow sets make rules that can be read one by one.
+    width : float or "auto", default="auto"
+        Width of the fuzzy sets in ranges of the inputs. "auto" tries seven from 2 to 0.03 and takes that with
+        the largest negative free energy (003 eq. 2.139), a bound on the evidence. 1 is the document's, too
+        wide for anything but smooth curves where there are one or two inputs. The narrower the sets, the
+        fewer rules act on a point, and the better they can be read one by one.
     scale : None, "auto" or float, default="auto"
         Factor at which the outputs are seen. It decides how much the fit is smoothed: the prior has the
         precision 1e-6. "auto" makes their standard deviation one, None takes them as they are.
@@ -49,6 +51,8 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
     ----------
     rules_ : list of FuzzyRules
         Centres, widths and consequents of every layer.
+    width_ : float
+        Width in use.
     n_rules_, n_layers_ : int
         Rules and layers in use.
     precisions_ : list of float
@@ -75,7 +79,7 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         max_rules: int = 500,
         n_layers: int = 5,
         *,
-        width: float = 1.0,
+        width: float | str = "auto",
         scale: ScaleOption = "auto",
     ) -> None:
         self.rule_ratio = rule_ratio
@@ -96,9 +100,13 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._encoder = self._directions(rows, targets)
         targets = targets - self._mean
         at_most = rule_limit(len(rows), self.rule_ratio, self.max_rules)
-        self._sets = make_sets(rows, at_most, float(self.width))
+        factor = self._factor(targets)
+        if self.width == "auto":
+            self._sets, self.width_ = most_evident(rows, targets, at_most, factor)
+        else:
+            self._sets, self.width_ = make_sets(rows, at_most, float(self.width)), float(self.width)
         encode = None if self._encoder is None else self._encode
-        self._layers = fit_layers(self._sets, rows, targets, encode, self.n_layers, self._factor(targets))
+        self._layers = fit_layers(self._sets, rows, targets, encode, self.n_layers, factor)
         self.n_rules_, self.n_layers_ = len(self._sets.centres), len(self._layers)
         self.precisions_ = [layer.precision for layer in self._layers]
         return self
@@ -167,5 +175,6 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_rule_ratio(self.rule_ratio)
         check_whole_number("max_rules", self.max_rules)
         check_whole_number("n_layers", self.n_layers)
-        check_positive("width", self.width)
+        if self.width != "auto":
+            check_positive("width", self.width, ' or "auto"')
         check_scale(self.scale)
