@@ -14,6 +14,7 @@ import sklearn
 from threadpoolctl import threadpool_limits
 
 from benchmarks import (
+    encrypted,
     fabrication,
     federation,
     fitting,
@@ -38,6 +39,7 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "noise": noise.rows,
     "fabrication": fabrication.rows,
     "federation": federation.rows,
+    "encrypted": encrypted.rows,
     "peers": peers.rows,
     "release": release.rows,
 }
