@@ -17,6 +17,7 @@ from experiments.operator import (
     folding,
     german_news,
     gradient_heads,
+    liars,
     long_tail,
     newsgroups,
     private,
@@ -105,6 +106,21 @@ def test_mnist_over_parties(data_dir: Path, capsys, tmp_path: Path) -> None:
     n_lines = len(journal.read_text().splitlines())
     assert run(distributed, capsys, *arguments)["values"] == first["values"]
     assert len(journal.read_text().splitlines()) == n_lines  # nothing was done twice
+
+
+def test_rules_beside_each_other(capsys) -> None:
+    """The whole table is in the documentation; here one pair of liars and one partition of each kind."""
+    found = run(liars, capsys)["values"]
+    for share in liars.SHARES:
+        assert found[f"liars {share} min zero worst"] > 50.0
+        for kind in liars.LIES:
+            assert found[f"liars {share} checked {kind} worst"] < 2.0
+
+
+def test_scenarios_can_be_chosen(data_dir: Path, capsys) -> None:
+    found = run(distributed, capsys, "--data-dir", str(data_dir), "--scenarios", "2")["values"]
+    assert any("halves" in name for name in found)
+    assert not any("random" in name or "classes" in name for name in found)
 
 
 @pytest.mark.parametrize("module", [distributed, german_news, long_tail, newsgroups, private])

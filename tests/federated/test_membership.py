@@ -381,3 +381,29 @@ def test_a_federation_without_a_client_a_class_and_a_batch(data) -> None:
             never.add(number, LocalModel(estimator).fit(X[left], y[left], batches=models[number].batches_))
         np.testing.assert_array_equal(server.measures(queries), never.measures(queries))
         np.testing.assert_array_equal(server.predict(queries), never.predict(queries))
+
+
+def test_the_server_lets_a_client_forget(data, tmp_path: Path) -> None:
+    X, y, queries = data
+    estimator = FoldingClassifier(batch_size=10)
+    log = MembershipLog(tmp_path / "log")
+    server, fresh = GlobalClassifier(log=log), GlobalClassifier()
+    half = len(X) // 2
+    server.add("a", LocalModel(estimator).fit(X[:half], y[:half]))
+    server.add("b", LocalModel(estimator).fit(X[half:], y[half:]))
+    gone = server.forget("a", [0, 3])
+    assert (gone.n_rows, gone.exact) == (2, True)
+    machines = sum(stack.n_machines for stack in server._members["a"].estimator_.pool_.stacks)
+    assert 0 < gone.n_refitted <= machines == gone.n_refitted + gone.n_kept
+    batches = server._members["a"].batches_  # the same machines, without these rows
+    kept = np.delete(np.arange(half), [0, 3])
+    fresh.add("a", LocalModel(estimator).fit(X[kept], y[kept], batches=batches))
+    fresh.add("b", LocalModel(estimator).fit(X[half:], y[half:]))
+    np.testing.assert_array_equal(server.measures(queries), fresh.measures(queries))
+    last = list(log)[-1]
+    assert (last.event, last.site, last.facts["rows"]) == ("forget", "a", 2)
+    for client in ("c", "b"):
+        if client == "b":
+            server.remove("b")
+        with pytest.raises(InvalidInputError, match="no client"):
+            server.forget(client, [0])

@@ -12,7 +12,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.federated._judging import RULES, Judge
 from onefold.federated._labelled import LabelledSet
 from onefold.federated.aggregate import Array, check_answers, decide
-from onefold.federated.client import LocalModel, align
+from onefold.federated.client import Forgotten, LocalModel, align
 from onefold.federated.combination import Reason, Result, accept, constant_sites
 from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import Answers, Failure, Profile, Query
@@ -118,6 +118,18 @@ class GlobalClassifier:
         if self._judge.labelled is not None:
             self._judge.labelled.drop(client_id)
         return self
+
+    def forget(self, client_id: Hashable, rows: ArrayLike, *, repartition: bool = False) -> Forgotten:
+        """Let a client's model forget rows; only the batches they were in are fitted anew.
+
+        For federations whose models are here; elsewhere the owner calls :meth:`LocalModel.forget` at home,
+        which says what is exact. The log, if there is one, is told how many rows, not which.
+        """
+        member = self._members.get(client_id)
+        if not isinstance(member, LocalModel):
+            raise InvalidInputError("no client of this id is a member with a model")
+        site = "local" if self.log is None else str(client_id)
+        return member.forget(rows, repartition=repartition, log=self.log, site=site)
 
     def learn_trust(
         self, X: ArrayLike | None, y: ArrayLike, answers: Mapping[Hashable, Answers] | None = None
