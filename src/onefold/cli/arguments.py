@@ -47,6 +47,14 @@ def positive(text: str) -> float:
     return value
 
 
+def not_negative(text: str) -> float:
+    """A finite number from 0 on."""
+    value = _real(text)
+    if not (value >= 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError("must be a number from 0 on")
+    return value
+
+
 def scale(text: str) -> float | str | None:
     """``none``, ``auto`` or a positive number."""
     if text in ("none", "auto"):

@@ -23,7 +23,8 @@ class Lock:
     Parameters
     ----------
     key_id : the name of the key. classes : the columns of answers.
-    bits, bound : measures from 0 to ``bound`` become whole numbers of so many bits; larger ones the largest.
+    bits, bound, power, floor : a measure d becomes rint((2^bits - 1) s^power), where s, from 0 to 1, is the
+        share (d - floor) / (bound - floor).
     content : the public key.
     """
 
@@ -31,6 +32,8 @@ class Lock:
     classes: Labels
     bits: int
     bound: float
+    power: float
+    floor: float
     content: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
@@ -38,11 +41,10 @@ class Lock:
         object.__setattr__(self, "classes", check_labels(self.classes))
         if type(self.bits) is not int or not 1 <= self.bits <= 32:
             raise MessageError("bits must be a whole number from 1 to 32")
-        if isinstance(self.bound, bool) or not isinstance(self.bound, (int, float)):
-            raise MessageError("the bound must be a positive finite number")
-        if not 0 < self.bound < math.inf:
-            raise MessageError("the bound must be a positive finite number")
-        object.__setattr__(self, "bound", float(self.bound))
+        for name in ("bound", "power", "floor"):
+            object.__setattr__(self, name, _number(getattr(self, name)))
+        if not (0 <= self.floor < self.bound and self.power > 0):
+            raise MessageError("the map of a lock must have 0 <= floor < bound and a positive power")
         _check_bytes(self.content)
 
 
@@ -77,6 +79,12 @@ class SealedResult:
             raise MessageError("a result must name every site once")
         object.__setattr__(self, "sites", names)
         _check_bytes(self.content)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise MessageError("the map of a lock must be given by finite numbers")
+    return float(value)
 
 
 def _check_bytes(content: Any) -> None:

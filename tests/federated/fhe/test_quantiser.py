@@ -17,8 +17,8 @@ def test_the_default_is_the_document_s_rounding() -> None:
 
 def test_every_map_is_monotone_and_in_range() -> None:
     measures = np.linspace(0, 1, 10_001)
-    for clip, power in ((1.0, 1.0), (0.3, 0.5), (0.01, 4.0)):
-        numbers = Quantiser(6, clip, power).quantise(measures)
+    for map_ in ((1.0, 1.0), (0.3, 0.5), (0.01, 4.0), (0.8, 1.0, 0.6), (1.0, 0.5, 0.99)):
+        numbers = Quantiser(6, *map_).quantise(measures)
         assert (np.diff(numbers) >= 0).all()
         assert (numbers[0], numbers[-1]) == (0, 63)
 
@@ -40,9 +40,22 @@ def test_a_fitted_map_loses_less_on_new_rows() -> None:
         losses.append(np.mean(1 - 1 / wins.sum(axis=1)))
     assert losses[1] < losses[0] / 4
     fitted = Quantiser(8).fit(held_out)
-    public = Quantiser(8, fitted.clip_, fitted.power_)
+    public = Quantiser(8, fitted.clip_, fitted.power_, fitted.floor_)
     assert np.array_equal(public.quantise(new), fitted.quantise(new))
     assert fitted.clip_ < 0.1
+
+
+def test_a_narrow_band_far_from_zero_is_spread_out() -> None:
+    rng = np.random.default_rng(2)
+    held_out, new = 0.7 + 0.05 * rng.random((2, 4, 400, 10))
+    fitted = Quantiser(8).fit(held_out)
+    assert 0.6 < fitted.floor_ < 0.72
+    wins = [
+        EncryptedArgmin(4, 10, mode="clear", quantiser=each).run(new).sum(axis=1)
+        for each in (Quantiser(8), fitted)
+    ]
+    assert np.mean(wins[0] > 1) > 0.5
+    assert np.mean(wins[1] > 1) < 0.1
 
 
 def test_nothing_to_gain_leaves_the_plain_map() -> None:
@@ -53,7 +66,18 @@ def test_nothing_to_gain_leaves_the_plain_map() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"bits": 0}, {"bits": 17}, {"clip": 0.0}, {"clip": np.nan}, {"power": 0.0}, {"power": np.nan}]
+    "wrong",
+    [
+        {"bits": 0},
+        {"bits": 17},
+        {"clip": 0.0},
+        {"clip": np.nan},
+        {"power": 0.0},
+        {"power": np.nan},
+        {"floor": -0.1},
+        {"floor": 1.0},
+        {"floor": np.nan},
+    ],
 )
 def test_bad_parameters(wrong: dict) -> None:
     with pytest.raises(InvalidInputError):

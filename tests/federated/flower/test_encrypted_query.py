@@ -24,7 +24,7 @@ def plain_labels(federation: Any, names: tuple[str, ...], bits: int, bound: floa
     """What the same numbers of the same sites say without encryption."""
     models = [federation.models[name] for name in names]
     classes = sorted({int(label) for model in models for label in model.classes_})
-    lock = Lock(DIGEST, tuple(classes), bits, bound, b"no key")
+    lock = Lock(DIGEST, tuple(classes), bits, bound, 1.0, 0.0, b"no key")
     query = Query("q", federation.X_test)
     values = np.stack([quantised(model.answer(query, "any"), lock) for model in models])
     return np.asarray(classes)[np.argmax(clear_argmin(values), axis=1)]

@@ -46,7 +46,7 @@ QUERY = Query("q", X[:20] + 0.05)
 
 def lock_of(querier: Querier, classes: tuple[str, ...] = CLASSES, bits: int = 8) -> Lock:
     key = querier.public_key()
-    return Lock(key.key_id, classes, bits, 0.5, encrypted.to_bytes(key))
+    return Lock(key.key_id, classes, bits, 0.5, 1.0, 0.0, encrypted.to_bytes(key))
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_numbers_are_made_whole_alike_everywhere(models: dict[str, LocalModel], 
     np.testing.assert_array_equal(whole[:, 2], -1)  # a class that the site lacks
     infinite = Answers("q", "north", ("low",), "euclidean", None, np.array([[np.inf]]))
     np.testing.assert_array_equal(quantised(infinite, lock), [[-1, 255, -1]])
-    tiny = Lock(lock.key_id, CLASSES, 8, 5e-324, lock.content)
+    tiny = Lock(lock.key_id, CLASSES, 8, 5e-324, 1.0, 0.0, lock.content)
     assert quantised(models["north"].answer(QUERY, "north"), tiny).max() == 255
 
 
@@ -167,14 +167,14 @@ def test_a_lock_that_cannot_be_used_is_refused_and_costs_no_budget(
     broken = bytearray(lock.content)
     broken[len(broken) // 2] ^= 1
     for bad in (
-        Lock(lock.key_id, CLASSES, 8, 0.5, lock.content[:-1]),
-        Lock(lock.key_id, CLASSES, 8, 0.5, bytes(broken)),
-        Lock("0" * 64, CLASSES, 8, 0.5, lock.content),  # another name than the key has
-        Lock(lock.key_id, CLASSES, 6, 0.5, lock.content),
-        Lock(lock.key_id, (*CLASSES, "other"), 8, 0.5, lock.content),
+        Lock(lock.key_id, CLASSES, 8, 0.5, 1.0, 0.0, lock.content[:-1]),
+        Lock(lock.key_id, CLASSES, 8, 0.5, 1.0, 0.0, bytes(broken)),
+        Lock("0" * 64, CLASSES, 8, 0.5, 1.0, 0.0, lock.content),  # another name than the key has
+        Lock(lock.key_id, CLASSES, 6, 0.5, 1.0, 0.0, lock.content),
+        Lock(lock.key_id, (*CLASSES, "other"), 8, 0.5, 1.0, 0.0, lock.content),
     ):
         assert code_of(site.answer(folder, QUERY, "me", bad)) is FailureCode.MALFORMED
-    few = Lock(lock.key_id, ("low", "middle", "x"), 8, 0.5, lock.content)
+    few = Lock(lock.key_id, ("low", "middle", "x"), 8, 0.5, 1.0, 0.0, lock.content)
     assert code_of(site.answer(folder, QUERY, "me", few)) is FailureCode.OTHER_CLASSES
     assert isinstance(site.answer(folder, QUERY, "me", lock), SealedAnswers)
 

@@ -34,7 +34,7 @@ MEBIBYTE = 2**20
 MOST_BYTES = 32 * MEBIBYTE
 SECONDS_PER_MEBIBYTE = 2.0
 SAMPLE_ROWS = 64  # one ciphertext holds about so many
-WITH_LOCK = ("bits", "bound", "keys")
+WITH_LOCK = ("bits", "bound", "floor", "power", "keys")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +62,22 @@ def add_options(parser: Any) -> None:
         metavar="B",
         help="measures above are taken for B (1; distances: the spread of the rows asked about)",
     )
+    add_map_options(parser)
     parser.add_argument("--keys", metavar="DIR", help="your secret keys (~/.local/share/onefold/keys)")
     parser.add_argument(
         "--lock",
         metavar="FILE",
         help=f"ask under the lock of a querier elsewhere; --out must end in {SEALED_SUFFIX}",
+    )
+
+
+def add_map_options(parser: Any) -> None:
+    """The rest of the map from measures to whole numbers, for who has fitted one."""
+    parser.add_argument(
+        "--floor", type=kinds.not_negative, metavar="A", help="measures below are taken for A (0)"
+    )
+    parser.add_argument(
+        "--power", type=kinds.positive, metavar="E", help="of the share a measure has of A to B (1)"
     )
 
 
@@ -121,7 +132,7 @@ class Sealing:
         bound = args.bound or default_bound(profiles[0].measure, rows)
         keyring = Keyring(Path(args.keys) if args.keys else default_folder(), away_from=folder.root)
         querier = keyring.querier(len(members), len(classes), args.bits or BITS)
-        lock = make_lock(querier, classes, bound)
+        lock = make_lock(querier, classes, (bound, args.power or 1.0, args.floor or 0.0))
         return cls(lock, lambda: to_bytes(querier.evaluation_keys()), len(members), querier)
 
     def sample_bytes(self) -> float:
@@ -133,13 +144,16 @@ class Sealing:
         return len(sample.content) / SAMPLE_ROWS
 
 
-def make_lock(querier: Querier, classes: list[Any], bound: float) -> Lock:
+def make_lock(querier: Querier, classes: list[Any], map_: tuple[float, float, float]) -> Lock:
     """What sites need to answer: the public key, the order of the classes, and the map to whole numbers."""
     from onefold.federated.fhe.messages import to_bytes
     from onefold.federated.messages import Lock
 
     key = querier.public_key()
-    return Lock(key.key_id, tuple(classes), key.bits, bound, to_bytes(key))
+    try:
+        return Lock(key.key_id, tuple(classes), key.bits, *map_, to_bytes(key))
+    except MessageError as error:
+        raise InvalidInputError(str(error)) from None
 
 
 def default_bound(measure: str, rows: NDArray[Any]) -> float:
@@ -215,7 +229,8 @@ def opened(querier: Querier, classes: list[Any], part: SealedPart) -> Opened:
 def remark(results: Sequence[Opened], lock: Lock) -> dict[str, Any]:
     """What is told about an encrypted query beside what is told about any."""
     ties = sum(result.n_ties for result in results)
-    return {"key": lock.key_id, "bits": lock.bits, "bound": lock.bound, "ties": ties}
+    map_ = {"bits": lock.bits, "bound": lock.bound, "power": lock.power, "floor": lock.floor}
+    return {"key": lock.key_id, **map_, "ties": ties}
 
 
 def _why_nothing(part: SealedPart) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from onefold.cli import arguments as kinds
 from onefold.cli.console import busy, print_json, say
 from onefold.cli.federate import running
-from onefold.cli.federate.encrypted import BITS, LOCK_SUFFIX, make_lock
+from onefold.cli.federate.encrypted import BITS, LOCK_SUFFIX, add_map_options, make_lock
 from onefold.cli.federate.keyring import Keyring, default_folder
 from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError
@@ -33,6 +33,7 @@ def add_parser(parts: Any) -> None:
     parser.add_argument(
         "--bound", type=kinds.positive, required=True, metavar="B", help="measures above are taken for B"
     )
+    add_map_options(parser)
     parser.add_argument("--keys", metavar="DIR", help="your secret keys (~/.local/share/onefold/keys)")
     parser.add_argument("--json", action="store_true", help="print what was made as JSON")
     parser.set_defaults(run=running.with_exit_code(run))
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     with busy("making keys", args.json):
         keyring = Keyring(Path(args.keys) if args.keys else default_folder())
         querier = keyring.querier(args.sites, len(classes), args.bits)
-        lock = make_lock(querier, classes, args.bound)
+        lock = make_lock(querier, classes, (args.bound, args.power or 1.0, args.floor or 0.0))
         save_lock(Path(args.file), lock, to_bytes(querier.evaluation_keys()))
     told = {"lock": args.file, "key": lock.key_id, "classes": classes, "bits": lock.bits, "bound": lock.bound}
     if args.json:

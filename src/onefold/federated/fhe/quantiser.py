@@ -18,28 +18,34 @@ MOST_BITS = 16
 POWERS = (1.0, 0.7, 1.4, 0.5, 2.0, 0.35, 3.0, 0.25, 4.0)  # the plainest first: it wins a draw
 CLIP_RANKS = (1.0, 0.99, 0.95, 0.9)  # of the winning measures
 CLIP_MARGINS = (1.5, 1.2, 1.05)
+FLOOR_RANKS = (0.0, 0.01, 0.05)
+FLOOR_MARGINS = (0.95, 1.0)
+
+Map = tuple[float, float, float]  # clip, power, floor
 
 
 class Quantiser:
-    """The monotone map rint((2^bits - 1) min(d / clip, 1)^power) of measures d, the same for all clients.
+    """The monotone map rint((2^bits - 1) s^power) of measures d, the same for all clients.
+
+    s is the share (d - floor) / (clip - floor) that d has come from floor to clip, at least 0, at most 1.
 
     A monotone map keeps the order of measures, so it changes an answer only by making different measures
     equal: a tie. Only measures near the smallest of a query matter. With ``clip`` just above the largest
-    measure that still wins, no number is wasted on measures that never win; ``power`` says where between 0
-    and ``clip`` the numbers lie densest. Both are public. :meth:`fit` finds them on held-out rows, which
-    must be nobody's secret: the two numbers say something about them.
+    measure that still wins, no number is wasted on measures that never win, nor with ``floor`` just below
+    the smallest; ``power`` says where between them the numbers lie densest. All are public. :meth:`fit` finds
+    them on held-out rows, which must be nobody's secret: the three numbers say something about them.
 
     Parameters
     ----------
     bits : int
         Bits of a quantised measure, at most 16.
-    clip, power : float
+    clip, power, floor : float
         The map until it is fitted; by default ``rint((2^bits - 1) d)``.
 
     Attributes
     ----------
-    clip_, power_ : float
-        The map that was found; hand it to the clients as ``Quantiser(bits, clip_, power_)``.
+    clip_, power_, floor_ : float
+        The map that was found; hand it to the clients as ``Quantiser(bits, clip_, power_, floor_)``.
     loss_ : float
         Part of the held-out answers that are lost when a tie is broken blindly.
 
@@ -49,7 +55,7 @@ class Quantiser:
     array([  0, 128, 255,  -1])
     """
 
-    def __init__(self, bits: int = 8, clip: float = 1.0, power: float = 1.0) -> None:
+    def __init__(self, bits: int = 8, clip: float = 1.0, power: float = 1.0, floor: float = 0.0) -> None:
         check_whole_number("bits", bits)
         if bits > MOST_BITS:
             raise InvalidInputError(f"bits must be at most {MOST_BITS}")
@@ -57,7 +63,9 @@ class Quantiser:
             raise InvalidInputError("clip must be above 0 and at most 1")
         if not 0 < power < np.inf:
             raise InvalidInputError("power must be a number above 0")
-        self.bits, self.clip, self.power = bits, clip, power
+        if not 0 <= floor < clip:
+            raise InvalidInputError("floor must be at least 0 and below clip")
+        self.bits, self.clip, self.power, self.floor = bits, clip, power, floor
 
     def fit(self, answers: ArrayLike) -> Quantiser:
         """Choose clip and power on measures (clients, rows, classes) of held-out rows; NaN is missing."""
@@ -77,23 +85,27 @@ class Quantiser:
                 for i, each in self._tries(best[known])
             ),
         )
-        self.loss_, _, (self.clip_, self.power_) = found
+        self.loss_, _, (self.clip_, self.power_, self.floor_) = found
         return self
 
-    def _tries(self, best: NDArray[np.float64]) -> list[tuple[int, tuple[float, float]]]:
+    def _tries(self, best: NDArray[np.float64]) -> list[tuple[int, Map]]:
         clips = [1.0]
         for rank, margin in product(CLIP_RANKS, CLIP_MARGINS):
             bound = float(np.quantile(best, rank)) * margin
             if 0 < bound < 1:
                 clips.append(bound)
-        return list(enumerate(product(clips, POWERS)))
+        ranks = product(FLOOR_RANKS, FLOOR_MARGINS)
+        floors = [0.0] + [float(np.quantile(best, rank)) * margin for rank, margin in ranks]
+        tries = [each for each in product(clips, POWERS, floors) if each[2] < each[0]]
+        return list(enumerate(tries))
 
     def quantise(self, measures: ArrayLike) -> NDArray[np.int64]:
         """Whole numbers of the same shape; NaN, a class that a client lacks, becomes -1."""
         values = _measures(measures)
         missing = np.isnan(values)
-        clip, power = getattr(self, "clip_", self.clip), getattr(self, "power_", self.power)
-        numbers = _mapped(np.where(missing, 0.0, values), self.bits, clip, power)
+        plain = (self.clip, self.power, self.floor)
+        map_ = (self.clip_, self.power_, self.floor_) if hasattr(self, "clip_") else plain
+        numbers = _mapped(np.where(missing, 0.0, values), self.bits, *map_)
         return np.where(missing, MISSING, numbers)
 
 
@@ -107,17 +119,25 @@ def _measures(values: Any) -> NDArray[np.float64]:
     return table
 
 
-def _mapped(values: NDArray[np.float64], bits: int, clip: float, power: float) -> NDArray[np.int64]:
-    shares = values if clip == 1 else np.minimum(values / clip, 1.0)
+def _mapped(
+    values: NDArray[np.float64], bits: int, clip: float, power: float, floor: float
+) -> NDArray[np.int64]:
+    plain = clip == 1 and floor == 0
+    shares = values if plain else np.clip((values - floor) / (clip - floor), 0.0, 1.0)
     if power != 1:
         shares = shares**power
     return np.asarray(np.rint((2**bits - 1) * shares), dtype=np.int64)
 
 
 def _loss(
-    best: NDArray[np.float64], second: NDArray[np.float64], bits: int, clip: float, power: float
+    best: NDArray[np.float64],
+    second: NDArray[np.float64],
+    bits: int,
+    clip: float,
+    power: float,
+    floor: float,
 ) -> float:
     """Half of the rows whose two smallest measures become equal although they differ."""
     there = np.where(np.isfinite(second), second, 1.0)
-    tied = _mapped(best, bits, clip, power) == _mapped(there, bits, clip, power)
+    tied = _mapped(best, bits, clip, power, floor) == _mapped(there, bits, clip, power, floor)
     return float(np.mean(tied & (best < second)) / 2)

@@ -44,8 +44,9 @@ def quantised(answers: Answers, lock: Lock) -> np.ndarray[tuple[int, ...], np.dt
     """Whole numbers for the classes of a lock: the same map at every site; -1 for a class it lacks."""
     values = answers.values.astype(np.float64)
     aligned = align(values, np.array(answers.classes), np.array(lock.classes), np.nan)
+    quantiser = Quantiser(lock.bits, 1.0, lock.power, min(lock.floor / lock.bound, np.nextafter(1.0, 0.0)))
     with np.errstate(over="ignore"):  # a tiny bound: beyond it all is one
-        return Quantiser(lock.bits).quantise(np.minimum(aligned / lock.bound, 1.0))
+        return quantiser.quantise(np.minimum(aligned / lock.bound, 1.0))
 
 
 def sealed(client: Client, answers: Answers, lock: Lock) -> SealedAnswers:
