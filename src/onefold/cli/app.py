@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 
 import onefold
-from onefold.cli import audit, bench, demo, experiment, fabricate, federate, fit, predict, release
+from onefold.cli import audit, bench, demo, experiment, fabricate, federate, fit, predict, release, transfer
 from onefold.cli.console import Parser, plain_warnings, say_error
 from onefold.exceptions import OnefoldError
 
-COMMANDS = (demo, fit, predict, fabricate, release, audit, federate, experiment, bench)
+COMMANDS = (demo, fit, predict, fabricate, release, transfer, audit, federate, experiment, bench)
 
 DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
 

@@ -14,10 +14,11 @@ __all__ = ["load_classifier", "require_width"]
 def load_classifier(path: str) -> tuple[Any, list[str] | None]:
     """The classifier in a file, and the names of its features if it knows them."""
     from onefold import io
+    from onefold.transfer import TransferClassifier
 
     if not Path(path).is_file():
         raise InvalidInputError(f"{path}: no such file")
-    model = io.load(path)
+    model: Any = TransferClassifier.load(path) if TransferClassifier.is_saved_at(path) else io.load(path)
     if not (hasattr(model, "predict") and hasattr(model, "classes_")):
         raise InvalidInputError(f"{path}: holds a {type(model).__name__}, which does not classify")
     # Taken off the model: the columns are put in order here, and plain arrays go in.

@@ -6,6 +6,7 @@ The sums show damage. They are no signature: take files from people you trust.
 import hashlib
 import io
 import json
+import os
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -64,10 +65,10 @@ def unpack(kind: str, number: int, packed: bytes) -> tuple[dict[str, Any], dict[
         raise FileFormatError(f"damaged, or not a {kind}") from None
 
 
-def is_archive(kind: str, content: bytes) -> bool:
+def is_archive(kind: str, path: str | os.PathLike[str]) -> bool:
     """Does this look like a file of that kind?"""
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with zipfile.ZipFile(path) as archive:
             return bool(json.loads(archive.read(ABOUT))["kind"] == kind)
     except (zipfile.BadZipFile, OSError, KeyError, TypeError, ValueError, RuntimeError, EOFError):
         return False

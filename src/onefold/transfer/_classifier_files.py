@@ -17,7 +17,6 @@ from onefold.transfer._encoding import describe_encoder, restore_encoder
 from onefold.transfer._model_files import (
     classifier_from,
     mapping_from,
-    mapping_parts,
     model_from,
     model_parts,
     positions_from,
@@ -152,7 +151,7 @@ def _documented_parts(strategy: Documented) -> tuple[dict[str, Any], Parts]:
         "codes": array_bytes(strategy.target_codes.astype(np.float64)),
     }
     if strategy.mapping is not None:
-        parts |= mapping_parts("mapping", strategy.mapping)
+        parts["mapping"] = io.to_bytes(strategy.mapping)
     if strategy.way.matrix is not None:
         parts["matrix"] = array_bytes(strategy.way.matrix)
     return {"mapping": strategy.mapping is not None}, parts
@@ -168,5 +167,5 @@ def _documented_from(
     codes = positions_from(parts, "codes", n_classes)
     if len(codes) != len(target.classes_):
         raise FileFormatError("the contents do not fit together")
-    mapping = mapping_from("mapping", parts, int(target.n_features_in_)) if flags["mapping"] else None
+    mapping = mapping_from(parts, "mapping", int(target.n_features_in_)) if flags["mapping"] else None
     return Documented(Way(source, to_source, matrix), target, codes, mapping, n_classes)

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from onefold import io
 from onefold.exceptions import FileFormatError
 from onefold.models import AutoencoderClassifier, MembershipMapping
-from onefold.models.membership._core import Inputs, Mapping
 from onefold.transfer._archive import array_bytes, array_from
 from onefold.transfer._description import Description
 from onefold.transfer._learners import AutoencoderModel, GaussianModel, Model
@@ -20,7 +19,6 @@ from onefold.transfer.alignment import Affine
 __all__ = [
     "classifier_from",
     "mapping_from",
-    "mapping_parts",
     "model_from",
     "model_parts",
     "positions_from",
@@ -29,7 +27,6 @@ __all__ = [
 ]
 
 Parts = dict[str, bytes]
-SCALARS = ("ridge", "tau", "variance")
 
 
 def _arrays(prefix: str, arrays: Names[str, NDArray[Any]]) -> Parts:
@@ -116,38 +113,11 @@ def view_from(prefix: str, parts: Parts, name: str, described: Description) -> V
     return DescriptionView(name, described, Affine(matrix, before, after))
 
 
-def mapping_parts(prefix: str, mapping: MembershipMapping) -> Parts:
-    """A membership-mapping with several outputs."""
-    fitted = mapping._mapping
-    scalars = [*(getattr(fitted, name) for name in SCALARS), mapping._input_unit, mapping._unit]
-    return _arrays(
-        prefix,
-        {
-            "shift": fitted.inputs.shift,
-            "inverse_range": fitted.inputs.inverse_range,
-            "inducing": fitted.inputs.inducing,
-            "weights": fitted.weights,
-            "mean": mapping._mean,
-            "scalars": np.array(scalars, dtype=np.float64),
-        },
-    )
-
-
-def mapping_from(prefix: str, parts: Parts, width: int) -> MembershipMapping:
-    """The mapping that ``mapping_parts`` described."""
-    inducing = array_from(parts, f"{prefix}/inducing", (None, width))
-    inputs = Inputs(
-        array_from(parts, f"{prefix}/shift", (width,)),
-        array_from(parts, f"{prefix}/inverse_range", (width,)),
-        inducing,
-    )
-    weights = array_from(parts, f"{prefix}/weights", (len(inducing), width))
-    *scalars, input_unit, unit = array_from(parts, f"{prefix}/scalars", (len(SCALARS) + 2,)).tolist()
-    mapping = MembershipMapping()
-    mapping._mapping = Mapping(inputs, weights, **dict(zip(SCALARS, scalars, strict=True)))
-    mapping._mean = array_from(parts, f"{prefix}/mean", (width,))
-    mapping._input_unit, mapping._unit, mapping._one_output = input_unit, unit, False
-    mapping.n_features_in_ = width
+def mapping_from(parts: Parts, name: str, width: int) -> MembershipMapping:
+    """The membership-mapping among the parts."""
+    mapping = io.from_bytes(parts[name])
+    if not isinstance(mapping, MembershipMapping) or int(mapping.n_features_in_) != width:
+        raise FileFormatError("the contents do not fit together")
     return mapping
 
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +15,9 @@ from onefold._base.files import atomic_write
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.encoders import Encoder
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.models import Autoencoder
-from onefold.transfer._classifier_files import pack_classifier, unpack_classifier
+from onefold.models import Autoencoder, ClassModels
+from onefold.transfer._archive import is_archive
+from onefold.transfer._classifier_files import KIND, pack_classifier, unpack_classifier
 from onefold.transfer._decision import EXPERTS, Decision, Strategy
 from onefold.transfer._default import Default, fit_default
 from onefold.transfer._documented import fit_documented
@@ -175,6 +176,10 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
             return np.asarray(distances[:, 0] - distances[:, 1])
         return -distances
 
+    def matching_score(self, X: ArrayLike) -> Array:
+        """Class-matching score of each row, (n, C), in (1/e, 1] (000 eq. 63), from the distances."""
+        return ClassModels.matching_score(cast(Any, self), X)
+
     def to_bytes(self) -> bytes:
         """The fitted classifier as the bytes of a file, with its source; ``to_source`` must be an encoder.
 
@@ -198,6 +203,11 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         content = self.to_bytes()
         with atomic_write(path) as file:
             file.write(content)
+
+    @staticmethod
+    def is_saved_at(path: str | os.PathLike[str]) -> bool:
+        """Does this file hold a transfer classifier?"""
+        return is_archive(KIND, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "TransferClassifier":

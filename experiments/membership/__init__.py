@@ -1,0 +1,1 @@
+"""Document 001: membership-mappings and transfer from a private source."""
