@@ -120,6 +120,8 @@ class Ciphertexts:
         inverse = pow(factor, -1, PLAIN_MODULUS)
         total: Any = None
         for coefficient, value in sum_.terms:
+            if coefficient % PLAIN_MODULUS == 0 and len(sum_.terms) > 1:  # SEAL refuses to multiply by 0
+                continue
             value = self.drop(value, level)
             scaled = self._scaled(value.inner, coefficient * value.factor * inverse % PLAIN_MODULUS)
             if total is None:
