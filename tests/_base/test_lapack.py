@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onefold._base.lapack import cholesky, cholesky_solve, symmetric_product
+from onefold._base.lapack import cholesky, cholesky_solve, product, symmetric_product, triangular_solve
 from onefold._base.parallel import one_numpy_thread, worker_count
 
 ROUNDING = {np.float64: 1e-12, np.float32: 2e-4}
@@ -24,6 +24,33 @@ def test_symmetric_product_of_a_view(view: str) -> None:
     whole = np.random.default_rng(0).normal(size=(6, 8))
     rows = {"columns": whole[:, ::2], "reversed": whole[::-1], "transposed": whole.T}[view]
     np.testing.assert_allclose(symmetric_product(rows), np.tril(rows @ rows.T))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 1, 1), (1, 5, 3), (4, 1, 6), (30, 70, 20), (3, 4, 0), (0, 4, 2), (3, 0, 2)]
+)
+def test_products(dtype: type, m: int, k: int, n: int) -> None:
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(k, n)).astype(dtype)
+    for first in (left, np.asfortranarray(left), np.repeat(left, 2, axis=1)[:, ::2]):
+        for second in (right, np.asfortranarray(right)):
+            found = product(first, second)
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, left @ right, atol=ROUNDING[dtype])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_triangular_solution(dtype: type) -> None:
+    rng = np.random.default_rng(1)
+    factor = np.asfortranarray(np.tril(rng.normal(size=(30, 30))) + 6.0 * np.eye(30), dtype=dtype)
+    right = np.asfortranarray(rng.normal(size=(30, 4)), dtype=dtype)
+    upper = np.triu(np.full_like(factor, 1e3), 1)  # which must not matter
+    solution = right.copy(order="F")
+    triangular_solve(np.asfortranarray(factor + upper), solution)
+    np.testing.assert_allclose(factor @ solution, right, atol=100 * ROUNDING[dtype])
+    with pytest.raises(ValueError, match="Fortran"):
+        triangular_solve(factor, np.ascontiguousarray(right))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

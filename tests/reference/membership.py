@@ -1,7 +1,7 @@
 """Membership-mappings, word for word from 001 Sec. 3 and as slowly as they are printed.
 
 Liberties, all where the document is silent or cannot be followed: k-means starts from points far from each
-other and makes at most 10 rounds, in further layers 4 from the clusters of the layer before; K_aa gets a
+other and makes at most 6 rounds, in further layers 2 from the clusters of the layer before; K_aa gets a
 jitter of 1e-8 of its diagonal; an input that does not vary has weight 0 instead of 1/0; M loses at least one
 point per round, so that the loop of Alg. 1 ends; a mapping models deviations from the mean where told to.
 """
@@ -20,8 +20,8 @@ Array = np.ndarray
 NU = 2.1  # (52)
 KAPPA = 0.1  # Alg. 1, step 2
 JITTER = 1e-8
-ROUNDS = 10
-ROUNDS_AGAIN = 4
+ROUNDS = 6
+ROUNDS_AGAIN = 2
 
 
 def kernel(a: Array, b: Array, w: Array, sigma2: float) -> float:

@@ -1,4 +1,4 @@
-"""Symmetric products, Cholesky factorisation and solution that let other threads run.
+"""Products, Cholesky factorisation and solutions that let other threads run.
 
 scipy's Python wrappers of BLAS and LAPACK keep the interpreter locked, so machines fitted in several threads
 would wait for each other. The same compiled routines are reached here through the pointers scipy publishes
@@ -15,7 +15,7 @@ from scipy.linalg import cython_blas, cython_lapack
 
 from onefold._base.arrays import Array
 
-__all__ = ["cholesky", "cholesky_solve", "symmetric_product"]
+__all__ = ["cholesky", "cholesky_solve", "product", "symmetric_product", "triangular_solve"]
 
 LETTERS = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
 
@@ -35,19 +35,47 @@ def cholesky_solve(factor: Array, right: Array) -> None:
     _routine("potrs", factor.dtype)(b"L", n, k, _pointer(factor), n, _pointer(right), n, info)
 
 
+def triangular_solve(factor: Array, right: Array) -> None:
+    """Overwrite ``right`` by the solution for a lower triangular matrix; both are Fortran-ordered."""
+    m, k = (ctypes.byref(ctypes.c_int(size)) for size in right.shape)
+    one = ctypes.byref(_scalar(right, 1.0))
+    _routine("trsm", right.dtype)(b"L", b"L", b"N", b"N", m, k, one, _pointer(factor), m, _pointer(right), m)
+
+
+def product(left: Array, right: Array) -> Array:
+    """``left @ right``, C-ordered; ``left`` may be of either order."""
+    right = np.ascontiguousarray(right)
+    if not left.flags.f_contiguous:
+        left = np.ascontiguousarray(left)
+    result = np.zeros((len(left), right.shape[1]), dtype=right.dtype)
+    if not left.size or not right.size:  # BLAS refuses rows of no length
+        return result
+    n_rows, length, n_columns = (ctypes.byref(ctypes.c_int(size)) for size in (*left.shape, right.shape[1]))
+    one, zero = ctypes.byref(_scalar(right, 1.0)), ctypes.byref(_scalar(right, 0.0))
+    # Seen in Fortran's order, everything is transposed: unless it is of that order already.
+    way, first, leading = (b"T", left, n_rows) if left.flags.f_contiguous else (b"N", left.T, length)
+    a, b, c = _pointer(right.T), _pointer(first), _pointer(result.T)
+    multiply = _routine("gemm", right.dtype)
+    multiply(b"N", way, n_columns, n_rows, length, one, a, n_columns, b, leading, zero, c, n_columns)
+    return result
+
+
 def symmetric_product(rows: Array, transposed: bool = False) -> Array:
     """Lower triangle of ``rows @ rows.T``, or of ``rows.T @ rows``, Fortran-ordered; the rest is zero."""
     rows = np.ascontiguousarray(rows)
     n_rows, n_columns = rows.shape
     size, length = (n_columns, n_rows) if transposed else (n_rows, n_columns)
-    scalar = ctypes.c_double if rows.dtype == np.float64 else ctypes.c_float
-    product = np.zeros((size, size), dtype=rows.dtype, order="F")
+    found = np.zeros((size, size), dtype=rows.dtype, order="F")
     n, k, leading = (ctypes.byref(ctypes.c_int(number)) for number in (size, length, n_columns))
-    one, zero = ctypes.byref(scalar(1.0)), ctypes.byref(scalar(0.0))
+    one, zero = ctypes.byref(_scalar(rows, 1.0)), ctypes.byref(_scalar(rows, 0.0))
     # Seen in Fortran's order, the rows are columns.
     way = b"N" if transposed else b"T"
-    _routine("syrk", rows.dtype)(b"L", way, n, k, one, _pointer(rows.T), leading, zero, _pointer(product), n)
-    return product
+    _routine("syrk", rows.dtype)(b"L", way, n, k, one, _pointer(rows.T), leading, zero, _pointer(found), n)
+    return found
+
+
+def _scalar(like: Array, value: float) -> ctypes.c_double | ctypes.c_float:
+    return ctypes.c_double(value) if like.dtype == np.float64 else ctypes.c_float(value)
 
 
 def _pointer(array: Array) -> ctypes.c_void_p:
@@ -59,7 +87,7 @@ def _pointer(array: Array) -> ctypes.c_void_p:
 @cache
 def _routine(name: str, dtype: np.dtype[Any]) -> Callable[..., None]:
     """The routine as a function of pointers: LAPACK takes every argument by reference."""
-    library = cython_blas if name == "syrk" else cython_lapack
+    library = cython_lapack if name.startswith("po") else cython_blas
     capsule = library.__pyx_capi__[LETTERS[dtype] + name]
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
@@ -67,5 +95,5 @@ def _routine(name: str, dtype: np.dtype[Any]) -> Callable[..., None]:
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    n_arguments = {"potrf": 5, "potrs": 8, "syrk": 10}[name]
+    n_arguments = {"potrf": 5, "potrs": 8, "syrk": 10, "trsm": 11, "gemm": 13}[name]
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)

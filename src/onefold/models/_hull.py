@@ -193,6 +193,11 @@ def _principal_axes(points: Array, n_axes: int) -> tuple[Array, Array]:
     n_hulls, n_samples, n_coordinates = points.shape
     if n_axes == 0:
         return np.zeros((n_hulls, n_coordinates, 0)), np.zeros((n_hulls, 0))
+    varying = np.flatnonzero(points.any(axis=(0, 1))) if n_hulls == 1 else np.arange(n_coordinates)
+    if n_axes < len(varying) < n_coordinates:  # an eigenproblem costs the cube: margins of images count
+        axes = np.zeros((1, n_coordinates, n_axes))
+        axes[:, varying], variances = _principal_axes(points[:, :, varying], n_axes)
+        return axes, variances
     if n_hulls == 1 and n_axes < n_coordinates:
         one = symmetric_product(points[0], transposed=True).astype(np.float64, copy=False) / (n_samples - 1)
         leading = (n_coordinates - n_axes, n_coordinates - 1)

@@ -12,11 +12,13 @@ eigenvectors give the weights.
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 
 from onefold._base.arrays import Array, Index
+from onefold._base.lapack import cholesky, product, symmetric_product, triangular_solve
 from onefold.models.membership._inducing import Centres, largest_count
 
-__all__ = ["Inputs", "Mapping", "fit_mapping", "solve_mapping"]
+__all__ = ["Inputs", "Mapping", "Targets", "fit_mapping", "solve_mapping"]
 
 DEGREES_OF_FREEDOM = 2.1  # 001 eq. 52
 SMALLEST_TAU = 0.1  # kappa of 001 Alg. 1
@@ -74,16 +76,33 @@ class _Features:
 
     inputs: Inputs
     kernel: Array  # (N, M) K1
-    inverse: Array  # (M, M) L^-1 for K1aa = L L'
+    factor: Array  # (M, M) L, with K1aa = L L'
     features: Array  # (M, N) L^-1 K1'
-    clusters: Index | None = None  # of the inputs, where inducing points are their centroids
+    tau: float  # 001 eq. 54 at sigma^2 = 1: kernel variance the inducing points leave, per point
+    clusters: Index | None  # of the inputs, where inducing points are their centroids
 
-    @property
-    def tau(self) -> float:
-        """001 eq. 54 at sigma^2 = 1: kernel variance the inducing points leave, per point."""
-        n_inducing, n_samples = self.features.shape
-        left = n_samples - float(np.einsum("mn,mn->", self.features, self.features))
-        return float(max(left, 0.0) / (DEGREES_OF_FREEDOM + n_inducing - 2.0))
+
+@dataclass(frozen=True)
+class Targets:
+    """What mappings are fitted to: outputs, or coordinates of more outputs in an orthonormal basis."""
+
+    values: Array  # (N, r)
+    n_outputs: int  # that averages are over
+    total: float  # mean square of the outputs
+    variance: float  # of the outputs, averaged
+    seen: float  # the same at the scale at which they are to be seen
+
+    @classmethod
+    def of(cls, values: Array, n_outputs: int | None = None, factor: float = 1.0) -> "Targets":
+        """Targets (N, r) that are to be seen ``factor`` times as large."""
+        values = np.ascontiguousarray(values)
+        n_outputs = values.shape[1] if n_outputs is None else n_outputs
+        total = float(np.vdot(values, values)) / (len(values) * n_outputs)
+        mean = values.mean(axis=0)
+        variance = max(total - float(mean @ mean) / n_outputs, 0.0)
+        with np.errstate(over="ignore"):
+            seen = min(factor * factor * variance, 1e300)
+        return cls(values, n_outputs, total, variance, seen)
 
 
 @dataclass(frozen=True)
@@ -101,42 +120,28 @@ class _Spectrum:
 
 
 def fit_mapping(
-    x: Array,
-    targets: Array,
-    at_most: int,
-    n_outputs: int | None = None,
-    factor: float = 1.0,
-    before: Index | None = None,
+    x: Array, targets: Targets, at_most: int, before: Index | None = None
 ) -> tuple[Mapping, Array, Index]:
-    """001 Alg. 1 for inputs (N, n) and targets (N, r) that are to be seen ``factor`` times as large.
+    """001 Alg. 1 for inputs (N, n), with kernel values (N, M) and clusters of the inputs.
 
-    Targets may be coordinates of more outputs: ``n_outputs`` says how many the averages are over. Clusters
-    that inputs like these had ``before`` are where k-means starts. Also returns the kernel values (N, M) and
-    the clusters.
+    Clusters that inputs like these had ``before`` are where k-means starts.
     """
     seen_by = _choose_inducing(x, at_most, before)
     assert seen_by.clusters is not None  # they were chosen by clustering
-    n_outputs = targets.shape[1] if n_outputs is None else n_outputs
-    entries = float(len(x) * n_outputs)
-    spectrum = _spectrum(seen_by, targets)
+    spectrum = _spectrum(seen_by, targets.values)
+    entries = float(len(x) * targets.n_outputs)
     energies = np.einsum("mr,mr->m", spectrum.targets, spectrum.targets) / entries
-    total = float(np.einsum("nr,nr->", targets, targets)) / entries
-    deviation = targets.mean(axis=0)
-    spread = max(total - float(deviation @ deviation) / n_outputs, 0.0)
-    with np.errstate(over="ignore"):
-        seen = min(factor * factor * spread, 1e300)
-    tau = seen_by.tau
-    ridge = _ridge(spectrum.values, energies, total, spread, tau, seen)
-    mapping = Mapping(seen_by.inputs, spectrum.weights(ridge), ridge, tau, seen)
+    ridge = _ridge(spectrum.values, energies, targets, seen_by.tau)
+    mapping = Mapping(seen_by.inputs, spectrum.weights(ridge), ridge, seen_by.tau, targets.seen)
     return mapping, seen_by.kernel, seen_by.clusters
 
 
 def solve_mapping(
-    inputs: Inputs, x: Array, targets: Array, ridge: float, tau: float, seen: float
+    inputs: Inputs, x: Array, targets: Targets, ridge: float, tau: float, seen: float
 ) -> tuple[Mapping, Array]:
     """The mapping whose inducing points and ridge are known; exactly as :func:`fit_mapping` made it."""
     seen_by = _features(inputs, x)
-    weights = _spectrum(seen_by, targets).weights(ridge)
+    weights = _spectrum(seen_by, targets.values).weights(ridge)
     return Mapping(inputs, weights, ridge, tau, seen), seen_by.kernel
 
 
@@ -168,35 +173,49 @@ def _choose_inducing(x: Array, at_most: int, before: Index | None) -> _Features:
 
 
 def _features(inputs: Inputs, x: Array, clusters: Index | None = None) -> _Features:
-    own = _gaussian(inputs.inducing, inputs.inducing)
+    own = np.asfortranarray(_gaussian(inputs.inducing, inputs.inducing))
     own.flat[:: len(own) + 1] = 1.0 + JITTER
-    inverse = np.linalg.inv(np.linalg.cholesky(own))
+    if not cholesky(own):
+        raise np.linalg.LinAlgError(
+            "the kernel matrix could not be factored"
+        )  # the jitter exceeds rounding by far
     kernel = inputs.kernel(x)
-    return _Features(inputs, kernel, inverse, inverse @ kernel.T, clusters)
+    features = kernel.copy().T
+    triangular_solve(own, features)
+    left = len(x) - float(np.vdot(features.T, features.T))
+    tau = max(left, 0.0) / (DEGREES_OF_FREEDOM + len(own) - 2.0)
+    return _Features(inputs, kernel, own, features, tau, clusters)
 
 
 def _spectrum(seen_by: _Features, targets: Array) -> _Spectrum:
     features = seen_by.features
-    values, vectors = np.linalg.eigh(features @ features.T)
-    along = vectors.T @ (features @ targets)
-    return _Spectrum(np.maximum(values, 0.0), seen_by.inverse.T @ vectors, along)
+    values, vectors = np.linalg.eigh(symmetric_product(features.T, transposed=True))
+    along = vectors.T @ product(features, targets)
+    in_kernels = scipy.linalg.solve_triangular(
+        seen_by.factor, vectors, lower=True, trans=1, check_finite=False
+    )
+    return _Spectrum(np.maximum(values, 0.0), in_kernels, along)
 
 
 def _gaussian(rows: Array, columns: Array) -> Array:
-    kernel = rows @ columns.T
-    kernel -= 0.5 * np.einsum("nk,nk->n", rows, rows)[:, None]
-    kernel -= 0.5 * np.einsum("mk,mk->m", columns, columns)
+    """exp(-|r - c|^2 / 2), the square from one product."""
+    left, right = np.ones((len(rows), rows.shape[1] + 2)), np.ones((len(columns), rows.shape[1] + 2))
+    left[:, :-2], right[:, :-2] = rows, columns
+    left[:, -2] = -0.5 * np.einsum("nk,nk->n", rows, rows)
+    right[:, -1] = -0.5 * np.einsum("mk,mk->m", columns, columns)
+    kernel = left @ right.T
     return np.asarray(np.exp(np.minimum(kernel, 0.0, out=kernel), out=kernel))
 
 
-def _ridge(values: Array, energies: Array, total: float, spread: float, tau: float, seen: float) -> float:
+def _ridge(values: Array, energies: Array, targets: Targets, tau: float) -> float:
     """tau1 + 1 / (sigma^2 beta) at the fixed point of beta (001 Alg. 1, steps 15-19; eq. 58)."""
 
     def error(ridge: float) -> float:
         shrunk = np.divide(1.0, values + ridge, out=np.zeros_like(values), where=values + ridge > 0.0)
         explained = float(energies @ (2.0 * shrunk - values * shrunk**2))
-        return float(max(total - explained, 0.0))
+        return float(max(targets.total - explained, 0.0))
 
+    spread, seen = targets.variance, targets.seen
     # 1 / (sigma^2 beta) in terms of the error: sigma^2 is 1, or the variance over tau1.
     if seen <= tau:
         start, slope = 1.0, seen / spread if spread > 0.0 else 0.0

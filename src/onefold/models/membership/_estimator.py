@@ -11,7 +11,7 @@ from onefold._base.arrays import Array
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.models._unit import unit_of
 from onefold.models.membership._autoencoders import check_centred, check_ratio, inducing_limit
-from onefold.models.membership._core import Inputs, Mapping, fit_mapping
+from onefold.models.membership._core import Inputs, Mapping, Targets, fit_mapping
 
 __all__ = ["MembershipMapping"]
 
@@ -72,7 +72,8 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._mean = targets.mean(axis=0) if self.centred else np.zeros(targets.shape[1])
         rows = inputs.astype(np.float64) / self._units[0]
         at_most = inducing_limit(len(rows), self.inducing_ratio, self.max_inducing)
-        self.mapping_, *_ = fit_mapping(rows, targets - self._mean, at_most, factor=self._units[1])
+        seen = Targets.of(targets - self._mean, factor=self._units[1])
+        self.mapping_, *_ = fit_mapping(rows, seen, at_most)
         self._one_output = np.ndim(outputs) == 1
         return self
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onefold._base.arrays import Array
+from onefold._base.arrays import Array, Index
 from onefold.models._hull import Hull, build_hull
 
 __all__ = ["Frame", "build_frame"]
@@ -23,7 +23,9 @@ class Frame:
     """One hull, and what is learned in its r coordinates."""
 
     hull: Hull
-    targets: Array  # (N, r) what mappings are fitted to
+    points: Array  # (N, r) the samples, from the mean
+    used: Index  # (u,) coordinates in which anything varies or differs from zero; others are zero in images
+    targets: Array  # (N, u) what mappings are fitted to
     offset: Array  # (r,) what is subtracted from their outputs to have coordinates from the mean
     directions: Array  # (r, n) principal directions, of unit length
 
@@ -31,6 +33,14 @@ class Frame:
         """The leading max(n - l + 1, 1) directions: P^l of 001 Alg. 2 in these coordinates."""
         available = self.directions.shape[1]
         return self.directions[:, : max(available - depth, min(available, 1))]
+
+    def expand(self, weights: Array) -> Array:
+        """Weights (M, u) for all coordinates, (M, r)."""
+        if len(self.used) == len(self.offset):
+            return weights
+        expanded = np.zeros((len(weights), len(self.offset)))
+        expanded[:, self.used] = weights
+        return expanded
 
 
 def build_frame(samples: Array, mean: Array, n_components: int, centred: bool) -> Frame:
@@ -40,7 +50,11 @@ def build_frame(samples: Array, mean: Array, n_components: int, centred: bool) -
         hull = _with_mean(hull, n_components)
     points = hull.points[0, : samples.shape[1]].astype(np.float64, copy=False)
     offset = np.zeros(points.shape[1]) if centred else hull.mean_points[0].astype(np.float64)
-    return Frame(hull, points if centred else points + offset, offset, _directions(hull))
+    targets = points if centred else points + offset
+    used = np.flatnonzero(targets.any(axis=0))
+    if len(used) < len(offset):
+        targets = targets[:, used]
+    return Frame(hull, points, used, targets, offset, _directions(hull))
 
 
 def _with_mean(hull: Hull, n_components: int) -> Hull:

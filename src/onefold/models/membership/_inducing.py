@@ -10,8 +10,8 @@ from onefold.models._centroids import FarApart, candidates, clusters, means
 
 __all__ = ["Centres", "counts_from", "largest_count"]
 
-ROUNDS = 10  # of k-means: later ones hardly move the centres
-ROUNDS_AGAIN = 4  # of k-means that goes on from the clusters of the layer before
+ROUNDS = 6  # of k-means: with 20, distances of digits from their images are 0.02 % smaller
+ROUNDS_AGAIN = 2  # of k-means that goes on from the clusters of the layer before
 # How the smoothing that is left falls with the number of points, where only one number was tried.
 USUAL_DECAY = 2.0
 

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold._base.arrays import Array, Index, Mask
+from onefold._base.parallel import one_numpy_thread
 from onefold.models._hull import Hull, centre
 from onefold.models._layers import LayeredStack
-from onefold.models.membership._core import Inputs, Mapping, fit_mapping, solve_mapping
+from onefold.models.membership._core import Inputs, Mapping, Targets, fit_mapping, solve_mapping
 from onefold.models.membership._frame import Frame, build_frame
 
 __all__ = ["MappingLayer", "MappingStack", "fit_stack", "rebuild_stack", "stack_state"]
@@ -65,16 +66,25 @@ def fit_stack(
 
     ``centred`` mappings model deviations from the mean, others the samples as they are.
     """
-    frame = build_frame(*centre(samples), n_components, centred)
-    n_features = samples.shape[2]
+    with one_numpy_thread():  # large products are scipy's
+        return _fit(build_frame(*centre(samples), n_components, centred), n_layers, at_most, factor)
+
+
+def _fit(frame: Frame, n_layers: int, at_most: int, factor: float) -> MappingStack:
+    targets = Targets.of(frame.targets, frame.hull.mean.shape[1], factor)
     layers: list[MappingLayer] = []
     kernel, clusters = None, None
     for depth in range(n_layers):
         x = _encodings(frame, depth, layers, kernel)
-        mapping, kernel, clusters = fit_mapping(x, frame.targets, at_most, n_features, factor, clusters)
+        mapping, kernel, clusters = fit_mapping(x, targets, at_most, clusters)
         at_most = len(mapping.inputs.inducing)  # 001 eq. 62
-        layers.append(MappingLayer(mapping, frame.axes(depth), frame.offset, len(x)))
+        layers.append(_layer(frame, depth, mapping))
     return LayeredStack(frame.hull, tuple(layers))
+
+
+def _layer(frame: Frame, depth: int, mapping: Mapping) -> MappingLayer:
+    complete = replace(mapping, weights=frame.expand(mapping.weights))
+    return MappingLayer(complete, frame.axes(depth), frame.offset, len(frame.points))
 
 
 def _encodings(frame: Frame, depth: int, layers: list[MappingLayer], kernel: Array | None) -> Array:
@@ -84,9 +94,7 @@ def _encodings(frame: Frame, depth: int, layers: list[MappingLayer], kernel: Arr
     """
     axes = frame.axes(depth)
     if kernel is None:
-        return np.asarray(
-            (frame.targets - frame.offset) @ axes if frame.offset.any() else frame.targets @ axes
-        )
+        return np.asarray(frame.points @ axes)
     return np.asarray(kernel @ (layers[-1].mapping.weights @ axes) - frame.offset @ axes)
 
 
@@ -109,8 +117,13 @@ def rebuild_stack(
     state: dict[str, NDArray[Any]], n_components: int, n_layers: int, centred: bool = True
 ) -> MappingStack:
     """The machine that :func:`stack_state` described."""
+    with one_numpy_thread():
+        return _rebuild(state, n_components, n_layers, centred)
+
+
+def _rebuild(state: dict[str, NDArray[Any]], n_components: int, n_layers: int, centred: bool) -> MappingStack:
     frame = build_frame(state["centred"], state["mean"], n_components, centred)
-    shapes, n_samples = state["shapes"], len(frame.targets)
+    shapes, n_samples = state["shapes"], len(frame.points)
     if shapes.shape != (n_layers, 2) or len(frame.hull.mean) != 1 or not ((shapes[:, 0] >= 1).all()):
         raise ValueError("the layers do not fit the parameters")
     if (shapes[:, 0] > n_samples).any():
@@ -119,12 +132,13 @@ def rebuild_stack(
     flat = np.split(state["inducing"], np.cumsum(counts)[:-1])
     shifts = np.split(state["shift"], np.cumsum(widths)[:-1])
     ranges = np.split(state["inverse_range"], np.cumsum(widths)[:-1])
+    targets = Targets.of(frame.targets)  # averages are known
     layers: list[MappingLayer] = []
     kernel = None
     for depth in range(n_layers):
         x = _encodings(frame, depth, layers, kernel)
         inputs = Inputs(shifts[depth], ranges[depth], flat[depth].reshape(shapes[depth]))
         ridge, tau, seen = (float(number) for number in state["lambdas"][depth])
-        mapping, kernel = solve_mapping(inputs, x, frame.targets, ridge, tau, seen)
-        layers.append(MappingLayer(mapping, frame.axes(depth), frame.offset, n_samples))
+        mapping, kernel = solve_mapping(inputs, x, targets, ridge, tau, seen)
+        layers.append(_layer(frame, depth, mapping))
     return LayeredStack(frame.hull, tuple(layers))
