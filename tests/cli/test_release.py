@@ -108,6 +108,20 @@ def test_an_error_within_allowed_ranges_is_what_was_asked_for(table, declared, t
     assert promise["least_standard_errors"]["age"] == pytest.approx(7, rel=1e-6)
 
 
+@pytest.mark.parametrize("hardened", [[], ["--hardened"]])
+def test_an_epsilon_within_allowed_ranges(table, declared, tmp_path, capsys, hardened) -> None:
+    """Wide ranges leave room for an epsilon; noise then has it, and keeps to the ranges."""
+    out = tmp_path / "out.csv"
+    options = ["--declared", declared, "--allowed", "age=-1000:1100", "--delta", 1e-4, "--out", out, "--json"]
+    assert run(table, "--label", "sick", "--epsilon", 9, *options, *hardened) == 0
+    promise = json.loads(capsys.readouterr().out)["promise"]
+    assert promise["record"] == {"epsilon": pytest.approx(9, rel=1e-4), "delta": 1e-4}
+    assert promise["record"]["epsilon"] <= 9
+    assert promise["holds"]
+    assert ("hardened" in promise["mechanism"]) == bool(hardened)
+    assert read(out)["age"].between(-1000, 1100).all()
+
+
 def test_private_labels(frame, table, declared, tmp_path, capsys) -> None:
     out = tmp_path / "out.csv"
     options = [
@@ -215,8 +229,8 @@ def test_many_classes_and_few_rows(table, tmp_path, capsys) -> None:
         ["--lam", "1", "--range", "age=18:inf"],
         ["--lam", "1", "--range", "town=1:2"],
         ["--lam", "1", "--allowed", "age=30:40", "--range", "age=18:90"],
-        ["--lam", "1", "--allowed", "age=0:120", "--hardened"],
-        ["--epsilon", "1", "--allowed", "age=0:120"],
+        ["--epsilon", "1", "--allowed", "age=0:120", "--range", "age=18:90"],
+        ["--keep-classifier", "1", "--label", "sick", "--allowed", "age=0:120"],
         ["--adversary-error", "age=20", "--allowed", "age=0:120", "--range", "age=18:90"],
         ["--lam", "1", "--declared", "missing.json"],
         ["--lam", "1", "--label", "nothing"],

@@ -1,12 +1,13 @@
 """The experiments of 002 run at small size and give the document's exact numbers."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from experiments.release import adult, lending, toy, wisconsin
+from experiments.release import adult, formulas, lending, peers, toy, wisconsin
 
 
 def values(capsys: pytest.CaptureFixture[str]) -> dict[str, float]:
@@ -54,6 +55,11 @@ def test_adult(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = values(capsys)
     assert found["optimal, lam 10000"] > found["optimal, lam 0.001"]
     assert adult.main(["--data-dir", str(tmp_path / "nowhere")]) == 2
+    whole = ["--whole", "--json", "--repetitions", "2", "--piece", "1", "--data-dir", str(tmp_path)]
+    assert adult.main(whole) == 1  # other rows than those of the recorded numbers
+    found = values(capsys)
+    assert found["whole, baseline"] > 0.9
+    assert set(found) >= {"whole, optimal, lam 100", "whole, clearly better at equal bound"}
 
 
 def test_lending(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,3 +76,32 @@ def test_lending(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = values(capsys)
     assert found["optimal, lam 0.0001"] < found["optimal, lam 1e+06"] <= found["baseline"] + 1e-9
     assert lending.main(["--data-dir", str(tmp_path / "nowhere")]) == 2
+
+
+def test_formulas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figure = tmp_path / "figure.svg"
+    assert formulas.main(["--json", "--figure", str(figure)]) == 0
+    found = values(capsys)
+    assert figure.read_text(encoding="utf-8").count("<path") > 10
+    # Thm 2.5 by hand: mu (1 + sqrt(2 ln(1/delta))), and the bound it stands for
+    assert found["Thm 2.5, delta 1e-05"] == pytest.approx(0.1 * (1 + np.sqrt(2 * np.log(1e5))))
+    assert found["bound of Thm 2.5, epsilon 1"] == pytest.approx((1 + np.sqrt(2 * np.log(1e5))) ** 2)
+    # loose where noise is strong, false where it is weak
+    assert found["exact, delta 1e-05"] < found["Thm 2.5, delta 1e-05"]
+    assert found["exact bound, epsilon 1"] < found["bound of Thm 2.5, epsilon 1"]
+    assert found["exact bound, epsilon 30"] > found["bound of Thm 2.5, epsilon 30"]
+    assert formulas.main(["--figure", str(tmp_path / "figure.txt")]) == 2
+
+
+def test_peers_without_the_packages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], block_import: Callable[[str], None]
+) -> None:
+    """The optimal noise is measured wherever the other packages cannot be had, and a journal is kept."""
+    block_import("diffprivlib")
+    block_import("opendp")
+    journal = tmp_path / "journal"
+    assert peers.main(["--quick", "--json", "--resume", str(journal)]) == 0
+    found = values(capsys)
+    assert set(found) == {f"optimal noise, epsilon {epsilon}" for epsilon in (10, 50, 200)}
+    assert found["optimal noise, epsilon 200"] > 0.85
+    assert len(journal.read_text(encoding="utf-8").splitlines()) == 3

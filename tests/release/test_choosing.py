@@ -1,6 +1,7 @@
 """lam, the error of an adversary and (epsilon, delta) convert into one another; ranges become bounds."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, FisherGaussian
-from onefold.release import bounded_lam, choose, noise_bounds, weights_for
+from onefold.release import bounded_lam, bounded_lam_of_epsilon, choose, noise_bounds, weights_for
 
 
 @given(lam=st.floats(1e-10, 1e6), p=st.integers(1, 20), width=st.floats(0.01, 100))
@@ -83,6 +84,35 @@ def test_an_error_within_bounds(bounds: tuple[float, float], share: float) -> No
     error = share * (bounds[1] - bounds[0]) / (2 * np.pi)
     lam = bounded_lam(error, bounds)
     assert BoundedFisherNoise(lam, bounds).standard_errors(1)[0] == pytest.approx(error, rel=1e-6)
+
+
+def test_hardened_noise_keeps_the_error_too() -> None:
+    lam = bounded_lam(0.1, (-0.5, 0.5), hardened=True)
+    assert lam < bounded_lam(0.1, (-0.5, 0.5))
+    noise = BoundedFisherNoise(lam, (-0.5, 0.5), hardened=True)
+    assert noise.standard_errors(1)[0] == pytest.approx(0.1, rel=1e-6)
+
+
+@pytest.mark.parametrize("hardened", [False, True])
+@pytest.mark.parametrize(
+    "epsilon, bounds", [(1.0, (-60.0, 60.0)), (3.0, (-60.0, 60.0)), (4.0, [(-30.0, 50.0), (-np.inf, np.inf)])]
+)
+def test_an_epsilon_within_bounds(epsilon: float, bounds: Any, hardened: bool) -> None:
+    p = 1 if np.ndim(bounds) == 1 else 2
+    lam = bounded_lam_of_epsilon(epsilon, bounds, hardened=hardened)
+    found = BoundedFisherNoise(lam, bounds, hardened=hardened).guarantee(p).record
+    assert found[0] <= epsilon
+    assert found == (pytest.approx(epsilon, rel=1e-4), 1e-5)
+    # a little less noise has a larger epsilon: no other lam would be more useful
+    assert BoundedFisherNoise(lam * 1.01, bounds, hardened=hardened).guarantee(p).record[0] > epsilon
+
+
+def test_narrow_bounds_have_no_such_epsilon() -> None:
+    for reach in (0.5, 5.0):
+        with pytest.raises(
+            InvalidInputError, match=r"^[^\n]*so small an epsilon per record: allow wider ranges$"
+        ):
+            bounded_lam_of_epsilon(1.0, (-reach, reach))
 
 
 def test_an_error_beyond_the_bounds_is_refused() -> None:

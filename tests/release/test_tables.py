@@ -109,8 +109,17 @@ def test_bounded_noise_keeps_what_is_allowed_without_clipping() -> None:
             1.0,
             bounded=True,
         )
-    with pytest.raises(InvalidInputError, match="hardened"):
-        release_table(columns, kept, 1.0, bounded=True, hardened=True)
+    hardened = release_table(columns, kept, 1.0, bounded=True, hardened=True, random_state=0)
+    assert np.all(np.abs(hardened.columns["age"] - columns["age"] - 6) <= 24)
+    assert "hardened" in hardened.guarantee.mechanism
+
+
+def test_words_say_when_the_range_tells_more_than_the_release() -> None:
+    columns = {"age": np.linspace(18, 90, 50)}
+    codec = TableCodec(columns, {"age": (18, 90)})
+    strong, weak = (release_table(columns, codec, lam).in_words()[1] for lam in (1e-2, 10.0))
+    assert "the declared range alone says more" in strong
+    assert "range" not in weak
 
 
 def test_what_is_not_declared_voids_the_guarantee() -> None:

@@ -97,14 +97,8 @@ def _check(args: argparse.Namespace) -> None:
     if args.label is None and (args.label_epsilon or args.keep_classifier):
         raise InvalidInputError("--label-epsilon and --keep-classifier need --label")
     check_label_options(args)
-    if args.allowed and (args.hardened or args.keep_classifier):
-        raise InvalidInputError(
-            "--allowed takes bounded noise: it is neither hardened nor keeps the classifier"
-        )
-    if args.allowed and args.epsilon:
-        raise InvalidInputError(
-            "noise within --allowed ranges has an epsilon only by chance: use --lam or --adversary-error"
-        )
+    if args.allowed and args.keep_classifier:
+        raise InvalidInputError("--allowed takes bounded noise, which does not keep the classifier")
     if args.keep_classifier and (args.hardened or args.label_epsilon):
         raise InvalidInputError("--keep-classifier goes with neither --hardened nor --label-epsilon")
 
@@ -132,27 +126,23 @@ def _release(args: argparse.Namespace, table: MixedTable) -> int:
 
 
 def _strength(args: argparse.Namespace, codec: Any, bounded: bool) -> Any:
-    """lam, from whatever was said; within bounds an error needs another lam than without."""
-    from onefold.release import bounded_lam, choose
+    """lam, from whatever was said; within bounds an error or an epsilon needs another lam than without."""
+    from onefold.release import bounded_lam, bounded_lam_of_epsilon, choose
 
-    lam, error = args.lam, None
+    options = {"delta": args.delta, "sensitivity": codec.domain, "hardened": args.hardened}
+    lam, error, epsilon = args.lam, None, args.epsilon
+    if bounded and epsilon:
+        with busy("looking for noise with this epsilon", args.quiet):
+            lam, epsilon = bounded_lam_of_epsilon(epsilon, codec.bounds(), **options), None
     if args.adversary_error:
         name, value = args.adversary_error
         at, scaled = codec.position(name), value / codec.column(name).width
         low, high = codec.bounds()[at]
         if bounded and np.isfinite(high - low):
-            lam = bounded_lam(scaled, (low, high))
+            lam = bounded_lam(scaled, (low, high), hardened=args.hardened)
         else:
             error = at, scaled
-    return choose(
-        codec.n_encoded,
-        lam=lam,
-        adversary_error=error,
-        epsilon=args.epsilon,
-        delta=args.delta,
-        sensitivity=codec.domain,
-        hardened=args.hardened,
-    )
+    return choose(codec.n_encoded, lam=lam, adversary_error=error, epsilon=epsilon, **options)
 
 
 def _labels(args: argparse.Namespace, table: MixedTable, guarantee: Any) -> tuple[Any, Any]:

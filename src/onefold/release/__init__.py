@@ -1,6 +1,6 @@
 """Releasing a whole dataset with the least informative noise, so that others can learn from the rows."""
 
-from onefold.release.choosing import Strength, bounded_lam, choose
+from onefold.release.choosing import Strength, bounded_lam, bounded_lam_of_epsilon, choose
 from onefold.release.curves import NOISES, Curve, sweep
 from onefold.release.ranges import noise_bounds, weights_for
 from onefold.release.releases import Release, release_bounded, release_iid, release_utility_preserving
@@ -17,6 +17,7 @@ __all__ = [
     "TableCodec",
     "TableRelease",
     "bounded_lam",
+    "bounded_lam_of_epsilon",
     "choose",
     "noise_bounds",
     "release_bounded",

@@ -12,7 +12,7 @@ from onefold.privacy import BoundedFisherNoise, FisherGaussian
 from onefold.privacy._arguments import positive
 from onefold.privacy.sensitivity import Domain
 
-__all__ = ["Strength", "bounded_lam", "choose"]
+__all__ = ["Strength", "bounded_lam", "bounded_lam_of_epsilon", "choose"]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def choose(
     return Strength.of(noise, n_features)
 
 
-def bounded_lam(error: float, bounds: tuple[float, float]) -> float:
+def bounded_lam(error: float, bounds: tuple[float, float], *, hardened: bool = False) -> float:
     """The largest lam at which noise within ``bounds`` leaves estimates of its column ``error`` away.
 
     However small lam is, the error stays below the width of the bounds over 2 pi: that of a squared cosine,
@@ -103,13 +103,14 @@ def bounded_lam(error: float, bounds: tuple[float, float]) -> float:
     """
     low, high = bounds
     most = (high - low) / (2 * math.pi)
-    if not 0 < positive("error", error) < 0.999 * most:
+    if not 0 < positive("error", error) < 0.997 * most:
         raise InvalidInputError(
             f"noise within these bounds leaves an error of {most:.4g} at most: allow a wider range"
         )
 
     def reaches(lam: float) -> bool:
-        return float(BoundedFisherNoise(lam, (low, high)).standard_errors(1)[0]) >= error
+        noise = BoundedFisherNoise(lam, (low, high), hardened=hardened)
+        return float(noise.standard_errors(1)[0]) >= error
 
     above = math.log(error) * -4  # the free noise has this lam, and bounds only take from its error
     below = above
@@ -118,6 +119,51 @@ def bounded_lam(error: float, bounds: tuple[float, float]) -> float:
     for _ in range(60):
         middle = (below + above) / 2
         below, above = (middle, above) if reaches(math.exp(middle)) else (below, middle)
+    return math.exp(below)
+
+
+def bounded_lam_of_epsilon(
+    epsilon: float,
+    bounds: ArrayLike,
+    Pi: ArrayLike | None = None,
+    *,
+    n_features: int | None = None,
+    delta: float = 1e-5,
+    sensitivity: float | Domain = 1.0,
+    hardened: bool = False,
+) -> float:
+    """The largest lam at which noise within ``bounds`` has ``epsilon`` per record at ``delta``.
+
+    Weak noise has too large an epsilon; strong noise is stopped by its bounds, which tell a changed value
+    from the original for sure, and has none. What lies between is wide only where the bounds are.
+
+    Examples
+    --------
+    >>> lam = bounded_lam_of_epsilon(2.0, (-60.0, 60.0))
+    >>> round(BoundedFisherNoise(lam, (-60.0, 60.0)).guarantee(1).record[0], 6)
+    2.0
+    """
+    options: dict[str, Any] = {"delta": delta, "sensitivity": sensitivity}
+    pairs = np.asarray(bounds, dtype=np.float64)
+    p = n_features or (1 if pairs.ndim == 1 else len(pairs))
+
+    def reached(lam: float) -> float:
+        noise = BoundedFisherNoise(lam, bounds, Pi, hardened=hardened, **options)
+        return noise.guarantee(p).record[0]
+
+    free = FisherGaussian.from_epsilon(epsilon, p, Pi, **options)  # bounds only add to its epsilon
+    widest = float(np.max(np.diff(pairs), initial=0.0, where=np.isfinite(np.diff(pairs))))
+    lam = free.lam
+    while reached(lam) > epsilon:
+        lam /= 2.0
+        if FisherGaussian(lam, Pi, **options).standard_errors(p).min() > widest:
+            raise InvalidInputError(
+                "noise within these bounds never has so small an epsilon per record: allow wider ranges"
+            )
+    below, above = math.log(lam), math.log(2.0 * lam)
+    for _ in range(24):
+        middle = (below + above) / 2
+        below, above = (middle, above) if reached(math.exp(middle)) <= epsilon else (below, middle)
     return math.exp(below)
 
 

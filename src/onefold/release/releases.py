@@ -118,6 +118,7 @@ def release_bounded(
     Pi: ArrayLike | None = None,
     delta: float = 1e-5,
     sensitivity: float | Domain = 1.0,
+    hardened: bool = False,
 ) -> Release:
     """Rows with noise that keeps within its own ``bounds`` (002 Thm 2.6, Cor. 2.7).
 
@@ -131,7 +132,7 @@ def release_bounded(
     >>> bool(np.min(ages) >= 0)
     True
     """
-    noise = BoundedFisherNoise(lam, bounds, Pi, delta=delta, sensitivity=sensitivity)
+    noise = BoundedFisherNoise(lam, bounds, Pi, delta=delta, sensitivity=sensitivity, hardened=hardened)
     rows = noise.randomise(X, random_state)
     p = rows.shape[1]
     errors = noise.standard_errors(p)

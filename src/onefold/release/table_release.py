@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee
 from onefold.privacy._streams import RandomState
 from onefold.release.tables import TableCodec
@@ -28,12 +27,14 @@ class TableRelease:
     guarantee : differential privacy per entry and per record
     standard_errors : per column of numbers and in its units, the least error of an unbiased estimate
     kept : per column of categories, the probability that one is released as it is
+    widths : per column of numbers, of its declared range
     """
 
     columns: dict[str, Array]
     guarantee: Guarantee
     standard_errors: dict[str, float]
     kept: dict[str, float]
+    widths: dict[str, float]
 
     def in_words(self) -> list[str]:
         """What the release means for each column, for people."""
@@ -41,7 +42,8 @@ class TableRelease:
             "From this release alone, without other knowledge and without a bias (root mean square error):"
         ]
         for name, error in self.standard_errors.items():
-            lines.append(f"  nobody can estimate a person's {name} better than ± {error:.4g}")
+            wide = " (the declared range alone says more)" if error > self.widths[name] else ""
+            lines.append(f"  nobody can estimate a person's {name} better than ± {error:.4g}{wide}")
         for name, share in self.kept.items():
             lines.append(f"  a person's {name} is shown as it is with probability {share:.3g}")
         return lines
@@ -78,13 +80,12 @@ def release_table(
     bounded : use noise that keeps every number inside ``codec``'s ``allowed`` ranges instead of clipping
     delta, hardened, random_state : as for :func:`~onefold.release.release_iid`
     """
+    options: dict[str, Any] = {"delta": delta, "sensitivity": codec.domain, "hardened": hardened}
     noise: FisherGaussian | BoundedFisherNoise
     if bounded:
-        if hardened:
-            raise InvalidInputError("there is no hardened sampler for bounded noise")
-        noise = BoundedFisherNoise(lam, codec.bounds(), delta=delta, sensitivity=codec.domain)
+        noise = BoundedFisherNoise(lam, codec.bounds(), **options)
     else:
-        noise = FisherGaussian(lam, delta=delta, sensitivity=codec.domain, hardened=hardened)
+        noise = FisherGaussian(lam, **options)
     noisy = noise.randomise(codec.encode(columns), random_state)
     errors = noise.standard_errors(codec.n_encoded)
     numbers = [column for column in codec.columns if column.range is not None]
@@ -97,6 +98,7 @@ def release_table(
         replace(guarantee, n_features=len(codec.columns)),
         {c.name: float(errors[codec.position(c.name)]) * c.width for c in numbers},
         {c.name: _kept(len(c.levels), lam**-0.25) for c in categories},
+        {c.name: c.width for c in numbers},
     )
 
 

@@ -132,6 +132,11 @@ class GroundState:
             above[cell + 1] + self._mass(np.minimum(x, right), right, slack),
         )
 
+    def masses(self, t: Floats) -> Floats:
+        """Probabilities between neighbouring points, each to its own leading digits."""
+        x = self._position(t)
+        return self._mass(x[:-1], x[1:], 0.0)
+
     @lru_cache(maxsize=4)  # noqa: B019  # states live as long as their cache anyway
     def _cell_masses(self, slack: float) -> Floats:
         return self._mass(self._edges[:-1], self._edges[1:], slack)

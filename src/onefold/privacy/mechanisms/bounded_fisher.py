@@ -9,10 +9,12 @@ from numpy.typing import ArrayLike
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy._arguments import check_delta, positive
-from onefold.privacy._streams import RandomState, generator
+from onefold.privacy._streams import RandomState, byte_stream, generator
 from onefold.privacy.calibration import epsilon_of
+from onefold.privacy.mechanisms._cells import TOTAL_VARIATION, cell_table, grid_for
 from onefold.privacy.mechanisms._data import Floats
 from onefold.privacy.mechanisms._ground_state import GroundState, ground_state
+from onefold.privacy.mechanisms._lattice import Lattice
 from onefold.privacy.mechanisms._row_noise import RowNoise
 from onefold.privacy.mechanisms._shift import shift_epsilon
 from onefold.privacy.mechanisms._weights import Weights
@@ -21,6 +23,7 @@ from onefold.privacy.sensitivity import Domain
 __all__ = ["BoundedFisherNoise"]
 
 Pair = tuple[float, float]
+KEPT = 0.9  # of delta for the noise; the rest is for the tables of the hardened sampler
 
 
 class BoundedFisherNoise(RowNoise):
@@ -37,6 +40,7 @@ class BoundedFisherNoise(RowNoise):
         allowed. ``onefold.release.noise_bounds`` derives them from the range of a column
     Pi : None for the identity, or one positive number per column
     delta, sensitivity : as for :class:`~onefold.privacy.FisherGaussian`; the domain must be a Box
+    hardened : noise safe against attacks on floating point, on a dyadic grid
 
     Guarantees
     ----------
@@ -49,7 +53,10 @@ class BoundedFisherNoise(RowNoise):
     * Where one exists it is exact for one entry. For a record it is the sum over the columns, which share
       delta; columns whose bounds never matter count as one Gaussian.
     * Unequal bounds give the noise a mean other than zero: ``mean(p)`` is public and may be subtracted.
-    * There is no sampler hardened against floating-point attacks for this noise.
+    * The ordinary sampler has these guarantees in exact arithmetic only; the hardened one on a computer. It
+      takes one step of its grid off the bounds at either end, adds one to every change, and keeps a tenth of
+      delta for its table of probabilities, which is right to 1e-11 in total variation: an epsilon of more
+      than about log(delta / 1e-10) per column is not stated.
     * Labels, class sizes and the number of rows are not covered.
 
     Examples
@@ -67,9 +74,11 @@ class BoundedFisherNoise(RowNoise):
         *,
         delta: float = 1e-5,
         sensitivity: float | Domain = 1.0,
+        hardened: bool = False,
     ) -> None:
         self.lam, self.Pi, self.delta = positive("lam", lam), Pi, check_delta(delta)
         self.weights, self.bounds = Weights(Pi), _checked_bounds(bounds)
+        self.hardened = bool(hardened)
         if not self.weights.independent:
             raise InvalidInputError("bounded noise needs independent columns: a diagonal Pi")
         given = [
@@ -82,7 +91,7 @@ class BoundedFisherNoise(RowNoise):
         self._states(self.n_features or 1)  # refuses now what it could not draw later
 
     def __repr__(self) -> str:
-        return f"BoundedFisherNoise(lam={self.lam:g}, delta={self.delta:g})"
+        return f"BoundedFisherNoise(lam={self.lam:g}, delta={self.delta:g}, hardened={self.hardened})"
 
     def _free_scales(self, n_features: int) -> Floats:
         """Standard deviations of the noise without bounds (Thm 2.4)."""
@@ -90,10 +99,18 @@ class BoundedFisherNoise(RowNoise):
 
     def _states(self, n_features: int) -> list[tuple[GroundState, float]]:
         """The noise of each column in its own units, and that unit."""
-        scales = self._free_scales(n_features)
-        bounds = np.broadcast_to(self.bounds, (n_features, 2)) / scales[:, np.newaxis]
-        pairs = zip(bounds.tolist(), scales.tolist(), strict=True)
+        scales, bounds = self._free_scales(n_features), np.broadcast_to(self.bounds, (n_features, 2))
+        if self.hardened:  # both roundings together move a value by a step at most
+            steps = np.array([grid.step for grid in self._grids(n_features)])
+            bounds = bounds + np.outer(steps, (1.0, -1.0))
+        pairs = zip((bounds / scales[:, np.newaxis]).tolist(), scales.tolist(), strict=True)
         return [(ground_state(low, high), scale) for (low, high), scale in pairs]
+
+    def _grids(self, n_features: int) -> list[Lattice]:
+        """The grid of each column, for hardened noise."""
+        bounds = np.broadcast_to(self.bounds, (n_features, 2)).tolist()
+        columns = zip(self._free_scales(n_features).tolist(), bounds, self._changes(n_features), strict=True)
+        return [grid_for(scale, low, high, float(change)) for scale, (low, high), change in columns]
 
     def _per_column(self, what: Callable[[GroundState, float], float], n_features: int) -> Floats:
         return np.array([what(state, scale) for state, scale in self._states(self._width(n_features))])
@@ -139,6 +156,8 @@ class BoundedFisherNoise(RowNoise):
         return state.cdf(np.asarray(v, dtype=np.float64) / scale)
 
     def _draw(self, shape: tuple[int, ...], random_state: RandomState) -> Floats:
+        if self.hardened:
+            return self._in_steps(np.zeros(shape), random_state)
         rng, noise = generator(random_state), np.empty(shape)
         columns = noise.reshape(-1, shape[-1])
         bounds = np.broadcast_to(self.bounds, (shape[-1], 2))
@@ -147,26 +166,54 @@ class BoundedFisherNoise(RowNoise):
             columns[:, j] = np.clip(drawn, *bounds[j])  # the product may have rounded outwards
         return noise
 
+    def _added(self, values: Floats, random_state: RandomState) -> Floats:
+        if self.hardened:
+            return self._in_steps(values, random_state)
+        return super()._added(values, random_state)
+
+    def _in_steps(self, values: Floats, random_state: RandomState) -> Floats:
+        """Values and noise in steps of each column's grid, added as whole numbers."""
+        stream, result = byte_stream(random_state), np.empty(values.shape)
+        columns, p = values.reshape(-1, values.shape[-1]), values.shape[-1]
+        for j, (grid, (state, scale)) in enumerate(zip(self._grids(p), self._states(p), strict=True)):
+            noise = cell_table(state, scale, grid.exponent).sample(stream, len(columns))
+            result.reshape(columns.shape)[:, j] = grid.value(grid.round(columns[:, j]) + noise)
+        return result
+
     # --- the promise --------------------------------------------------------------------------------------
 
     def _losses(self, n_features: int) -> tuple[Pair, Pair]:
-        changes = self._changes(n_features).tolist()
+        changes = self._changes(n_features)
+        if self.hardened:
+            changes = changes + np.array([grid.step for grid in self._grids(n_features)])
         columns = [
             (state, change / scale)
-            for (state, scale), change in zip(self._states(n_features), changes, strict=True)
+            for (state, scale), change in zip(self._states(n_features), changes.tolist(), strict=True)
         ]
-        entry = max(shift_epsilon(state, change, self.delta) for state, change in columns)
+        entry = max(self._one(state, change, self.delta) for state, change in columns)
         # Columns whose bounds never matter are one Gaussian together: squares of their changes add up.
         free = math.hypot(*(change for state, change in columns if state.free))
         parts = [(state, change) for state, change in columns if not state.free]
         share = self.delta / (len(parts) + bool(free))
-        record = sum(shift_epsilon(state, change, share) for state, change in parts)
+        record = sum(self._one(state, change, share) for state, change in parts)
         if free:
-            record += epsilon_of(free, share)
+            kept = share * KEPT if self.hardened else share
+            record += self._stated(epsilon_of(free, kept), share, len(columns) - len(parts))
         return (entry, self.delta), (record, self.delta)
 
+    def _one(self, state: GroundState, change: float, delta: float) -> float:
+        """epsilon of one column."""
+        return self._stated(shift_epsilon(state, change, delta * KEPT if self.hardened else delta), delta, 1)
+
+    def _stated(self, epsilon: float, delta: float, columns: int) -> float:
+        """The same for tables instead of the noise: delta grows by (1 + e^epsilon) times their distance."""
+        if not self.hardened:
+            return epsilon
+        most = math.log((1.0 - KEPT) * delta / (columns * TOTAL_VARIATION))
+        return epsilon if math.log1p(math.exp(min(epsilon, 700.0))) <= most else math.inf
+
     def _description(self) -> str:
-        return f"BoundedFisherNoise of lam {self.lam:.4g}"
+        return f"BoundedFisherNoise of lam {self.lam:.4g}{', hardened' * self.hardened}"
 
     def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
         """Nothing beyond (epsilon, delta): no accountant knows this noise."""
