@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 from experiments.fuzzy import private, robustness
 from experiments.harness import documented, main
 from onefold.privacy import AnalyticGaussian
+from onefold.privacy.calibration import gaussian_epsilon
 
 
 @pytest.fixture
@@ -47,6 +48,7 @@ def test_noise_on_test_digits(data_dir: Path, capsys, monkeypatch) -> None:
 
 
 def test_noise_for_privacy(data_dir: Path, capsys) -> None:
+    pytest.importorskip("dp_accounting")
     found = run(private, data_dir, capsys, "--epsilons", "0.1", "8")
     rows = found["tables"][0]["rows"]
     assert [row[:2] for row in rows] == [
@@ -61,9 +63,16 @@ def test_noise_for_privacy(data_dir: Path, capsys) -> None:
 
 @pytest.mark.parametrize("kind", private.NOISES)
 def test_noise_has_the_stated_size(kind: str) -> None:
-    rows, magnitude, record = private.noisy(kind, 0.5, np.zeros((200, 64)), 0)
+    pytest.importorskip("dp_accounting")
+    rows, magnitude = private.noisy(kind, 0.5, np.zeros((200, 64)), 0)
     assert np.abs(rows).mean() == pytest.approx(magnitude, rel=0.05)
-    if kind == "analytic":
-        assert record == AnalyticGaussian(0.5, delta=private.DELTA).guarantee(64, 200).record[0]
-    if kind == "classical":
-        assert record < AnalyticGaussian(0.5, delta=private.DELTA).guarantee(64, 200).record[0]
+
+
+def test_matched_noise_is_as_private_per_record() -> None:
+    pytest.importorskip("dp_accounting")
+    optimal, classical, analytic, matched = (private.per_record(kind, 0.5, 64) for kind in private.NOISES)
+    assert matched == pytest.approx(optimal, rel=1e-6)
+    assert classical < analytic < optimal
+    assert analytic == pytest.approx(
+        gaussian_epsilon(private.RECORD_DELTA, AnalyticGaussian(0.5, delta=private.DELTA).scale, 8.0)
+    )
