@@ -69,7 +69,8 @@ def hide(rows: NDArray[Any], labelled: NDArray[Any] | None, query_id: str) -> Hi
         return HiddenProbes(query, query, np.arange(len(rows)), nowhere)
     if rows.ndim != 2 or labelled.ndim != 2 or rows.shape[1] != labelled.shape[1]:
         raise InvalidInputError("the labelled rows must have the features of the query")
-    order = np.random.default_rng().permutation(len(rows) + len(labelled))
+    rng = np.random.default_rng()
+    order = rng.permutation(len(rows) + len(labelled))
     places = np.argsort(order, kind="stable")
     together = np.concatenate([rows, labelled])[order]
     return HiddenProbes(
