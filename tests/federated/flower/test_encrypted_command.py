@@ -1,0 +1,222 @@
+"""The parts of the command for encrypted queries, without a network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+pytest.importorskip("seal")
+
+from onefold.cli.app import main
+from onefold.cli.federate import encrypted
+from onefold.cli.federate.keyring import Keyring, _rounded
+from onefold.cli.federate.sealed_file import SealedPart, load_lock, load_sealed, save_sealed
+from onefold.exceptions import FederationError, FileFormatError, InvalidInputError
+from onefold.federated.fhe import Client, Querier, Server
+from onefold.federated.fhe.messages import from_bytes, to_bytes
+from onefold.federated.flower.folders import ServerFolder, SiteFolder
+from onefold.federated.messages import Lock
+
+KEY = "0123456789abcdef" * 4
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """New federations in query and in model mode, and some data, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    assert main(["federate", "init", "--sites", "north", "south", "--json"]) == 0
+    assert main(["federate", "init", "models", "--sites", "north", "--mode", "model", "--json"]) == 0
+    assert main(["federate", "init", "trimmed", "--sites", "north", "--rule", "trimmed", "--json"]) == 0
+    np.savez("rows.npz", X=np.random.default_rng(0).random((60, 3)), y=np.arange(60) % 2)
+    (tmp_path / "junk.lock").write_bytes(b"junk")
+    (tmp_path / "junk.sealed").write_bytes(b"junk")
+    return tmp_path
+
+
+QUERY = ["federate", "query", "rows.npz"]
+SEALED = [*QUERY, "--encrypted"]
+LOCK = ["federate", "lock", "q.lock", "--sites", "3", "--classes", "a", "b", "--bound", "1"]
+BAD = {
+    "bits without encryption": [*QUERY, "--bits", "8"],
+    "a bound without encryption": [*QUERY, "--bound", "2"],
+    "keys without encryption": [*QUERY, "--keys", "keys"],
+    "measures": [*SEALED, "--measures"],
+    "another rule": [*SEALED, "--rule", "trimmed"],
+    "the server's other rule": [*SEALED, "--folder", "trimmed/server"],
+    "held-out rows": [*SEALED, "--held-out", "rows.npz"],
+    "model mode": [*SEALED, "--folder", "models/server"],
+    "a bound of nothing": [*SEALED, "--bound", "nan"],
+    "a negative floor": [*SEALED, "--floor", "-1"],
+    "a lock without a sealed file": [*SEALED, "--lock", "q.lock"],
+    "a sealed file without a lock": [*SEALED, "--out", "x.sealed"],
+    "a lock with bits": [*SEALED, "--lock", "q.lock", "--out", "x.sealed", "--bits", "8"],
+    "a lock with labels": [*SEALED, "--lock", "q.lock", "--out", "x.sealed", "--label", "y"],
+    "a lock of another name": ["federate", "lock", "q.txt", *LOCK[3:]],
+    "a lock for nobody": [*LOCK[:4], "0", *LOCK[5:]],
+    "a lock for too many": [*LOCK[:4], "201", *LOCK[5:]],
+    "a lock of strange bits": [*LOCK, "--bits", "7"],
+    "a lock whose floor is its bound": [*LOCK, "--floor", "1"],
+    "classes twice": ["federate", "lock", "q.lock", "--sites", "3", "--classes", "a", "a", "--bound", "1"],
+    "a lock in no folder": ["federate", "lock", "nowhere/q.lock", *LOCK[3:]],
+    "nothing to open": ["federate", "open", "nowhere.sealed"],
+    "junk to open": ["federate", "open", "junk.sealed"],
+    "labels without data": ["federate", "open", "junk.sealed", "--label", "y"],
+    "a key of another form": ["federate", "site", "--folder", "federation/sites/north", "--trust-key", "x"],
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_told_in_one_line(case: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(BAD[case]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("onefold: error: ")
+    assert said.err.count("\n") == 1
+
+
+def test_without_members_or_a_key_the_code_is_another(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SEALED, "--ignore", "y"]) == 1
+    assert "has no member yet" in capsys.readouterr().err
+
+
+def test_what_a_site_s_owner_says_is_kept(here: Path) -> None:
+    site = SiteFolder(here / "federation/sites/north")
+    start = ["federate", "site", "--folder", str(site.root), "--fit-only"]
+    assert main([*start, "--data", "rows.npz", "--label", "y", "--send-sealed-only"]) == 0
+    assert site.settings.sends == "sealed-answers"
+    assert site.trusted_key_ids is None
+    other = KEY[::-1]
+    assert main([*start, "--trust-key", KEY]) == 0
+    assert main([*start, "--trust-key", other]) == 0
+    assert site.trusted_key_ids == {KEY, other}
+    assert site.trusted_keys.stat().st_mode & 0o077 == 0
+    assert site.settings.sends == "sealed-answers"
+
+
+def test_keys_are_made_once_and_for_their_owner_only(here: Path) -> None:
+    keyring = Keyring(here / "keys")
+    made = keyring.querier(3, 2, 8)
+    assert keyring.querier(4, 2, 8).key_id == made.key_id  # room for one more was left
+    assert keyring.find(made.key_id).key_id == made.key_id
+    with pytest.raises(FederationError, match="not here"):
+        keyring.find(KEY)
+    (path,) = (here / "keys").glob("*.key")
+    assert path.stat().st_mode & 0o077 == path.parent.stat().st_mode & 0o077 == 0
+    path.chmod(0o640)
+    with pytest.raises(InvalidInputError, match="others can read this key"):
+        keyring.querier(3, 2, 8)
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(FileFormatError, match=path.name):
+        keyring.querier(3, 2, 8)
+    server = ServerFolder(here / "federation/server")
+    for inside in (server.root / "keys", here / "federation/server/state/../keys"):
+        with pytest.raises(InvalidInputError, match="must not be in the server's folder"):
+            Keyring(inside, away_from=server.root)
+
+
+def test_room_for_sites() -> None:
+    assert [_rounded(n) for n in (1, 2, 3, 4, 5, 100, 129, 200)] == [2, 2, 4, 4, 8, 128, 200, 200]
+    with pytest.raises(InvalidInputError):
+        _rounded(201)
+
+
+def test_how_far_distances_go() -> None:
+    rows = np.array([[0.0, 0.0], [2.0, 0.0]])
+    assert encrypted.default_bound("rms", rows) == 1.0
+    assert encrypted.default_bound("euclidean", rows) == 1.0
+    with pytest.raises(InvalidInputError, match="--bound"):
+        encrypted.default_bound("euclidean", rows[:1])
+
+
+@pytest.fixture
+def locked(here: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, Lock, bytes]:
+    """A lock that the command made, with its key in ``keys``."""
+    capsys.readouterr()
+    assert main([*LOCK, "--keys", "keys", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    lock, keys = load_lock(here / "q.lock")
+    assert told == {"lock": "q.lock", "key": lock.key_id, "classes": ["a", "b"], "bits": 8, "bound": 1.0}
+    return here, lock, keys
+
+
+def sealed_part(lock: Lock, keys: bytes, **changes: Any) -> SealedPart:
+    """What a server makes of two sites' answers to three rows."""
+    numbers = np.array([[[5, 9], [7, 7], [-1, 3]], [[6, 8], [9, 8], [-1, 200]]])
+    names = ("north", "south")
+    messages = [
+        Client(lock.content, name).encrypt(each, "q") for name, each in zip(names, numbers, strict=True)
+    ]
+    content = to_bytes(Server(keys).aggregate(messages))
+    given: dict[str, Any] = {
+        "query_id": "q",
+        "n_rows": 3,
+        "expected": ("north", "south", "west"),
+        "refused": {"west": "rate-limited"},
+        "sites": names,
+        "content": content,
+    }
+    return SealedPart(**{**given, **changes})
+
+
+def test_a_sealed_file_is_opened_by_its_key(
+    locked: tuple[Path, Lock, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, lock, keys = locked
+    save_sealed(here / "x.sealed", lock, [sealed_part(lock, keys), sealed_part(lock, keys)])
+    assert main(["federate", "open", "x.sealed", "--keys", "keys", "--json"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert told["labels"] == ["a", "a", "b"] * 2
+    assert told["ties"] == 2
+    assert (told["answered"], told["missing"], told["refused"]) == (
+        ["north", "south"],
+        ["west"],
+        {"west": "rate-limited"},
+    )
+    assert main(["federate", "open", "x.sealed", "--json"]) == 1  # no key at the usual place
+    assert main(["federate", "open", "q.lock", "--keys", "keys"]) == 2
+
+
+@pytest.mark.parametrize("wrong", ["query", "rows", "sites", "damaged", "key"])
+def test_a_result_of_something_else_is_refused(locked: tuple[Path, Lock, bytes], wrong: str) -> None:
+    here, lock, keys = locked
+    querier = Keyring(here / "keys").find(lock.key_id)
+    part = sealed_part(lock, keys)
+    assert encrypted.opened(querier, ["a", "b"], part).labels.tolist() == ["a", "a", "b"]
+    damaged = part.content[:-4000] + bytes([part.content[-4000] ^ 255]) + part.content[-3999:]
+    changes = {"query": {"query_id": "p"}, "rows": {"n_rows": 2}, "sites": {"sites": ("north",)}}
+    changes["damaged"] = {"content": damaged}
+    if wrong == "key":
+        querier = Querier(4, 2, 8)
+    with pytest.raises(FederationError, match="the result cannot be used"):
+        encrypted.opened(querier, ["a", "b"], SealedPart(**{**vars(part), **changes.get(wrong, {})}))
+
+
+def test_files_hold_no_secret(locked: tuple[Path, Lock, bytes]) -> None:
+    here, lock, keys = locked
+    (path,) = (here / "keys").glob("*.key")
+    secret = Keyring(here / "keys").find(lock.key_id)._secret
+    part = secret[len(secret) // 2 :][:64]
+    assert part in path.read_bytes()
+    assert part not in (here / "q.lock").read_bytes()
+    save_sealed(here / "x.sealed", lock, [sealed_part(lock, keys)])
+    assert part not in (here / "x.sealed").read_bytes()
+    key_id, classes, (loaded,) = load_sealed(here / "x.sealed")
+    assert (key_id, classes, loaded.sites) == (lock.key_id, ["a", "b"], ("north", "south"))
+
+
+def test_the_public_part_is_readable_by_its_kind_only(locked: tuple[Path, Lock, bytes]) -> None:
+    from onefold.exceptions import MessageError
+    from onefold.federated.fhe.messages import EvaluationKeys, PublicKey
+
+    _, lock, keys = locked
+    assert from_bytes(PublicKey, lock.content).key_id == from_bytes(EvaluationKeys, keys).key_id
+    with pytest.raises(MessageError):
+        from_bytes(PublicKey, keys)
