@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onefold.federated.fhe._circuit import PLAIN_MODULUS
 from onefold.federated.fhe._contexts import Contexts
 from onefold.federated.fhe._engine import Combination
-from onefold.federated.fhe._wire import Polynomials, ciphertext_bytes, read_ciphertext
+from onefold.federated.fhe._wire import Polynomials, ciphertext_bytes, relabelled
 
 __all__ = ["Cipher", "Ciphertexts"]
 
@@ -80,8 +80,10 @@ class Ciphertexts:
 
     def _dropped(self, a: Cipher) -> Cipher:
         lost = self.contexts.primes[a.n_primes - 1]
-        read = read_ciphertext(self._evaluator(a).mod_switch_to_next(a.inner).to_string())
-        inner = self._loaded(read.polynomials)
+        room = self.contexts.room(a.n_primes - 1)
+        switched = self._evaluator(a).mod_switch_to_next(a.inner).to_string()
+        inner = self.contexts.seal.Ciphertext()
+        inner.load_bytes(room.context, relabelled(switched, room.levels[a.n_primes - 1]))
         self._centre(inner, 1)
         return Cipher(inner, a.factor * lost % PLAIN_MODULUS)
 

@@ -24,6 +24,7 @@ __all__ = [
     "pack_planes",
     "packed_size",
     "read_ciphertext",
+    "relabelled",
     "secret_rows",
 ]
 
@@ -54,6 +55,15 @@ def ciphertext_bytes(
     data = COUNT.pack(polynomials.size) + np.ascontiguousarray(polynomials, dtype="<u8").tobytes()
     body = fields + _header(HEADER.size + len(data)) + data
     return _header(HEADER.size + len(body)) + body
+
+
+def relabelled(data: bytes, level: LevelId) -> bytes:
+    """What SEAL wrote, under the name of a level (of another context), and with the factor 1."""
+    fields = list(FIELDS.unpack_from(data, HEADER.size))
+    fields[:4], fields[-1] = level, 1
+    return b"".join(
+        [data[: HEADER.size], FIELDS.pack(*fields), memoryview(data)[HEADER.size + FIELDS.size :]]
+    )
 
 
 @dataclass(frozen=True)
