@@ -319,6 +319,17 @@ def test_hardened_draws_follow_the_density(low: float, high: float, lam: float, 
     assert not np.array_equal(noise.sample(9, random_state=None), noise.sample(9, random_state=None))
 
 
+@every_case
+def test_no_hardened_draw_can_leave_the_bounds(low: float, high: float, lam: float, weight: float) -> None:
+    """Draws near a wall are too rare to be seen: the ends of the table, with half a step for the value."""
+    noise = BoundedFisherNoise(lam, [(low, high)], [weight], sensitivity=high - low, hardened=True)
+    (state, scale), grid = noise._states(1)[0], noise._grids(1)[0]
+    table = cell_table(state, scale, grid.exponent)
+    possible = table.first + np.flatnonzero(np.diff(table.upto, prepend=0))
+    assert (possible[0] - 0.5) * grid.step >= low
+    assert (possible[-1] + 0.5) * grid.step <= high
+
+
 def test_hardened_rows_keep_to_the_bounds_and_to_a_grid() -> None:
     noise = BoundedFisherNoise(1e-3, [(-1.0, 0.3)], sensitivity=Box(0, 1, 1), hardened=True)
     X = np.random.default_rng(0).random((20000, 1))
