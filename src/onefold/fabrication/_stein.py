@@ -13,7 +13,7 @@ from onefold._base.arrays import Array
 from onefold.fabrication._steps import MAXIMUM_STEPS, Fabrication, Step
 from onefold.models.kahm import Smoothing
 
-__all__ = ["error_after_one_step", "honest"]
+__all__ = ["honest"]
 
 # Size of the disturbance that measures the divergence, in standard deviations of the noise.
 DISTURBANCE = 0.01
@@ -91,14 +91,6 @@ def honest(noisy: Array, step: Step, variance: float) -> Fabrication:
             break
         pair, lowest = _Pair(result.smoothed, beside.smoothed, pair.basis), found
     return Fabrication(pair.features(pair.rows), pair.features(result.images), n_steps)
-
-
-def error_after_one_step(noisy: Array, step: Step, variance: float) -> float:
-    """The same estimate of the squared error of all rows when they have been smoothed once."""
-    risk, pair = _start(noisy, variance)
-    result = step(pair.rows, n_features=noisy.shape[1], near=None)
-    beside = step(pair.disturbed, n_features=noisy.shape[1], near=result)
-    return risk(result.smoothed, beside.smoothed)
 
 
 def _start(noisy: Array, variance: float) -> tuple[_Risk, _Pair]:

@@ -14,7 +14,7 @@ from onefold._base.validation import check_rows, check_whole_number
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.fabrication import _steps
 from onefold.fabrication._division import divide_noisy, divide_raw
-from onefold.fabrication._stein import error_after_one_step, honest
+from onefold.fabrication._stein import honest
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 
 __all__ = ["Fabricator"]
@@ -37,7 +37,7 @@ class Fabricator(BaseEstimator):
         A number fixes it.
     branch_size : int, default=1000
         Larger classes are split into branches of about this size, after the noise: into clusters of principal
-        components freed of it or, where an estimate of the error says so, into consecutive rows.
+        components freed of it or, where nearly everything is noise, into consecutive rows.
         "documented" follows 000 Remark 4 and splits raw data by k-means.
     form : {"image", "smoothed"}, default="image"
         What is released: the images of the smoothed rows (000 Def. 14) or the smoothed rows (004 eq. 144).
@@ -166,10 +166,7 @@ class Fabricator(BaseEstimator):
         if self.stopping == "documented":
             branches = divide_raw(raw, groups, self.branch_size)
         else:
-            error = self._error if self.stopping == "honest" else None
-            branches = divide_noisy(
-                noisy, groups, self.branch_size, self.mechanism.variance, error, self.n_jobs
-            )
+            branches = divide_noisy(noisy, groups, self.branch_size, self.mechanism.variance)
 
         def fabricate(rows: Index) -> _steps.Fabrication:
             return self._fabricate_branch(noisy[rows], raw[rows])
@@ -180,10 +177,6 @@ class Fabricator(BaseEstimator):
             result[rows] = made.images if self.form == "image" else made.smoothed
         self.n_steps_ = [made.n_steps for made in done]
         return result
-
-    def _error(self, noisy: Array) -> float:
-        step = _steps.stepper(self.n_components, 1.0)
-        return error_after_one_step(noisy, step, self.mechanism.variance)
 
     def _fabricate_branch(self, noisy: Array, raw: Array) -> _steps.Fabrication:
         step = _steps.stepper(self.n_components, 1.0)
