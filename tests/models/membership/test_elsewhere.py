@@ -50,6 +50,20 @@ def test_prediction_where_hulls_rule_machines_out(measure: str, centred: bool, r
     np.testing.assert_array_equal(model.predict(queries), model.distances(queries).argmin(axis=1))
 
 
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("shape", [(1, 4), (3, 4), (2, 9), (30, 30), (30, 31), (30, 29), (130, 131)])
+@pytest.mark.parametrize("value", [None, 0.0, 3.5])
+def test_files_of_unusual_samples(shape, value, centred: bool, rng: np.random.Generator) -> None:
+    """One sample, equal ones, and as many features as samples, or one more or less."""
+    Y = rng.normal(size=shape) if value is None else np.full(shape, value)
+    model = DeepMembershipAutoencoder(3, 2, centred=centred).fit(Y)
+    X = np.vstack([Y[:3], rng.normal(size=(3, shape[1]))])
+    loaded = io.from_bytes(io.to_bytes(model))
+    assert np.isfinite(model.transform(X)).all()
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+    np.testing.assert_array_equal(loaded.distance(X), model.distance(X))
+
+
 def test_forged_layers_are_refused(rng: np.random.Generator) -> None:
     model = DeepMembershipAutoencoder(3, 2).fit(rng.normal(size=(20, 4)))
     state = model.stack_state(model.pool_.stacks[0])

@@ -132,7 +132,7 @@ def _rebuild(state: dict[str, NDArray[Any]], n_components: int, n_layers: int, c
     flat = np.split(state["inducing"], np.cumsum(counts)[:-1])
     shifts = np.split(state["shift"], np.cumsum(widths)[:-1])
     ranges = np.split(state["inverse_range"], np.cumsum(widths)[:-1])
-    targets = Targets.of(frame.targets)  # averages are known
+    targets = Targets.of(frame.targets, frame.hull.mean.shape[1])
     layers: list[MappingLayer] = []
     kernel = None
     for depth in range(n_layers):
