@@ -93,6 +93,16 @@ def test_more_clients_than_the_keys_are_made_for(small) -> None:
         small.server.aggregate([])
 
 
+def test_rows_that_were_not_sent_take_no_memory(small) -> None:
+    (message,) = small.messages(np.zeros((1, 1, 4), dtype=int))
+    boast = EncryptedAnswers(**{**message.__dict__, "n_rows": 1_000_000})
+    with pytest.raises(MessageError, match="size"):
+        small.server.aggregate([boast])
+    for n_rows in (0, -1, 1_000_000, 2.5):
+        with pytest.raises(InvalidInputError):
+            small.server.tally("q1", n_rows)
+
+
 def test_another_querier_reads_nothing(small) -> None:
     stranger = Querier(3, 4)
     result = small.server.aggregate(small.messages(np.zeros((3, 1, 4), dtype=int)))

@@ -22,6 +22,7 @@ __all__ = [
     "Polynomials",
     "ciphertext_bytes",
     "pack_planes",
+    "packed_bytes",
     "packed_size",
     "read_ciphertext",
     "relabelled",
@@ -31,9 +32,7 @@ __all__ = [
 Polynomials = NDArray[np.uint64]  # (number of polynomials, primes, N)
 LevelId = Sequence[int]
 
-HEADER = struct.Struct(
-    "<HBBBBHQ"
-)  # magic, size of the header, version (2), compression, reserved, size of all
+HEADER = struct.Struct("<HBBBBHQ")  # magic, own size, version (2), compression, reserved, size of all
 FIELDS = struct.Struct("<4Q?QQQdQ")  # level, is it transformed, polynomials, N, primes, scale, factor
 COUNT = struct.Struct("<Q")
 SECRET_FIELDS = struct.Struct("<4QQd")  # level, coefficients, scale
@@ -95,9 +94,14 @@ def _plane_types(prime: int) -> list[np.dtype[np.unsignedinteger]]:
     return [np.dtype(kind) for kind in PLANES[(prime.bit_length() + 7) // 8].split()]
 
 
-def packed_size(primes: Sequence[int], degree: int, size: int = 2) -> int:
+def packed_bytes(prime_bits: Sequence[int], degree: int) -> int:
+    """Bytes that a ciphertext takes on the wire, from the sizes of its primes."""
+    return 2 * degree * sum((bits + 7) // 8 for bits in prime_bits)
+
+
+def packed_size(primes: Sequence[int], degree: int) -> int:
     """Bytes that a ciphertext takes on the wire."""
-    return size * degree * sum((prime.bit_length() + 7) // 8 for prime in primes)
+    return packed_bytes([prime.bit_length() for prime in primes], degree)
 
 
 def pack_planes(polynomials: Polynomials, primes: Sequence[int]) -> bytes:
@@ -111,13 +115,18 @@ def pack_planes(polynomials: Polynomials, primes: Sequence[int]) -> bytes:
     return b"".join(parts)
 
 
+def _zeros(kind: np.dtype[np.unsignedinteger], size: int) -> NDArray[np.unsignedinteger]:
+    """Sums of numbers of some bytes, with room for 2^16 of them."""
+    return np.zeros(size, dtype=np.uint64 if kind.itemsize > 2 else np.uint32)
+
+
 class PlaneSums:
     """The sum of packed ciphertexts, of at most 2^16 of them."""
 
     def __init__(self, primes: Sequence[int], degree: int) -> None:
         self.primes, self.degree = tuple(primes), degree
         self._kinds = [_plane_types(prime) for prime in primes]
-        self._sums = [[np.zeros(2 * degree, dtype=np.uint64) for _ in kinds] for kinds in self._kinds]
+        self._sums = [[_zeros(kind, 2 * degree) for kind in kinds] for kinds in self._kinds]
 
     def add(self, data: memoryview) -> None:
         """One more ciphertext."""
@@ -136,6 +145,6 @@ class PlaneSums:
         for prime, kinds, sums in zip(self.primes, self._kinds, self._sums, strict=True):
             value = sums[0]
             if len(sums) == 2:
-                value = value + (sums[1] << np.uint64(8 * kinds[0].itemsize))
-            rows.append((value % np.uint64(prime)).reshape(2, self.degree))
+                value = value + (sums[1].astype(np.uint64) << np.uint64(8 * kinds[0].itemsize))
+            rows.append((value.astype(np.uint64) % np.uint64(prime)).reshape(2, self.degree))
         return np.stack(rows, axis=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from onefold._base.validation import check_whole_number
-from onefold.exceptions import MessageError
+from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated._fields import check_name
 from onefold.federated.fhe._ciphertexts import Cipher, Ciphertexts
 from onefold.federated.fhe._circuit import hidden
@@ -15,9 +15,15 @@ from onefold.federated.fhe._flooding import flood
 from onefold.federated.fhe._layout import Layout
 from onefold.federated.fhe._parameters import BASE_PRIMES
 from onefold.federated.fhe._processes import in_processes
-from onefold.federated.fhe._shares import layouts_of
+from onefold.federated.fhe._shares import layouts_of, message_size
 from onefold.federated.fhe._wire import pack_planes, read_ciphertext
-from onefold.federated.fhe.messages import EncryptedAnswers, EncryptedResult, EvaluationKeys, from_bytes
+from onefold.federated.fhe.messages import (
+    MAX_BYTES,
+    EncryptedAnswers,
+    EncryptedResult,
+    EvaluationKeys,
+    from_bytes,
+)
 
 __all__ = ["FACTOR_BYTES", "Server", "Tally"]
 
@@ -65,6 +71,8 @@ class Server:
         for each in answers:
             message = each if isinstance(each, EncryptedAnswers) else from_bytes(EncryptedAnswers, each)
             if tally is None:
+                if len(message.content) != message_size(self.parameters, message.n_rows):
+                    raise MessageError("the answers do not have the size that their number of rows asks for")
                 tally = self.tally(message.query_id, message.n_rows)
             tally.add(message)
         if tally is None:
@@ -95,6 +103,9 @@ class Tally:
 
     def __init__(self, server: Server, query_id: str, n_rows: int) -> None:
         self._server = server
+        check_whole_number("n_rows", n_rows)
+        if message_size(server.parameters, n_rows) > MAX_BYTES:  # before any memory is set aside for them
+            raise InvalidInputError("so many rows do not fit into one message: ask in parts")
         self.query_id, self.n_rows = check_name("a query id", query_id), n_rows
         self.clients: set[str] = set()
         kind = Sums if server.parameters.digits == 1 else Runners
