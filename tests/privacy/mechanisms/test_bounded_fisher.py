@@ -360,7 +360,8 @@ def test_the_hardened_guarantee_by_the_table(low: float, high: float, lam: float
             for share in (1.0, 0.95):
                 excess = np.maximum(one - math.exp(share * epsilon) * other, 0).sum()
                 lost[steps, share] = max(lost.get((steps, share), 0.0), excess)
-    assert max(value for (_, share), value in lost.items() if share == 1.0) <= delta
+    # a tenth of delta is kept for the table: what is lost must not touch it
+    assert max(value for (_, share), value in lost.items() if share == 1.0) <= 0.9 * delta
     assert lost[most, 0.95] > 0.9 * delta
     plain = BoundedFisherNoise(lam, (low, high), sensitivity=change, delta=delta).guarantee(1).entry[0]
     assert plain < epsilon < 1.1 * plain
