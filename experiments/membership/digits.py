@@ -93,7 +93,7 @@ def sizes_of(piece: Piece, args: argparse.Namespace) -> Sizes:
         return Sizes(300, 100, 3000 if piece.method == "moments" else 600)
     if piece.method == "moments":
         return Sizes(args.encoded_rows, args.test_rows)
-    return Sizes(args.pixel_rows, min(1000, args.test_rows), args.source_rows)
+    return Sizes(args.pixel_rows, min(500, args.test_rows), args.source_rows)
 
 
 def target_of(piece: Piece, load: Callable[..., Domain], sizes: Sizes, args: Any, seed: int) -> Domain:
@@ -167,8 +167,8 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(TABLES))
     options.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     options.add_argument("--seeds", type=positive, default=5, help="runs per row (5)")
-    options.add_argument("--source-rows", type=positive, default=4000, help="of pixels (4000)")
-    options.add_argument("--pixel-rows", type=positive, default=2000, help="of a target of pixels (2000)")
+    options.add_argument("--source-rows", type=positive, default=2000, help="of pixels (2000)")
+    options.add_argument("--pixel-rows", type=positive, default=1000, help="of a target of pixels (1000)")
     options.add_argument("--encoded-rows", type=positive, default=3000, help="of an encoded target (3000)")
     options.add_argument("--test-rows", type=positive, default=2000, help="rows to be tested on, at most")
     return harness.main(__file__, options, experiment, arguments)

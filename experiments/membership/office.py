@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from sklearn.svm import LinearSVC
 from experiments import harness
 from experiments.harness import Outcome, Table, documented, parser
 from experiments.journal import Journal, add_resume, positive
-from experiments.membership import domains
+from experiments.membership import domains, peer
 from experiments.membership.measuring import transfer
 from onefold import WideMembershipAutoencoder
 from onefold.privacy import OptimalNoise
@@ -25,8 +27,8 @@ from onefold.transfer import PrivateSource
 
 DELTA = 1e-5
 PAIRS = tuple(permutations(domains.SOURCE_ROWS, 2))
-METHODS = ("documented 0.1", "default 0.1", "documented none", "default none")
-SHOWN = ("SVM", "target alone", *METHODS, "source alone none")
+METHODS = ("default none", "default 0.1", "documented 0.1", "documented none")
+LEARNED = "default none"  # the run whose experts are shown alone
 
 
 def svm(target: str, args: argparse.Namespace, seed: int) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def run(pair: tuple[str, str], method: str, args: argparse.Namespace, seed: int)
     """One seed of one pair: other rows of the source, other labels, other noise."""
     strategy, epsilon = method.split(" ")
     X, y = domains.photographs(pair[0], args.data_dir)
-    chosen = domains.with_few_labels(y, domains.SOURCE_ROWS[pair[0]], seed + 1000) >= 0
+    chosen = _chosen(y, pair, seed)
     noise = None if epsilon == "none" else OptimalNoise(float(epsilon), DELTA)
     machine = WideMembershipAutoencoder(random_state=0)
     source = PrivateSource.fit(X[chosen], y[chosen], noise, estimator=machine, random_state=seed)
@@ -53,37 +55,66 @@ def run(pair: tuple[str, str], method: str, args: argparse.Namespace, seed: int)
 
 
 def experiment(args: argparse.Namespace) -> Outcome:
-    journal = Journal(args.resume)
+    journal, python = Journal(args.resume), peer.python_of(args.peer)
     seeds = range(1 if args.quick else args.seeds)
     pairs = PAIRS[:1] if args.quick else PAIRS
+    found = {pair: measure(journal, python, pair, args, seeds) for pair in pairs}
     printed = documented(__file__, "office")
-    rows: list[list[object]] = []
-    values: dict[str, float] = {}
-    for pair in pairs:
-        name = " to ".join(pair)
-        found = {"SVM": [_svm(journal, pair[1], args, seed)["accuracy"] for seed in seeds]}
-        for method in METHODS:
-            runs = [
-                journal.run(
-                    f"office {name} {method} seed {seed}",
-                    lambda pair=pair, method=method, seed=seed: run(pair, method, args, seed),  # type: ignore[misc]
-                )
-                for seed in seeds
-            ]
-            found[method] = [entry["accuracy"] for entry in runs]
-            if method == "default none":
-                found["target alone"] = [entry["target alone"] for entry in runs]
-                found["source alone none"] = [entry["source alone"] for entry in runs]
-        rows.append([name, *(_cell(found[column]) for column in SHOWN), *printed[name]])
-        values |= {f"{name} {column}": float(np.mean(found[column])) for column in SHOWN}
-    for column in SHOWN:
-        values[f"mean {column}"] = float(np.mean([values[f"{' to '.join(p)} {column}"] for p in pairs]))
-    average = [f"{100 * values[f'mean {column}']:.2f}" for column in SHOWN]
-    document = np.mean([printed[" to ".join(pair)] for pair in pairs], axis=0).round(1).tolist()
-    rows.append(["mean", *average, *document])
-    headers = ("pair", *SHOWN, "document, SVM", "document, epsilon 0.1")
+    shown = list(found[pairs[0]])
+    rows: list[list[object]] = [
+        [_name(pair), *(_cell(scores) for scores in found[pair].values()), *printed[_name(pair)]]
+        for pair in pairs
+    ]
+    values = {f"{_name(pair)} {name}": float(np.mean(found[pair][name])) for pair in pairs for name in shown}
+    for name in shown:
+        values[f"mean {name}"] = float(np.mean([values[f"{_name(pair)} {name}"] for pair in pairs]))
+    document = np.mean([printed[_name(pair)] for pair in pairs], axis=0).round(1).tolist()
+    rows.append(["mean", *(f"{100 * values[f'mean {name}']:.1f}" for name in shown), *document])
+    headers = ("pair", *shown, "document, SVM", "document, epsilon 0.1")
     title = f"Office and Caltech, {len(seeds)} seeds, accuracy in %; epsilon per entry of a row, delta 1e-5"
     return Outcome(values, [Table(title, headers, rows)])
+
+
+def measure(
+    journal: Journal, python: Path | None, pair: tuple[str, str], args: argparse.Namespace, seeds: range
+) -> dict[str, list[float]]:
+    """Accuracies of every method for one pair, by seed."""
+    found = {"SVM": [_svm(journal, pair[1], args, seed)["accuracy"] for seed in seeds]}
+    for method in args.methods:
+        runs = [
+            journal.run(
+                f"office {_name(pair)} {method} seed {seed}",
+                lambda method=method, seed=seed: run(pair, method, args, seed),  # type: ignore[misc]
+            )
+            for seed in seeds
+        ]
+        if method == LEARNED:
+            found |= {name: [entry[name] for entry in runs] for name in ("target alone", "source alone")}
+        found[method] = [entry["accuracy"] for entry in runs]
+    if python is not None:
+        runs = [
+            journal.run(f"office {_name(pair)} skada seed {seed}", partial(_skada, python, pair, args, seed))
+            for seed in seeds
+        ]
+        found |= {f"skada, {name}": [entry[name] for entry in runs] for name in peer.METHODS}
+    return found
+
+
+def _skada(python: Path, pair: tuple[str, str], args: argparse.Namespace, seed: int) -> dict[str, Any]:
+    (X, y), (Z, z) = (domains.photographs(name, args.data_dir) for name in pair)
+    chosen = _chosen(y, pair, seed)
+    tested = domains.with_few_labels(z, domains.TARGET_LABELS, seed) < 0
+    arrays = {"X_source": X[chosen], "y_source": y[chosen], "X_target": Z, "y_target": z, "tested": tested}
+    return dict(peer.adapted(python, arrays))
+
+
+def _chosen(y: domains.Rows, pair: tuple[str, str], seed: int) -> domains.Rows:
+    """Rows of the source that are used."""
+    return domains.with_few_labels(y, domains.SOURCE_ROWS[pair[0]], seed + 1000) >= 0
+
+
+def _name(pair: tuple[str, str]) -> str:
+    return " to ".join(pair)
 
 
 def _svm(journal: Journal, target: str, args: argparse.Namespace, seed: int) -> dict[str, Any]:
@@ -99,6 +130,10 @@ def _cell(scores: list[float]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     options = add_resume(parser(__doc__))
     options.add_argument("--seeds", type=positive, default=5, help="runs per pair (5)")
+    options.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    options.add_argument(
+        "--peer", metavar="FOLDER", help="environment with skada, by experiments.membership.peer"
+    )
     return harness.main(__file__, options, experiment, arguments)
 
 

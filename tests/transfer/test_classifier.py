@@ -148,6 +148,22 @@ def test_single_precision_and_far_queries(source, rng) -> None:
         model = TransferClassifier(source, **options).fit(X.astype(np.float32), hide(y, 6))
         far = model.distances(np.full((2, 6), 1e30, dtype=np.float32))
         assert not np.isnan(far).any()
+        assert not np.isnan(model.distances(np.array([[1e308, -1e308] * 3]))).any()
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-20, 1e20, 1e59])
+def test_any_unit_without_a_source(size, rng) -> None:
+    X, y = blobs(rng, 60)
+    model = TransferClassifier().fit(X * size, hide(y, 3))
+    assert np.isfinite(model.distances(X * size)).all()
+    if size > 1e-100:
+        assert np.mean(model.predict(X * size) == y) > 0.7
+
+
+def test_numbers_too_large_are_one_line(rng) -> None:
+    X, y = blobs(rng, 30)
+    with pytest.raises(InvalidInputError, match="rescale"):
+        TransferClassifier().fit(X * 1e100, y)
 
 
 def test_copies_share_the_source(source, rng) -> None:

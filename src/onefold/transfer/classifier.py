@@ -29,6 +29,7 @@ from onefold.transfer.source import PrivateSource
 
 __all__ = ["TransferClassifier"]
 
+LARGEST = 1e60  # squares of sums of such numbers are still numbers
 STRATEGIES = ("default", "documented", "nonparametric")
 
 
@@ -130,6 +131,8 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         """Learn from rows of the target with labels ``y``, -1 where a row has none."""
         self._check_parameters()
         rows, labels = check_rows(self, X, y)
+        if not float(np.abs(rows).max()) <= LARGEST:
+            raise InvalidInputError(f"X holds numbers beyond {LARGEST:g}: rescale it")
         known = None if self.source is None else self.source.classes_
         self.classes_, codes = check_target_labels(labels, known, self.allow_missing)
         self._strategy = self._fit(rows, codes)
@@ -221,7 +224,9 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
 
     def _decide(self, X: ArrayLike) -> Decision:
         check_is_fitted(self, "_strategy")
-        return self._strategy.decide(check_rows(self, X, reset=False))
+        rows = check_rows(self, X, reset=False)
+        bound = min(LARGEST, float(np.finfo(rows.dtype).max))
+        return self._strategy.decide(np.clip(rows, -bound, bound))  # beyond, all is equally far
 
     def _fit(self, rows: Array, codes: Index) -> Strategy:
         self._to_source = self.to_source
