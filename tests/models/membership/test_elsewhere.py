@@ -52,7 +52,7 @@ def test_prediction_where_hulls_rule_machines_out(measure: str, centred: bool, r
 
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("shape", [(1, 4), (3, 4), (2, 9), (30, 30), (30, 31), (30, 29), (130, 131)])
-@pytest.mark.parametrize("value", [None, 0.0, 3.5])
+@pytest.mark.parametrize("value", [None, 0.0, 3.5, 1e200])
 def test_files_of_unusual_samples(shape, value, centred: bool, rng: np.random.Generator) -> None:
     """One sample, equal ones, and as many features as samples, or one more or less."""
     Y = rng.normal(size=shape) if value is None else np.full(shape, value)

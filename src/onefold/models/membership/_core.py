@@ -101,7 +101,7 @@ class Targets:
         mean = values.mean(axis=0)
         variance = max(total - float(mean @ mean) / n_outputs, 0.0)
         with np.errstate(over="ignore"):
-            seen = min(factor * factor * variance, 1e300)
+            seen = min(factor * (factor * variance), 1e300)  # no infinity times nothing
         return cls(values, n_outputs, total, variance, seen)
 
 
