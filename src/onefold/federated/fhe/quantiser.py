@@ -75,15 +75,11 @@ class Quantiser:
                 "answers must have the shape (clients, rows, classes), two classes at least"
             )
         nearest = np.where(np.isnan(table), np.inf, table).min(axis=0)  # the minimum commutes with the map
-        best, second = np.sort(nearest, axis=1)[:, :2].T
-        known = np.isfinite(best)
-        if not known.any():
+        nearest = nearest[np.isfinite(nearest).any(axis=1)]
+        if not len(nearest):
             raise InvalidInputError("no held-out row has an answer")
         found = min(
-            (
-                (_loss(best[known], second[known], self.bits, *each), i, each)
-                for i, each in self._tries(best[known])
-            ),
+            (_loss(nearest, self.bits, each), i, each) for i, each in self._tries(nearest.min(axis=1))
         )
         self.loss_, _, (self.clip_, self.power_, self.floor_) = found
         return self
@@ -129,15 +125,10 @@ def _mapped(
     return np.asarray(np.rint((2**bits - 1) * shares), dtype=np.int64)
 
 
-def _loss(
-    best: NDArray[np.float64],
-    second: NDArray[np.float64],
-    bits: int,
-    clip: float,
-    power: float,
-    floor: float,
-) -> float:
-    """Half of the rows whose two smallest measures become equal although they differ."""
-    there = np.where(np.isfinite(second), second, 1.0)
-    tied = _mapped(best, bits, clip, power, floor) == _mapped(there, bits, clip, power, floor)
-    return float(np.mean(tied & (best < second)) / 2)
+def _loss(nearest: NDArray[np.float64], bits: int, map_: Map) -> float:
+    """Part of the rows that are lost when one of the classes that tie only now is taken blindly."""
+    there = np.isfinite(nearest)
+    numbers = np.where(there, _mapped(np.where(there, nearest, 1.0), bits, *map_), 2**bits)
+    n_tied = np.sum(numbers == numbers.min(axis=1, keepdims=True), axis=1)
+    n_equal = np.sum(nearest == nearest.min(axis=1, keepdims=True), axis=1)
+    return float(np.mean(1.0 - n_equal / n_tied))
