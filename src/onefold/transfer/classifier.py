@@ -99,6 +99,22 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
 
     *Privacy.* Nothing but the artefact is known of the source, so all of this is post-processing of it. The
     target's own rows are **not** protected: a saved model holds means and covariances of them, or rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.privacy import PrivateMoments
+    >>> from onefold.transfer import PrivateSource, TransferClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 5000)
+    >>> X = rng.normal(size=(5000, 2)) / 5 + y[:, None] / 2
+    >>> source = PrivateSource.fit(X, y, PrivateMoments(1.0, classes=[0, 1], random_state=0))
+    >>> z = rng.integers(0, 2, 300)
+    >>> Z = rng.normal(size=(300, 2)) / 5 + z[:, None] / 2
+    >>> seen = np.where(np.arange(300) < 6, z, -1)
+    >>> model = TransferClassifier(source).fit(Z, seen)
+    >>> bool(np.mean(model.transduction_ == z) > 0.9)
+    True
     """
 
     classes_: NDArray[Any]
