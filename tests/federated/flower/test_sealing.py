@@ -11,12 +11,14 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("seal")
 
+from onefold.exceptions import FederationError
 from onefold.federated import LocalModel
 from onefold.federated.fhe import Querier
 from onefold.federated.fhe import messages as encrypted
 from onefold.federated.fhe.argmin import clear_argmin
 from onefold.federated.flower import evaluation, site
 from onefold.federated.flower.evaluation import Job, evaluate
+from onefold.federated.flower.evaluations import Evaluations
 from onefold.federated.flower.folders import (
     ServerFolder,
     SiteFolder,
@@ -291,3 +293,37 @@ def test_a_request_keeps_its_lock(spool: Spool, lock: Lock) -> None:
     assert first.lock is not None
     assert to_bytes(first.lock) == to_bytes(lock)
     assert second.lock is None
+
+
+def test_more_rows_than_a_message_can_hold_are_too_large(north: SiteFolder, lock: Lock) -> None:
+    many = Query("q", np.ones((10_000, 2)))
+    assert code_of(site.answer(north, many, "me", lock)) is FailureCode.TOO_LARGE
+
+
+def test_a_new_run_goes_on_with_what_the_last_one_left(
+    spool: Spool, lock: Lock, querier: Querier, sealed: dict[str, SealedAnswers], wait_for: Any
+) -> None:
+    evaluated(spool, lock, sealed)  # leaves the job as it was
+    private_folder(spool.job("half"))
+    run = Evaluations(spool)
+    assert not spool.job("half").exists()
+    reply: list[Reply] = []
+
+    def is_there() -> bool:
+        run.look()
+        if not reply and not spool.job("q").exists():
+            reply.append(spool.wait("q", 1))
+        return bool(reply)
+
+    wait_for(is_there, "the evaluation")
+    (result,) = reply[0].messages
+    assert isinstance(result, SealedResult)
+    assert querier.decrypt(result.content).shape == (20, 3)
+
+
+def test_who_waits_waits_longer_while_there_is_work(spool: Spool) -> None:
+    spool.report(["north"])
+    looks = iter([True, True, False])
+    with pytest.raises(FederationError, match="did not reply"):
+        spool.wait("q", 0.0, lambda: next(looks))
+    assert next(looks, None) is None

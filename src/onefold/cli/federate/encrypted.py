@@ -33,7 +33,9 @@ MEBIBYTE = 2**20
 # Of one site's answers to one query; Flower sends about a megabyte in a second.
 MOST_BYTES = 32 * MEBIBYTE
 SECONDS_PER_MEBIBYTE = 2.0
-SAMPLE_ROWS = 64  # one ciphertext holds about so many
+# At 16 bits the server keeps the messages of all sites in memory.
+MOST_BYTES_TOGETHER = 2**30
+ROWS_AT_ONCE = 64  # one ciphertext holds so many, or half, or twice
 WITH_LOCK = ("bits", "bound", "floor", "power", "keys")
 
 
@@ -112,7 +114,9 @@ class Sealing:
         from onefold.federated.fhe.messages import PublicKey, from_bytes
 
         self.lock, self.evaluation_keys, self.n_sites, self.querier = lock, evaluation_keys, n_sites, querier
-        if from_bytes(PublicKey, lock.content).n_clients < n_sites:
+        key = from_bytes(PublicKey, lock.content)
+        self.parameters = key.parameters
+        if key.n_clients < n_sites:
             raise InvalidInputError("the lock is made for fewer sites than the federation has")
 
     @classmethod
@@ -135,13 +139,18 @@ class Sealing:
         lock = make_lock(querier, classes, (bound, args.power or 1.0, args.floor or 0.0))
         return cls(lock, lambda: to_bytes(querier.evaluation_keys()), len(members), querier)
 
-    def sample_bytes(self) -> float:
-        """Bytes that a row of answers takes."""
-        from onefold.federated.fhe import Client
+    def most_rows(self) -> int:
+        """Rows of one query, so that neither a site's message nor all of them together become too large."""
+        most = MOST_BYTES
+        if self.parameters.digits > 1:
+            most = min(most, MOST_BYTES_TOGETHER // self.n_sites)
+        return max(1, most // self.bytes_of(ROWS_AT_ONCE)) * ROWS_AT_ONCE
 
-        zeros = np.zeros((SAMPLE_ROWS, len(self.lock.classes)), dtype=np.int64)
-        sample = Client(self.lock.content, "sample").encrypt(zeros, "sample")
-        return len(sample.content) / SAMPLE_ROWS
+    def bytes_of(self, n_rows: int) -> int:
+        """Bytes of a site's answers."""
+        from onefold.federated.fhe._shares import message_size
+
+        return message_size(self.parameters, n_rows)
 
 
 def make_lock(querier: Querier, classes: list[Any], map_: tuple[float, float, float]) -> Lock:
@@ -179,12 +188,9 @@ def ask(
     from onefold.federated.flower.asking import AskingSealed, new_query_id
     from onefold.federated.messages import Failure, Query
 
-    row_bytes = sealing.sample_bytes()
-    most_rows = max(1, int(MOST_BYTES / row_bytes / SAMPLE_ROWS)) * SAMPLE_ROWS
-    batch = min(args.batch, most_rows)
+    batch = min(args.batch, sealing.most_rows(), len(rows))
     queries = [Query(new_query_id(), rows[start : start + batch]) for start in range(0, len(rows), batch)]
-    # A lone row takes a whole ciphertext, so count as many as the sample had.
-    mebibytes = sealing.n_sites * row_bytes * max(SAMPLE_ROWS, min(batch, len(rows))) / MEBIBYTE
+    mebibytes = sealing.n_sites * sealing.bytes_of(batch) / MEBIBYTE
     timeout = args.timeout + SECONDS_PER_MEBIBYTE * mebibytes
     asking = AskingSealed(folder, caller, timeout, sealing.lock, sealing.evaluation_keys)
     parts = []

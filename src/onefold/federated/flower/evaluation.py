@@ -24,7 +24,7 @@ from onefold.federated.messages import from_bytes as message_from_bytes
 
 __all__ = ["Job", "evaluate"]
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("onefold.federated.flower.evaluation")  # this file is run as __main__
 JOB_FILE = "job.json"
 NICENESS = 5  # meeting the sites comes first
 

@@ -42,6 +42,15 @@ class Evaluations:
         self.spool = spool
         self._waiting: deque[_Evaluation] = deque()
         self._running: list[_Evaluation] = []
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """Go on with what an earlier run left behind; without a job, its query was given up."""
+        for folder in self.spool.job("any").parent.iterdir():
+            try:
+                self._waiting.append(_Evaluation(folder.name, Job.load(folder, folder.name).reply))
+            except (OSError, ValueError, KeyError, TypeError):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def keep(self, exchange: Exchange) -> None:
         """Put down what a site has sealed, so that only one message at a time is in memory."""

@@ -11,14 +11,15 @@ from onefold.exceptions import MessageError, MissingDependencyError, QueryRefuse
 from onefold.federated._fields import Labels
 from onefold.federated.client import align
 from onefold.federated.fhe import Client, Quantiser
+from onefold.federated.fhe._shares import message_size
 from onefold.federated.fhe.messages import PublicKey, from_bytes, to_bytes
 from onefold.federated.flower.folders import SiteFolder
-from onefold.federated.messages import Answers, FailureCode, Lock, SealedAnswers
+from onefold.federated.messages import Answers, FailureCode, Limits, Lock, SealedAnswers
 
 __all__ = ["opened_lock", "quantised", "sealed"]
 
 
-def opened_lock(folder: SiteFolder, lock: Lock, own: Labels) -> Client:
+def opened_lock(folder: SiteFolder, lock: Lock, own: Labels, n_rows: int) -> Client:
     """What encrypts under a lock, if the owner allows this key and the site can answer under it.
 
     Whoever made the key can read what is encrypted with it, and the key comes by way of the server: an owner
@@ -33,6 +34,8 @@ def opened_lock(folder: SiteFolder, lock: Lock, own: Labels) -> Client:
         key = from_bytes(PublicKey, lock.content)
         if (key.key_id, key.n_classes, key.bits) != (lock.key_id, len(lock.classes), lock.bits):
             raise MessageError("the lock and its key do not belong together")
+        if message_size(key.parameters, n_rows) > Limits().max_bytes:
+            raise QueryRefused(FailureCode.TOO_LARGE)
         return Client(key, folder.settings.name)
     except MissingDependencyError:
         raise QueryRefused(FailureCode.NO_ENCRYPTION) from None

@@ -69,7 +69,7 @@ def answer(folder: SiteFolder, query: Query, caller: str, lock: Lock | None = No
             raise QueryRefused(FailureCode.WRONG_FEATURES)
         if lock is None and settings.sends == "sealed-answers":
             raise QueryRefused(FailureCode.SEALED_ONLY)
-        client = None if lock is None else opened_lock(folder, lock, profile.classes)
+        client = None if lock is None else opened_lock(folder, lock, profile.classes, len(query.features))
         _admit(folder, settings, caller, len(query.features))
         answers = _answers(folder, profile, query)
         return answers if lock is None or client is None else sealed(client, answers, lock)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,8 +76,8 @@ class Spool:
         frames = [_json({"expected": list(reply.expected)}), *map(to_bytes, reply.messages)]
         write_private(self._reply(query_id), _frames(frames))
 
-    def wait(self, query_id: str, seconds: float) -> Reply:
-        """The reply to a request of ours."""
+    def wait(self, query_id: str, seconds: float, is_busy: Callable[[], bool] = lambda: False) -> Reply:
+        """The reply to a request of ours; later than ``seconds`` only while it is being worked on."""
         path = self._reply(query_id)
         deadline = time.monotonic() + seconds
         silent = 0
@@ -86,7 +86,7 @@ class Spool:
             silent = 0 if self.status() is not None else silent + 1
             if silent > SILENT_LOOKS:
                 raise FederationError("the server is not running: start it with onefold federate server")
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline and not is_busy() and not path.exists():
                 raise FederationError(f"the server did not reply within {seconds:g} s")
             time.sleep(0.05)
         first, *rest = _parts(path.read_bytes())
