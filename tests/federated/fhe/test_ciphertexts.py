@@ -82,7 +82,7 @@ def test_a_window_sum_is_a_sum_over_a_window(window: int) -> None:
 
 
 def test_packed_ciphertexts_add_up() -> None:
-    primes = [2**40 - 87, 2**24 - 3, 2**31 - 1, 2**36 - 5, 2**44 - 17]
+    primes = [2**40 - 87, 2**24 - 3, 2**31 - 1, 2**36 - 5, 2**44 - 17, 2**53 - 111]
     rng = np.random.default_rng(0)
     many = [
         np.stack([rng.integers(0, p, (2, 64), dtype=np.uint64) for p in primes], axis=1) for _ in range(9)

@@ -45,6 +45,18 @@ def test_measured_noise_is_below_its_figure_and_not_far(small) -> None:
         assert bound - 9 < _noise(small.querier, bare) <= bound
 
 
+def test_powers_of_powers_stay_at_the_floor() -> None:
+    """Squares of squares have heavy tails: primes that are a bit too small let their noise double each time."""
+    querier = Querier(100, 2)
+    tally = Server(querier.evaluation_keys(check=False)).tally("q1", 1)
+    for i in range(3):
+        tally.add(Client(querier.public_key(), f"c{i}").encrypt([[i, 9]], "q1"))
+    share = tally._shares[0][0]
+    below = share._test().evaluate(share.engine, share.engine.load_sum(share._sums[0].total(), 3))
+    assert below.n_primes == querier.parameters.pick_primes
+    assert _noise(querier, below) < 28
+
+
 def test_the_flood_covers_the_noise_by_what_it_promises(small) -> None:
     chosen = small.querier.parameters
     tally = small.server.tally("q1", 1)

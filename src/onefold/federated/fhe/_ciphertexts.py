@@ -45,6 +45,7 @@ class Ciphertexts:
         self.contexts = contexts
         self._keys = keys  # for each room those that relinearise, and those that rotate
         self._means: dict[tuple[int, int], Any] = {}
+        self._constants: dict[tuple[int, int], Any] = {}
 
     def load_sum(self, polynomials: Polynomials, summands: int) -> Cipher:
         """The sum of fresh ciphertexts, from its polynomials (2, primes, N)."""
@@ -141,10 +142,14 @@ class Ciphertexts:
     def _scaled(self, inner: Any, number: int) -> Any:
         if number == 1:
             return self.contexts.seal.Ciphertext(inner)
-        evaluator = self.contexts.room(inner.coeff_modulus_size()).evaluator
+        n_primes = inner.coeff_modulus_size()
+        room = self.contexts.room(n_primes)
         if number == PLAIN_MODULUS - 1:
-            return evaluator.negate(inner)
-        return evaluator.multiply_plain(inner, self._constant(number))
+            return room.evaluator.negate(inner)
+        if (number, n_primes) not in self._constants:  # the same in every query: transformed once
+            transformed = room.evaluator.transform_to_ntt(self._constant(number), room.levels[n_primes])
+            self._constants[number, n_primes] = transformed
+        return room.evaluator.multiply_plain(inner, self._constants[number, n_primes])
 
     def sum_of_products(
         self, pairs: Sequence[tuple[Combination[Cipher], Cipher | None]], extra: Cipher | None

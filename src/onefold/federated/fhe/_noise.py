@@ -20,6 +20,7 @@ __all__ = ["Figure", "NoiseFigures"]
 
 PLAIN_BITS = math.log2(PLAIN_MODULUS)
 ERROR_BITS = math.log2(3.2)  # standard deviation of fresh errors in SEAL
+HEAVY_BITS = 2.0  # by which the noise of powers of powers is above that of independent factors
 TAIL_BITS = 3.0  # the largest of N coefficients lies within 2^3 standard deviations
 
 
@@ -64,7 +65,7 @@ class NoiseFigures:
         """With fewer primes."""
         bits = a.bits
         for size in self.prime_bits[n_primes : a.n_primes][::-1]:
-            bits = together(bits - size, self.floor)
+            bits = together(bits - size + HEAVY_BITS, self.floor)
         return Figure(n_primes, bits)
 
     def _aligned(self, *values: Figure) -> list[Figure]:

@@ -29,7 +29,8 @@ DIGIT_BITS = {16: 8}  # measures of so many bits are taken digit by digit
 SAFE_BITS = {8192: 218, 16384: 438, 32768: 881}
 BASE_PRIMES = 3
 BASE_SIZES = (40, 41, 42, 43, 44)
-SPECIAL_SIZES = (40, 36, 32)
+SPECIAL_SIZES = (40, 36, 32, 30)
+DAMPING_BITS = 3  # by which a dropped prime is larger than what brings the noise of a product to the floor
 BLINDING_BITS = 24
 FLOOD_SECURITY = 40  # the result is within 2^-40 (statistical distance) of one that tells the answer only
 FISHER_OF_FOUR = 3.2  # at least the Fisher information of a sum of four uniform numbers on [0, 1)
@@ -184,7 +185,7 @@ def _usual_bits(degree: int, special: int) -> int:
     """The size of a prime that brings the noise of a product of settled ciphertexts back to the floor."""
     endless = NoiseFigures(degree, (40,) * 64, special)
     settled = Figure(64, endless.floor)
-    return math.ceil(endless.multiply(settled, settled).bits - endless.floor + 1)
+    return math.ceil(endless.multiply(settled, settled).bits - endless.floor + DAMPING_BITS)
 
 
 @cache
@@ -195,7 +196,7 @@ def _level_bits(n_clients: int, degree: int, special: int) -> tuple[int, ...]:
     depth = 64 - ZeroTest(n_clients, PLAIN_MODULUS).evaluate(endless, counts).n_primes
     if depth == 0:
         return ()
-    first = math.ceil(endless.multiply(counts, counts).bits - endless.floor + 1)
+    first = math.ceil(endless.multiply(counts, counts).bits - endless.floor + DAMPING_BITS)
     return (_usual_bits(degree, special),) * (depth - 1) + (first,)
 
 

@@ -2,7 +2,7 @@
 
 SEAL 4 writes, little endian and uncompressed: a header of 16 bytes, the 32 bytes that name a level, the
 fixed fields, and an array behind a header of its own. A coefficient takes 8 bytes there. On the wire of the
-federation it takes as many as its prime has, as one or two *planes* (the low 16 or 32 bits, and the rest),
+federation it takes as many as its prime has, as one to three *planes* (the low 16 or 32 bits, and the rest),
 which a server adds up over its clients without assembling them.
 """
 
@@ -38,7 +38,7 @@ COUNT = struct.Struct("<Q")
 SECRET_FIELDS = struct.Struct("<4QQd")  # level, coefficients, scale
 MAGIC = 0xA15E
 VERSION = (4, 4)
-PLANES = {1: "u1", 2: "<u2", 3: "<u2 u1", 4: "<u4", 5: "<u4 u1", 6: "<u4 <u2"}
+PLANES = {1: "u1", 2: "<u2", 3: "<u2 u1", 4: "<u4", 5: "<u4 u1", 6: "<u4 <u2", 7: "<u4 <u2 u1"}
 
 
 def _header(size: int) -> bytes:
@@ -143,8 +143,9 @@ class PlaneSums:
         """The sum, reduced modulo each prime."""
         rows = []
         for prime, kinds, sums in zip(self.primes, self._kinds, self._sums, strict=True):
-            value = sums[0]
-            if len(sums) == 2:
-                value = value + (sums[1].astype(np.uint64) << np.uint64(8 * kinds[0].itemsize))
-            rows.append((value.astype(np.uint64) % np.uint64(prime)).reshape(2, self.degree))
+            value, shift = np.zeros(2 * self.degree, dtype=np.uint64), 0
+            for kind, plane in zip(kinds, sums, strict=True):
+                value += plane.astype(np.uint64) << np.uint64(shift)
+                shift += 8 * kind.itemsize
+            rows.append((value % np.uint64(prime)).reshape(2, self.degree))
         return np.stack(rows, axis=1)

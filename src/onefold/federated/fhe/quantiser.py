@@ -15,7 +15,7 @@ from onefold.federated.fhe._encoding import MISSING
 __all__ = ["Quantiser"]
 
 MOST_BITS = 16
-POWERS = (1.0, 0.7, 1.4, 0.5, 2.0, 0.35, 3.0, 0.25, 4.0)  # the plainest first: it wins a draw
+POWERS = (1.0, 0.7, 1.4, 0.5, 2.0, 0.35, 3.0, 0.25, 4.0, 8.0, 16.0)  # the plainest first: it wins a draw
 CLIP_RANKS = (1.0, 0.99, 0.95, 0.9)  # of the winning measures
 CLIP_MARGINS = (1.5, 1.2, 1.05)
 FLOOR_RANKS = (0.0, 0.01, 0.05)
