@@ -38,7 +38,7 @@ CHUNK = 2048  # rows in one piece of simulated work
 NEWS, GERMAN, DIGITS = "20 Newsgroups", "German news", "digits"
 # Clients, and rows of one encrypted piece with the number of pieces.
 CLIENTS = {NEWS: 100, GERMAN: 20, DIGITS: 4}
-ENCRYPTED = {NEWS: (128, 2), GERMAN: (128, 2)}
+ENCRYPTED = {NEWS: (64, 2), GERMAN: (128, 1)}
 
 Whole = NDArray[np.int64]
 Wins = NDArray[np.bool_]
