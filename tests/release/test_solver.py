@@ -96,12 +96,21 @@ def test_many_rows_to_the_rounding_level(rho: float, theta: float, apart: float)
     assert solve(G, rho, theta).residual < 1e-11
 
 
-def test_a_class_that_lies_on_the_margin_together() -> None:
-    """Nothing to learn and unequal classes: alpha is exactly 0, and a whole class on the margin."""
+@pytest.mark.parametrize("theta", [1.0, 3.0])
+def test_a_class_that_lies_on_the_margin_together(theta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing to learn and unequal classes: alpha is exactly 0, and a whole class on the margin.
+
+    No program of thousands of rows is needed for that: the rounded problem has multipliers already.
+    """
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a program was solved")
+
+    monkeypatch.setattr("onefold.release._svm_core.quadratic_program", refuse)
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(4000, 6)) * 5, rng.random(4000) < 0.2
-    svm = RobustSVM().fit(X, y)
+    svm = RobustSVM(theta=theta).fit(X, y)
     assert svm.kkt_residual_ < 1e-11
     assert np.abs(svm.coef_).max() < 1e-10
     assert svm.intercept_[0] == pytest.approx(-1.0, abs=1e-9)
-    assert np.sum((svm.omega_ > 1e-6) & (svm.omega_ < 1 - 1e-6)) > 2000
+    assert np.sum((svm.omega_ > 1e-6) & (svm.omega_ < theta - 1e-6)) > 2000
