@@ -5,6 +5,7 @@ answers at no cost in bytes and in microseconds: what it pays for is training, a
 client comes or must be forgotten. Rows that say what a query costs therefore have no goal: a head wins them.
 """
 
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -58,14 +59,14 @@ def _file_size(model: LocalModel) -> int:
 
 
 def seconds_spent(sizes: Sizes, found: World, trained: Heads) -> list[Row]:
-    """Time for one more client to join, and for one query."""
+    """Processor time for one more client to join, and for one query; that of a head is counted so too."""
     largest = max(found.owners, key=len)
-    join = best(lambda: member(found.X[largest], found.y[largest]))
+    join = best(lambda: member(found.X[largest], found.y[largest]), clock=time.process_time)
     queries = found.X[: sizes.queries]
-    ask = best(lambda: found.server.predict(queries), 2) / len(queries)
+    ask = best(lambda: found.server.predict(queries), 2, time.process_time) / len(queries)
     rows = []
     for name, (head, _) in trained.items():
-        predict = best(lambda h=head: h.predict(queries)) / len(queries)
+        predict = best(lambda h=head: h.predict(queries), clock=time.process_time) / len(queries)
         rows += [
             Row(
                 f"seconds for a client to join: FedAvg, {name}, trained again / the largest client fits",
