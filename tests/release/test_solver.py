@@ -1,5 +1,7 @@
 """The solvers behind the machine: rows settled, unsettled again, and rows that share the margin."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from onefold.release import RobustSVM
 from onefold.release._problem import Point, Problem
 from onefold.release._quadratic import first_size, quadratic_program
 from onefold.release._smooth import WIDTHS, smooth_point
-from onefold.release._svm_core import solve
+from onefold.release._svm_core import _repair, solve
 
 RHO, THETA = 1e-2, 1.0
 
@@ -76,8 +78,15 @@ def test_the_rounded_solution_is_near() -> None:
     assert inside <= 100
     assert steps > 2
     assert near.omega == pytest.approx(right.omega, abs=1.1)
-    # stationary, as the solution is: ridge z = G' omega up to the steps' precision
-    assert whole.ridge * near.z == pytest.approx(whole.G.T @ near.omega, abs=0.5)
+
+
+@pytest.mark.parametrize("theta", [1.0, 3.0])
+def test_the_rounded_solution_has_multipliers(theta: float) -> None:
+    """It is stationary as the solution is: ridge z = G' omega up to the steps' precision."""
+    whole = replace(problem(), theta=theta)
+    near = smooth_point(whole, 100)[0]
+    assert whole.ridge * near.z == pytest.approx(whole.G.T @ near.omega, abs=0.02 * theta)
+    assert near.omega + near.varsigma == pytest.approx(theta + RHO * near.xi)
 
 
 def test_a_point_from_weights_alone_is_complementary() -> None:
@@ -114,3 +123,15 @@ def test_a_class_that_lies_on_the_margin_together(theta: float, monkeypatch: pyt
     assert np.abs(svm.coef_).max() < 1e-10
     assert svm.intercept_[0] == pytest.approx(-1.0, abs=1e-9)
     assert np.sum((svm.omega_ > 1e-6) & (svm.omega_ < theta - 1e-6)) > 2000
+
+
+def test_rows_that_a_solution_contradicts_change_sides() -> None:
+    above = np.array([True, True, False, False, False, False, False])
+    below = np.array([False, False, True, True, False, False, False])
+    margin = np.array([2.0, 0.5, 0.5, 2.0, 1.0, 1.0, 1.0])
+    omega = np.array([0.0, 0.0, 1.0, 1.0, 0.5, -0.1, 1.1])
+    assert _repair(margin, omega, 1.0, above, below)
+    assert above.tolist() == [True, False, False, False, False, True, False]
+    assert below.tolist() == [False, False, True, False, False, False, True]
+    settled = np.array([True, False]), np.array([False, True])
+    assert not _repair(np.array([2.0, 0.5]), np.array([0.0, 1.0]), 1.0, *settled)
