@@ -15,6 +15,7 @@ pytest.importorskip("seal")
 from onefold.cli.app import main
 from onefold.cli.federate import encrypted
 from onefold.cli.federate.keyring import Keyring, _rounded
+from onefold.cli.federate.lock import _labels
 from onefold.cli.federate.sealed_file import SealedPart, load_lock, load_sealed, save_sealed
 from onefold.exceptions import FederationError, FileFormatError, InvalidInputError
 from onefold.federated.fhe import Client, Querier, Server
@@ -120,6 +121,12 @@ def test_keys_are_made_once_and_for_their_owner_only(here: Path) -> None:
     for inside in (server.root / "keys", here / "federation/server/state/../keys"):
         with pytest.raises(InvalidInputError, match="must not be in the server's folder"):
             Keyring(inside, away_from=server.root)
+
+
+def test_classes_are_read_as_tables_have_them() -> None:
+    assert _labels(["10", "9", "-1"]) == [-1, 9, 10]
+    assert _labels(["007", "8"]) == ["007", "8"]
+    assert _labels(["b", "1"]) == ["1", "b"]
 
 
 def test_room_for_sites() -> None:

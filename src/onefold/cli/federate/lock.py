@@ -11,6 +11,7 @@ from onefold.cli.console import busy, print_json, say
 from onefold.cli.federate import running
 from onefold.cli.federate.encrypted import BITS, LOCK_SUFFIX, add_map_options, make_lock
 from onefold.cli.federate.keyring import Keyring, default_folder
+from onefold.cli.labels import WHOLE
 from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError
 
@@ -67,7 +68,6 @@ def _labels(texts: list[str]) -> list[Any]:
     """Whole numbers if all are, as tables have them; sorted, so that ties fall as they do in clear."""
     if len(set(texts)) < len(texts):
         raise InvalidInputError("--classes must be distinct")
-    try:
-        return sorted(int(text) for text in texts)
-    except ValueError:
-        return sorted(texts)
+    if all(WHOLE.fullmatch(text) for text in texts):  # 007 is a code, not a number
+        return sorted(int(text.partition(".")[0]) for text in texts)
+    return sorted(texts)
