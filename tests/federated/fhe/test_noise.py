@@ -46,7 +46,7 @@ def test_measured_noise_is_below_its_figure_and_not_far(small) -> None:
 
 
 def test_powers_of_powers_stay_at_the_floor() -> None:
-    """Squares of squares have heavy tails: primes that are a bit too small let their noise double each time."""
+    """Squares of squares have heavy tails: with primes a bit too small their noise doubles each time."""
     querier = Querier(100, 2)
     tally = Server(querier.evaluation_keys(check=False)).tally("q1", 1)
     for i in range(3):
