@@ -86,7 +86,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         rows = check_rows(self, X, reset=False)
         nearest = nearest_groups(self.pool_, rows, self.measure, self.prototype().n_probe, self.n_jobs)
-        return cast(NDArray[Any], self.classes_[nearest])
+        return self.classes_[nearest]
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Minus the distances, (n, C); for two classes the advantage of the second, (n,)."""
