@@ -44,7 +44,7 @@ class Ciphertexts:
     def __init__(self, contexts: Contexts, keys: Sequence[tuple[Any, Any]]) -> None:
         self.contexts = contexts
         self._keys = keys  # for each room those that relinearise, and those that rotate
-        self._means: dict[tuple[int, int], Any] = {}
+        self._means: dict[tuple[int, int, int], Any] = {}
         self._constants: dict[tuple[int, int], Any] = {}
 
     def load_sum(self, polynomials: Polynomials, summands: int) -> Cipher:
@@ -94,14 +94,14 @@ class Ciphertexts:
         SEAL rounds in one direction: every coefficient of an error is t times something in [0, 1). That mean
         adds up over clients and is what products make largest. Multiples of t may be taken off freely.
         """
-        level = inner.coeff_modulus_size()
-        if (level, roundings) not in self._means:
-            self._means[level, roundings] = self._mean(level, roundings)
-        self.contexts.room(level).evaluator.add_inplace(inner, self._means[level, roundings])
+        key = (inner.size(), inner.coeff_modulus_size(), roundings)
+        if key not in self._means:
+            self._means[key] = self._mean(*key)
+        self.contexts.room(key[1]).evaluator.add_inplace(inner, self._means[key])
 
-    def _mean(self, level: int, roundings: int) -> Any:
+    def _mean(self, size: int, level: int, roundings: int) -> Any:
         degree = self.contexts.parameters.degree
-        whole = np.full((2, 1, degree), roundings // 2, dtype=np.uint64)
+        whole = np.full((size, 1, degree), roundings // 2, dtype=np.uint64)
         if roundings % 2:  # half a multiple: none or one, in a fixed pattern without any structure
             generator = np.random.default_rng(roundings)  # nothing secret: only the mean matters
             whole = whole + generator.integers(0, 2, whole.shape, dtype=np.uint64)
@@ -117,9 +117,10 @@ class Ciphertexts:
     def _level(self, *values: Cipher | None) -> int:
         return min(value.n_primes for value in values if value is not None)
 
-    def combine(self, sum_: Combination[Cipher], factor: int = 1) -> Cipher:
-        """A combination, as a cipher with a wished factor."""
+    def combine(self, sum_: Combination[Cipher], factor: int = 1, most: int | None = None) -> Cipher:
+        """A combination, as a cipher with a wished factor and at most ``most`` primes."""
         level = self._level(*(value for _, value in sum_.terms))
+        level = level if most is None else min(level, most)
         inverse = pow(factor, -1, PLAIN_MODULUS)
         total: Any = None
         for coefficient, value in sum_.terms:
@@ -154,32 +155,40 @@ class Ciphertexts:
     def sum_of_products(
         self, pairs: Sequence[tuple[Combination[Cipher], Cipher | None]], extra: Cipher | None
     ) -> Cipher:
-        """Sums with known coefficients times ciphers; the coefficients make all factors equal."""
-        everyone = [value for sum_, partner in pairs for value in (partner, *(v for _, v in sum_.terms))]
-        level = self._level(extra, *everyone)
-        evaluator = self.contexts.room(level).evaluator
-        wish = 1
-        total: Any = None
-        if extra is not None:
-            extra = self.drop(extra, level)
-            wish, total = extra.factor, self.contexts.seal.Ciphertext(extra.inner)
-        for sum_, partner in pairs:
-            part = self._product(sum_, partner, level, wish)
-            if total is None:
-                total = part
-            elif part.size() > total.size():
-                evaluator.add_inplace(part, total)
-                total = part
-            else:
-                evaluator.add_inplace(total, part)
-        return Cipher(total, wish)
+        """Sums with known coefficients times ciphers; the coefficients make all factors equal.
 
-    def _product(self, sum_: Combination[Cipher], partner: Cipher | None, level: int, wish: int) -> Any:
-        above = self._level(*(value for _, value in sum_.terms))
+        Every product is made as high up as its operands are. They are added from the top down, so that
+        primes are dropped from sums and not from every summand.
+        """
+        above = self._level(*(value for sum_, _ in pairs for _, value in sum_.terms))
+        levels = [self._level(partner) if partner is not None else above for _, partner in pairs]
+        levels = [min(level, above) for level in levels]
+        lowest = min([*levels, *([] if extra is None else [extra.n_primes])])
+        wish = 1 if extra is None else self.drop(extra, lowest).factor
+        total: Cipher | None = None
+        for level, (sum_, partner) in sorted(zip(levels, pairs, strict=True), key=lambda each: -each[0]):
+            below = wish * pow(self._drop_factor(level, lowest), -1, PLAIN_MODULUS) % PLAIN_MODULUS
+            part = Cipher(self._product(sum_, partner, (above, level), below), below)
+            total = part if total is None else self._plus(self.drop(total, level), part)
+        if total is None:
+            raise AssertionError("there is at least one product")
+        total = self.drop(total, lowest)
+        return total if extra is None else self._plus(total, self.drop(extra, lowest))
+
+    def _plus(self, a: Cipher, b: Cipher) -> Cipher:
+        """The sum, whichever of the two has more polynomials."""
+        large, small = (a, b) if a.inner.size() >= b.inner.size() else (b, a)
+        return self.add(large, small)
+
+    def _product(
+        self, sum_: Combination[Cipher], partner: Cipher | None, levels: tuple[int, int], wish: int
+    ) -> Any:
+        """A combination made at the first level, times its partner at the second, with the wished factor."""
+        above, level = levels
         lowered = None if partner is None else self.drop(partner, level)
         other = self._drop_factor(above, level) * (1 if lowered is None else lowered.factor)
         own = wish * pow(other, -1, PLAIN_MODULUS) % PLAIN_MODULUS
-        value = self.drop(self.combine(sum_, own), level)
+        value = self.drop(self.combine(sum_, own, above), level)
         if lowered is None:
             return value.inner
         return self._evaluator(value).multiply(value.inner, lowered.inner)

@@ -82,15 +82,15 @@ class NoiseFigures:
     def sum_of_products(
         self, pairs: Sequence[tuple[Combination[Figure], Figure | None]], extra: Figure | None
     ) -> Figure:
-        """Combined first, then lowered to a common level and multiplied."""
-        partners = [partner for _, partner in pairs if partner is not None]
-        sums = [self.combine(sum_) for sum_, _ in pairs]
-        level = min(value.n_primes for value in (*sums, *partners, *([] if extra is None else [extra])))
-        parts = [] if extra is None else [self.lowered(extra, level).bits]
-        for sum_, (_, partner) in zip(sums, pairs, strict=True):
-            lowered = self.lowered(sum_, level)
-            parts.append(lowered.bits if partner is None else self.multiply(lowered, partner).bits)
-        return Figure(level, together(*parts))
+        """Each product as high up as its operands are, then lowered to a common level."""
+        above = min(value.n_primes for sum_, _ in pairs for _, value in sum_.terms)
+        made = [] if extra is None else [extra]
+        for sum_, partner in pairs:
+            value = self.combine(sum_)
+            value = self.lowered(value, min(above, value.n_primes))
+            made.append(value if partner is None else self.multiply(value, partner))
+        aligned = self._aligned(*made)
+        return Figure(aligned[0].n_primes, together(*(each.bits for each in aligned)))
 
     def add(self, a: Figure, b: Figure) -> Figure:
         """Independent errors."""
