@@ -9,7 +9,7 @@ not told, and hides all slots that hold anything else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from onefold.federated.fhe._engine import Engine
@@ -38,7 +38,13 @@ def hidden(layout: Layout, n_queries: int) -> Slots:
     return pads
 
 
-def pick(engine: Engine[V], layout: Layout, below: V, marks: Sequence[V]) -> V:
+def pick(
+    engine: Engine[V],
+    layout: Layout,
+    below: V,
+    marks: Sequence[V],
+    factors: Callable[[Layout], Slots] = blinding,
+) -> V:
     """The sum over t of h(t) O_c(t) with a random factor, for all classes at once.
 
     ``below`` holds h, and ``marks`` the planes of O, both with a prime to drop: it takes off what random
@@ -48,7 +54,7 @@ def pick(engine: Engine[V], layout: Layout, below: V, marks: Sequence[V]) -> V:
     for plane, mark in enumerate(marks):
         if plane:
             below = engine.rotate(below, layout.plane_step)
-        blinded = engine.settle(engine.scale_slots(mark, blinding(layout)))
+        blinded = engine.settle(engine.scale_slots(mark, factors(layout)))
         product = engine.multiply(engine.settle(below), blinded)
         total = product if total is None else engine.add(total, product)
     if total is None:

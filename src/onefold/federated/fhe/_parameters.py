@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
+import numpy as np
+
 from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe._circuit import PLAIN_MODULUS, pick
-from onefold.federated.fhe._layout import Layout
+from onefold.federated.fhe._layout import Layout, Slots
 from onefold.federated.fhe._noise import PLAIN_BITS, Figure, NoiseFigures
 from onefold.federated.fhe._two_digits import race
 from onefold.federated.fhe._zero_test import ZeroTest
@@ -173,12 +175,17 @@ def _result(figures: NoiseFigures, chosen: Parameters, layout: Layout) -> Figure
         counts = figures.fresh(len(chosen.prime_bits), chosen.n_clients)
         below = ZeroTest(chosen.n_clients, PLAIN_MODULUS).evaluate(figures, counts)
         marks = [figures.fresh(chosen.mark_primes, chosen.n_clients)] * layout.planes
-        return pick(figures, layout, below, marks)
+        return pick(figures, layout, below, marks, _no_factors)
     hot, low = (figures.fresh(n_primes, 1) for n_primes in (chosen.hot_primes, chosen.hot_primes - 1))
     mark = figures.fresh(chosen.mark_primes, 1)  # one plane stands for all, which are alike
     counts = figures.fresh(len(chosen.prime_bits), chosen.n_clients)
     below, marks = race(figures, layout, chosen.n_clients, counts, [(hot, low, [mark])] * chosen.n_clients)
-    return pick(figures, layout, below, marks * layout.planes)
+    return pick(figures, layout, below, marks * layout.planes, _no_factors)
+
+
+def _no_factors(_: Layout) -> Slots:
+    """Noise figures do not depend on which factors are drawn."""
+    return np.zeros(0, dtype=np.int64)
 
 
 def _usual_bits(degree: int, special: int) -> int:
