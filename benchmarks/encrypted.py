@@ -52,7 +52,7 @@ def measured(setting: tuple[int, int, int]) -> dict[str, Any]:
 def tfhe(bits: int) -> dict[str, Any] | None:
     """One minimum and one equality in TFHE on this machine; None without Concrete, or where it has none."""
     python = os.environ.get(CONCRETE)
-    if python is None or bits > 8:  # a 16-bit minimum needs a table that Concrete does not compile
+    if python is None or bits > 8:  # at 8 bits keys alone take two minutes; more is not tried
         return None
     program = Path(__file__).with_name("encrypted_tfhe.py")
     done = subprocess.run([python, str(program), str(bits)], capture_output=True, text=True, check=False)
