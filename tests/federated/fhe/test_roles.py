@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
+from onefold.federated._blob import pack, unpack
 from onefold.federated.fhe import Client, EncryptedArgmin, Querier, Server
+from onefold.federated.fhe._parameters import choose
+from onefold.federated.fhe._shares import message_size
 from onefold.federated.fhe.argmin import clear_argmin
 from onefold.federated.fhe.messages import EncryptedAnswers, EncryptedResult, PublicKey, from_bytes, to_bytes
 
@@ -183,8 +187,38 @@ def test_digits_that_tie_and_digits_that_do_not() -> None:
     assert np.array_equal(found, _literal(values))
 
 
+def test_rows_beyond_one_message_are_asked_in_parts(monkeypatch) -> None:
+    monkeypatch.setattr("onefold.federated.fhe.server.MAX_BYTES", message_size(choose(2, 2, 12), 4))
+    values = np.random.default_rng(5).integers(0, 4096, (2, 6, 2))  # four rows fill a ciphertext
+    values[:, ::2] //= 1000
+    assert np.array_equal(EncryptedArgmin(2, 2, 12).run_quantised(values), _literal(values))
+
+
+def test_evaluation_keys_that_cannot_rotate_are_refused(small) -> None:
+    relinearise = [part for part, _ in small.keys.sections()]
+    sizes = [size for part in relinearise for size in (len(part), 0)]
+    with pytest.raises(MessageError, match="rotate"):
+        replace(small.keys, sizes=tuple(sizes), content=b"".join(relinearise))
+
+
+def test_a_key_file_without_a_whole_setting_is_refused(small, tmp_path) -> None:
+    path = tmp_path / "secret.key"
+    small.querier.save(path)
+    header, arrays = unpack(path.read_bytes(), 2**28)
+    path.write_bytes(pack({**header, "setting": header["setting"][:3]}, arrays))
+    with pytest.raises(FileFormatError):
+        Querier.load(path)
+
+
 def test_values_out_of_range_are_refused(small) -> None:
     client = Client(small.public, "c0")
-    for wrong in ([[0, 1, 2, 256]], [[0, 1, 2, -2]], [[0, 1, 2]], [[0.0, 1.0, 2.0, 3.0]], [0, 1, 2, 3]):
+    for wrong in (
+        [[0, 1, 2, 256]],
+        [[0, 1, 2, -2]],
+        [[0, 1, 2]],
+        [[0.0, 1.0, 2.0, 3.0]],
+        [0, 1, 2, 3],
+        [[0], []],
+    ):
         with pytest.raises(InvalidInputError):
             client.encrypt(wrong, "q1")

@@ -10,6 +10,7 @@ from onefold.federated.fhe import EncryptedArgmin
 from onefold.federated.fhe._circuit import PLAIN_MODULUS
 from onefold.federated.fhe._engine import PlainSlots
 from onefold.federated.fhe._layout import layouts
+from onefold.federated.fhe._parameters import choose
 from onefold.federated.fhe._zero_test import ZeroTest
 from onefold.federated.fhe.argmin import clear_argmin
 
@@ -83,6 +84,24 @@ def test_bad_settings_and_tables_get_one_line() -> None:
         with pytest.raises(InvalidInputError):
             argmin.run(table)
     assert argmin.run(np.zeros((3, 0, 4))).shape == (0, 4)
+
+
+@pytest.mark.parametrize("mode", ["simulate", "clear"])
+def test_numbers_that_encryption_would_refuse_are_refused_without_it_too(mode: str) -> None:
+    argmin = EncryptedArgmin(2, 2, 4, mode=mode)
+    for wrong in ([[[16, 3]]], [[[3, -2]]], [[[0.0, 1.0]]], [[[1, 2]], [[1]]], "x"):
+        with pytest.raises(InvalidInputError):
+            argmin.run_quantised(wrong)
+
+
+def test_numbers_of_numpy_are_as_good_as_plain_ones_and_leave_no_trace() -> None:
+    setting = (np.int64(5), np.int32(6), np.uint8(5))
+    assert choose(*setting) == choose(5, 6, 5)
+    for wrong in ((5, 6, 5.0), (5.0, 6, 5), (True, 6, 5)):
+        with pytest.raises(InvalidInputError):
+            choose(*wrong)
+    for found in (choose(*setting), choose(5, 6, 5)):
+        assert {type(number) for number in (found.n_clients, found.n_classes, found.bits)} == {int}
 
 
 def test_without_seal_a_message_says_what_to_install(block_import) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 
 import numpy as np
@@ -120,11 +120,12 @@ def flooded_bits(noise_bits: float, degree: int) -> float:
     return flood_bits(noise_bits, degree) + 1 + PLAIN_BITS + 0.01
 
 
-@cache
+@lru_cache(maxsize=None, typed=True)  # 8.0 is refused also after 8 was asked for
 def choose(n_clients: int, n_classes: int, bits: int = 8) -> Parameters:
     """The smallest ring, and in it the smallest primes, that leave :data:`MARGIN_BITS` of noise."""
-    check_whole_number("n_clients", n_clients)
-    check_whole_number("n_classes", n_classes)
+    for name, number in (("n_clients", n_clients), ("n_classes", n_classes), ("bits", bits)):
+        check_whole_number(name, number)
+    n_clients, n_classes, bits = int(n_clients), int(n_classes), int(bits)  # numpy's would not go into JSON
     if n_clients > MOST_CLIENTS or n_classes > MOST_CLASSES:
         raise InvalidInputError(f"at most {MOST_CLIENTS} clients and {MOST_CLASSES} classes are supported")
     if bits not in BITS:

@@ -12,7 +12,7 @@ from onefold.federated.fhe._encoding import MISSING, attained
 from onefold.federated.fhe._parameters import choose
 from onefold.federated.fhe._shares import layouts_of
 from onefold.federated.fhe._simulation import simulate
-from onefold.federated.fhe.client import Client
+from onefold.federated.fhe.client import Client, check_quantised, whole_numbers
 from onefold.federated.fhe.quantiser import Quantiser
 from onefold.federated.fhe.querier import Querier
 from onefold.federated.fhe.server import Server
@@ -72,7 +72,7 @@ class EncryptedArgmin:
 
     def run_quantised(self, values: Any) -> Wins:
         """The same for whole numbers in 0 ... 2^bits - 1, or -1 for a class that a client lacks."""
-        numbers = np.asarray(values)
+        numbers = whole_numbers(values)
         limits = self.parameters
         if (
             numbers.ndim != 3
@@ -85,9 +85,11 @@ class EncryptedArgmin:
             )
         if not numbers.shape[1]:
             return np.zeros((0, limits.n_classes), dtype=bool)
+        flat = check_quantised(numbers.reshape(-1, limits.n_classes), limits.n_classes, 2**limits.bits)
+        checked = flat.reshape(numbers.shape)
         if self.mode == "clear":
-            return clear_argmin(numbers)
-        return self._simulated(numbers) if self.mode == "simulate" else self._encrypted(numbers)
+            return clear_argmin(checked)
+        return self._simulated(checked) if self.mode == "simulate" else self._encrypted(checked)
 
     def _simulated(self, numbers: NDArray[np.int64]) -> Wins:
         found = []
@@ -104,8 +106,16 @@ class EncryptedArgmin:
             self._roles = querier, Server(querier.evaluation_keys(check=False))  # every result is checked
         querier, server = self._roles
         key = querier.public_key()
-        messages = (Client(key, f"client-{i}").encrypt(each, "query") for i, each in enumerate(numbers))
-        return querier.decrypt(server.aggregate(messages))
+        clients = [Client(key, f"client-{i}") for i in range(len(numbers))]
+        at_once = (
+            self.parameters.degree // self.parameters.n_values
+        )  # one ciphertext, so that any number fits
+        found = []
+        for start in range(0, numbers.shape[1], at_once):
+            rows = numbers[:, start : start + at_once]
+            messages = (each.encrypt(own, "query") for each, own in zip(clients, rows, strict=True))
+            found.append(querier.decrypt(server.aggregate(messages)))
+        return np.concatenate(found)
 
 
 def clear_argmin(numbers: NDArray[np.int64]) -> Wins:

@@ -71,15 +71,24 @@ class Client:
         return pack_planes(read.polynomials, self._contexts.primes[:n_primes])
 
 
+def whole_numbers(values: Any) -> NDArray[np.integer]:
+    """An array of whole numbers, of any shape and size of number."""
+    try:
+        numbers = np.asarray(values)
+    except ValueError:
+        raise InvalidInputError("quantised measures must be a table: all rows of one length") from None
+    if not np.issubdtype(numbers.dtype, np.integer):
+        raise InvalidInputError("quantised measures must be whole numbers; see Quantiser")
+    return numbers
+
+
 def check_quantised(values: Any, n_classes: int, n_values: int) -> NDArray[np.int64]:
     """A table (n, C) of whole numbers in 0 ... n_values - 1, or -1."""
-    numbers = np.asarray(values)
+    numbers = whole_numbers(values)
     if numbers.ndim != 2 or numbers.shape[1] != n_classes or not len(numbers):
         raise InvalidInputError(
             f"quantised measures must be a table of at least one row and {n_classes} columns"
         )
-    if not np.issubdtype(numbers.dtype, np.integer):
-        raise InvalidInputError("quantised measures must be whole numbers; see Quantiser")
     if numbers.min() < MISSING or numbers.max() >= n_values:
         raise InvalidInputError(
             f"quantised measures must lie in 0 ... {n_values - 1}, or be {MISSING} if missing"

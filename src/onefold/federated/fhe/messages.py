@@ -101,6 +101,8 @@ class EvaluationKeys(_Keyed):
             raise MessageError("the sizes of the evaluation keys do not fit")
         if len(self.sizes) != 2 * len(self.parameters.rooms):
             raise MessageError("there are too few or too many evaluation keys")
+        if [size > 0 for size in self.sizes[1::2]] != [bool(steps) for steps in self.parameters.rotations]:
+            raise MessageError("evaluation keys that rotate are missing, or not wanted")
 
     def sections(self) -> list[tuple[bytes, bytes]]:
         """For each room the keys that relinearise and those that rotate (none: no bytes)."""

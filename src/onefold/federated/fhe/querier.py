@@ -155,14 +155,14 @@ class Querier:
         """The querier that :meth:`save` wrote."""
         try:
             header, arrays = unpack(Path(path).read_bytes(), MAX_FILE_BYTES)
-            setting = header["setting"]
+            setting, key_id = header["setting"], header["setting"][3]
             if header["version"] != VERSION or header["kind"] != "fhe-secret-key":
                 raise FileFormatError("the file holds no secret key of this version")
             querier = cls.__new__(cls)
             querier.parameters = choose(*setting[:3])
             querier._open(arrays["secret"].tobytes(), arrays["public"].tobytes())
-        except (MessageError, KeyError, TypeError, ValueError):
+        except (MessageError, LookupError, TypeError, ValueError):
             raise FileFormatError("the file holds no secret key of this version, or is damaged") from None
-        if querier.key_id != setting[3]:
+        if querier.key_id != key_id:
             raise FileFormatError("the keys in the file do not belong together")
         return querier
