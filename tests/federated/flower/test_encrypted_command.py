@@ -19,9 +19,10 @@ from onefold.cli.federate.lock import _labels
 from onefold.cli.federate.sealed_file import SealedPart, load_lock, load_sealed, save_sealed
 from onefold.exceptions import FederationError, FileFormatError, InvalidInputError
 from onefold.federated.fhe import Client, Querier, Server
+from onefold.federated.fhe._parameters import choose
 from onefold.federated.fhe.messages import from_bytes, to_bytes
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
-from onefold.federated.messages import Lock
+from onefold.federated.messages import Limits, Lock
 
 KEY = "0123456789abcdef" * 4
 
@@ -38,6 +39,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "junk.lock").write_bytes(b"junk")
     (tmp_path / "junk.sealed").write_bytes(b"junk")
     return tmp_path
+
+
+@pytest.mark.parametrize("setting", [(4, 10, 8), (200, 100, 8), (200, 100, 10), (200, 100, 12), (4, 10, 12)])
+def test_no_query_is_so_large_that_sites_would_refuse_it(setting: tuple[int, int, int]) -> None:
+    sealing = encrypted.Sealing.__new__(encrypted.Sealing)
+    sealing.parameters, sealing.n_sites = choose(*setting), setting[0]
+    assert 0 < sealing.bytes_of(sealing.most_rows()) < Limits().max_bytes
+    if setting[0] == 4:
+        assert sealing.bytes_of(sealing.most_rows()) <= encrypted.MOST_BYTES
 
 
 QUERY = ["federate", "query", "rows.npz"]

@@ -35,7 +35,7 @@ MOST_BYTES = 32 * MEBIBYTE
 SECONDS_PER_MEBIBYTE = 2.0
 # At 16 bits the server keeps the messages of all sites in memory.
 MOST_BYTES_TOGETHER = 2**30
-ROWS_AT_ONCE = 64  # one ciphertext holds so many, or half, or twice
+ROWS_AT_ONCE = 64  # fewer where one ciphertext holds fewer: 4 at 12 bits
 WITH_LOCK = ("bits", "bound", "floor", "power", "keys")
 
 
@@ -144,7 +144,8 @@ class Sealing:
         most = MOST_BYTES
         if self.parameters.digits > 1:
             most = min(most, MOST_BYTES_TOGETHER // self.n_sites)
-        return max(1, most // self.bytes_of(ROWS_AT_ONCE)) * ROWS_AT_ONCE
+        at_once = min(ROWS_AT_ONCE, self.parameters.degree // self.parameters.n_values)
+        return max(1, most // self.bytes_of(at_once)) * at_once
 
     def bytes_of(self, n_rows: int) -> int:
         """Bytes of a site's answers."""
