@@ -50,6 +50,18 @@ def test_of_unusual_queries_too(name: str) -> None:
     np.testing.assert_array_equal(model.predict(queries), by_folding_with_all(model, queries))
 
 
+@pytest.mark.parametrize("shorter", [1.0, 1e-3, 1e-5, 1e-7])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_no_image_is_nearer_or_at_a_smaller_angle_than_its_bound(shorter: float, dtype: type) -> None:
+    X, y, queries = clouds(n_features=30)
+    model = FoldingClassifier(batch_size=10, measure="rms", scale="auto").fit((X + 10.0).astype(dtype), y)
+    search = _pruning._Search(model.pool_, (shorter * queries).astype(dtype), "rms")
+    for stack, view, bounds in zip(search.stacks, search.views, search.bounds, strict=True):
+        folding = stack.fold_view(view, angles=True)
+        assert (bounds.distance2 <= folding.distance2).all()
+        assert (bounds.cosine >= np.cos(np.pi * folding.angle)).all()
+
+
 def test_the_first_of_equal_classes_wins() -> None:
     X, y, queries = clouds(n_classes=3)
     model = FoldingClassifier(batch_size=10, scale="auto").fit(np.vstack([X, X]), np.append(y + 10, y))

@@ -64,7 +64,8 @@ class _Bounds:
 def _bounds(stack: LayeredStack[Any], view: View) -> _Bounds:
     hull, margin = stack.hull, MARGIN[view.total.dtype]
     inside2, mean_norm2 = squared_length(view.inside), hull.mean_norm2[:, None]
-    distance2 = view.total - inside2 - margin * (view.total + view.query2 + mean_norm2)
+    rounding = margin * (view.total + view.query2 + mean_norm2)
+    distance2 = view.total - inside2 - rounding
     # Coordinates from zero are b = inside + B m, with B m the mean's own. The squared length of a projection
     # onto span(B, m) is that of b, and of the part along what of the mean is outside the span of B.
     along = (hull.mean_points[:, None, :] @ view.inside)[:, 0]
@@ -73,7 +74,9 @@ def _bounds(stack: LayeredStack[Any], view: View) -> _Bounds:
     defined = outside2 > margin**0.5 * mean_norm2
     part = view.products - along - mean2
     projection2 = inside2 + 2.0 * along + mean2 + part**2 / np.where(defined, outside2, 1.0)
-    known = defined & (view.query2 > 0.0)
+    # Of a query much shorter than the mean, what the sum leaves is rounding, which may even be below zero.
+    projection2 = np.maximum(projection2, 0.0) + rounding
+    known = defined & (view.query2 > rounding)
     cosine2 = np.divide(projection2, view.query2, out=np.ones_like(projection2), where=known)
     return _Bounds(distance2, np.sqrt(cosine2) + margin**0.5)
 
