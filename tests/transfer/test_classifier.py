@@ -180,6 +180,8 @@ def test_copies_share_the_source(source, rng) -> None:
         ({"strategy": "best"}, "strategy must be one of"),
         ({"estimator": 3}, "autoencoder"),
         ({"components": ()}, "components"),
+        ({"components": 5}, "components"),
+        ({"random_state": "x"}, "random_state"),
         ({"components": (0,)}, "components"),
         ({"max_inducing": 0.5}, "max_inducing"),
         ({"to_source": 3}, "to_source must be"),
@@ -201,6 +203,7 @@ def test_bad_parameters_are_one_line(options, message, source, rng) -> None:
         (lambda y: np.full(len(y), -1), "no row has a label"),
         (lambda y: np.where(y == 2, 7, y), "does not know"),
         (lambda y: np.array(["a", "b", "c"])[y], "numbers and the source's are text"),
+        (lambda y: np.where(y == 2, None, y), "None"),
         (lambda y: y[:-1], "inconsistent"),
     ],
 )
@@ -209,6 +212,26 @@ def test_bad_labels_are_one_line(labels, message, source, rng) -> None:
     with pytest.raises(InvalidInputError, match=message) as caught:
         TransferClassifier(source).fit(X, labels(y))
     assert "\n" not in str(caught.value)
+
+
+def test_labels_are_not_shortened_to_those_of_the_source(rng) -> None:
+    X, y = blobs(rng, 60)
+    source = PrivateSource.fit(X, np.array(["a", "b", "c"])[y], OptimalNoise(8.0))
+    with pytest.raises(InvalidInputError, match="does not know"):
+        TransferClassifier(source).fit(X, np.array(["a", "b", "cat"])[y])
+
+
+def test_one_labelled_row_cannot_weigh_a_source(source, rng) -> None:
+    X, y = blobs(rng, 30)
+    with pytest.raises(InvalidInputError, match="one labelled row"):
+        TransferClassifier(source, allow_missing=True).fit(X, np.where(np.arange(30) == 0, y, -1))
+
+
+def test_numbers_of_numpy_as_parameters_can_be_saved(source, rng) -> None:
+    X, y = blobs(rng, 60)
+    model = TransferClassifier(source, random_state=np.int64(3)).fit(X, hide(y, 3))
+    loaded = TransferClassifier.from_bytes(model.to_bytes())
+    np.testing.assert_array_equal(loaded.distances(X), model.distances(X))
 
 
 def test_queries_must_fit(source, rng) -> None:

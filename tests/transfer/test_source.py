@@ -168,6 +168,28 @@ def test_an_encoder_fitted_to_raw_rows_voids_the_guarantee_and_does_not_travel(r
         source.to_bytes()
 
 
+def test_moments_after_an_encoder_fitted_to_raw_rows_promise_nothing(rng) -> None:
+    X, y = blobs(rng, 300)
+    encoder = StandardScaler().fit(X)
+    released = moments().fit(encoder.transform(X), y)
+    with pytest.warns(PrivacyLeakWarning, match="fitted to the raw data"):
+        assert not PrivateSource.from_moments(released, encoder).guarantee_.holds
+
+
+def test_moments_take_no_label_mechanism(rng) -> None:
+    X, y = blobs(rng, 60)
+    with pytest.raises(InvalidInputError, match="label_mechanism"):
+        PrivateSource.fit(X, y, moments(), label_mechanism=RandomisedLabels(1.0, [0, 1, 2]))
+
+
+@pytest.mark.parametrize("mechanism", [OptimalNoise(8.0), PrivateMoments(4.0, classes=[0, 1, 2])])
+@pytest.mark.parametrize("cell", [np.nan, np.inf, "text"])
+def test_queries_must_be_numbers(mechanism, cell, rng) -> None:
+    X, y = blobs(rng, 60)
+    with pytest.raises(InvalidInputError, match="finite numbers"):
+        PrivateSource.fit(X, y, mechanism).predict(np.full((2, X.shape[1]), cell))
+
+
 def test_membership_autoencoders(rng, tmp_path) -> None:
     X, y = blobs(rng, 60)
     source = PrivateSource.fit(X, y, OptimalNoise(8.0), estimator=WideMembershipAutoencoder(3, 2))

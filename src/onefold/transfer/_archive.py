@@ -25,13 +25,21 @@ LARGEST_FILE = 2**34
 def pack(kind: str, number: int, about: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
     """The bytes of a file of format ``kind``, version ``number``."""
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in parts.items()}
-    text = json.dumps({"kind": kind, "format": number, "about": dict(about), "sums": sums}, indent=1).encode()
+    header = {"kind": kind, "format": number, "about": dict(about), "sums": sums}
+    text = json.dumps(header, indent=1, default=_plain).encode()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, content in {ABOUT: text, **parts}.items():
             archive.writestr(zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), content)
         archive.comment = hashlib.sha256(text).hexdigest().encode()
     return buffer.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy's as one of Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError("only numbers, text and lists can be saved")
 
 
 def unpack(kind: str, number: int, packed: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold._base.arrays import Array, Index
+from onefold.exceptions import InvalidInputError
 from onefold.models import Autoencoder
 from onefold.transfer._decision import Decision
 from onefold.transfer._learners import Learner, Model
@@ -116,6 +117,8 @@ def fit_default(
     seen = rows if own else placed
     learner = Learner(project(seen), estimator, components)
     problem = Problem(seen, codes, n_classes, learner, _ways_to_ask(way, placed, seen, is_open))
+    if way.source is not None and np.count_nonzero(codes >= 0) < 2:
+        raise InvalidInputError("one labelled row cannot tell what the source is worth: label another one")
     chosen = _best_view(problem, rng) if way.source is not None else None
     final = _answers(problem, codes, chosen, _sample(codes, MOST_ROWS, rng), np.arange(len(rows)))
     scales = np.array([typical_lead(scores) for scores in final.scores])

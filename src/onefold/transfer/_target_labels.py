@@ -28,6 +28,8 @@ def check_target_labels(
 
     ``known`` are the classes of the source; without one the classes are those that have a label.
     """
+    if labels.dtype.kind == "O" and any(label is None for label in labels):
+        raise InvalidInputError("y holds None: a row without a label has -1")
     _check_classes(labels)
     free = unlabelled(labels)
     if free.all():
@@ -36,9 +38,9 @@ def check_target_labels(
     classes = own if known is None else np.asarray(known)
     if not _same_kind(own, classes):
         raise InvalidInputError("the labels are numbers and the source's are text, or the other way round")
-    given = labels[~free].astype(classes.dtype)
-    if not np.isin(given, classes).all():
+    if not np.isin(own, classes).all():  # before the cast, which shortens text and wraps numbers
         raise InvalidInputError("y holds a class that the source does not know")
+    given = labels[~free].astype(classes.dtype)
     if len(own) < len(classes) and not allow_missing:
         lacking = [str(label) for label in classes if label not in given]
         raise InvalidInputError(

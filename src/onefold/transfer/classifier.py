@@ -268,8 +268,9 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidInputError(f"strategy must be one of {', '.join(STRATEGIES)}")
         if not (self.estimator is None or isinstance(self.estimator, Autoencoder)):
             raise InvalidInputError("estimator must be one of onefold's autoencoders, such as WideKAHM()")
-        if len(self.components) == 0:
+        if np.ndim(self.components) != 1 or len(self.components) == 0:
             raise InvalidInputError("components needs a number of components or more")
         for count in self.components:
             check_whole_number("components", count)
         check_whole_number("max_inducing", self.max_inducing)
+        check_whole_number("random_state", self.random_state, at_least=0, or_none=True)

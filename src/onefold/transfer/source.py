@@ -118,6 +118,8 @@ class PrivateSource:
         encoded = rows if fitted is None else np.asarray(fitted.transform(rows))
         learned = not (encoder is None or isinstance(encoder, Encoder))
         if isinstance(mechanism, PrivateMoments):
+            if label_mechanism is not None:
+                raise InvalidInputError("PrivateMoments covers labels too: it takes no label_mechanism")
             moments = clone(mechanism)
             if random_state is not None:
                 moments.set_params(random_state=random_state)
@@ -131,14 +133,7 @@ class PrivateSource:
                 # One raw entry may change all encoded ones: per entry no more is promised than per record.
                 promise = replace(promise, entry=promise.record)
             found = cls._of_rows(private, kept, promise, variance, estimator, fitted, width)
-        if not learned:
-            return found
-        warnings.warn(
-            f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",
-            PrivacyLeakWarning,
-            stacklevel=2,
-        )
-        return replace(found, guarantee_=found.guarantee_.voided(LEARNED_ENCODER))
+        return found._voided_by_encoder() if learned else found
 
     @classmethod
     def from_rows(
@@ -166,14 +161,16 @@ class PrivateSource:
     def from_moments(cls, moments: PrivateMoments, encoder: Any = None) -> "PrivateSource":
         """The artefact of moments that were released already, such as the sum of several owners'.
 
-        ``encoder`` is the encoder that the records went through, fitted; None if they came as they are.
+        ``encoder`` is the encoder that the records went through, fitted; None if they came as they are. One
+        that is not of :mod:`onefold.encoders` voids the guarantee.
         """
         if not hasattr(moments, "guarantee_"):
             raise InvalidInputError("moments must be a fitted PrivateMoments")
         if moments.encoding_ not in ("", description(encoder)):
             raise InvalidInputError("the records of this release went through another encoder")
         width = moments.n_features_in_ if encoder is None else int(encoder.n_features_in_)
-        return cls._of_moments(moments, encoder, width)
+        found = cls._of_moments(moments, encoder, width)
+        return found if encoder is None or isinstance(encoder, Encoder) else found._voided_by_encoder()
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -190,6 +187,8 @@ class PrivateSource:
         rows = np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] != self.n_features_in_:
             raise InvalidInputError(f"expected rows of {self.n_features_in_} features, as the source has")
+        if rows.dtype.kind not in "fiub" or not np.isfinite(rows).all():
+            raise InvalidInputError("rows must be finite numbers, without NaN")
         encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
         return self.description_.place(encoded)
 
@@ -224,6 +223,14 @@ class PrivateSource:
             return cls.from_bytes(Path(path).read_bytes())
         except FileFormatError as error:
             raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+
+    def _voided_by_encoder(self) -> "PrivateSource":
+        warnings.warn(
+            f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",
+            PrivacyLeakWarning,
+            stacklevel=3,
+        )
+        return replace(self, guarantee_=self.guarantee_.voided(LEARNED_ENCODER))
 
     @classmethod
     def _of_moments(cls, moments: PrivateMoments, encoder: Any, width: int) -> "PrivateSource":
