@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,17 @@ def locked(here: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, Lock, 
     lock, keys = load_lock(here / "q.lock")
     assert told == {"lock": "q.lock", "key": lock.key_id, "classes": ["a", "b"], "bits": 8, "bound": 1.0}
     return here, lock, keys
+
+
+def test_a_lock_with_keys_of_another_is_refused(locked: tuple[Path, Lock, bytes]) -> None:
+    _, lock, keys = locked
+    stranger = encrypted.make_lock(Querier(4, 2), ["a", "b"], (1.0, 1.0, 0.0))
+    assert encrypted._keys_of(lock, keys) is keys
+    with pytest.raises(InvalidInputError, match="evaluation keys"):
+        encrypted._keys_of(stranger, keys)
+    for wrong in ({"content": stranger.content}, {"classes": ("a", "b", "c")}, {"bits": 10}):
+        with pytest.raises(InvalidInputError, match="belong together"):
+            encrypted.Sealing(replace(lock, **wrong), lambda: keys, 2, None)
 
 
 def sealed_part(lock: Lock, keys: bytes, **changes: Any) -> SealedPart:

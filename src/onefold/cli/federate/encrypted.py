@@ -116,6 +116,8 @@ class Sealing:
         self.lock, self.evaluation_keys, self.n_sites, self.querier = lock, evaluation_keys, n_sites, querier
         key = from_bytes(PublicKey, lock.content)
         self.parameters = key.parameters
+        if (key.key_id, key.n_classes, key.bits) != (lock.key_id, len(lock.classes), lock.bits):
+            raise InvalidInputError("the lock and its public key do not belong together")
         if key.n_clients < n_sites:
             raise InvalidInputError("the lock is made for fewer sites than the federation has")
 
@@ -130,7 +132,7 @@ class Sealing:
             from onefold.cli.federate.sealed_file import load_lock
 
             lock, keys = load_lock(Path(args.lock))
-            return cls(lock, lambda: keys, len(members), None)
+            return cls(lock, lambda: _keys_of(lock, keys), len(members), None)
         profiles = [site.profile for site in members.values() if site.profile is not None]
         classes = sorted({label for profile in profiles for label in profile.classes})
         bound = args.bound or default_bound(profiles[0].measure, rows)
@@ -164,6 +166,15 @@ def make_lock(querier: Querier, classes: list[Any], map_: tuple[float, float, fl
         return Lock(key.key_id, tuple(classes), key.bits, *map_, to_bytes(key))
     except MessageError as error:
         raise InvalidInputError(str(error)) from None
+
+
+def _keys_of(lock: Lock, keys: bytes) -> bytes:
+    """Evaluation keys that belong to a lock: the server keeps them under its name, and for later queries."""
+    from onefold.federated.fhe.messages import EvaluationKeys, from_bytes
+
+    if from_bytes(EvaluationKeys, keys).key_id != lock.key_id:
+        raise InvalidInputError("the lock and its evaluation keys do not belong together")
+    return keys
 
 
 def default_bound(measure: str, rows: NDArray[Any]) -> float:
