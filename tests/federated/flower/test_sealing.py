@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("seal")
 
-from onefold.exceptions import FederationError
+from onefold.exceptions import FederationError, MessageError
 from onefold.federated import LocalModel
 from onefold.federated.fhe import Querier
 from onefold.federated.fhe import messages as encrypted
@@ -128,6 +128,17 @@ def evaluated(
 
 def in_clear(models: dict[str, LocalModel], lock: Lock, *names: str) -> np.ndarray:
     return clear_argmin(np.stack([quantised(models[name].answer(QUERY, name), lock) for name in names]))
+
+
+@pytest.mark.parametrize("wrong", ["damaged", "of another"])
+def test_keys_that_cannot_be_used_do_not_stay(
+    spool: Spool, lock: Lock, evaluation_keys: bytes, sealed: dict[str, SealedAnswers], wrong: str
+) -> None:
+    of_another = encrypted.to_bytes(Querier(3, 3, 8).evaluation_keys(check=False))
+    write_private(spool.keys(lock.key_id), evaluation_keys[:-1] if wrong == "damaged" else of_another)
+    with pytest.raises(MessageError):
+        evaluated(spool, lock, sealed)
+    assert not spool.keys(lock.key_id).exists()  # so that the next query brings them
 
 
 # --- a site -----------------------------------------------------------------------------------------------
@@ -279,7 +290,7 @@ def test_the_process_ends_with_a_code_when_there_are_no_keys(
     assert spool.wait("q", 1).expected == tuple(SITES)
     spool.keys(lock.key_id).write_bytes(b"no keys")
     assert evaluation.main(str(spool.root), "q") == 1
-    spool.keys(lock.key_id).unlink()
+    assert not spool.keys(lock.key_id).exists()
     assert evaluation.main(str(spool.root), "q") == 1
 
 

@@ -65,7 +65,7 @@ def evaluate(spool: Spool, query_id: str) -> Reply:
     files = sorted(folder.glob("*.answers"))
     if not files:
         return job.reply
-    tally = Server(keys.read_bytes()).tally(query_id, job.n_rows)
+    tally = _server(keys, job.key_id).tally(query_id, job.n_rows)
     os.utime(keys)  # they are in use: not to be swept away
     for path in files:
         try:
@@ -76,6 +76,18 @@ def evaluate(spool: Spool, query_id: str) -> Reply:
     if tally.clients:
         messages.append(SealedResult(query_id, tuple(sorted(tally.clients)), to_bytes(tally.result())))
     return Reply(job.reply.expected, tuple(messages))
+
+
+def _server(keys: Path, key_id: str) -> Server:
+    """Keys that cannot be used are thrown away: the next query brings them anew."""
+    try:
+        server = Server(keys.read_bytes())
+        if server.keys.key_id != key_id:
+            raise MessageError("the evaluation keys belong to another key")
+    except MessageError:
+        keys.unlink(missing_ok=True)
+        raise
+    return server
 
 
 def _count(tally: Tally, path: Path) -> None:
