@@ -55,6 +55,21 @@ def test_a_hostile_source_does_no_harm(kind, per_class, rng) -> None:
     assert together > alone - 0.02
 
 
+def test_two_labelled_rows_prove_nothing(rng) -> None:
+    X, y = domain(rng, 3000, n_classes=2)
+    source = PrivateSource.fit(X, y, PrivateMoments(8.0, classes=[0, 1], radius=4.0), random_state=0)
+    target, truth = domain(rng, 200, n_classes=2)
+    model = TransferClassifier(source).fit(target, hide(truth, 1))
+    assert model.weights_ == {"target": 1.0, "mapping": 0.0, "source": 0.0}
+
+
+def test_the_gain_over_a_target_that_was_shown_no_row_of_a_class_is_that_over_guessing(rng) -> None:
+    source = source_of(*domain(rng, 6000))
+    gains = [accuracies(source, rng, 1, random_state=seed)[2].source_gain_ for seed in range(4)]
+    assert max(gains) > 0.0
+    assert all(gain <= 1.0 - 1.0 / 6.0 for gain in gains)
+
+
 def test_a_source_that_moved_is_aligned(rng) -> None:
     source = source_of(*domain(rng, 6000))
     moved, truth = domain(rng, 500, move=0.8)

@@ -5,7 +5,8 @@
    what the source knows, carried over to the target by its unlabelled rows).
 3. Weights of target, mapping and source that explain labelled rows best which none of them has seen. The
    source counts only if it lowers the loss by more than its weights could by chance, and if no more held-out
-   rows go wrong; otherwise the target decides alone.
+   rows go wrong; otherwise the target decides alone. The only labelled row of its class cannot be compared,
+   since the target did not see the class; where most are like that, guessing must hardly do as well.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from onefold._base.arrays import Array, Index
 from onefold.exceptions import InvalidInputError
@@ -40,6 +42,7 @@ Views = list[tuple[View, Array]]  # ways to ask the source, each with the rows i
 MOST_FOLDS = 5
 FOLD_ROWS = 2000  # unlabelled rows that a model learns from in cross-validation, at most
 MOST_ROWS = 20000  # and in the end
+LUCK = 0.1  # how likely guessing may be to get as many held-out rows right as the source does
 
 
 @dataclass(frozen=True)
@@ -213,7 +216,9 @@ def _weigh(
         return alone, 0.0
     parts: list[list[Floats]] = []
     truths: list[Index] = []
+    fair: list[NDArray[np.bool_]] = []  # another row of the class was left to the target
     for hidden, shown in _folds(problem.codes, rng):
+        fair.append(np.isin(problem.codes[hidden], shown))
         sample = _sample(shown, FOLD_ROWS, rng, hidden)
         parts.append(_answers(problem, shown, chosen, sample, hidden).scores)
         truths.append(problem.codes[hidden])
@@ -226,15 +231,25 @@ def _weigh(
     complete = len(known) == problem.n_classes
     if not complete:
         experts[0] = np.zeros_like(own)  # it cannot know the classes that are missing
+    can_compare = np.concatenate(fair)
+    lonely = 2 * np.count_nonzero(can_compare) < len(truth)
+    if complete and not lonely:
+        truth, own = truth[can_compare], own[can_compare]
+        experts = [scores[can_compare] for scores in experts]
     weights = fit_weights(experts, truth)
     together = pooled(experts, weights)
-    gain = float(np.mean(together.argmax(axis=1) == truth) - np.mean(own.argmax(axis=1) == truth))
+    right, alone_right = together.argmax(axis=1) == truth, (own.argmax(axis=1) == truth).astype(np.float64)
+    if lonely:  # of a class it was not shown the target can only guess
+        alone_right[~can_compare] = 1.0 / problem.n_classes
+    gain = float(right.mean() - alone_right.mean())
     places = np.searchsorted(known, truth)
     before = row_losses(fit_weights([own], truth)[0] * own[:, known], places)
     after = row_losses(together[:, known], places)
     if complete:
         helps = after.mean() + 2.0 / len(truth) < before.mean()  # two weights more, as Akaike counts them
         helps = helps and gain >= 0.0
+        if lonely:  # hardly anything to compare with: it must at least not be luck
+            helps = helps and binom.sf(right.sum() - 1, len(truth), 1.0 / problem.n_classes) < LUCK
     else:  # labelled rows cannot show what only the source knows: it must explain them hardly worse
         helps = after.mean() < before.mean() + (after - before).std() / np.sqrt(len(truth))
     return (weights, gain) if helps else (alone, 0.0)

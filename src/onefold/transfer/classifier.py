@@ -94,6 +94,8 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     "mapping". Scores of target, mapping and source are counted in typical leads and pooled with weights that
     explain held-out labelled rows best. **Safety net**: where the pool does not explain them better than the
     target alone by more than two weights could by chance, or gets more of them wrong, the source is not used.
+    With one labelled row per class there is no target to compare with, and the source must do better than
+    guessing could: a net with wide meshes, and none for a source where two classes have one row each.
     Whether the target's own rows or those that the source sees serve its models is decided on labelled rows
     too. Labels are taken for a sample of all classes in equal parts.
 
