@@ -23,6 +23,7 @@ def test_the_commands_are_these() -> None:
         "predict",
         "fabricate",
         "release",
+        "transfer",
         "audit",
         "federate",
         "experiment",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def holders(secret: bytes, *roots: Path) -> list[Path]:
 
 
 def test_an_encrypted_query_predicts_what_the_same_numbers_say_in_clear(
-    federation: Any, tmp_path: Path
+    federation: Any, wait_for: Callable[..., None], tmp_path: Path
 ) -> None:
     keys, out = tmp_path / "keys", tmp_path / "predictions.npz"
     told = federation.query("--encrypted", "--keys", keys, "--out", out)
@@ -67,7 +68,7 @@ def test_an_encrypted_query_predicts_what_the_same_numbers_say_in_clear(
     # What the server keeps is what it computes with; nothing of the query is left.
     server = federation.server.spool
     assert [path.stem for path in (server / "keys").iterdir()] == [told["key"]]
-    assert not any((server / "sealed").iterdir())
+    wait_for(lambda: not any((server / "sealed").iterdir()), "the run to clear away sealed answers")
 
 
 @pytest.mark.slow
