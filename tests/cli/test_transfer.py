@@ -78,6 +78,27 @@ def test_it_is_told_in_words(target, onefold) -> None:
         (("source", "{source}", "--label", "y", "--out", "{out}", "--epsilon", "nan"), "positive"),
         (("source", "{source}", "--label", "z", "--out", "{out}", "--epsilon", "1"), "no column"),
         (
+            ("source", "{source}", "--label", "y", "--out", "{out}", "--epsilon", "1", "--noise", "laplace"),
+            "--noise goes with",
+        ),
+        (
+            (
+                "source",
+                "{source}",
+                "--label",
+                "y",
+                "--out",
+                "{out}",
+                "--epsilon",
+                "1",
+                "--method",
+                "noise",
+                "--radius",
+                "2",
+            ),
+            "--radius goes with",
+        ),
+        (
             (
                 "source",
                 "{source}",

@@ -38,7 +38,8 @@ def _add_source(parts: Any) -> None:
         "source",
         help="make a private source of a labelled table",
         description="Describe a labelled table privately. moments: means and covariances of each class, for "
-        "whole rows with their labels (give --classes and --radius). noise: noise on every entry, then a "
+        "whole rows with their labels, whatever --unit says (give --classes and --radius). noise: noise on "
+        "every entry, then a "
         "classifier, as in the documents; labels are not protected without --label-epsilon. fabricated: the "
         "same after smoothing.",
     )
@@ -48,7 +49,7 @@ def _add_source(parts: Any) -> None:
     parser.add_argument("--ignore", action="append", default=[], metavar="COL", help="column to leave out")
     parser.add_argument("--method", choices=METHODS, default="moments", help="what is kept (moments)")
     parser.add_argument(
-        "--radius", type=kinds.positive, default=1.0, metavar="R", help="moments: longest row there is (1)"
+        "--radius", type=kinds.positive, metavar="R", help="moments: longest row there is (1)"
     )
     add_encoder_options(parser.add_argument_group("encoder"))
     add_noise_options(parser.add_argument_group("privacy"), required=True, sensitivity=1.0)
@@ -92,6 +93,10 @@ def run_source(args: argparse.Namespace) -> int:
     if args.method == "moments":
         _check_moments(args)
     else:
+        if args.radius is not None:
+            raise InvalidInputError(
+                "--radius goes with --method moments: noise takes --range or --sensitivity"
+            )
         check_noise_options(args)
     check_writable(args.out, args.data)
     table, labels = _labelled(args)
@@ -173,9 +178,14 @@ def _labelled(args: argparse.Namespace) -> tuple[Table, Any]:
 
 
 def _check_moments(args: argparse.Namespace) -> None:
-    given = {"--label-epsilon": args.label_epsilon, "--range": args.range}
-    for name, value in given.items():
-        if value is not None:
+    given = {
+        "--label-epsilon": args.label_epsilon is not None,
+        "--range": args.range is not None,
+        "--noise": args.noise != "optimal",
+        "--sensitivity": args.sensitivity != 1.0,
+    }
+    for name, is_given in given.items():
+        if is_given:
             raise InvalidInputError(f"{name} goes with --method noise: moments cover rows with their labels")
 
 
@@ -185,7 +195,8 @@ def _mechanism(args: argparse.Namespace, table: Table, labels: Any, encoder: Any
 
     if args.method == "moments":
         classes = None if args.classes is None else _declared(args.classes, labels)
-        return PrivateMoments(args.epsilon, args.delta, classes=classes, radius=args.radius, hardened=True)
+        radius = 1.0 if args.radius is None else args.radius
+        return PrivateMoments(args.epsilon, args.delta, classes=classes, radius=radius, hardened=True)
     width = table.values.shape[1]
     if encoder is not None:
         width = encoder.fit(table.values[:1]).transform(table.values[:1]).shape[1]
