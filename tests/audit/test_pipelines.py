@@ -60,7 +60,7 @@ def test_documented_stopping_is_convicted_by_its_number_of_steps(few_steps: int,
 @pytest.mark.parametrize(
     ("stopping", "form"),
     [
-        ("honest", "image"),
+        pytest.param("honest", "image", marks=pytest.mark.slow),
         pytest.param("honest", "smoothed", marks=pytest.mark.slow),
         (1, "image"),
         (1, "smoothed"),
