@@ -81,6 +81,26 @@ def test_honest_and_fixed_stopping_see_noisy_data_only(raw, stopping):
     np.testing.assert_array_equal(results[0], results[2])
 
 
+@pytest.mark.parametrize("stopping", ["honest", 1])
+def test_the_division_of_large_classes_sees_noisy_data_only(stopping):
+    """Clusters that are plain to see, in the noisy rows and elsewhere in other raw rows."""
+    rng = np.random.default_rng(0)
+    raw = rng.permutation(np.repeat([[0.0], [50.0], [100.0]], 30, axis=0)) + rng.normal(size=(90, 4))
+
+    class Replay(Laplace):
+        """A mechanism that returns rows made before, whatever it is given."""
+
+        def randomise(self, X, random_state=None):
+            return noisy.copy()
+
+    noisy = Laplace(1.0).randomise(raw, 3)
+    maker = Fabricator(Replay(1.0), 3, stopping, branch_size=30)
+    expected = maker.fabricate(noisy)
+    assert len(maker.n_steps_) == 3
+    for other in (raw, raw[::-1].copy(), rng.permutation(raw)):
+        np.testing.assert_array_equal(maker.fabricate(other), expected)
+
+
 @pytest.mark.parametrize("epsilon", [0.7, 4.0])
 def test_honest_stopping_is_the_plain_one(raw, epsilon):
     """The same steps and images as with all features kept and every step done by itself."""

@@ -62,10 +62,25 @@ def test_no_image_is_nearer_or_at_a_smaller_angle_than_its_bound(shorter: float,
         assert (bounds.cosine >= np.cos(np.pi * folding.angle)).all()
 
 
-def test_the_first_of_equal_classes_wins() -> None:
+@pytest.mark.parametrize("n_classes", [3, 40])  # few machines are all folded by, of many only pairs
+def test_equal_classes(n_classes: int) -> None:
+    """Of two classes with the same rows either may win by rounding; nothing else may."""
+    X, y, queries = clouds(n_classes, apart=3.0)
+    model = FoldingClassifier(batch_size=10, scale="auto").fit(np.vstack([X, X]), np.append(y + 100, y))
+    expected = by_folding_with_all(model, queries) % 100
+    np.testing.assert_array_equal(model.predict(queries) % 100, expected)
+
+
+def test_of_equal_values_the_first_group_is_kept() -> None:
     X, y, queries = clouds(n_classes=3)
-    model = FoldingClassifier(batch_size=10, scale="auto").fit(np.vstack([X, X]), np.append(y + 10, y))
-    assert set(model.predict(queries)) == {0, 1, 2}
+    model = FoldingClassifier(batch_size=10, scale="auto").fit(X, y)
+    owners = model.pool_.owners[0]
+    first, last = int(np.flatnonzero(owners == 0)[0]), int(np.flatnonzero(owners == 2)[0])
+    for order in ([first, last], [last, first]):
+        search = _pruning._Search(model.pool_, queries[:1], "rms")
+        for machine in order:
+            search._keep(0, np.array([machine]), np.array([0]), *(np.array([0.5]) for _ in range(3)))
+        assert search.group[0] == 0
 
 
 def test_deep_machines_and_batches_of_unequal_size() -> None:
@@ -107,3 +122,18 @@ def test_bounds_hold_for_every_image() -> None:
         assert (bounds.cosine >= np.cos(np.pi * folding.angle)).all()
         # Bounds that told nothing would pass as well: these are within a fifth of the truth.
         assert np.median(bounds.distance2 / folding.distance2) > 0.8
+
+
+def test_a_smaller_angle_beats_a_smaller_distance() -> None:
+    """The nearest hull is folded by first; where distances saturate, a farther machine wins by its angle."""
+    rng = np.random.default_rng(2)
+    along, across = np.eye(60)[0], np.eye(60)[1]
+    near = 30.0 * along + 20.0 * across + 0.1 * rng.normal(size=(10, 60))
+    far = 70.0 * along + 0.1 * rng.normal(size=(10, 60))
+    model = FoldingClassifier(batch_size=10, scale=1.0).fit(np.vstack([near, far]), np.repeat([0, 1], 10))
+    assert len(model.pool_.stacks) == 1
+    queries = 30.0 * along + 0.01 * rng.normal(size=(40, 60))
+    assert (model.predict(queries) == 1).all()
+    assert (by_folding_with_all(model, queries) == 1).all()
+    plain = FoldingClassifier(batch_size=10, scale=1.0, measure="euclidean")
+    assert (plain.fit(np.vstack([near, far]), np.repeat([0, 1], 10)).predict(queries) == 0).all()

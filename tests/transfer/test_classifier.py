@@ -100,7 +100,7 @@ def test_other_dimensions(name, source, rng, tmp_path) -> None:
 def test_an_encoder_takes_the_target_to_an_encoded_source(name, rng, tmp_path) -> None:
     X, y = blobs(rng, 600)
     encoder = RandomFeatures(16, "projection")
-    source = PrivateSource.fit(X, y, OptimalNoise(20.0), encoder=encoder, random_state=1)
+    source = PrivateSource.fit(X, y, OptimalNoise(40.0, sensitivity=2.0), encoder=encoder, random_state=1)
     X, y = blobs(rng, 90, p=9)
     for to_source in (RandomFeatures(16), RandomFeatures(6)):  # encoded rows, or rows like the source's
         model = TransferClassifier(source, to_source=to_source, **STRATEGIES[name]).fit(X, hide(y, 6))

@@ -139,7 +139,9 @@ def test_moments_that_were_released_already(rng) -> None:
         PrivateSource.from_moments(released)
 
 
-@pytest.mark.parametrize("mechanism", [OptimalNoise(8.0), PrivateMoments(4.0, classes=[0, 1, 2])])
+@pytest.mark.parametrize(
+    "mechanism", [OptimalNoise(8.0, sensitivity=2.0), PrivateMoments(4.0, classes=[0, 1, 2])]
+)
 def test_an_encoder_travels_with_the_source(mechanism, rng, tmp_path) -> None:
     X, y = blobs(rng, 300)
     source = PrivateSource.fit(X, y, mechanism, encoder=RandomFeatures(16, "projection", random_state=4))
@@ -149,6 +151,16 @@ def test_an_encoder_travels_with_the_source(mechanism, rng, tmp_path) -> None:
     assert (loaded.n_features_in_, loaded.n_encoded_) == (6, 16)
     # A raw entry may change every encoded one.
     assert source.guarantee_.entry[0] >= source.guarantee_.record[0]
+
+
+def test_noise_must_be_made_for_what_an_encoder_returns(rng) -> None:
+    X, y = blobs(rng, 60)
+    encoder = RandomFeatures(16, "projection")
+    for noise in (OptimalNoise(8.0), Fabricator(OptimalNoise(8.0, sensitivity=1.9))):
+        with pytest.raises(InvalidInputError, match="change by 2"):
+            PrivateSource.fit(X, y, noise, encoder=encoder)
+    for sensitivity in (2.0, Box(-0.5, 0.5, 16)):  # a declared domain is kept by clipping
+        PrivateSource.fit(X, y, OptimalNoise(8.0, sensitivity=sensitivity), encoder=encoder)
 
 
 def test_an_encoder_with_a_shape_travels(rng, tmp_path) -> None:

@@ -28,6 +28,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
     """
 
     _n_features_out: int
+    entry_span: float = 2.0  # how much one value can change with the record: from -1 to 1 at most
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Prepare the map for rows as long as those of ``X``."""

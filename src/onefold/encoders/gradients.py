@@ -49,6 +49,8 @@ class GradientHistograms(Encoder):
     (3, 128)
     """
 
+    entry_span = 1.0  # histograms are never negative
+
     def __init__(
         self,
         image_shape: ImageShape | None = None,

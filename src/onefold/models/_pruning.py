@@ -3,7 +3,8 @@
 An image lies in the hull of its machine, so it is no nearer to the query than the query's own projection onto
 the hull, and at no smaller angle to it than the projection onto the space that the hull and zero span. Both
 come with the coordinates of the query. Measures grow with distance and angle: a machine that cannot be better
-in either than one already folded by cannot win, and the answer is that of folding by all.
+in either than one already folded by cannot win, and the answer is that of folding by all, but for rounding
+between machines that fold a row equally.
 """
 
 from collections.abc import Iterator

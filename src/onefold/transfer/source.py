@@ -126,6 +126,7 @@ class PrivateSource:
             moments.fit(encoded, labels).encoding_ = "" if learned else description(encoder)
             found = cls._of_moments(moments, fitted, width)
         else:
+            _check_span(mechanism, encoder)
             private, kept, promise, variance = _private_rows(
                 mechanism, encoded, labels, label_mechanism, random_state
             )
@@ -265,6 +266,17 @@ class PrivateSource:
 def _half(n_features: int) -> int:
     """Directions that any target may need: n_st is at most half of the source's features, rounded up."""
     return math.ceil(n_features / 2)
+
+
+def _check_span(mechanism: Any, encoder: Any) -> None:
+    """Noise for smaller changes than encoded values can make would promise what it does not keep."""
+    noise = getattr(mechanism, "mechanism", mechanism)  # that of a Fabricator
+    if not isinstance(noise, Mechanism) or not isinstance(encoder, Encoder) or noise.domain is not None:
+        return
+    if noise.sensitivity < encoder.entry_span:
+        raise InvalidInputError(
+            f"encoded values can change by {encoder.entry_span:g}: give the noise at least that sensitivity"
+        )
 
 
 def _private_rows(

@@ -154,17 +154,17 @@ class GroundState:
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Exact draws by rejection: a cell, a place in it, and a height under the cell's upper bound."""
         drawn = np.empty(size)
-        todo = np.arange(size)
-        while todo.size:
-            cell = np.searchsorted(self._shares, rng.random(todo.size), side="right")
+        pending = np.arange(size)
+        while pending.size:
+            cell = np.searchsorted(self._shares, rng.random(pending.size), side="right")
             cell = np.minimum(cell, CELLS - 1)
-            x = self._edges[cell] + rng.random(todo.size) * (2.0 / CELLS)
-            height = rng.random(todo.size) * self._upper[cell]
+            x = self._edges[cell] + rng.random(pending.size) * (2.0 / CELLS)
+            height = rng.random(pending.size) * self._upper[cell]
             accepted = height < self._lower[cell]
             unsure = np.flatnonzero(~accepted)
             accepted[unsure] = height[unsure] < self._density_at(x[unsure])
-            drawn[todo[accepted]] = x[accepted]
-            todo = todo[~accepted]
+            drawn[pending[accepted]] = x[accepted]
+            pending = pending[~accepted]
         return np.clip(self._centre + self._half * drawn, self.low, self.high)
 
 
