@@ -7,10 +7,17 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from hypothesis import settings
 
 # Test matrices are small: more threads only cost time. Set before numpy is first imported.
 for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
+
+# The same examples in every run, so that a failure belongs to the change that caused it; new ones are sought
+# with `make test ARGS=--hypothesis-profile=search`.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("search", derandomize=False, print_blob=True)
+settings.load_profile("same")
 
 
 @pytest.fixture

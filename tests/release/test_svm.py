@@ -27,6 +27,12 @@ def cloud(seed: int, q: int = 24, p: int = 3, apart: float = 1.0) -> tuple[np.nd
     return rng.normal(size=(q, p)) + apart * y[:, None], y
 
 
+def doubled(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A third of the rows twice: multipliers are then not unique."""
+    again = len(X) // 3
+    return np.vstack([X, X[:again]]), np.concatenate([y, y[:again]])
+
+
 @parametrize_with_checks([RobustSVM(), RobustSVM(rho=10.0, theta=0.1)])
 def test_conforms(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -56,14 +62,30 @@ def test_equals_a_general_solver(seed: int, apart: float, rho: float, theta: flo
 def test_the_conditions_hold(
     seed: int, q: int, p: int, apart: float, scale: float, rho: float, theta: float
 ) -> None:
-    X, y = cloud(seed, q, p, apart)
-    X = np.vstack([X, X[: q // 3]]) * scale  # duplicates: multipliers are then not unique
-    y = np.concatenate([y, y[: q // 3]])
+    X, y = doubled(*cloud(seed, q, p, apart))
+    X *= scale
     svm = RobustSVM(rho, theta).fit(X, y)
     worst = literal.conditions(X, y, rho, theta, svm.coef_[0], svm.intercept_[0], svm.xi_, svm.omega_)
     size = max(1.0, np.abs(svm.omega_).sum() * max(scale, 1 / rho))
     assert worst < 1e-7 * size
-    assert svm.kkt_residual_ < 1e-9
+    assert svm.kkt_residual_ < 1e-7  # the program's own digits, should the exact finish fail
+
+
+@pytest.mark.parametrize(
+    "seed, q, p, apart, rho, theta",
+    [
+        (0, 40, 19, 0.0, 1e-4, 1.0),
+        (18486, 33, 7, 5.0, 100.0, 0.01),
+        (886272, 22, 9, 5.0, 1.0, 0.01),
+        (971762, 39, 17, 5.0, 1e-4, 1.0),
+    ],
+)
+def test_huge_entries_reach_rounding(
+    seed: int, q: int, p: int, apart: float, rho: float, theta: float
+) -> None:
+    """Multipliers are then a billion times smaller than margins; rows must be told apart all the same."""
+    X, y = doubled(*cloud(seed, q, p, apart))
+    assert RobustSVM(rho, theta).fit(1e3 * X, y).kkt_residual_ < 1e-11
 
 
 def test_one_row_by_hand() -> None:

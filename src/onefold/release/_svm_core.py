@@ -74,8 +74,9 @@ def _finish(at: Point, problem: Problem) -> Iterator[tuple[Floats, Floats]]:
     Each has those rows moved that the last one contradicts.
     """
     yield at.z, np.clip(at.omega, 0.0, problem.theta + problem.rho * at.xi)
-    # Of a complementary pair the smaller one is about to vanish.
-    above, below = at.s > at.omega, at.xi > at.varsigma
+    # Of a complementary pair the one that is smaller, each in its own unit, is about to vanish; multipliers
+    # are tiny where the entries are huge.
+    above, below = at.s * np.max(at.omega) > at.omega, at.xi * problem.theta > at.varsigma
     for _ in range(MOST_REPAIRS):
         v, omega = _held(problem, ~(above | below), below, at.omega)
         yield v, omega
