@@ -5,7 +5,8 @@ import stat
 
 import pytest
 
-from onefold._base.files import atomic_write
+from onefold._base.files import atomic_write, read_saved, write_whole
+from onefold.exceptions import FileFormatError, InvalidInputError
 
 
 def test_replaces_the_file_only_at_the_end(tmp_path):
@@ -44,3 +45,17 @@ def test_permissions(tmp_path):
         os.umask(before)
     assert stat.S_IMODE(os.stat(tmp_path / "open").st_mode) == 0o644
     assert stat.S_IMODE(os.stat(tmp_path / "closed").st_mode) == 0o600
+
+
+def test_what_was_written_is_read_and_errors_name_the_file(tmp_path):
+    path = tmp_path / "file"
+    with pytest.raises(InvalidInputError, match=r"^there is no list at .*file$"):
+        read_saved(path, "there is no list", list)
+    write_whole(path, b"ab")
+    assert read_saved(path, "there is no list", list) == [97, 98]
+
+    def refuse(content):
+        raise FileFormatError(f"{len(content)} bytes are too few")
+
+    with pytest.raises(FileFormatError, match=r"file: 2 bytes are too few$"):
+        read_saved(path, "there is no list", refuse)

@@ -1,14 +1,18 @@
-"""Files are written whole or not at all."""
+"""Files are written whole or not at all, and read with one clear line about what is wrong with them."""
 
 import errno
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
-__all__ = ["atomic_write"]
+from onefold.exceptions import FileFormatError, InvalidInputError
+
+__all__ = ["atomic_write", "read_saved", "write_whole"]
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -32,6 +36,22 @@ def atomic_write(path: str | os.PathLike[str], private: bool = False) -> Iterato
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Bytes into a file, all of them or none."""
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+def read_saved(path: str | os.PathLike[str], missing: str, read: Callable[[bytes], T]) -> T:
+    """What ``read`` makes of a file's bytes; its errors are told with the path, as is a file not there."""
+    if not Path(path).is_file():
+        raise InvalidInputError(f"{missing} at {os.fspath(path)}")
+    try:
+        return read(Path(path).read_bytes())
+    except FileFormatError as error:
+        raise FileFormatError(f"{os.fspath(path)}: {error}") from None
 
 
 def _umask() -> int:

@@ -4,8 +4,8 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from onefold.privacy._moment_sum import plain_labels
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.guarantee import Guarantee
 
+if TYPE_CHECKING:
+    from onefold.privacy.moments import PrivateMoments
+
 __all__ = ["pack_moments", "unpack_moments"]
 
 FORMAT = 1
@@ -25,34 +28,45 @@ KIND = "onefold moments"
 DAMAGED = "damaged, or not a file of moments"
 LEVELS = ("count_noise", "sum_noise", "second_noise")
 
+PARAMETERS = ("epsilon", "delta", "radius", "neighbours", "hardened")
+NAMES = ("counts", "sums", "second_moments", "count_noise", "sum_noise", "second_noise", "centre")
+
 Arrays = dict[str, NDArray[Any]]
-Contents = tuple[dict[str, Any], Guarantee, str, NDArray[Any], Arrays]
 
 
-def pack_moments(about: Mapping[str, Any], classes: NDArray[Any], arrays: Arrays) -> bytes:
+def pack_moments(moments: "PrivateMoments") -> bytes:
     """The bytes of an .npz file."""
-    text = json.dumps({"kind": KIND, "format": FORMAT, **about}, default=float)
-    buffer = io.BytesIO()
-    np.savez(buffer, about=np.array(text), classes=plain_labels(classes), **arrays)  # type: ignore[arg-type]
+    about = {
+        "kind": KIND,
+        "format": FORMAT,
+        "parameters": {name: getattr(moments, name) for name in PARAMETERS},
+        "guarantee": moments.guarantee_.to_dict(),
+        "encoding": moments.encoding_,
+    }
+    arrays = {name: getattr(moments, f"{name}_") for name in NAMES}
+    text, buffer = json.dumps(about, default=float), io.BytesIO()
+    np.savez(buffer, about=np.array(text), classes=plain_labels(moments.classes_), **arrays)
     return buffer.getvalue()
 
 
-def unpack_moments(packed: bytes, parameters: Sequence[str], names: Sequence[str]) -> Contents:
-    """Parameters, guarantee, encoding, classes and the named arrays, which must fit together."""
+def unpack_moments(packed: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters and fitted attributes, which must fit together."""
     try:
-        _check_members(packed, names)
+        _check_members(packed)
         with np.load(io.BytesIO(packed), allow_pickle=False) as file:
             about, classes = json.loads(str(file["about"])), file["classes"]
-            arrays = {name: file[name] for name in names}
+            arrays = {name: file[name] for name in NAMES}
         if (about["kind"], about["format"]) != (KIND, FORMAT):
             raise FileFormatError(f"not moments of format {FORMAT}")
-        _check_arrays(arrays, names, classes)
+        _check_arrays(arrays, classes)
         given, guarantee = about["parameters"], Guarantee.from_dict(about["guarantee"])
         encoding = about.get("encoding", "")
-        if set(given) != set(parameters) or not isinstance(encoding, str):
+        if set(given) != set(PARAMETERS) or not isinstance(encoding, str):
             raise FileFormatError(DAMAGED)
         _check_claim(given, guarantee, arrays)
-        return given, guarantee, encoding, classes, arrays
+        fitted = {"classes_": classes, "guarantee_": guarantee, "encoding_": encoding}
+        fitted["n_features_in_"] = len(arrays["centre"])
+        return given, fitted | {f"{name}_": array for name, array in arrays.items()}
     except FileFormatError:
         raise
     except (
@@ -69,25 +83,25 @@ def unpack_moments(packed: bytes, parameters: Sequence[str], names: Sequence[str
         raise FileFormatError(DAMAGED) from None
 
 
-def _check_members(packed: bytes, names: Sequence[str]) -> None:
+def _check_members(packed: bytes) -> None:
     """Nothing but what is expected, and nothing compressed: no small file unpacks to a large one."""
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         members = archive.infolist()
-    expected = sorted(f"{name}.npy" for name in ("about", "classes", *names))
+    expected = sorted(f"{name}.npy" for name in ("about", "classes", *NAMES))
     plain = all(member.compress_type == zipfile.ZIP_STORED for member in members)
     if sorted(member.filename for member in members) != expected or not plain:
         raise FileFormatError(DAMAGED)
 
 
-def _check_arrays(arrays: Arrays, names: Sequence[str], classes: NDArray[Any]) -> None:
+def _check_arrays(arrays: Arrays, classes: NDArray[Any]) -> None:
     if classes.ndim != 1 or not classes.size or classes.dtype.kind not in "biufU":
         raise FileFormatError("the classes are not what they should be")
     if not np.array_equal(np.unique(classes), classes):  # NaN is among what this refuses
         raise FileFormatError("the classes are not what they should be")
-    size = arrays[names[-1]].size  # the centre
+    size = arrays["centre"].size
     each = (len(classes),)
     shapes = (each, (*each, size), (*each, size, size), each, each, each, (size,))
-    for name, shape in zip(names, shapes, strict=True):
+    for name, shape in zip(NAMES, shapes, strict=True):
         array = arrays[name]
         if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
             raise FileFormatError(f"the array {name} is not what it should be")

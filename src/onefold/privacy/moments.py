@@ -1,46 +1,35 @@
 """Per-class moments of a set of records, released once, private for whole records and their labels."""
 
-import math
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.files import atomic_write
+from onefold._base.files import read_saved, write_whole
 from onefold._base.validation import check_rows
-from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.exceptions import InvalidInputError
 from onefold.privacy import _moment_repair as repair
 from onefold.privacy._arguments import check_delta, check_epsilon
-from onefold.privacy._moment_arguments import (
-    check_centre,
-    check_classes,
-    check_radius,
-    check_regularisation,
-    check_shares,
-)
+from onefold.privacy._moment_arguments import check_centre, check_radius, check_regularisation, check_shares
+from onefold.privacy._moment_classes import CLASSES_SHARE, candidates_of, common_classes
 from onefold.privacy._moment_files import pack_moments, unpack_moments
-from onefold.privacy._moment_release import SENSITIVITIES, Blocks, Floats, Noise, class_sums, deviations
+from onefold.privacy._moment_promise import promise
+from onefold.privacy._moment_release import Blocks, Floats, Noise, class_sums, deviations
 from onefold.privacy._moment_sum import check_comparable, sum_into
 from onefold.privacy._streams import RandomState
-from onefold.privacy.calibration import epsilon_of, mu_of
+from onefold.privacy.calibration import mu_of
 from onefold.privacy.guarantee import Guarantee, check_relation
 from onefold.privacy.sensitivity import Ball
 
 __all__ = ["PrivateMoments"]
 
-# Share of delta that pays for finding out privately which classes there are.
-CLASSES_SHARE = 0.1
 # Products of 14 binary digits have 28; sums of so many of them fit into the 53 of float64.
 MOST_EXACT_RECORDS = 2**25
-PARAMETERS = ("epsilon", "delta", "radius", "neighbours", "hardened")
-ARRAYS = ("counts_", "sums_", "second_moments_", "count_noise_", "sum_noise_", "second_noise_", "centre_")
 
 
 class PrivateMoments(BaseEstimator):
@@ -93,12 +82,8 @@ class PrivateMoments(BaseEstimator):
     ``onefold.privacy._moment_release``; the noise is calibrated by Gaussian privacy: mu is the largest with
     :math:`\Phi(\mu/2 - \epsilon/\mu) - e^\epsilon \Phi(-\mu/2 - \epsilon/\mu) \le \delta`.
 
-    *Unknown classes.* Let a class have its only record in one of two neighbouring datasets. Its count is 1,
-    and it is kept only if 1 + noise is beyond the threshold, with probability at most :math:`1 -
-    e^{-\delta'}`. Otherwise the release is that of the same classes, so that in both directions (epsilon,
-    delta) grows by at most :math:`\delta'` in delta: up because of that event, down because conditioning on
-    its complement costs a factor :math:`e^{\delta'}`, and delta as a function of epsilon has a slope of at
-    most one.
+    *Unknown classes* are found with a part of delta; why that is enough stands in
+    ``onefold.privacy._moment_classes``.
 
     *Several owners.* Moments add up (:meth:`add`), if all use the same centre; so do the variances of the
     noise. Each owner's records keep the guarantee of their own release.
@@ -154,7 +139,7 @@ class PrivateMoments(BaseEstimator):
         mu, shares = self._budget()
         rows, labels = check_rows(self, X, y)
         check_classification_targets(labels)
-        candidates, codes = self._candidates(labels)
+        candidates, codes = candidates_of(labels, self.classes)
         if self.hardened and len(rows) > MOST_EXACT_RECORDS:
             raise InvalidInputError(
                 "a hardened release adds up at most 2**25 records exactly: split the data"
@@ -163,7 +148,9 @@ class PrivateMoments(BaseEstimator):
         sigma = Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else deviations(mu, shares, self.neighbours)
         sizes = np.bincount(codes, minlength=len(candidates)).astype(np.float64)
         counts = noise.to_counts(sizes, sigma.number)
-        kept = self._kept(counts, sigma.number)
+        kept = np.ones(len(counts), dtype=bool)
+        if self.classes is None and mu is not None:
+            kept = common_classes(counts, sigma.number, self.delta, self.hardened)
         self.centre_ = self._find_centre(rows, counts[kept].sum(), noise, sigma.centre)
         # A code of -1 for the rows of classes that are left out.
         renumbered = np.where(kept, np.cumsum(kept) - 1, -1)[codes]
@@ -174,7 +161,7 @@ class PrivateMoments(BaseEstimator):
         self.count_noise_, self.sum_noise_, self.second_noise_ = (
             np.full(len(self.classes_), value) for value in (sigma.number, sigma.total, sigma.second)
         )
-        self.guarantee_, self.encoding_ = self._promise(mu, sigma), ""
+        self.guarantee_, self.encoding_ = promise(self, sigma), ""
         return self
 
     def embed(self, X: ArrayLike) -> Floats:
@@ -247,41 +234,25 @@ class PrivateMoments(BaseEstimator):
     def to_bytes(self) -> bytes:
         """The release as the bytes of a file; they hold nothing but what is released."""
         check_is_fitted(self)
-        about = {
-            "parameters": {name: getattr(self, name) for name in PARAMETERS},
-            "guarantee": self.guarantee_.to_dict(),
-            "encoding": self.encoding_,
-        }
-        return pack_moments(about, self.classes_, {name.rstrip("_"): getattr(self, name) for name in ARRAYS})
+        return pack_moments(self)
 
     @classmethod
     def from_bytes(cls, packed: bytes) -> "PrivateMoments":
         """The release that ``to_bytes`` wrote; nothing in it is executed, what does not fit is refused."""
-        parameters, guarantee, encoding, classes, arrays = unpack_moments(
-            packed, PARAMETERS, [name.rstrip("_") for name in ARRAYS]
-        )
+        parameters, fitted = unpack_moments(packed)
         found = cls(**parameters)
-        for name in ARRAYS:
-            setattr(found, name, arrays[name.rstrip("_")])
-        found.classes_, found.guarantee_, found.encoding_ = classes, guarantee, encoding
-        found.n_features_in_ = len(found.centre_)
+        for name, value in fitted.items():
+            setattr(found, name, value)
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to ``path``, whole or not at all."""
-        packed = self.to_bytes()
-        with atomic_write(path) as file:
-            file.write(packed)
+        write_whole(path, self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "PrivateMoments":
         """The release saved at ``path``."""
-        if not Path(path).is_file():
-            raise InvalidInputError(f"there are no moments at {os.fspath(path)}")
-        try:
-            return cls.from_bytes(Path(path).read_bytes())
-        except FileFormatError as error:
-            raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+        return read_saved(path, "there are no moments", cls.from_bytes)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "guarantee_")
@@ -303,28 +274,6 @@ class PrivateMoments(BaseEstimator):
         share = 1.0 if self.classes is not None else 1.0 - CLASSES_SHARE
         return mu_of(check_epsilon(self.epsilon), share * check_delta(self.delta)), shares
 
-    def _candidates(self, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """Possible labels in order, and the position of each row's label among them."""
-        if self.classes is None:
-            candidates, codes = np.unique(labels, return_inverse=True)
-            return candidates, codes
-        candidates = check_classes(self.classes)
-        if not np.isin(labels, candidates).all():
-            raise InvalidInputError("y holds labels that are not among classes")
-        return candidates, np.searchsorted(candidates, labels)
-
-    def _kept(self, counts: Floats, sigma: float) -> NDArray[np.bool_]:
-        """Classes whose noisy count one record alone would hardly reach; all of them if they are public."""
-        if self.classes is not None or sigma == 0.0:
-            return np.ones(len(counts), dtype=bool)
-        quantile = -float(ndtri(-math.expm1(-CLASSES_SHARE * self.delta)))
-        kept = counts > 1.0 + sigma * quantile + 0.5 * self.hardened  # hardened counts are rounded
-        if not kept.any():
-            raise InvalidInputError(
-                "not one class has enough records for this epsilon: give classes, or more data"
-            )
-        return np.asarray(kept)
-
     def _find_centre(self, rows: Floats, size: float, noise: Noise, sigma: float) -> Floats:
         if self.centre is None:
             return np.zeros(rows.shape[1])
@@ -335,35 +284,3 @@ class PrivateMoments(BaseEstimator):
             total = noise.on_grid(self.embed(rows)).sum(axis=0)
             return np.asarray(repair.means(np.array([size]), noise.to_sums(total, sigma)[None])[0])
         return check_centre(self.centre, rows.shape[1])
-
-    def _promise(self, mu: float | None, sigma: Blocks) -> Guarantee:
-        record: tuple[float, float] = (math.inf, 1.0)
-        replaced = record
-        if mu is not None and self.epsilon is not None:
-            record = (float(self.epsilon), float(self.delta))
-            replaced = self._replaced(sigma)
-        return Guarantee(
-            unit="record",
-            entry=replaced,  # a changed entry or label replaces the record
-            record=record,
-            replaced=replaced,
-            labels=replaced,
-            labels_in_record=True,
-            n_features=self.n_features_in_,
-            untouched_entries=0.0,
-            mechanism="Gaussian on counts, sums and second moments" + ", hardened" * bool(self.hardened),
-            sensitivity=1.0,
-            neighbours=self.neighbours,
-        )
-
-    def _replaced(self, sigma: Blocks) -> tuple[float, float]:
-        """(epsilon, delta) when a record and its label are replaced."""
-        epsilon, delta = float(self.epsilon or 0.0), float(self.delta)
-        if self.neighbours == "replace":
-            return epsilon, delta
-        if self.classes is None:  # one record less, then one more
-            larger = (1.0 + math.exp(min(epsilon, 700.0))) * delta
-            return (2.0 * epsilon, larger) if larger < 1.0 else (math.inf, 1.0)
-        pairs = zip(SENSITIVITIES["replace"], sigma, strict=True)
-        mu = math.sqrt(sum((bound / level) ** 2 for bound, level in pairs if level > 0.0))
-        return epsilon_of(mu, delta), delta

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
@@ -11,10 +10,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Index
-from onefold._base.files import atomic_write
+from onefold._base.files import read_saved, write_whole
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.encoders import Encoder
-from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.exceptions import InvalidInputError
 from onefold.models import Autoencoder, ClassModels
 from onefold.transfer._archive import is_archive
 from onefold.transfer._classifier_files import KIND, pack_classifier, unpack_classifier
@@ -221,9 +220,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted classifier to a file, whole or not at all."""
-        content = self.to_bytes()
-        with atomic_write(path) as file:
-            file.write(content)
+        write_whole(path, self.to_bytes())
 
     @staticmethod
     def is_saved_at(path: str | os.PathLike[str]) -> bool:
@@ -233,12 +230,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "TransferClassifier":
         """The classifier saved at ``path``; a damaged, foreign or newer file is refused."""
-        if not Path(path).is_file():
-            raise InvalidInputError(f"there is no transfer classifier at {os.fspath(path)}")
-        try:
-            return cls.from_bytes(Path(path).read_bytes())
-        except FileFormatError as error:
-            raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+        return read_saved(path, "there is no transfer classifier", cls.from_bytes)
 
     def _decide(self, X: ArrayLike) -> Decision:
         check_is_fitted(self, "_strategy")

@@ -4,7 +4,6 @@ import math
 import os
 import warnings
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
 from onefold._base.arrays import Array
-from onefold._base.files import atomic_write
+from onefold._base.files import read_saved, write_whole
 from onefold._base.validation import check_rows
 from onefold.encoders import Encoder, description
-from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
+from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.models import Autoencoder, AutoencoderClassifier, WideKAHM
 from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabels
 from onefold.transfer._description import (
@@ -211,19 +210,12 @@ class PrivateSource:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the artefact to a file, whole or not at all."""
-        content = self.to_bytes()
-        with atomic_write(path) as file:
-            file.write(content)
+        write_whole(path, self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "PrivateSource":
         """The artefact saved at ``path``; a damaged, foreign or newer file is refused."""
-        if not Path(path).is_file():
-            raise InvalidInputError(f"there is no source at {os.fspath(path)}")
-        try:
-            return cls.from_bytes(Path(path).read_bytes())
-        except FileFormatError as error:
-            raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+        return read_saved(path, "there is no source", cls.from_bytes)
 
     def _voided_by_encoder(self) -> "PrivateSource":
         warnings.warn(
