@@ -127,13 +127,16 @@ def test_bounds_hold_for_every_image() -> None:
 def test_a_smaller_angle_beats_a_smaller_distance() -> None:
     """The nearest hull is folded by first; where distances saturate, a farther machine wins by its angle."""
     rng = np.random.default_rng(2)
-    along, across = np.eye(60)[0], np.eye(60)[1]
-    near = 30.0 * along + 20.0 * across + 0.1 * rng.normal(size=(10, 60))
-    far = 70.0 * along + 0.1 * rng.normal(size=(10, 60))
-    model = FoldingClassifier(batch_size=10, scale=1.0).fit(np.vstack([near, far]), np.repeat([0, 1], 10))
+    axes = np.eye(60)
+    near, far = 30.0 * axes[0] + 20.0 * axes[1], 70.0 * axes[0]
+    # Many machines are neither near nor at a small angle: so few are left that only those are folded by.
+    centres = np.vstack([near, far, 100.0 * axes[2:40]])
+    X, y = np.repeat(centres, 10, axis=0), np.repeat(np.arange(len(centres)), 10)
+    X = X + 0.1 * rng.normal(size=X.shape)
+    queries = 30.0 * axes[0] + 0.01 * rng.normal(size=(40, 60))
+    model = FoldingClassifier(batch_size=10, scale=1.0).fit(X, y)
     assert len(model.pool_.stacks) == 1
-    queries = 30.0 * along + 0.01 * rng.normal(size=(40, 60))
     assert (model.predict(queries) == 1).all()
     assert (by_folding_with_all(model, queries) == 1).all()
-    plain = FoldingClassifier(batch_size=10, scale=1.0, measure="euclidean")
-    assert (plain.fit(np.vstack([near, far]), np.repeat([0, 1], 10)).predict(queries) == 0).all()
+    plain = FoldingClassifier(batch_size=10, scale=1.0, measure="euclidean").fit(X, y)
+    assert (plain.predict(queries) == 0).all()
