@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from onefold._base.lapack import cholesky, cholesky_solve, product, symmetric_product, triangular_solve
+from onefold._base.lapack import (
+    cholesky,
+    cholesky_solve,
+    eigenvectors,
+    leading_eigenvectors,
+    product,
+    symmetric_product,
+    triangular_solve,
+)
 from onefold._base.parallel import one_numpy_thread, worker_count
 
 ROUNDING = {np.float64: 1e-12, np.float32: 2e-4}
@@ -63,6 +71,32 @@ def test_factor_and_solution(dtype: type) -> None:
     assert cholesky(factor)
     cholesky_solve(factor, solution)
     np.testing.assert_allclose(matrix @ solution, right, atol=100 * ROUNDING[dtype])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("size", [1, 2, 7, 150])
+def test_eigenvectors(dtype: type, size: int) -> None:
+    rows = np.random.default_rng(2).normal(size=(size, size + 3)).astype(dtype)
+    matrix, atol = rows @ rows.T, size * ROUNDING[dtype]
+    vectors = np.asfortranarray(np.tril(matrix))
+    values = eigenvectors(vectors)
+    assert (np.diff(values) >= 0.0).all()
+    np.testing.assert_allclose(vectors * values @ vectors.T, matrix, atol=atol)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(size), atol=atol)
+    for count in {1, min(size, 3), size}:
+        largest, leading = leading_eigenvectors(np.asfortranarray(np.tril(matrix)), count)
+        assert largest.dtype == leading.dtype == dtype
+        assert leading.shape == (size, count)
+        np.testing.assert_allclose(largest, values[::-1][:count], atol=atol)
+        np.testing.assert_allclose(matrix @ leading, leading * largest, atol=10 * atol)
+        np.testing.assert_allclose(leading.T @ leading, np.eye(count), atol=atol)
+
+
+def test_eigenvectors_of_the_wrong_order_are_refused() -> None:
+    with pytest.raises(ValueError, match="Fortran"):
+        eigenvectors(np.arange(6.0).reshape(2, 3))
+    with pytest.raises(ValueError, match="Fortran"):
+        leading_eigenvectors(np.arange(6.0).reshape(2, 3), 1)
 
 
 def test_an_indefinite_matrix_has_no_factor() -> None:

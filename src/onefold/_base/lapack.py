@@ -1,4 +1,4 @@
-"""Products, Cholesky factorisation and solutions that let other threads run.
+"""Products, Cholesky factorisation, eigenvectors and solutions that let other threads run.
 
 scipy's Python wrappers of BLAS and LAPACK keep the interpreter locked, so machines fitted in several threads
 would wait for each other. The same compiled routines are reached here through the pointers scipy publishes
@@ -7,15 +7,24 @@ for Cython; a call through ctypes releases the lock.
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cython_blas, cython_lapack
 
 from onefold._base.arrays import Array
 
-__all__ = ["cholesky", "cholesky_solve", "product", "symmetric_product", "triangular_solve"]
+__all__ = [
+    "cholesky",
+    "cholesky_solve",
+    "eigenvectors",
+    "leading_eigenvectors",
+    "product",
+    "symmetric_product",
+    "triangular_solve",
+]
 
 LETTERS = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
 
@@ -40,6 +49,49 @@ def triangular_solve(factor: Array, right: Array) -> None:
     m, k = (ctypes.byref(ctypes.c_int(size)) for size in right.shape)
     one = ctypes.byref(_scalar(right, 1.0))
     _routine("trsm", right.dtype)(b"L", b"L", b"N", b"N", m, k, one, _pointer(factor), m, _pointer(right), m)
+
+
+def eigenvectors(matrix: Array) -> Array:
+    """Eigenvalues, ascending; the Fortran-ordered matrix, of which the lower triangle is read, is overwritten
+    by eigenvectors."""
+    values = np.empty(len(matrix), dtype=matrix.dtype)
+    size, failed = ctypes.c_int(len(matrix)), ctypes.c_int(0)
+    n, info = ctypes.byref(size), ctypes.byref(failed)
+    solve = partial(_routine("syevd", matrix.dtype), b"V", b"L", n, _pointer(matrix), n, _pointer(values))
+    _with_workspace(matrix.dtype, solve, info)
+    if failed.value != 0:
+        raise np.linalg.LinAlgError("eigenvalues did not converge")
+    return values
+
+
+def leading_eigenvectors(matrix: Array, count: int) -> tuple[Array, Array]:
+    """The largest ``count`` eigenvalues, descending, and their eigenvectors as columns; overwrites the
+    Fortran-ordered matrix, of which the lower triangle is read."""
+    size, dtype = len(matrix), matrix.dtype
+    values, vectors = np.empty(size, dtype=dtype), np.empty((size, count), dtype=dtype, order="F")
+    support, failed = np.empty(2 * size, dtype=np.intc), ctypes.c_int(0)
+    n, first, found = (ctypes.byref(ctypes.c_int(number)) for number in (size, size - count + 1, 0))
+    unused, info = ctypes.byref(_scalar(matrix, 0.0)), ctypes.byref(failed)
+    solve = partial(
+        _routine("syevr", dtype),
+        *(b"V", b"I", b"L", n, _pointer(matrix), n, unused, unused, first, n, unused, found),
+        *(_pointer(values), _pointer(vectors), n, _pointer(support)),
+    )
+    _with_workspace(dtype, solve, info)
+    if failed.value != 0:
+        raise np.linalg.LinAlgError("eigenvalues did not converge")
+    return values[:count][::-1], vectors[:, ::-1]
+
+
+def _with_workspace(dtype: np.dtype[Any], solve: Callable[..., None], info: object) -> None:
+    """Ask a routine how much memory it wants to work in, then let it work."""
+    numbers, integers = np.empty(1, dtype=dtype), np.empty(1, dtype=np.intc)
+    length = ctypes.byref(ctypes.c_int(-1))  # a question
+    solve(_pointer(numbers), length, _pointer(integers), length, info)
+    wanted = int(np.nextafter(numbers[0], np.inf))  # single precision may have rounded it down
+    numbers, integers = np.empty(wanted, dtype=dtype), np.empty(int(integers[0]), dtype=np.intc)
+    lengths = (ctypes.byref(ctypes.c_int(len(space))) for space in (numbers, integers))
+    solve(_pointer(numbers), next(lengths), _pointer(integers), next(lengths), info)
 
 
 def product(left: Array, right: Array) -> Array:
@@ -78,7 +130,7 @@ def _scalar(like: Array, value: float) -> ctypes.c_double | ctypes.c_float:
     return ctypes.c_double(value) if like.dtype == np.float64 else ctypes.c_float(value)
 
 
-def _pointer(array: Array) -> ctypes.c_void_p:
+def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
     if not array.flags.f_contiguous:
         raise ValueError("LAPACK needs Fortran-ordered matrices")
     return ctypes.c_void_p(array.ctypes.data)
@@ -87,7 +139,7 @@ def _pointer(array: Array) -> ctypes.c_void_p:
 @cache
 def _routine(name: str, dtype: np.dtype[Any]) -> Callable[..., None]:
     """The routine as a function of pointers: LAPACK takes every argument by reference."""
-    library = cython_lapack if name.startswith("po") else cython_blas
+    library = cython_lapack if name.startswith(("po", "syev")) else cython_blas
     capsule = library.__pyx_capi__[LETTERS[dtype] + name]
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
@@ -95,5 +147,5 @@ def _routine(name: str, dtype: np.dtype[Any]) -> Callable[..., None]:
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    n_arguments = {"potrf": 5, "potrs": 8, "syrk": 10, "trsm": 11, "gemm": 13}[name]
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
+    counts = {"potrf": 5, "potrs": 8, "syevd": 11, "syevr": 21, "syrk": 10, "trsm": 11, "gemm": 13}
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * counts[name])(address)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onefold._base.arrays import Array
+from onefold._base.lapack import product
 from onefold.models._centroids import candidates, centroids, far_apart
 from onefold.models.fuzzy._posterior import Posterior, squared
 
@@ -96,17 +97,27 @@ def fit_layers(
     inputs_of: Callable[[Array], Array] | None,
     n_layers: int,
     factor: float,
+    n_outputs: int | None = None,
 ) -> list[Layer]:
     """003 Alg. 1, steps 5-17: layers are added while precision grows.
 
     ``targets`` (N, p) are deviations from their mean, to be seen ``factor`` times as large. ``inputs_of``
     makes inputs of a layer of the deviations that the one before it returned (2.118); without it there is one
-    layer.
+    layer. There may be ``n_outputs``, more than targets: the others are zero.
     """
     layers: list[Layer] = []
     while len(layers) < n_layers:
         shares = sets.shares(x)
-        consequents, outputs, precision = fit_consequents(shares, targets, factor)
+        posterior = Posterior.of(shares, targets, factor, n_outputs)
+        beta = posterior.precision()
+        # A layer that lowers the precision need not be computed, where that is certain.
+        if layers and posterior.knows(beta) and not beta > layers[-1].precision:
+            break
+        consequents = posterior.consequents(beta)
+        outputs = product(shares, consequents)
+        left = targets - outputs
+        # Once more with the error itself, which is exact where the fit is.
+        precision = posterior.precision(squared(factor) * float(np.einsum("np,np->", left, left)))
         # The document prints the opposite condition; its text adds layers while precision grows.
         if layers and not precision > layers[-1].precision * (1.0 + GROWTH):
             break
@@ -115,17 +126,6 @@ def fit_layers(
             break
         x = inputs_of(outputs)
     return layers
-
-
-def fit_consequents(shares: Array, targets: Array, factor: float) -> tuple[Array, Array, float]:
-    """Posterior means of consequents (M, p), outputs (N, p) and mean precision (003 eq. 2.150-2.155)."""
-    posterior = Posterior.of(shares, targets, factor)
-    consequents = posterior.consequents(posterior.precision())
-    outputs = shares @ consequents
-    left = targets - outputs
-    # Once more with the error itself, which is exact where the fit is.
-    precision = posterior.precision(squared(factor) * float(np.einsum("np,np->", left, left)))
-    return consequents, outputs, precision
 
 
 def most_evident(x: Array, targets: Array, at_most: int, factor: float) -> tuple[Sets, float]:

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
+from onefold._base.parallel import one_numpy_thread
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.models._scale import ScaleOption, check_scale
 from onefold.models._unit import unit_of
@@ -101,12 +102,13 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         targets = targets - self._mean
         at_most = rule_limit(len(rows), self.rule_ratio, self.max_rules)
         factor = self._factor(targets)
-        if self.width == "auto":
-            self._sets, self.width_ = most_evident(rows, targets, at_most, factor)
-        else:
-            self._sets, self.width_ = make_sets(rows, at_most, float(self.width)), float(self.width)
-        encode = None if self._encoder is None else self._encode
-        self._layers = fit_layers(self._sets, rows, targets, encode, self.n_layers, factor)
+        with one_numpy_thread():  # large products are scipy's
+            if self.width == "auto":
+                self._sets, self.width_ = most_evident(rows, targets, at_most, factor)
+            else:
+                self._sets, self.width_ = make_sets(rows, at_most, float(self.width)), float(self.width)
+            encode = None if self._encoder is None else self._encode
+            self._layers = fit_layers(self._sets, rows, targets, encode, self.n_layers, factor)
         self.n_rules_, self.n_layers_ = len(self._sets.centres), len(self._layers)
         self.precisions_ = [layer.precision for layer in self._layers]
         return self

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from onefold._base.arrays import Array
+from onefold._base.lapack import eigenvectors, product, symmetric_product
 
 __all__ = ["Posterior", "squared"]
 
@@ -23,6 +24,8 @@ CONVERGED = 1e-10
 # Eigenvalues of K'K are known to about this part of the largest one: consequents must not rest on less.
 RESOLVED = 1e-12
 LARGEST_FACTOR = 1e100
+# An error that is this part of the squared targets or more is known to ten digits as a difference.
+LARGE_ERROR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -36,20 +39,26 @@ class Posterior:
     energies: Array  # (M,) its squared lengths, as seen
     total: float  # sum of the squared targets, as seen
     n_samples: int
+    n_outputs: int  # p, and outputs that are always zero, of which there is nothing to store
 
     @classmethod
-    def of(cls, shares: Array, targets: Array, factor: float) -> "Posterior":
-        """The posterior given targets that are deviations from their mean, seen ``factor`` times as large."""
-        values, vectors = np.linalg.eigh(shares.T @ shares)
-        rotated = vectors.T @ (shares.T @ targets)
+    def of(cls, shares: Array, targets: Array, factor: float, n_outputs: int | None = None) -> "Posterior":
+        """The posterior given targets that are deviations from their mean, seen ``factor`` times as large.
+
+        There may be more outputs than these targets, all zero.
+        """
+        n_outputs = targets.shape[1] if n_outputs is None else n_outputs
+        vectors = symmetric_product(shares, transposed=True)
+        values = eigenvectors(vectors)  # in place
+        rotated = product(vectors.T, product(shares.T, targets))
         seen = squared(factor)
         energies = seen * np.einsum("mp,mp->m", rotated, rotated)
         total = seen * float(np.einsum("np,np->", targets, targets))
-        return cls(np.maximum(values, 0.0), vectors, rotated, energies, total, len(targets))
+        return cls(np.maximum(values, 0.0), vectors, rotated, energies, total, len(targets), n_outputs)
 
     def consequents(self, beta: float) -> Array:
         """Posterior means (M, p) (2.151)."""
-        return np.asarray(self.vectors @ (self.rotated * self._inverse(beta)[:, None]))
+        return product(self.vectors, self.rotated * self._inverse(beta)[:, None])
 
     def precision(self, error: float | None = None) -> float:
         """Fixed point of (2.150)-(2.154); ``error`` is the sum of squared errors if it is known better."""
@@ -68,24 +77,27 @@ class Posterior:
         inverse = self._inverse(beta)
         return max(self.total - float(self.energies @ (inverse * (2.0 - self.values * inverse))), 0.0)
 
+    def knows(self, beta: float) -> bool:
+        """Whether :meth:`error` has digits enough for a precision that can be compared with another."""
+        return self.error(beta) >= LARGE_ERROR * self.total > 0.0
+
     def free_energy(self, beta: float) -> float:
         """Negative free energy (2.139): a lower bound on the logarithm of the evidence, at its maximum."""
-        n_outputs = self.rotated.shape[1]
         prior = PRIOR_PRECISION + beta * self._floor
         spectrum = prior + beta * self.values  # of Lambda (2.150)
         rate = self._shape / beta
         log_beta = float(digamma(self._shape)) - math.log(rate)
-        fit = 0.5 * self.n_samples * n_outputs * (log_beta - math.log(2.0 * math.pi))
+        fit = 0.5 * self.n_samples * self.n_outputs * (log_beta - math.log(2.0 * math.pi))
         fit -= 0.5 * beta * (self.error(beta) + self._uncertainty(beta))
         # Minus the divergence of the posterior of the consequents from their prior, and of that of beta.
         spread = float(np.sum(np.log(prior / spectrum) + 1.0 - prior / spectrum))
-        fit += 0.5 * n_outputs * spread - 0.5 * prior * float(self.energies @ self._inverse(beta) ** 2)
+        fit += 0.5 * self.n_outputs * spread - 0.5 * prior * float(self.energies @ self._inverse(beta) ** 2)
         fit += _gamma(PRIOR_SHAPE, PRIOR_RATE, beta, log_beta) - _gamma(self._shape, rate, beta, log_beta)
         return float(fit)
 
     @property
     def _shape(self) -> float:
-        return PRIOR_SHAPE + 0.5 * int(self.rotated.shape[1]) * self.n_samples  # (2.152)
+        return PRIOR_SHAPE + 0.5 * self.n_outputs * self.n_samples  # (2.152)
 
     @property
     def _floor(self) -> float:
@@ -97,7 +109,7 @@ class Posterior:
 
     def _uncertainty(self, beta: float) -> float:
         """The traces in (2.153)."""
-        return int(self.rotated.shape[1]) / beta * float(self.values @ self._inverse(beta))
+        return self.n_outputs / beta * float(self.values @ self._inverse(beta))
 
 
 def squared(factor: float) -> float:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from onefold._base.arrays import Array
+from onefold._base.lapack import leading_eigenvectors, symmetric_product
+from onefold._base.parallel import one_numpy_thread
 from onefold.models._folding import Folding
 from onefold.models.compose import BLOCK_BYTES, PRODUCT_WIDTH, SMALLEST_BLOCK
 from onefold.models.fuzzy._core import Layer, Sets, fit_layers, make_sets
@@ -86,19 +87,47 @@ def fit_stack(
     samples: Array, n_components: int, n_layers: int, at_most: int, width: float, factor: float
 ) -> FuzzyStack:
     """Fit one machine to samples (1, N, p), with at most so many rules, seen ``factor`` times as large."""
-    rows = samples[0].astype(np.float64)
+    n_features = samples.shape[2]
+    used = np.flatnonzero(samples[0].any(axis=0))  # the margins of images would cost as much as the rest
+    rows = np.take(samples[0], used, axis=1) if 0 < len(used) < n_features else samples[0]
+    found = _fit(rows, n_components, n_layers, at_most, width, factor, n_features)
+    if rows.shape[1] == n_features:
+        return found
+
+    def widened(array: Array) -> Array:
+        whole = np.zeros((*array.shape[:-1], n_features), dtype=array.dtype)
+        whole[..., used] = array
+        return whole
+
+    layers = tuple(replace(layer, consequents=widened(layer.consequents)) for layer in found.layers)
+    encoder = np.ascontiguousarray(widened(found.encoder.T).T)
+    return FuzzyStack(widened(found.mean), encoder, found.sets, layers)
+
+
+def _fit(
+    samples: Array,
+    n_components: int,
+    n_layers: int,
+    at_most: int,
+    width: float,
+    factor: float,
+    n_features: int,
+) -> FuzzyStack:
+    """The machine of samples (N, p) that have ``n_features``, of which those that are zero are left out."""
+    rows = samples.astype(np.float64)
     mean = rows.mean(axis=0)
-    encoder, length = leading_directions(rows, n_components)
-    rows -= mean
-    encoded = rows @ encoder  # the mean only shifts encodings, which the sets do not notice
-    useful = np.ptp(encoded, axis=0) > NEGLIGIBLE * length
-    encoder, encoded = np.ascontiguousarray(encoder[:, useful]), np.ascontiguousarray(encoded[:, useful])
-    sets = make_sets(encoded, at_most, width)
 
     def encode(deviations: Array) -> Array:
         return deviations @ encoder
 
-    layers = fit_layers(sets, encoded, rows, encode, n_layers, factor)
+    with one_numpy_thread():  # large products are scipy's
+        encoder, length = leading_directions(rows, n_components)
+        rows -= mean
+        encoded = rows @ encoder  # the mean only shifts encodings, which the sets do not notice
+        useful = np.ptp(encoded, axis=0) > NEGLIGIBLE * length
+        encoder, encoded = np.ascontiguousarray(encoder[:, useful]), np.ascontiguousarray(encoded[:, useful])
+        sets = make_sets(encoded, at_most, width)
+        layers = fit_layers(sets, encoded, rows, encode, n_layers, factor, n_features)
     stored = (
         replace(layer, consequents=layer.consequents.astype(samples.dtype, copy=False)) for layer in layers
     )
@@ -108,13 +137,10 @@ def fit_stack(
 def leading_directions(rows: Array, n_components: int) -> tuple[Array, float]:
     """V (p, n) of the uncentred second moment (003 eq. 2.147-2.148); root mean square length of a row."""
     n_samples, n_features = rows.shape
-    n_axes = min(n_components, n_samples, n_features)
     wide = n_features > n_samples
-    moment = rows @ rows.T if wide else rows.T @ rows
-    size = len(moment)
-    values, vectors = scipy.linalg.eigh(moment, subset_by_index=(size - n_axes, size - 1), check_finite=False)
-    values, vectors = values[::-1], vectors[:, ::-1]
+    moment = symmetric_product(rows, transposed=not wide)
     length = float(np.sqrt(np.trace(moment) / n_samples))
+    values, vectors = leading_eigenvectors(moment, min(n_components, n_samples, n_features))
     if wide:
         vectors = rows.T @ vectors
         lengths = np.sqrt(np.einsum("pk,pk->k", vectors, vectors))

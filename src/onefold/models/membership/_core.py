@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from onefold._base.arrays import Array, Index
-from onefold._base.lapack import cholesky, product, symmetric_product, triangular_solve
+from onefold._base.lapack import cholesky, eigenvectors, product, symmetric_product, triangular_solve
 from onefold.models.membership._inducing import Centres, largest_count
 
 __all__ = ["Inputs", "Mapping", "Targets", "fit_mapping", "solve_mapping"]
@@ -116,7 +116,7 @@ class _Spectrum:
     def weights(self, ridge: float) -> Array:
         """001 eq. 49, (M, r)."""
         shrunk = self.vectors / (self.values + max(ridge, JITTER))
-        return np.asarray(shrunk @ self.targets)
+        return product(shrunk, self.targets)
 
 
 def fit_mapping(
@@ -189,8 +189,9 @@ def _features(inputs: Inputs, x: Array, clusters: Index | None = None) -> _Featu
 
 def _spectrum(seen_by: _Features, targets: Array) -> _Spectrum:
     features = seen_by.features
-    values, vectors = np.linalg.eigh(symmetric_product(features.T, transposed=True))
-    along = vectors.T @ product(features, targets)
+    vectors = symmetric_product(features.T, transposed=True)
+    values = eigenvectors(vectors)  # in place
+    along = product(vectors.T, product(features, targets))
     in_kernels = scipy.linalg.solve_triangular(
         seen_by.factor, vectors, lower=True, trans=1, check_finite=False
     )

@@ -60,13 +60,13 @@ def largest_count(largest: int, smoothing: Callable[[int], float], needed: float
     """The first count of Alg. 1 that leaves the smoothing ``needed``; 1 if none does.
 
     Fewer points leave more, so the place is searched for between counts known to leave enough and too
-    little: where a power of the count through the last two values says, and halfway every third time.
+    little: where a power of the count through the last two values says, and halfway every fourth time.
     """
     counts = counts_from(largest)
     below, above = -1, len(counts) - 1  # places that leave too little, and enough or nothing to lose
     tried: list[tuple[int, float]] = []
     while above - below > 1:
-        place = sum(count > guess for count in counts) if len(tried) % 3 < 2 else (below + above) // 2
+        place = sum(count > guess for count in counts) if len(tried) % 4 < 3 else (below + above) // 2
         place = min(max(place, below + 1), above - 1)
         tried.append((counts[place], smoothing(counts[place])))
         below, above = (below, place) if tried[-1][1] >= needed else (place, above)
