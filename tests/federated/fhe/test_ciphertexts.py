@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from onefold.federated.fhe._ciphertexts import Cipher
-from onefold.federated.fhe._circuit import PLAIN_MODULUS, window_sum
+from onefold.federated.fhe._circuit import PLAIN_MODULUS, hidden
 from onefold.federated.fhe._engine import Combination, PlainSlots
+from onefold.federated.fhe._layout import Layout
 from onefold.federated.fhe._wire import PlaneSums, pack_planes, packed_size, read_ciphertext
 
 PLAIN = PlainSlots(PLAIN_MODULUS)
@@ -73,12 +74,30 @@ def test_slots_scaled_shifted_rotated_and_summed(bench: Bench) -> None:
         assert np.array_equal(bench.decrypt(bench.engine.rotate(low, step)), PLAIN.rotate(a, step))
 
 
-@pytest.mark.parametrize("window", [1, 2, 3, 5, 12, 23, 64])
-def test_a_window_sum_is_a_sum_over_a_window(window: int) -> None:
-    slots = np.random.default_rng(0).integers(0, PLAIN_MODULUS, 512)
-    rows = slots.reshape(2, -1)
-    expected = sum(np.roll(rows, -2 * i, axis=1) for i in range(window)).ravel() % PLAIN_MODULUS
-    assert np.array_equal(window_sum(PLAIN, slots, window, 2), expected)
+def test_what_is_cut_to_fewer_primes_keeps_message_and_noise(bench: Bench) -> None:
+    a, b = bench.slots(), bench.slots()
+    product = bench.engine.settle(bench.engine.multiply(bench.encrypt(a), bench.encrypt(b)))
+    for n_primes in range(product.n_primes, 0, -1):
+        low = bench.engine.truncate(product, n_primes)
+        assert low.n_primes == n_primes
+        assert bench.engine.truncate(product, n_primes) is low
+        if sum(bench.contexts.parameters.prime_bits[:n_primes]) > 40:  # room for the noise
+            assert np.array_equal(bench.decrypt(low), PLAIN.multiply(a, b))
+
+
+def test_shares_add_up_to_the_sum_and_tell_nothing_else() -> None:
+    for spread in (1, 2, 8):
+        layout = Layout(16, 4, 128, spread)
+        summands = layout.summands(2)
+        assert summands.shape == (2, 4, 4 * spread)
+        assert len(np.unique(summands)) == summands.size  # no slot is a summand of two answers
+        pads = np.stack([hidden(layout, 2) for _ in range(4000)])
+        assert not np.any(pads[:, summands].sum(axis=-1) % PLAIN_MODULUS)
+        # Each slot is uniform, and any one summand may be left out: the others are independent of each other.
+        middle = (PLAIN_MODULUS - 1) / 2
+        assert np.abs(pads.mean(axis=0) - middle).max() < 6 * PLAIN_MODULUS / np.sqrt(12 * len(pads))
+        shares = pads[:, summands[1, 2]]
+        assert np.abs(np.corrcoef(shares.T) - np.eye(shares.shape[1])).max() < 0.1
 
 
 def test_packed_ciphertexts_add_up() -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onefold.federated.fhe._circuit import PLAIN_MODULUS
 from onefold.federated.fhe._contexts import Contexts
 from onefold.federated.fhe._engine import Combination
-from onefold.federated.fhe._wire import Polynomials, ciphertext_bytes, relabelled
+from onefold.federated.fhe._wire import Polynomials, ciphertext_bytes, relabelled, truncated
 
 __all__ = ["Cipher", "Ciphertexts"]
 
@@ -30,7 +30,7 @@ class Cipher:
 
     inner: Any
     factor: int = 1
-    lower: list[Cipher] = field(default_factory=list, repr=False, compare=False)  # a prime less, once made
+    cut: dict[int, Cipher] = field(default_factory=dict, repr=False, compare=False)  # with fewer primes
 
     @property
     def n_primes(self) -> int:
@@ -62,29 +62,43 @@ class Ciphertexts:
     def _loaded(self, polynomials: Polynomials, transformed: bool = True) -> Any:
         n_primes = polynomials.shape[1]
         room = self.contexts.room(n_primes)
-        inner = self.contexts.seal.Ciphertext()
-        inner.load_bytes(room.context, ciphertext_bytes(room.levels[n_primes], polynomials, 1, transformed))
+        inner = self._read(ciphertext_bytes(room.levels[n_primes], polynomials, 1, transformed), n_primes)
         if not inner.is_ntt_form():  # SEAL 4.4 transforms while it reads
             room.evaluator.transform_to_ntt_inplace(inner)
+        return inner
+
+    def _read(self, data: bytes, n_primes: int) -> Any:
+        inner = self.contexts.seal.Ciphertext()
+        inner.load_bytes(self.contexts.room(n_primes).context, data)
         return inner
 
     def _evaluator(self, a: Cipher) -> Any:
         return self.contexts.room(a.n_primes).evaluator
 
+    def truncate(self, a: Cipher, n_primes: int) -> Cipher:
+        """The same message and the same noise modulo the first ``n_primes`` primes; it costs next to nothing.
+
+        What holds modulo all primes holds modulo some of them. Noise that is small needs no more.
+        """
+        if a.n_primes == n_primes:
+            return a
+        if n_primes not in a.cut:
+            level = self.contexts.room(n_primes).levels[n_primes]
+            inner = self._read(truncated(a.inner.to_string(), level, n_primes), n_primes)
+            a.cut[n_primes] = Cipher(inner, a.factor)
+        return a.cut[n_primes]
+
     def drop(self, a: Cipher, n_primes: int) -> Cipher:
-        """The same message with ``n_primes`` primes left."""
+        """The same message with ``n_primes`` primes left, and noise smaller by as much as the modulus."""
         while a.n_primes > n_primes:
-            if not a.lower:
-                a.lower.append(self._dropped(a))
-            a = a.lower[0]
+            a = self._dropped(a)
         return a
 
     def _dropped(self, a: Cipher) -> Cipher:
         lost = self.contexts.primes[a.n_primes - 1]
-        room = self.contexts.room(a.n_primes - 1)
+        left = a.n_primes - 1
         switched = self._evaluator(a).mod_switch_to_next(a.inner).to_string()
-        inner = self.contexts.seal.Ciphertext()
-        inner.load_bytes(room.context, relabelled(switched, room.levels[a.n_primes - 1]))
+        inner = self._read(relabelled(switched, self.contexts.room(left).levels[left]), left)
         self._centre(inner, 1)
         return Cipher(inner, a.factor * lost % PLAIN_MODULUS)
 
@@ -108,12 +122,6 @@ class Ciphertexts:
         primes = np.array(self.contexts.primes[:level], dtype=np.uint64)[None, :, None]
         return self._loaded(whole * np.uint64(PLAIN_MODULUS) % primes, transformed=False)
 
-    def _drop_factor(self, above: int, below: int) -> int:
-        factor = 1
-        for prime in self.contexts.primes[below:above]:
-            factor = factor * prime % PLAIN_MODULUS
-        return factor
-
     def _level(self, *values: Cipher | None) -> int:
         return min(value.n_primes for value in values if value is not None)
 
@@ -126,7 +134,7 @@ class Ciphertexts:
         for coefficient, value in sum_.terms:
             if coefficient % PLAIN_MODULUS == 0 and len(sum_.terms) > 1:  # SEAL refuses to multiply by 0
                 continue
-            value = self.drop(value, level)
+            value = self.truncate(value, level)
             scaled = self._scaled(value.inner, coefficient * value.factor * inverse % PLAIN_MODULUS)
             if total is None:
                 total = scaled
@@ -157,41 +165,32 @@ class Ciphertexts:
     ) -> Cipher:
         """Sums with known coefficients times ciphers; the coefficients make all factors equal.
 
-        Every product is made as high up as its operands are. They are added from the top down, so that
-        primes are dropped from sums and not from every summand.
+        All is done with the primes that are left at the end. One factor of every product has the noise of
+        coefficients beside its own, so the noise of the sum is above that of other products by theirs.
         """
-        above = self._level(*(value for sum_, _ in pairs for _, value in sum_.terms))
-        levels = [self._level(partner) if partner is not None else above for _, partner in pairs]
-        levels = [min(level, above) for level in levels]
-        lowest = min([*levels, *([] if extra is None else [extra.n_primes])])
-        wish = 1 if extra is None else self.drop(extra, lowest).factor
-        total: Cipher | None = None
-        for level, (sum_, partner) in sorted(zip(levels, pairs, strict=True), key=lambda each: -each[0]):
-            below = wish * pow(self._drop_factor(level, lowest), -1, PLAIN_MODULUS) % PLAIN_MODULUS
-            part = Cipher(self._product(sum_, partner, (above, level), below), below)
-            total = part if total is None else self._plus(self.drop(total, level), part)
+        values = [value for sum_, partner in pairs for value in (*(each for _, each in sum_.terms), partner)]
+        level = self._level(*values, extra)
+        total = None if extra is None else self.truncate(extra, level)
+        wish = 1 if total is None else total.factor
+        for sum_, partner in pairs:
+            part = self._product(sum_, partner, level, wish)
+            total = part if total is None else self._plus(total, part)
         if total is None:
             raise AssertionError("there is at least one product")
-        total = self.drop(total, lowest)
-        return total if extra is None else self._plus(total, self.drop(extra, lowest))
+        return total
+
+    def _product(self, sum_: Combination[Cipher], partner: Cipher | None, level: int, wish: int) -> Cipher:
+        """A combination times its partner, with the wished factor."""
+        if partner is None:
+            return self.combine(sum_, wish, level)
+        other = self.truncate(partner, level)
+        own = self.combine(sum_, wish * pow(other.factor, -1, PLAIN_MODULUS) % PLAIN_MODULUS, level)
+        return Cipher(self._evaluator(own).multiply(own.inner, other.inner), wish)
 
     def _plus(self, a: Cipher, b: Cipher) -> Cipher:
         """The sum, whichever of the two has more polynomials."""
         large, small = (a, b) if a.inner.size() >= b.inner.size() else (b, a)
         return self.add(large, small)
-
-    def _product(
-        self, sum_: Combination[Cipher], partner: Cipher | None, levels: tuple[int, int], wish: int
-    ) -> Any:
-        """A combination made at the first level, times its partner at the second, with the wished factor."""
-        above, level = levels
-        lowered = None if partner is None else self.drop(partner, level)
-        other = self._drop_factor(above, level) * (1 if lowered is None else lowered.factor)
-        own = wish * pow(other, -1, PLAIN_MODULUS) % PLAIN_MODULUS
-        value = self.drop(self.combine(sum_, own, above), level)
-        if lowered is None:
-            return value.inner
-        return self._evaluator(value).multiply(value.inner, lowered.inner)
 
     def add(self, a: Cipher, b: Cipher) -> Cipher:
         """The sum of two ciphers with the same history."""
@@ -202,7 +201,7 @@ class Ciphertexts:
     def multiply(self, a: Cipher, b: Cipher) -> Cipher:
         """The product, of three polynomials."""
         level = self._level(a, b)
-        a, b = self.drop(a, level), self.drop(b, level)
+        a, b = self.truncate(a, level), self.truncate(b, level)
         return Cipher(self._evaluator(a).multiply(a.inner, b.inner), a.factor * b.factor % PLAIN_MODULUS)
 
     def relinearise(self, a: Cipher) -> Cipher:

@@ -4,7 +4,11 @@ For every value t let G(t) count the clients whose minimum is below t, and O_c(t
 class c is their minimum and equal to t. With h(t) = [G(t) = 0] = [t <= global minimum g] the sum over t of
 h(t) O_c(t) is O_c(g): below g there are no marks, above it h is 0. It is not 0 exactly when class c attains
 the minimum (004 eq. 106). The server multiplies the marks by random non-zero numbers, so O_c(g) itself is
-not told, and hides all slots that hold anything else.
+not told.
+
+The sum over t is left to whoever decrypts. The server adds random numbers to its summands that add up to 0:
+what is decrypted are *shares* of the sum, uniform among all that have it, so they tell the sum and nothing
+else. That takes no rotation and makes no noise. All slots that hold no summand get random numbers as well.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from onefold.federated.fhe._engine import Engine
 from onefold.federated.fhe._layout import Layout, Slots
 from onefold.federated.fhe._randomness import nonzero, uniform
 
-__all__ = ["PLAIN_MODULUS", "blinding", "hidden", "pick", "window_sum"]
+__all__ = ["PLAIN_MODULUS", "blinding", "hidden", "pick"]
 
 V = TypeVar("V")
 
@@ -32,9 +36,10 @@ def blinding(layout: Layout) -> Slots:
 
 
 def hidden(layout: Layout, n_queries: int) -> Slots:
-    """Random numbers for every slot that holds no answer, 0 for the others."""
+    """Uniform random numbers for all slots, but those of the summands of one answer add up to 0."""
     pads = uniform(2 * layout.row, PLAIN_MODULUS)
-    pads[layout.answers(n_queries)] = 0
+    summands = layout.summands(n_queries)
+    pads[summands[..., 0]] = -pads[summands[..., 1:]].sum(axis=-1) % PLAIN_MODULUS
     return pads
 
 
@@ -45,7 +50,7 @@ def pick(
     marks: Sequence[V],
     factors: Callable[[Layout], Slots] = blinding,
 ) -> V:
-    """The sum over t of h(t) O_c(t) with a random factor, for all classes at once.
+    """All h(t) O_c(t) with random factors, the summands of every class in slots of its own.
 
     ``below`` holds h, and ``marks`` the planes of O, both with a prime to drop: it takes off what random
     factors and rotations added to the noise.
@@ -59,25 +64,4 @@ def pick(
         total = product if total is None else engine.add(total, product)
     if total is None:
         raise AssertionError("a layout has at least one plane")
-    total = window_sum(engine, engine.relinearise(total), layout.window, layout.blocks)
-    for steps in layout.block_rotations():
-        total = engine.add(total, engine.rotate(total, steps))
-    return total
-
-
-def window_sum(engine: Engine[V], value: V, window: int, unit: int) -> V:
-    """In every slot the sum over it and the next ``window - 1`` positions, by doubling."""
-    total: V | None = None
-    taken, length = 0, 1
-    while True:
-        if window & length:
-            part = engine.rotate(value, taken * unit) if taken else value
-            total = part if total is None else engine.add(total, part)
-            taken += length
-        length *= 2
-        if length > window:
-            break
-        value = engine.add(value, engine.rotate(value, length // 2 * unit))
-    if total is None:
-        raise AssertionError("a window has at least one position")
-    return total
+    return engine.relinearise(total)

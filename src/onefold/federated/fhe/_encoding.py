@@ -71,7 +71,7 @@ def _thermometer(numbers: Slots, layout: Layout, spoken: Slots) -> Slots:
     return (_per_slot(numbers, layout) < spoken).astype(np.int64)
 
 
-def attained(slots: Slots, layout: Layout, n_rows: int) -> tuple[NDArray[np.bool_], Slots]:
+def attained(slots: Slots, layout: Layout, n_rows: int, modulus: int) -> tuple[NDArray[np.bool_], Slots]:
     """Which classes attain the minimum (n_rows, C), and what the check column says."""
-    numbers = slots[layout.answers(n_rows)]
+    numbers = slots[layout.summands(n_rows)].sum(axis=-1) % modulus
     return numbers[:, :-1] != 0, numbers[:, -1]

@@ -10,8 +10,8 @@ distance grows with the root of N instead of N.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onefold.federated.fhe._circuit import PLAIN_MODULUS
 from onefold.federated.fhe._randomness import words
 from onefold.federated.fhe._wire import Polynomials
 
@@ -22,7 +22,7 @@ SUMMANDS = 4
 
 
 def flood(bits: int, degree: int, primes: list[int]) -> Polynomials:
-    """The polynomials (t E, 0), not transformed, modulo each prime (of at most 46 bits)."""
+    """The polynomials (t E, 0), not transformed, modulo each prime (of at most 60 bits)."""
     limbs = [sum(words(degree) for _ in range(SUMMANDS)) for _ in range(bits // LIMB_BITS)]
     rest = bits % LIMB_BITS
     if rest:
@@ -32,7 +32,17 @@ def flood(bits: int, degree: int, primes: list[int]) -> Polynomials:
     for index, prime in enumerate(primes):
         value = np.zeros(degree, dtype=np.uint64)
         for limb in limbs:  # from the highest: the sum of four numbers is the sum of their limbs
-            value = ((value << np.uint64(LIMB_BITS)) + np.asarray(limb, dtype=np.uint64)) % np.uint64(prime)
+            value = (_shifted(value, prime) + np.asarray(limb, dtype=np.uint64)) % np.uint64(prime)
         value = (value + np.uint64(prime - middle % prime)) % np.uint64(prime)
-        rows[0, index] = value * np.uint64(PLAIN_MODULUS) % np.uint64(prime)
+        rows[0, index] = (_shifted(value, prime) + value) % np.uint64(prime)  # t = 2^16 + 1
     return rows
+
+
+def _shifted(value: NDArray[np.uint64], prime: int) -> NDArray[np.uint64]:
+    """2^16 times numbers modulo a prime, a few bits at a time, so that 64 hold them."""
+    left = LIMB_BITS
+    while left:
+        step = min(left, 64 - prime.bit_length())
+        value = (value << np.uint64(step)) % np.uint64(prime)
+        left -= step
+    return value

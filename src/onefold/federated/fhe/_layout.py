@@ -8,8 +8,8 @@ A query owns ``spread`` neighbouring blocks. In block number i of them the therm
 of the value t = (j + i w) mod T; after a rotation by k' spread w it speaks of t = (j + k w) mod T with k =
 k' spread + i. Class c owns the w positions from c w on. As k runs, they meet every value t once: what
 belongs to (c, t) is put where x = (t - c w) mod T = k w + r says, at position c w + r, in plane k' and
-block i. The sum over all t is then an addition of planes, a sum over a window of w positions and one over
-the blocks, for all classes at the same time.
+block i. After an addition of planes the sum over all t is one over a window of w positions and over the
+blocks: these slots are the *summands* of the class.
 
 With ``spread = 1`` a batch fills the ciphertext; a lone query takes all blocks of a row and needs one plane.
 """
@@ -64,10 +64,6 @@ class Layout:
         """The rotation from one plane to the next."""
         return self.spread * self.window * self.blocks % self.row
 
-    def block_rotations(self) -> list[int]:
-        """Rotations that gather the blocks of a query in its first one."""
-        return [2**i for i in range(self.spread.bit_length() - 1)]
-
     def slots(self, query: NDArray[np.int64], block: NDArray[np.int64], position: NDArray[np.int64]) -> Slots:
         """The slots of some positions of some blocks of some queries."""
         which = query * self.spread + block
@@ -96,10 +92,11 @@ class Layout:
         side, inside = np.divmod(np.arange(2 * self.row), self.row)
         return np.asarray((side * self.blocks + inside % self.blocks) // self.spread)
 
-    def answers(self, n_queries: int) -> Slots:
-        """The slots (n_queries, n_columns) where the answer is found; all others are to be hidden."""
-        query, column = np.mgrid[:n_queries, : self.n_columns].astype(np.int64)
-        return self.slots(query, np.zeros_like(query), column * self.window)
+    def summands(self, n_queries: int) -> Slots:
+        """The slots (n_queries, n_columns, window times spread) whose sums are the answer."""
+        sizes = (n_queries, self.n_columns, self.window, self.spread)
+        query, column, rest, block = np.indices(sizes, dtype=np.int64)
+        return self.slots(query, block, column * self.window + rest).reshape(*sizes[:2], -1)
 
 
 def layouts(n_values: int, n_columns: int, row: int, n_queries: int) -> list[tuple[Layout, slice]]:

@@ -69,8 +69,9 @@ class NoiseFigures:
         return Figure(n_primes, bits)
 
     def _aligned(self, *values: Figure) -> list[Figure]:
+        """With as many primes as the one that has the fewest; that changes no noise."""
         level = min(value.n_primes for value in values)
-        return [self.lowered(value, level) for value in values]
+        return [Figure(level, value.bits) for value in values]
 
     def combine(self, sum_: Combination[Figure]) -> Figure:
         """A coefficient is at most t / 2 in size."""
@@ -82,12 +83,10 @@ class NoiseFigures:
     def sum_of_products(
         self, pairs: Sequence[tuple[Combination[Figure], Figure | None]], extra: Figure | None
     ) -> Figure:
-        """Each product as high up as its operands are, then lowered to a common level."""
-        above = min(value.n_primes for sum_, _ in pairs for _, value in sum_.terms)
+        """Each product is of a combination and one value."""
         made = [] if extra is None else [extra]
         for sum_, partner in pairs:
             value = self.combine(sum_)
-            value = self.lowered(value, min(above, value.n_primes))
             made.append(value if partner is None else self.multiply(value, partner))
         aligned = self._aligned(*made)
         return Figure(aligned[0].n_primes, together(*(each.bits for each in aligned)))

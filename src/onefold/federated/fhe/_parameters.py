@@ -1,7 +1,7 @@
 """Parameters for (Q, C, bits): ring, primes and noise, chosen so that the answer is right and 128 bits safe.
 
-The primes, from the last to go to the first: three of the *base* in which the last product, the sums and
-the flooding take place; one that the random factors of the marks cost; and one per product of the zero
+The primes, from the last to go to the first: two of the *base* in which the last product and the flooding
+take place; one that the random factors of the marks cost; and one per product of the zero
 test. The largest sum of all bits that is safe is SEAL's table (the homomorphic encryption standard, 128
 bits, ternary secrets).
 """
@@ -21,6 +21,7 @@ from onefold.federated.fhe._circuit import PLAIN_MODULUS, pick
 from onefold.federated.fhe._layout import Layout, Slots
 from onefold.federated.fhe._noise import PLAIN_BITS, Figure, NoiseFigures
 from onefold.federated.fhe._two_digits import race
+from onefold.federated.fhe._wire import packed_bytes
 from onefold.federated.fhe._zero_test import ZeroTest
 
 __all__ = ["BITS", "FLOOD_SECURITY", "MOST_CLASSES", "MOST_CLIENTS", "Parameters", "choose"]
@@ -29,11 +30,11 @@ MOST_CLIENTS, MOST_CLASSES = 200, 100
 BITS = (4, 5, 6, 8, 10, 12, 16)
 DIGIT_BITS = {16: 8}  # measures of so many bits are taken digit by digit
 SAFE_BITS = {8192: 218, 16384: 438, 32768: 881}
-BASE_PRIMES = 3
-BASE_SIZES = (40, 41, 42, 43, 44)
-SPECIAL_SIZES = (40, 36, 32, 30)
+BASE_PRIMES = 2
+BASE_SIZES = (52, 54, 56, 58, 60)
+BLINDING_SIZES = (24, 28, 30, 32)
+SPECIAL_SIZES = (48, 44, 40, 36, 32)  # the larger, the less noise: as much as is safe
 DAMPING_BITS = 3  # by which a dropped prime is larger than what brings the noise of a product to the floor
-BLINDING_BITS = 24
 FLOOD_SECURITY = 40  # the result is within 2^-40 (statistical distance) of one that tells the answer only
 FISHER_OF_FOUR = 3.2  # at least the Fisher information of a sum of four uniform numbers on [0, 1)
 SLACK_BITS = 3  # by which noise may be above its figure: rotated copies of a ciphertext are not independent
@@ -133,34 +134,49 @@ def choose(n_clients: int, n_classes: int, bits: int = 8) -> Parameters:
     if 2 ** DIGIT_BITS.get(bits, bits) < n_classes + 1:
         raise InvalidInputError("2^bits must be larger than n_classes")
     for degree in SAFE_BITS:
-        for base, special in product(BASE_SIZES, SPECIAL_SIZES):
-            found = _parameters((n_clients, n_classes, bits), degree, base, special)
+        for base, blinding in sorted(product(BASE_SIZES, BLINDING_SIZES), key=_mark_bytes):
+            found = _parameters((n_clients, n_classes, bits), degree, base, blinding)
             if found is not None:
                 return found
     raise InvalidInputError("no parameters of 128-bit security fit these numbers of clients and classes")
 
 
-def _parameters(setting: tuple[int, int, int], degree: int, base: int, special: int) -> Parameters | None:
+def _mark_bytes(sizes: tuple[int, int]) -> tuple[int, int]:
+    """Bytes of a coefficient of the marks, which are most of a message; then bits."""
+    base, blinding = sizes
+    return packed_bytes([base] * BASE_PRIMES + [blinding], 1), BASE_PRIMES * base + blinding
+
+
+def _parameters(setting: tuple[int, int, int], degree: int, base: int, blinding: int) -> Parameters | None:
+    for special in SPECIAL_SIZES:
+        blank = _blank(setting, degree, (base, blinding, special))
+        if blank.row >= blank.n_values and blank.modulus_bits <= SAFE_BITS[degree]:
+            fits = _with_noise(blank, 1).budget_bits >= MARGIN_BITS
+            found = _with_noise(blank, blank.row // blank.n_values) if fits else None
+            return found if found is not None and found.budget_bits >= MARGIN_BITS else None
+    return None
+
+
+def _blank(setting: tuple[int, int, int], degree: int, sizes: tuple[int, int, int]) -> Parameters:
+    """A chain of primes, from the sizes of those of the base, the one for random factors, the special one."""
     n_clients, _, bits = setting
+    base, blinding, special = sizes
     usual, levels = _usual_bits(degree, special), _level_bits(n_clients, degree, special)
-    chain = (base,) * BASE_PRIMES + (BLINDING_BITS, *levels)
+    chain = (base,) * BASE_PRIMES + (blinding, *levels)
     rooms: tuple[int, ...] = (len(chain), BASE_PRIMES + 1)
     if bits in DIGIT_BITS:
         # A product that selects, with a sum over positions; and one with the selection, summed over clients.
         excess = _excess_bits(n_clients, degree, special)
         chain = (*chain, usual + 8, usual + 4 + excess, *levels)
         rooms = (len(chain), len(chain) - len(levels), BASE_PRIMES + 1)
-    blank = Parameters(*setting, degree, chain, special, rooms)
-    if blank.row < blank.n_values or blank.modulus_bits > SAFE_BITS[degree]:
-        return None
-    found = _with_noise(blank)
-    return found if found.budget_bits >= MARGIN_BITS else None
+    return Parameters(*setting, degree, chain, special, rooms)
 
 
-def _with_noise(blank: Parameters) -> Parameters:
+def _with_noise(blank: Parameters, most: int) -> Parameters:
+    """With the noise and the rotations of all ways of spreading a query over up to ``most`` blocks."""
     figures = NoiseFigures(blank.degree, blank.prime_bits, blank.special_bits)
     noise, spread = 0.0, 1
-    while spread <= blank.row // blank.n_values:  # every way of spreading queries is used
+    while spread <= most:
         layout = Layout(blank.n_values, blank.n_columns, blank.row, spread)
         noise = max(noise, _result(figures, blank, layout).bits + SLACK_BITS)
         spread *= 2

@@ -27,6 +27,7 @@ __all__ = [
     "read_ciphertext",
     "relabelled",
     "secret_rows",
+    "truncated",
 ]
 
 Polynomials = NDArray[np.uint64]  # (number of polynomials, primes, N)
@@ -63,6 +64,11 @@ def relabelled(data: bytes, level: LevelId) -> bytes:
     return b"".join(
         [data[: HEADER.size], FIELDS.pack(*fields), memoryview(data)[HEADER.size + FIELDS.size :]]
     )
+
+
+def truncated(data: bytes, level: LevelId, n_primes: int) -> bytes:
+    """What SEAL wrote, modulo the first primes only, and with the factor 1."""
+    return ciphertext_bytes(level, read_ciphertext(data).polynomials[:, :n_primes], 1)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class ZeroTest:
 def baby_steps(degree: int) -> int:
     """How many powers are made one by one: about as many as there are joints afterwards, a power of two."""
     steps = 2
-    while 2 * steps * steps < degree:
+    while 4 * steps * steps <= degree - 1:
         steps *= 2
     return steps
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold.exceptions import InvalidInputError
+from onefold.federated.fhe._circuit import PLAIN_MODULUS
 from onefold.federated.fhe._encoding import MISSING, attained
 from onefold.federated.fhe._parameters import choose
 from onefold.federated.fhe._shares import layouts_of
@@ -95,8 +96,8 @@ class EncryptedArgmin:
         found = []
         for layout, rows in layouts_of(self.parameters, numbers.shape[1]):
             n_rows = rows.stop - rows.start
-            slots, _ = attained(simulate(numbers[:, rows], layout, self.parameters), layout, n_rows)
-            found.append(slots)
+            slots = simulate(numbers[:, rows], layout, self.parameters)
+            found.append(attained(slots, layout, n_rows, PLAIN_MODULUS)[0])
         return np.concatenate(found)
 
     def _encrypted(self, numbers: NDArray[np.int64]) -> Wins:

@@ -34,7 +34,7 @@ __all__ = [
     "to_bytes",
 ]
 
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 2**30  # of answers or a result
 MAX_KEY_BYTES = 2**31
 MAX_ROWS = 1_000_000

@@ -118,7 +118,7 @@ class Querier:
         found = []
         for index, (layout, rows) in enumerate(shares):
             slots = self._slots(memoryview(message.content)[index * size : (index + 1) * size])
-            wins, checks = attained(slots, layout, rows.stop - rows.start)
+            wins, checks = attained(slots, layout, rows.stop - rows.start, PLAIN_MODULUS)
             if np.any(checks != message.n_answered):
                 raise DecryptionError("the result is not what the clients' answers give: its check fails")
             found.append(wins)
