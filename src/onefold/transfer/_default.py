@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from onefold._base.arrays import Array, Index
 from onefold.exceptions import InvalidInputError
@@ -28,12 +27,12 @@ from onefold.transfer._pooling import (
     log_loss,
     log_probabilities,
     pooled,
-    row_losses,
     typical_lead,
 )
 from onefold.transfer._ridge import Ridge, fit_ridge
 from onefold.transfer._spaces import Way
 from onefold.transfer._views import View, views_of_placed, views_of_strangers
+from onefold.transfer._weighing import TARGET_ALONE, HeldOut, weigh
 
 __all__ = ["Default", "fit_default"]
 
@@ -42,7 +41,6 @@ Views = list[tuple[View, Array]]  # ways to ask the source, each with the rows i
 MOST_FOLDS = 5
 FOLD_ROWS = 2000  # unlabelled rows that a model learns from in cross-validation, at most
 MOST_ROWS = 20000  # and in the end
-LUCK = 0.1  # how likely guessing may be to get as many held-out rows right as the source does
 
 
 @dataclass(frozen=True)
@@ -210,49 +208,21 @@ def _neutral(scores: Floats, present: Index) -> Floats:
 def _weigh(
     problem: Problem, chosen: int | None, scales: Floats, rng: np.random.Generator
 ) -> tuple[Floats, float]:
-    """Weights of the three experts and the held-out accuracy that the source adds."""
-    alone = np.array([1.0, 0.0, 0.0])
+    """Weights of the three experts and the accuracy that the source adds, on labels hidden in turn."""
     if chosen is None:
-        return alone, 0.0
+        return np.array(TARGET_ALONE), 0.0
     parts: list[list[Floats]] = []
     truths: list[Index] = []
-    fair: list[NDArray[np.bool_]] = []  # another row of the class was left to the target
+    fair: list[NDArray[np.bool_]] = []
     for hidden, shown in _folds(problem.codes, rng):
-        fair.append(np.isin(problem.codes[hidden], shown))
         sample = _sample(shown, FOLD_ROWS, rng, hidden)
         parts.append(_answers(problem, shown, chosen, sample, hidden).scores)
         truths.append(problem.codes[hidden])
-    truth = np.concatenate(truths)
-    experts = [
-        bounded(np.concatenate(scores), scale)
-        for scores, scale in zip(zip(*parts, strict=True), scales, strict=True)
-    ]
-    own, known = experts[0], np.unique(problem.codes[problem.codes >= 0])
-    complete = len(known) == problem.n_classes
-    if not complete:
-        experts[0] = np.zeros_like(own)  # it cannot know the classes that are missing
-    can_compare = np.concatenate(fair)
-    lonely = 2 * np.count_nonzero(can_compare) < len(truth)
-    if complete and not lonely:
-        truth, own = truth[can_compare], own[can_compare]
-        experts = [scores[can_compare] for scores in experts]
-    weights = fit_weights(experts, truth)
-    together = pooled(experts, weights)
-    right, alone_right = together.argmax(axis=1) == truth, (own.argmax(axis=1) == truth).astype(np.float64)
-    if lonely:  # of a class it was not shown the target can only guess
-        alone_right[~can_compare] = 1.0 / problem.n_classes
-    gain = float(right.mean() - alone_right.mean())
-    places = np.searchsorted(known, truth)
-    before = row_losses(fit_weights([own], truth)[0] * own[:, known], places)
-    after = row_losses(together[:, known], places)
-    if complete:
-        helps = after.mean() + 2.0 / len(truth) < before.mean()  # two weights more, as Akaike counts them
-        helps = helps and gain >= 0.0
-        if lonely:  # hardly anything to compare with: it must at least not be luck
-            helps = helps and binom.sf(right.sum() - 1, len(truth), 1.0 / problem.n_classes) < LUCK
-    else:  # labelled rows cannot show what only the source knows: it must explain them hardly worse
-        helps = after.mean() < before.mean() + (after - before).std() / np.sqrt(len(truth))
-    return (weights, gain) if helps else (alone, 0.0)
+        fair.append(np.isin(truths[-1], shown))
+    by_expert = zip(zip(*parts, strict=True), scales, strict=True)
+    experts = [bounded(np.concatenate(scores), scale) for scores, scale in by_expert]
+    known = np.unique(problem.codes[problem.codes >= 0])
+    return weigh(HeldOut(experts, np.concatenate(truths), np.concatenate(fair)), known, problem.n_classes)
 
 
 def _folds(codes: Index, rng: np.random.Generator) -> Iterator[tuple[Index, Index]]:
