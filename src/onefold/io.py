@@ -4,7 +4,7 @@ A file is an uncompressed zip archive of ``.npy`` arrays and one ``manifest.json
 model's parameters, and a SHA-256 sum of every array; the sum of the manifest stands in the archive's comment.
 The sums show damage and careless edits. They are no signature: take models from people you trust.
 
-The arrays are the training samples and a few scalars; of fuzzy models, their rules; of a regression, its
+The arrays are the training samples and a few scalars; of fuzzy models, their rules; of membership-mappings,
 inducing points and weights. Factors of N x N size are rebuilt when loading, so a file is hardly larger than
 the data. **A saved model contains the samples it was fitted on** (or what was computed from them): if
 they are private, so is the file.
@@ -32,6 +32,7 @@ from onefold.models import (
     AutoencoderClassifier,
     ClassModels,
     DeepFuzzyAutoencoder,
+    DeepFuzzyModel,
     DeepKAHM,
     DeepMembershipAutoencoder,
     FoldingClassifier,
@@ -63,10 +64,12 @@ MODELS: dict[str, type] = {
         AutoencoderClassifier,
         FoldingClassifier,
         MembershipMapping,
+        DeepFuzzyModel,
     )
 }
 
-Model = Autoencoder | ClassModels | MembershipMapping
+Regression = MembershipMapping | DeepFuzzyModel  # they save and restore themselves
+Model = Autoencoder | ClassModels | Regression
 
 
 def save(
@@ -91,7 +94,8 @@ def _write(model: Model, file: IO[bytes], extras: Mapping[str, NDArray[Any]]) ->
     if type(model).__name__ not in MODELS:
         known = ", ".join(sorted(MODELS))
         raise InvalidInputError(f"cannot save a {type(model).__name__}: not one of {known}")
-    if not hasattr(model, "mapping_" if isinstance(model, MembershipMapping) else "pool_"):
+    learned = {"MembershipMapping": "mapping_", "DeepFuzzyModel": "precisions_"}
+    if not hasattr(model, learned.get(type(model).__name__, "pool_")):
         raise InvalidInputError("only a fitted model can be saved: call fit first")
     arrays = _arrays(model) | {f"{EXTRA}{name}.npy": array for name, array in extras.items()}
     guarantee = getattr(model, "guarantee_", None)
@@ -99,7 +103,7 @@ def _write(model: Model, file: IO[bytes], extras: Mapping[str, NDArray[Any]]) ->
     manifest = {
         "format": FORMAT,
         "model": _describe(model),
-        **({} if isinstance(model, MembershipMapping) else _describe_pool(model.pool_)),
+        **({} if isinstance(model, Regression) else _describe_pool(model.pool_)),
         "n_features": int(model.n_features_in_),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         **({} if guarantee is None else {"guarantee": guarantee.to_dict()}),
@@ -188,7 +192,7 @@ def _describe_pool(pool: Pool) -> dict[str, Any]:
 
 
 def _arrays(model: Model) -> dict[str, NDArray[Any]]:
-    if isinstance(model, MembershipMapping):
+    if isinstance(model, Regression):
         return {f"{MAPPING}{name}.npy": array for name, array in model.state().items()}
     pool, family = model.pool_, _family(model)
     arrays: dict[str, NDArray[Any]] = {}
@@ -291,7 +295,7 @@ def _check_values(
 
 def _assemble(manifest: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     model = _build(manifest["model"])
-    if isinstance(model, MembershipMapping):
+    if isinstance(model, Regression):
         model.restore(_part(arrays, MAPPING), manifest["n_features"])
     else:
         _assemble_pool(model, manifest, arrays)

@@ -63,10 +63,12 @@ def clusters(x: Array, start: Array, rounds: int = ROUNDS) -> tuple[Array, Index
     centres = start.copy()
     labels = np.full(len(x), -1)
     scores = np.empty((len(x), len(start)))
+    rows, columns = np.column_stack([x, np.ones(len(x))]), np.empty((len(start), x.shape[1] + 1))
     for _ in range(rounds):
-        np.matmul(x, -2.0 * centres.T, out=scores)
-        scores += np.einsum("mk,mk->m", centres, centres)
-        nearest = scores.argmin(axis=1)
+        # Half the squared distances without what is the same for all centres, from one product.
+        np.negative(centres, out=columns[:, :-1])
+        columns[:, -1] = 0.5 * np.einsum("mk,mk->m", centres, centres)
+        nearest = np.matmul(rows, columns.T, out=scores).argmin(axis=1)
         if np.array_equal(nearest, labels):
             break
         labels = nearest

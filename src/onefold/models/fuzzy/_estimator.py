@@ -4,7 +4,7 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,7 +14,7 @@ from onefold._base.validation import check_rows, check_whole_number
 from onefold.models._scale import ScaleOption, check_scale
 from onefold.models._unit import unit_of
 from onefold.models.fuzzy._autoencoders import check_positive, check_rule_ratio, rule_limit
-from onefold.models.fuzzy._core import fit_layers, make_sets, most_evident
+from onefold.models.fuzzy._core import Layer, Sets, fit_layers, make_sets, most_evident
 from onefold.models.fuzzy._rules import Explanation, FuzzyRules, checked_row, explain_query, rules_of
 from onefold.models.fuzzy._stack import leading_directions
 
@@ -91,7 +91,7 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the rules for ``y``, (n,) or (n, outputs), from rows of ``X``."""
-        self._check_parameters()
+        self.check_parameters()
         inputs, outputs = check_rows(self, X, y, numeric_outputs=True)
         targets = np.asarray(outputs, dtype=np.float64).reshape(len(inputs), -1)
         self._one_output = np.ndim(outputs) == 1
@@ -109,9 +109,12 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 self._sets, self.width_ = make_sets(rows, at_most, float(self.width)), float(self.width)
             encode = None if self._encoder is None else self._encode
             self._layers = fit_layers(self._sets, rows, targets, encode, self.n_layers, factor)
+        self._count()
+        return self
+
+    def _count(self) -> None:
         self.n_rules_, self.n_layers_ = len(self._sets.centres), len(self._layers)
         self.precisions_ = [layer.precision for layer in self._layers]
-        return self
 
     def predict(self, X: ArrayLike) -> Array:
         """Output of each row (003 eq. 2.113, 2.116)."""
@@ -173,10 +176,64 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
             return 1.0 / spread if spread > 0.0 else 1.0
         return self._unit * (1.0 if self.scale is None else float(self.scale))
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse parameters that make no sense, before looking at data."""
         check_rule_ratio(self.rule_ratio)
         check_whole_number("max_rules", self.max_rules)
         check_whole_number("n_layers", self.n_layers)
         if self.width != "auto":
             check_positive("width", self.width, ' or "auto"')
         check_scale(self.scale)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Arrays from which :meth:`restore` makes the same model: its rules, no samples."""
+        encoder = {} if self._encoder is None else {"encoder": self._encoder}
+        return {
+            "shift": self._sets.shift,
+            "widths": self._sets.widths,
+            "sets": self._sets.centres,
+            "consequents": np.stack([layer.consequents for layer in self._layers]),
+            "lambdas": np.array(self.precisions_),
+            "radii": np.array([layer.radius for layer in self._layers]),
+            "mean": self._mean,
+            "numbers": np.array([self.width_, self._input_unit, self._unit]),
+            "one_output": np.array([self._one_output]),
+            **encoder,
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]], n_features: int) -> None:
+        """Become the model of this state; a ValueError if no fitted one could have it."""
+        self.check_parameters()
+        _check_state(state, n_features, self.n_layers)
+        self._sets = Sets(state["shift"], state["widths"], state["sets"])
+        parts = state["consequents"], state["lambdas"].tolist(), state["radii"].tolist()
+        self._layers = [Layer(*part) for part in zip(*parts, strict=True)]
+        self._encoder, self._mean = state.get("encoder"), state["mean"]
+        self.width_, self._input_unit, self._unit = (float(number) for number in state["numbers"])
+        self._one_output = bool(state["one_output"][0])
+        self._count()
+
+
+def _check_state(state: dict[str, NDArray[Any]], n_features: int, most_layers: int) -> None:
+    """Refuse arrays that no fitted model of so many inputs has."""
+    n_layers, n_rules, n_outputs = state["consequents"].shape
+    shapes = {
+        "shift": (n_features,),
+        "widths": (n_features,),
+        "sets": (n_rules, n_features),
+        "consequents": (n_layers, n_rules, n_outputs),
+        "lambdas": (n_layers,),
+        "radii": (n_layers,),
+        "mean": (n_outputs,),
+        "numbers": (3,),
+        **({"encoder": (n_outputs, n_features)} if "encoder" in state or n_layers > 1 else {}),
+    }
+    flag = state["one_output"]
+    fitting = all(state[name].shape == shape for name, shape in shapes.items())
+    fitting = fitting and min(n_layers, n_rules, n_outputs) >= 1 and n_layers <= most_layers
+    if not fitting or flag.shape != (1,) or flag.dtype != np.bool_ or (flag[0] and n_outputs > 1):
+        raise ValueError("the arrays do not fit each other")
+    floats = all(state[name].dtype == np.float64 and np.isfinite(state[name]).all() for name in shapes)
+    lowest = min(state[name].min() for name in ("widths", "lambdas", "radii"))
+    if not floats or lowest < 0.0 or not state["numbers"].min() > 0.0:
+        raise ValueError("the numbers are not those of a fitted model")

@@ -53,7 +53,7 @@ def build_frame(samples: Array, mean: Array, n_components: int, centred: bool) -
     targets = points if centred else points + offset
     used = np.flatnonzero(targets.any(axis=0))
     if len(used) < len(offset):
-        targets = targets[:, used]
+        targets = np.take(targets, used, axis=1)
     return Frame(hull, points, used, targets, offset, _directions(hull))
 
 
