@@ -23,6 +23,17 @@ def test_there_and_back(lam: float, p: int, width: float) -> None:
         assert choose(p, epsilon=first.epsilon, sensitivity=width).lam == pytest.approx(lam, rel=1e-4)
 
 
+@pytest.mark.parametrize("option", [{"lam": 0.5}, {"adversary_error": (1, 0.7)}, {"epsilon": 2.0}])
+def test_every_option_reaches_the_noise(option: dict) -> None:
+    Pi, options = [1.0, 3.0], {"delta": 1e-3, "sensitivity": 0.25, "hardened": True}
+    found = choose(2, Pi, **option, **options)
+    noise = FisherGaussian(found.lam, Pi, **options)
+    assert (found.epsilon, found.delta) == noise.guarantee(2).record
+    assert found.bound == noise.estimation_bound(2)
+    if "epsilon" in option:
+        assert found.epsilon == pytest.approx(2.0)
+
+
 def test_units_of_columns() -> None:
     Pi = weights_for([1.0, 1000.0])
     strength = choose(2, Pi, adversary_error=(1, 500.0))
@@ -78,12 +89,13 @@ def test_weights_for() -> None:
             weights_for(bad)
 
 
-@pytest.mark.parametrize("bounds", [(-1.0, 1.0), (-0.25, 0.42), (0.0, 3.0)])
+@pytest.mark.parametrize("bounds", [(-1.0, 1.0), (-0.25, 0.42), (0.0, 3.0), (-20.0, 30.0)])
 @pytest.mark.parametrize("share", [1e-3, 0.5, 0.99])
 def test_an_error_within_bounds(bounds: tuple[float, float], share: float) -> None:
     error = share * (bounds[1] - bounds[0]) / (2 * np.pi)
-    lam = bounded_lam(error, bounds)
-    assert BoundedFisherNoise(lam, bounds).standard_errors(1)[0] == pytest.approx(error, rel=1e-6)
+    found = BoundedFisherNoise(bounded_lam(error, bounds), bounds).standard_errors(1)[0]
+    assert found == pytest.approx(error, rel=1e-8)
+    assert found > error * (1 - 1e-14)  # no less than what was asked for
 
 
 def test_hardened_noise_keeps_the_error_too() -> None:
@@ -107,6 +119,13 @@ def test_an_epsilon_within_bounds(epsilon: float, bounds: Any, hardened: bool) -
     assert BoundedFisherNoise(lam * 1.01, bounds, hardened=hardened).guarantee(p).record[0] > epsilon
 
 
+def test_an_epsilon_within_bounds_of_weighted_columns() -> None:
+    Pi, options = [1.0, 0.3], {"delta": 1e-3, "sensitivity": 0.5}
+    lam = bounded_lam_of_epsilon(2.0, (-40.0, 60.0), Pi, n_features=2, **options)
+    found = BoundedFisherNoise(lam, (-40.0, 60.0), Pi, **options).guarantee(2).record
+    assert found == (pytest.approx(2.0, rel=1e-6), 1e-3)
+
+
 def test_narrow_bounds_have_no_such_epsilon() -> None:
     for reach in (0.5, 5.0):
         with pytest.raises(
@@ -116,6 +135,9 @@ def test_narrow_bounds_have_no_such_epsilon() -> None:
 
 
 def test_an_error_beyond_the_bounds_is_refused() -> None:
-    for error in (0.0, -1.0, np.nan, 0.5, 3.0):
+    for error in (0.0, -1.0, np.nan):
         with pytest.raises(InvalidInputError):
+            bounded_lam(error, (-0.5, 0.5))
+    for error in (0.16, 0.3, 3.0):  # that of a squared cosine of width 1 is 1 / (2 pi)
+        with pytest.raises(InvalidInputError, match=r"leaves an error of 0\.1592 at most"):
             bounded_lam(error, (-0.5, 0.5))

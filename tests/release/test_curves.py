@@ -40,6 +40,30 @@ def test_a_regression_scored_on_other_rows() -> None:
     assert curve.mean("optimal")[0] < 0.5 < 0.99 < curve.mean("optimal")[1]
 
 
+def test_learners_see_noisy_rows_and_are_scored_on_raw_ones() -> None:
+    X, y = clouds(10)
+    seen = []
+
+    class Learner(RobustSVM):
+        def fit(self, rows, labels):
+            seen.append(np.array(rows))
+            return super().fit(rows, labels)
+
+    def on_raw_rows(model, rows, labels) -> float:
+        return float(np.array_equal(rows, X) and np.array_equal(labels, y))
+
+    curve = sweep(X, y, [1.0, 4.0], Learner(), repetitions=2, scoring=on_raw_rows, random_state=0)
+    assert curve.baseline == 1.0
+    assert all(values.min() == 1.0 for values in curve.scores.values())
+    assert sum(np.array_equal(rows, X) for rows in seen) == 1  # the baseline
+
+
+def test_weights_reach_the_noise() -> None:
+    X, y = clouds(10)
+    curve = sweep(X, y, [16.0], Pi=[1.0, 16.0, 81.0], noises=["optimal"], repetitions=1)
+    assert curve.strengths[0].standard_errors == pytest.approx((1 / 2, 1 / 4, 1 / 6))
+
+
 def test_the_noises_are_matched() -> None:
     noise, rng = FisherGaussian(1e-2, [1.0, 16.0]), np.random.default_rng(3)
     draws = {name: draw(noise, (200000, 2), rng) for name, draw in NOISES.items()}
@@ -70,8 +94,9 @@ def test_repetitions_can_be_joined_and_compared() -> None:
     assert mean[0] == pytest.approx(differences.mean())
     assert error[0] == pytest.approx(differences.std(ddof=1) / math.sqrt(6))
     assert np.isnan(sweep(X, y, [1.0], repetitions=1).standard_error("optimal")).all()
-    with pytest.raises(InvalidInputError, match="different"):
-        one.joined(sweep(X, y, [1.0], repetitions=1))
+    for lam, noises in ((1.0, list(NOISES)), (1e-3, ["optimal"])):
+        with pytest.raises(InvalidInputError, match="different"):
+            one.joined(sweep(X, y, [lam], noises=noises, repetitions=1))
 
 
 def test_a_seed_repeats_it() -> None:

@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
-from onefold.privacy import Box, FisherGaussian
+from onefold.privacy import BoundedFisherNoise, Box, FisherGaussian
 from onefold.release import (
     Release,
     RobustSVM,
@@ -225,6 +225,24 @@ def test_a_machine_of_other_rows_is_refused() -> None:
             with pytest.raises(InvalidInputError) as caught:
                 release_utility_preserving(bad_X, bad_y, machine, m)
             assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("hardened", [False, True])
+def test_every_option_reaches_the_noise(hardened: bool) -> None:
+    X, Pi = toy()[0], [1.0, 4.0]
+    options = {"delta": 1e-3, "sensitivity": Box(-10, 10, 2), "hardened": hardened}
+    free, bounded = FisherGaussian(1e-6, Pi, **options), BoundedFisherNoise(1e-6, (-900, 900), Pi, **options)
+    for made, noise in (
+        (release_iid(X, 1e-6, Pi, **options), free),
+        (release_bounded(X, 1e-6, (-900, 900), Pi=Pi, **options), bounded),
+    ):
+        assert made.guarantee.record == noise.guarantee(2).record
+        assert made.guarantee.entry == noise.guarantee(2).entry
+        assert made.guarantee.record[0] < 10
+        assert made.standard_errors.tolist() == noise.standard_errors(2).tolist()
+        assert ("hardened" in made.guarantee.mechanism) == hardened
+        on_a_grid = np.asarray(made) * 2.0**24
+        assert np.array_equal(on_a_grid, np.rint(on_a_grid)) == hardened
 
 
 def test_sensitivity_reaches_the_guarantee() -> None:

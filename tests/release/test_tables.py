@@ -39,6 +39,30 @@ def test_there_and_back_without_noise() -> None:
     assert codec().inferred == ()
 
 
+@pytest.mark.parametrize(
+    "dtype, declared, encoded, decoded",
+    [
+        ("int16", (17.2, 90.6), [-9.0, 0.0, 0.318, 1.0, 9.0], [18, 18, 41, 90, 90]),
+        ("int8", (-9.6, -3.4), [-9.0, 0.0, 0.5, 1.0, 9.0], [-9, -9, -6, -4, -4]),
+        ("uint8", (-5.0, 300.0), [-9.0, 0.0, 0.5, 1.0, 9.0], [0, 0, 148, 255, 255]),
+        ("int64", (-1e19, 1e19), [-9.0, 0.5, 9.0], [-(2**63), 0, 2**63 - 1024]),  # the last one a float has
+        ("uint64", (-1e20, 1e20), [-9.0, 0.5, 9.0], [0, 0, 2**64 - 2048]),
+    ],
+)
+def test_whole_numbers_stay_within_their_range_and_type(dtype, declared, encoded, decoded) -> None:
+    columns = {"a": np.array([1], dtype=dtype)}
+    if not declared[0] <= 1 <= declared[1]:
+        columns["a"] = np.array([math.ceil(declared[0])], dtype=dtype)
+    made = TableCodec(columns, {"a": declared}).decode(np.array(encoded)[:, np.newaxis])["a"]
+    assert made.dtype == dtype
+    assert made.tolist() == decoded
+
+
+def test_values_beyond_the_declared_range_are_clipped() -> None:
+    columns = {"age": np.array([1.0, 20.0, 500.0])}
+    assert TableCodec(columns, {"age": (18.0, 98.0)}).encode(columns).ravel().tolist() == [0.0, 0.025, 1.0]
+
+
 @given(seed=st.integers(0, 10**6), lam=st.sampled_from([1e-6, 1e-2, 1.0, 1e6]))
 @settings(max_examples=25, deadline=None)
 def test_types_and_ranges_survive_any_noise(seed: int, lam: float) -> None:
@@ -83,13 +107,14 @@ def test_errors_in_the_units_of_the_columns() -> None:
     assert made.to_dict()["record"]["epsilon"] == made.guarantee.record[0]
 
 
-def test_how_often_a_category_is_kept() -> None:
+@pytest.mark.parametrize("lam, least, most", [(1e-2, 0.4, 0.45), (1.0, 0.6, 0.7), (81.0, 0.95, 1.0)])
+def test_how_often_a_category_is_kept(lam: float, least: float, most: float) -> None:
     columns = {"town": np.repeat(["a", "b", "c"], 20000)}
     made = release_table(
-        columns, TableCodec(columns, categories={"town": ["a", "b", "c"]}), lam=1.0, random_state=0
+        columns, TableCodec(columns, categories={"town": ["a", "b", "c"]}), lam=lam, random_state=0
     )
     assert np.mean(made.columns["town"] == columns["town"]) == pytest.approx(made.kept["town"], abs=0.01)
-    assert 0.4 < made.kept["town"] < 0.8
+    assert least < made.kept["town"] < most
 
 
 def test_bounded_noise_keeps_what_is_allowed_without_clipping() -> None:
@@ -112,6 +137,14 @@ def test_bounded_noise_keeps_what_is_allowed_without_clipping() -> None:
     hardened = release_table(columns, kept, 1.0, bounded=True, hardened=True, random_state=0)
     assert np.all(np.abs(hardened.columns["age"] - columns["age"] - 6) <= 24)
     assert "hardened" in hardened.guarantee.mechanism
+
+
+def test_a_category_moves_two_entries_so_that_bounded_noise_promises_no_more_per_entry() -> None:
+    columns = {"age": np.linspace(18, 90, 50), "town": np.repeat(["a", "b"], 25)}
+    known = TableCodec(columns, {"age": (18, 90)}, {"town": ["a", "b"]}, allowed={"age": (-1500, 1500)})
+    made = release_table(columns, known, 0.1, bounded=True, delta=1e-4)
+    assert made.guarantee.entry == made.guarantee.record
+    assert made.guarantee.record == (pytest.approx(4.6, abs=0.5), 1e-4)
 
 
 def test_words_say_when_the_range_tells_more_than_the_release() -> None:

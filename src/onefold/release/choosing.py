@@ -1,11 +1,13 @@
 """One choice in three languages: lam, the error of an adversary, or (epsilon, delta)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, FisherGaussian
@@ -13,6 +15,9 @@ from onefold.privacy._arguments import positive
 from onefold.privacy.sensitivity import Domain
 
 __all__ = ["Strength", "bounded_lam", "bounded_lam_of_epsilon", "choose"]
+
+PRECISION = 1e-10  # of log lam
+FAR = 1e3  # times the epsilon that is asked for: as good as infinitely many times
 
 
 @dataclass(frozen=True)
@@ -108,18 +113,14 @@ def bounded_lam(error: float, bounds: tuple[float, float], *, hardened: bool = F
             f"noise within these bounds leaves an error of {most:.4g} at most: allow a wider range"
         )
 
-    def reaches(lam: float) -> bool:
-        noise = BoundedFisherNoise(lam, (low, high), hardened=hardened)
-        return float(noise.standard_errors(1)[0]) >= error
+    def lacking(log_lam: float) -> float:
+        noise = BoundedFisherNoise(math.exp(log_lam), (low, high), hardened=hardened)
+        return math.log(error / float(noise.standard_errors(1)[0]))
 
-    above = math.log(error) * -4  # the free noise has this lam, and bounds only take from its error
-    below = above
-    while not reaches(math.exp(below)):
+    free = below = math.log(error) * -4  # the free noise has this lam, and bounds only take from its error
+    while lacking(below) > 0.0:
         below -= 4.0
-    for _ in range(60):
-        middle = (below + above) / 2
-        below, above = (middle, above) if reaches(math.exp(middle)) else (below, middle)
-    return math.exp(below)
+    return math.exp(below if below == free else _largest(lacking, below, below + 4.0))
 
 
 def bounded_lam_of_epsilon(
@@ -160,11 +161,22 @@ def bounded_lam_of_epsilon(
             raise InvalidInputError(
                 "noise within these bounds never has so small an epsilon per record: allow wider ranges"
             )
-    below, above = math.log(lam), math.log(2.0 * lam)
-    for _ in range(24):
-        middle = (below + above) / 2
-        below, above = (middle, above) if reached(math.exp(middle)) <= epsilon else (below, middle)
-    return math.exp(below)
+    if lam == free.lam:
+        return lam
+
+    def exceeding(log_lam: float) -> float:
+        return min(reached(math.exp(log_lam)) / epsilon, FAR) - 1.0
+
+    return math.exp(_largest(exceeding, math.log(lam), math.log(2.0 * lam)))
+
+
+def _largest(beyond: Callable[[float], float], below: float, above: float) -> float:
+    """The largest log lam at which ``beyond`` is not positive: between ``below`` and ``above``."""
+    # A little wider, since logarithms were rounded and the signs at both ends must differ.
+    found = float(brentq(beyond, below - PRECISION, above + PRECISION, xtol=PRECISION))
+    while beyond(found) > 0.0:
+        found -= PRECISION
+    return found
 
 
 def _column_and_error(given: Any) -> tuple[int, float]:

@@ -97,7 +97,8 @@ class Column:
         values = np.clip(self.range[0] + self.width * encoded[:, 0], low, high)
         if self.dtype.kind in "iu":
             limits = np.iinfo(self.dtype)
-            inside = np.clip(np.rint(values), max(math.ceil(low), limits.min), min(high, limits.max))
+            largest = float(limits.max) if limits.bits < 64 else math.nextafter(float(limits.max), 0.0)
+            inside = np.clip(np.rint(values), max(math.ceil(low), limits.min), min(high, largest))
             values = np.floor(inside)
         kept: Array = values.astype(self.dtype)
         return kept

@@ -87,6 +87,18 @@ def test_samples_follow_the_density_and_never_leave_the_bounds(
         assert kstest(centre + factor * (sample - centre), noise.cdf).pvalue < 1e-10
 
 
+def test_a_draw_from_the_very_edge_does_not_round_beyond_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    high, lam = 3.5, 3.0
+    scale = math.pow(lam, -0.25)
+    assert scale * (high / scale) > high  # the product rounds outwards
+    # As good as never drawn: the density vanishes there.
+    monkeypatch.setattr(
+        GroundState, "sample", lambda state, size, rng: np.resize([state.low, state.high], size)
+    )
+    sample = BoundedFisherNoise(lam, (-high, high)).sample((2, 1), random_state=0)
+    assert sample.ravel().tolist() == [-high, high]
+
+
 class Scripted:
     """Stands in for a generator: hands out the given numbers, one per call."""
 

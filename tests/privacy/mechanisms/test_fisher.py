@@ -85,6 +85,17 @@ def test_epsilon_is_exact_for_the_worst_pair_of_records(Pi: object, lam: float, 
     assert exact.gaussian_delta(noise.guarantee(2).entry[0], 1.0, entry) == pytest.approx(delta, rel=1e-6)
 
 
+def test_an_entry_never_loses_more_than_its_record() -> None:
+    """With one column the two are the same, whichever way they are rounded."""
+    rng = np.random.default_rng(0)
+    for lam, weight, width in rng.lognormal(size=(50, 3)):
+        found = FisherGaussian(lam, [weight], sensitivity=width)
+        assert (
+            found.accounting("entry", 1)["noise_multiplier"]
+            >= found.accounting("record", 1)["noise_multiplier"]
+        )
+
+
 def test_the_documents_epsilon_is_shown_and_not_counted() -> None:
     """002 Thm 2.5: loose for strong noise, false for weak noise."""
     noise = FisherGaussian(1.0)
