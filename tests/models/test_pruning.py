@@ -55,11 +55,53 @@ def test_of_unusual_queries_too(name: str) -> None:
 def test_no_image_is_nearer_or_at_a_smaller_angle_than_its_bound(shorter: float, dtype: type) -> None:
     X, y, queries = clouds(n_features=30)
     model = FoldingClassifier(batch_size=10, measure="rms", scale="auto").fit((X + 10.0).astype(dtype), y)
-    search = _pruning._Search(model.pool_, (shorter * queries).astype(dtype), "rms")
+    rows = (shorter * queries).astype(dtype)
+    search = _pruning._Search(model.pool_, rows, "rms", np.dtype(dtype))
     for stack, view, bounds in zip(search.stacks, search.views, search.bounds, strict=True):
         folding = stack.fold_view(view, angles=True)
         assert (bounds.distance2 <= folding.distance2).all()
         assert (bounds.cosine >= np.cos(np.pi * folding.angle)).all()
+
+
+@pytest.mark.parametrize("shift", [0.0, 10.0, 1e4])
+@pytest.mark.parametrize("shorter", [1.0, 1e-3, 1e-7])
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e4])
+def test_bounds_of_half_the_digits_hold_too(shift: float, shorter: float, unit: float) -> None:
+    X, y, queries = clouds(n_features=30)
+    model = FoldingClassifier(batch_size=10, measure="rms", scale=1.0).fit(unit * (X + shift), y)
+    rows = shorter * unit * (queries + shift)
+    search = _pruning._Search(model.pool_, rows, "rms", np.dtype(np.float32))
+    for stack, bounds in zip(search.stacks, search.bounds, strict=True):
+        folding = stack.fold(search.queries, angles=True)
+        assert folding.angle is not None
+        assert (bounds.distance2 <= folding.distance2).all()
+        assert (bounds.cosine >= np.cos(np.pi * folding.angle)).all()
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e25])  # only the middle one fits float32, squared
+@pytest.mark.parametrize("measure", ["euclidean", "rms"])
+@pytest.mark.parametrize("apart", [0.3, 4.0])
+def test_many_rows_are_searched_with_half_the_digits(
+    unit: float, measure: str, apart: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_pruning, "WORTH_A_TRIAL", 100)
+    X, y, queries = clouds(n_classes=30, apart=apart)
+    model = FoldingClassifier(batch_size=20, measure=measure, scale="auto").fit(unit * X, y)
+    half = _pruning._dtype_of_bounds(model.pool_, unit * queries, measure) == np.float32
+    assert half == (apart > 1.0 and unit == 1.0)
+    found = model.predict(unit * queries)
+    np.testing.assert_array_equal(found, by_folding_with_all(model, unit * queries))
+
+
+def test_rows_that_half_the_digits_cannot_hold_among_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, queries = clouds(n_classes=30, apart=4.0)
+    model = FoldingClassifier(batch_size=20, scale="auto").fit(X, y)
+    queries[1::7] *= 1e30
+    queries[2::7] *= 1e-30
+    assert (
+        _pruning._dtype_of_bounds(model.pool_, queries[::7], "rms") == np.float64
+    )  # too few rows for a trial
+    np.testing.assert_array_equal(model.predict(queries), by_folding_with_all(model, queries))
 
 
 @pytest.mark.parametrize("n_classes", [3, 40])  # few machines are all folded by, of many only pairs
@@ -77,7 +119,7 @@ def test_of_equal_values_the_first_group_is_kept() -> None:
     owners = model.pool_.owners[0]
     first, last = int(np.flatnonzero(owners == 0)[0]), int(np.flatnonzero(owners == 2)[0])
     for order in ([first, last], [last, first]):
-        search = _pruning._Search(model.pool_, queries[:1], "rms")
+        search = _pruning._Search(model.pool_, queries[:1], "rms", model.pool_.dtype)
         for machine in order:
             search._keep(0, np.array([machine]), np.array([0]), *(np.array([0.5]) for _ in range(3)))
         assert search.group[0] == 0

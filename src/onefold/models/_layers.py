@@ -6,7 +6,7 @@ point under one layer is, in coordinates of the hull.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -46,16 +46,7 @@ class View:
     inside: Array  # (S, r, M) coordinates of the queries, from each mean
     total: Array  # (S, M) squared distances from each mean
     products: Array  # (S, M) inner products with each mean, from zero
-    query2: Array  # (M,) squared lengths, from zero
-
-    def pairs(self, machines: Index, rows: Index) -> "View":
-        """K hulls and one query for each."""
-        return View(
-            self.inside[machines, :, rows][:, :, None],
-            self.total[machines, rows][:, None],
-            self.products[machines, rows][:, None],
-            self.query2[rows][:, None],
-        )
+    query2: Array  # (M,) squared lengths, from zero; (K, 1) where each hull has a query of its own
 
 
 @dataclass(frozen=True)
@@ -99,11 +90,17 @@ class LayeredStack(Generic[SomeLayer]):
         layers = tuple(layer.select(machines) for layer in self.layers)
         return LayeredStack(self.hull.inner(machines), layers)
 
-    def view(self, queries: Array) -> View:
-        """What folding needs to know of queries (M, p)."""
-        inside, total = self.hull.coordinates(queries)
-        query2 = np.einsum("mp,mp->m", queries, queries)
-        return View(inside, total, self.hull.mean @ queries.T, query2)
+    def view(self, queries: Array, dtype: np.dtype[Any] | None = None) -> View:
+        """What folding needs to know of queries (M, p); bounds may be content with a lower precision."""
+        inside, total = self.hull.coordinates(queries, dtype)
+        mean, queries = (part.astype(inside.dtype, copy=False) for part in (self.hull.mean, queries))
+        return View(inside, total, mean @ queries.T, np.einsum("mp,mp->m", queries, queries))
+
+    def pair_view(self, queries: Array, machines: Index) -> View:
+        """The same of one query (K, p) for each of K machines."""
+        inside, total = self.hull.pair_coordinates(queries, machines)
+        products = np.einsum("kp,kp->k", self.hull.mean[machines], queries)[:, None]
+        return View(inside, total, products, np.einsum("kp,kp->k", queries, queries)[:, None])
 
     def fold(self, queries: Array, angles: bool = False) -> Folding:
         """Distance of every query from its image under every machine, the best layer each (000 eq. 52)."""
