@@ -91,6 +91,9 @@ def as_json(row: Row) -> dict[str, object]:
 def show(row: Row) -> None:
     goal = "no goal set" if row.goal is None else f"goal {row.goal}, {'met' if row.met else 'NOT met'}"
     print(f"{row.ratio:8.2f}  ({goal})  {row.name}")
+    numbers = {name: value for name, value in row.details.items() if isinstance(value, int | float)}
+    if numbers:
+        print("          " + ", ".join(f"{name} {value:.6g}" for name, value in numbers.items()))
     for line in row.details.get("table", []):
         print(
             f"          {line['model']:36s} accuracy {line['accuracy']:.4f}  fit {line['fit_seconds']:7.1f} s"

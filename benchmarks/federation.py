@@ -94,6 +94,6 @@ def rows(sizes: Sizes) -> list[Row]:
         *federation_growth.growth(sizes),
         *federation_growth.cluster_growth(sizes),
         *federation_growth.memory(sizes),
-        *federation_latency.in_process(sizes, found),
+        *federation_latency.in_process(found),
         *federation_flower.rows(sizes == QUICK, trained),
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import numbers
 import re
@@ -24,6 +26,7 @@ __all__ = [
     "check_name",
     "check_table",
     "check_values",
+    "columns_digest",
     "plain_labels",
 ]
 
@@ -52,6 +55,16 @@ def check_digest(value: Any) -> str:
     if not isinstance(value, str) or DIGEST.fullmatch(value) is None:
         raise MessageError("a digest must be 64 hexadecimal digits")
     return str(value)
+
+
+def columns_digest(names: Iterable[str] | None) -> str | None:
+    """SHA-256 sum of the names of a table's columns in their order; None if they have none.
+
+    Two tables with one sum have the same columns in the same order. Names can be guessed from it.
+    """
+    if names is None:
+        return None
+    return hashlib.sha256(json.dumps([str(name) for name in names]).encode()).hexdigest()
 
 
 def plain_labels(classes: Iterable[Any]) -> Labels:

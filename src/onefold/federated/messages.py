@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -134,7 +134,8 @@ class Profile:
     """What a site says about itself at joining.
 
     ``guarantee`` is what its model promises about the rows it was fitted on (``Guarantee.to_dict``), or
-    None: the answers are then functions of raw rows. ``model_digest`` is the SHA-256 sum of the model.
+    None: the answers are then functions of raw rows. ``model_digest`` is the SHA-256 sum of the model,
+    ``columns`` that of the names of its columns, None where they have none.
     """
 
     site: str
@@ -144,12 +145,14 @@ class Profile:
     n_features: int
     guarantee: dict[str, Any] | None
     model_digest: str
+    columns: str | None = None
 
     def __post_init__(self) -> None:
         measure, scale = check_measure_and_scale(self.measure, self.scale)
         _set(self, site=check_name("a site", self.site), classes=check_labels(self.classes))
         _set(self, measure=measure, scale=scale, guarantee=check_guarantee(self.guarantee))
         _set(self, model_digest=check_digest(self.model_digest))
+        _set(self, columns=None if self.columns is None else check_digest(self.columns))
         if type(self.n_features) is not int or not 0 < self.n_features < 2**63:
             raise MessageError("n_features must be a whole number of at least 1")
 
@@ -234,10 +237,11 @@ def from_parts(header: Mapping[str, Any], arrays: Mapping[str, Any], limits: Lim
     names = {each.name for each in fields(kind)}
     expected = {"version", "kind", *(names - set(ARRAY_FIELDS))}
     expected |= {"sha256"} if "content" in names else set()
-    if set(header) != expected or set(arrays) != names & set(ARRAY_FIELDS):
+    optional = {each.name for each in fields(kind) if each.default is not MISSING}
+    if set(header) | optional != expected or set(arrays) != names & set(ARRAY_FIELDS):
         raise MessageError("the message has missing or unknown fields")
     _check_sizes(header, arrays, limits)
-    values = {name: header[name] for name in names - set(ARRAY_FIELDS)}
+    values = {name: header[name] for name in names & set(header)}
     values |= {name: array for name, array in arrays.items() if name != "content"}
     if "content" in names:
         values["content"] = _content(arrays["content"], header["sha256"])

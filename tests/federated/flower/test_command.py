@@ -16,6 +16,7 @@ import pytest
 from onefold.cli.app import main
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.registry import Registry
+from onefold.federated.flower.site import read_profile
 
 pytest.importorskip("flwr")
 
@@ -73,6 +74,8 @@ BAD = {
     "another's key": ["federate", "add", "west", "federation/sites/south/node.pub"],
     "no key": ["federate", "add", "west"],
     "a private key": ["federate", "add", "west", "federation/sites/south/node.key"],
+    "a folder that is taken": ["federate", "add", "west", "--make", "federation/sites/south"],
+    "a key that is not there": ["federate", "add", "west", "west.pub"],
     "one owner": ["federate", "simulate", "rows.npz", "--label", "y", "--owners", "1"],
 }
 
@@ -152,6 +155,42 @@ def test_sites_are_let_in_and_sent_away_while_nothing_runs(
     told = json.loads(capsys.readouterr().out)
     assert told["running"] is False
     assert [site["status"] for site in told["sites"]] == ["invited", "invited"]
+
+
+def test_who_comes_later_gets_a_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    registry = Registry(ServerFolder(here / "federation/server"))
+    assert main(["federate", "add", "west", "--make", "west"]) == 0
+    assert {path.name for path in (here / "west").iterdir()} == {
+        "ca.crt",
+        "node.key",
+        "node.pub",
+        "site.json",
+    }
+    assert SiteFolder(here / "west").settings.name == "west"
+    assert main(["federate", "add", "east", "west/node.pub", "--make", "east"]) == 2  # another's key
+    assert not (here / "east").exists()
+    assert main(["federate", "remove", "west"]) == 0
+    assert main(["federate", "add", "east", "west/node.pub", "--make", "east"]) == 0
+    assert {path.name for path in (here / "east").iterdir()} == {"ca.crt", "site.json"}  # it has its key
+    assert registry.sites["east"].status == "invited"
+
+
+@pytest.mark.parametrize("columns", ["b,a", "a,c"])
+def test_other_columns_are_not_asked_about(
+    columns: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"{i % 7},{i % 5},{'xy'[i % 2]}\n" for i in range(40))
+    Path("rows.csv").write_text("a,b,y\n" + rows)
+    Path("new.csv").write_text(columns + ",y\n" + rows)
+    folder = ["--folder", "federation/sites/north"]
+    assert main(["federate", "site", *folder, "--data", "rows.csv", "--label", "y", "--fit-only"]) == 0
+    registry = Registry(ServerFolder(here / "federation/server"))
+    registry.admit("north", read_profile(SiteFolder(here / "federation/sites/north")))
+    capsys.readouterr()
+    assert main(["federate", "query", "rows.csv", "--label", "y"]) == 1
+    assert "the server is not running" in capsys.readouterr().err
+    assert main(["federate", "query", "new.csv", "--label", "y"]) == 2
+    assert "columns are not those of the sites, or in another order" in capsys.readouterr().err
 
 
 def test_a_tampered_log_is_found(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

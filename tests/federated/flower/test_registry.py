@@ -61,6 +61,7 @@ def test_a_site_comes_goes_and_comes_again(registry: Registry) -> None:
     [
         ({"measure": "rms", "scale": 1.0}, "other-measure"),
         ({"n_features": 4}, "other-features"),
+        ({"columns": "cd" * 32}, "other-columns"),
         ({"classes": ("a", "b")}, "other-labels"),
     ],
 )
@@ -69,7 +70,7 @@ def test_answers_that_cannot_be_compared_are_kept_out(
 ) -> None:
     for name in ("north", "south"):
         registry.invite(name, f"key-{name}")
-    registry.admit("north", profile("north"))
+    registry.admit("north", profile("north", columns="ef" * 32))
     assert registry.admit("south", profile("south", **change)) is Status.REFUSED
     assert registry.sites["south"].reason == reason
     assert list(registry.members) == ["north"]
@@ -90,12 +91,35 @@ def test_nobody_speaks_in_the_name_of_another(registry: Registry) -> None:
 
 def test_names_and_keys_are_not_taken_twice(registry: Registry) -> None:
     registry.invite("north", "key")
-    with pytest.raises(InvalidInputError, match="already"):
-        registry.invite("north", "another")
     with pytest.raises(InvalidInputError, match="its own"):
         registry.invite("south", "key")
     with pytest.raises(InvalidInputError, match="no site"):
         registry.remove("nobody")
+
+
+def test_who_was_invited_may_get_a_key_of_its_own_until_it_came(registry: Registry) -> None:
+    registry.invite("north", "key that init made")
+    registry.invite("north", "key")
+    registry.invite("north", "key")
+    assert [site.public_key for site in registry.sites.values()] == ["key"]
+    registry.admit("north", profile("north"))
+    with pytest.raises(InvalidInputError, match="already"):
+        registry.invite("north", "another")
+
+
+def test_columns_without_names_are_not_compared(registry: Registry) -> None:
+    for name, columns in (("north", None), ("south", "cd" * 32), ("west", "cd" * 32)):
+        registry.invite(name, f"key-{name}")
+        assert registry.admit(name, profile(name, columns=columns)) is Status.MEMBER
+
+
+def test_a_list_from_before_columns_were_told_is_read(registry: Registry) -> None:
+    registry.invite("north", "key")
+    registry.admit("north", profile("north"))
+    plain = json.loads(registry.folder.registry.read_text())
+    del plain["sites"]["north"]["profile"]["columns"]
+    registry.folder.registry.write_text(json.dumps(plain))
+    assert registry.members["north"].profile.columns is None
 
 
 def test_a_model_goes_with_its_site(registry: Registry) -> None:

@@ -23,7 +23,7 @@ from onefold.federated.flower.folders import (
 )
 from onefold.federated.flower.processes import free_port
 from onefold.federated.flower.registry import Registry
-from onefold.federated.flower.setup import create_federation
+from onefold.federated.flower.setup import add_site, create_federation
 
 pytest.importorskip("cryptography")
 
@@ -51,6 +51,20 @@ def test_every_site_has_a_key_of_its_own_that_the_server_knows(made: Path) -> No
     assert len(set(keys.values())) == 2
     assert "PRIVATE" not in (made / "server/state/registry.json").read_text()
     assert "example.org:8443" in (made / "GUIDE.md").read_text()
+
+
+def test_sites_may_make_their_own_keys(tmp_path: Path) -> None:
+    server = create_federation(tmp_path, ["north"], ServerSettings("example.org", 8443), own_keys=True)
+    folder = SiteFolder(tmp_path / "sites/north")
+    assert {path.name for path in folder.root.iterdir()} == {"ca.crt", "site.json"}
+    assert Registry(server).sites == {}
+    make_node_key(folder.key, folder.public_key)
+    add_site(server, "north", folder.public_key)
+    assert list(Registry(server).sites) == ["north"]
+    assert "ssh-keygen" in (tmp_path / "GUIDE.md").read_text()
+    plaintext = ServerSettings("127.0.0.1", 8443, insecure=True)
+    with pytest.raises(InvalidInputError, match="no keys"):
+        create_federation(tmp_path / "other", ["north"], plaintext, own_keys=True)
 
 
 def handshake(folder: Path, ca: Path, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,16 @@ pytest.importorskip("flwr")
 from flwr.app import Message, Metadata, RecordDict
 from flwr.app.message import make_message
 
-from onefold.exceptions import PrivacyLeakWarning
+from onefold.exceptions import FederationError, PrivacyLeakWarning
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import LocalModel
 from onefold.federated.flower import site
-from onefold.federated.flower.environment import SITE_VARIABLE
+from onefold.federated.flower.environment import SITE_VARIABLE, make_environment
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, private_folder
+from onefold.federated.flower.processes import Process
 from onefold.federated.flower.records import from_records, to_records
-from onefold.federated.flower.site_app import ANSWERS, EDGE_FAILED, MODEL, PROFILE, answer_message
+from onefold.federated.flower.site_app import ANSWERS, EDGE_FAILED, KEPT_OUT, MODEL, PROFILE, answer_message
+from onefold.federated.flower.supernode import Node
 from onefold.federated.messages import Answers, Failure, FailureCode, ModelParcel, Profile, Query
 from onefold.privacy import OptimalNoise
 
@@ -149,6 +152,24 @@ def test_the_edge_answers_flowers_messages(
     assert isinstance(profile, Profile)
     (refusal,) = from_records(answer_message(envelope(MODEL, to_records([], "me")), None).content)
     assert code_of(refusal) is FailureCode.NOT_PRIVATE
+
+
+def test_a_site_that_is_told_it_is_kept_out_ends_with_one_line(
+    tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_site(tmp_path, raw, insecure=True)
+    monkeypatch.setenv(SITE_VARIABLE, str(folder.root))
+    node = Node(folder)
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    node._process = Process(sleep, make_environment(folder), folder.process_log)
+    try:
+        node.check()
+        answer_message(envelope(KEPT_OUT, to_records([], "server")), None)
+        with pytest.raises(FederationError, match="keeps this site out"):
+            node.check()
+    finally:
+        node.stop()
+    Node(folder, give_up=1.0).check()  # a new start is a new chance
 
 
 def failing(error: BaseException) -> Any:

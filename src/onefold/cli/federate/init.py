@@ -36,6 +36,9 @@ def add_parser(parts: Any) -> None:
     parser.add_argument(
         "--ignore", action="append", default=[], metavar="COL", help="column to leave out of it"
     )
+    parser.add_argument(
+        "--own-keys", action="store_true", help="make no keys for sites: each makes its own, see GUIDE.md"
+    )
     parser.add_argument("--insecure", action="store_true", help="plaintext, without keys; on 127.0.0.1 only")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(run=run)
@@ -53,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         rows = rules.held_out_rows(args.held_out, args.label, args.ignore)
     root = Path(args.folder)
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    server = create_federation(root, args.sites, settings)
+    server = create_federation(root, args.sites, settings, args.own_keys)
     if rows is not None:
         rules.keep_rows(server, rows)
     folders = {name: str(root / "sites" / name) for name in args.sites}
@@ -62,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
         print_json({"server": str(server.root), "sites": folders, "guide": guide})
         return 0
     print(f"server: {server.root}")
-    secret = "" if args.insecure else "  (to be handed over by a safe way: it holds the site's private key)"
+    keyless = args.insecure or args.own_keys
+    secret = "" if keyless else "  (to be handed over by a safe way: it holds the site's private key)"
     for name, folder in folders.items():
         print(f"site {name}: {folder}{secret}")
     print(f"what to do next: {guide}")

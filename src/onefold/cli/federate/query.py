@@ -17,7 +17,7 @@ from onefold.cli.console import busy, print_json, say
 from onefold.cli.federate import encrypted, rules, running
 from onefold.cli.labels import agreement, identifiers_of, labels_of
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_table
-from onefold.cli.tables import read_table
+from onefold.cli.tables import Table, read_table
 from onefold.exceptions import FederationError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -79,17 +79,18 @@ def run(args: argparse.Namespace) -> int:
     more: dict[str, Any] = {}
     with busy(f"asking about {len(table.values)} rows", args.quiet):
         if args.lock is not None:
-            return _ask_for_another(folder, table.values, args)
+            return _ask_for_another(folder, table, args)
         if args.encrypted:
-            results, more = _ask_encrypted(folder, table.values, args)
+            results, more = _ask_encrypted(folder, table, args)
         else:
-            results = _ask(folder, table.values, rules.Combining(folder, args, table.names), args)
+            results = _ask(folder, table, rules.Combining(folder, args, table.names), args)
     predicted = np.concatenate([result.labels for result in results])
     columns = {} if args.id is None else {args.id: identifiers_of(table, args.id)}
     columns |= {"prediction": predicted} | (_measures(results) if args.measures else {})
     if out is not None:
         write_table(out, columns)
-    summary = more | _summary(results, args, None if labels is None else agreement(predicted, labels))
+    accuracy = None if labels is None else agreement(predicted, labels)
+    summary = more | _summary(results, args, accuracy, _kept_out(folder))
     if args.json:
         print_json(summary | ({} if out is not None else {"labels": predicted.tolist()}))
     _remark(summary, args)
@@ -100,25 +101,29 @@ def _caller(args: argparse.Namespace) -> str:
     return args.caller or re.sub(r"[^A-Za-z0-9._-]", "-", getpass.getuser())
 
 
-def _members(folder: ServerFolder, values: NDArray[Any], args: argparse.Namespace) -> Mapping[str, Site]:
-    """Those who will be asked: at least one, and with as many features."""
+def _members(folder: ServerFolder, table: Table) -> Mapping[str, Site]:
+    """Those who will be asked: at least one, with as many features, and columns of the same names."""
+    from onefold.federated._fields import columns_digest
     from onefold.federated.flower.registry import Registry
 
     members = Registry(folder).members
     if not members:
         raise FederationError("the federation has no member yet")
-    widths = {site.profile.n_features for site in members.values() if site.profile is not None}
-    if widths and values.shape[1] not in widths:
-        raise InvalidInputError(f"{args.data}: {values.shape[1]} feature(s), the sites have {max(widths)}")
+    profiles = [site.profile for site in members.values() if site.profile is not None]
+    widths, n_features = {profile.n_features for profile in profiles}, table.values.shape[1]
+    if widths and n_features not in widths:
+        raise InvalidInputError(f"{table.path}: {n_features} feature(s), the sites have {max(widths)}")
+    columns = columns_digest(table.names)
+    if columns is not None and any(profile.columns not in (None, columns) for profile in profiles):
+        raise InvalidInputError(f"{table.path}: the columns are not those of the sites, or in another order")
     return members
 
 
-def _ask(
-    folder: ServerFolder, values: NDArray[Any], combining: rules.Combining, args: argparse.Namespace
-) -> Results:
+def _ask(folder: ServerFolder, table: Table, combining: rules.Combining, args: argparse.Namespace) -> Results:
     from onefold.federated.flower.asking import new_query_id, way_of_asking
 
-    _members(folder, values, args)
+    _members(folder, table)
+    values = table.values
     asking = way_of_asking(folder, _caller(args), args.timeout)
     starts = range(0, len(values), args.batch)
     asked = [combining.query(values[start : start + args.batch], new_query_id()) for start in starts]
@@ -127,22 +132,23 @@ def _ask(
 
 
 def _ask_encrypted(
-    folder: ServerFolder, values: NDArray[Any], args: argparse.Namespace
+    folder: ServerFolder, table: Table, args: argparse.Namespace
 ) -> tuple[Results, dict[str, Any]]:
     """Ask under our own key, and open what comes."""
-    sealing = encrypted.Sealing.of(args, folder, _members(folder, values, args), values)
-    parts = encrypted.ask(folder, values, sealing, _caller(args), args)
+    sealing = encrypted.Sealing.of(args, folder, _members(folder, table), table.values)
+    parts = encrypted.ask(folder, table.values, sealing, _caller(args), args)
     classes = list(sealing.lock.classes)
     assert sealing.querier is not None
     results = [encrypted.opened(sealing.querier, classes, part) for part in parts]
     return results, encrypted.remark(results, sealing.lock)
 
 
-def _ask_for_another(folder: ServerFolder, values: NDArray[Any], args: argparse.Namespace) -> int:
+def _ask_for_another(folder: ServerFolder, table: Table, args: argparse.Namespace) -> int:
     """Ask under the lock of a querier elsewhere, and put down what only the querier can open."""
     from onefold.cli.federate.sealed_file import save_sealed
 
-    sealing = encrypted.Sealing.of(args, folder, _members(folder, values, args), values)
+    values = table.values
+    sealing = encrypted.Sealing.of(args, folder, _members(folder, table), values)
     parts = encrypted.ask(folder, values, sealing, _caller(args), args)
     save_sealed(Path(args.out), sealing.lock, parts)
     partial = any(not set(part.expected) <= set(part.sites) for part in parts)
@@ -161,7 +167,17 @@ def _measures(results: Results) -> dict[str, NDArray[Any]]:
     return {"measures": np.concatenate([result.measures for result in plain]), "classes": classes}
 
 
-def _summary(results: Results, args: argparse.Namespace, accuracy: float | None) -> dict[str, Any]:
+def _kept_out(folder: ServerFolder) -> dict[str, str]:
+    """Sites that are there and not asked, and why."""
+    from onefold.federated.flower.registry import Registry, Status
+
+    sites = Registry(folder).sites.values()
+    return {site.name: site.reason or "" for site in sites if site.status is Status.REFUSED}
+
+
+def _summary(
+    results: Results, args: argparse.Namespace, accuracy: float | None, kept_out: dict[str, str]
+) -> dict[str, Any]:
     refused = {site: code for result in results for site, code in result.refused.items()}
     missing = sorted({site for result in results for site in result.missing})
     summary: dict[str, Any] = {
@@ -171,6 +187,7 @@ def _summary(results: Results, args: argparse.Namespace, accuracy: float | None)
         "refused": refused,
         "outliers": {site: code for result in results for site, code in result.outliers.items()},
         "partial": any(result.partial for result in results),
+        "kept_out": kept_out,
     }
     if args.out is not None:
         summary["predictions"] = args.out
@@ -188,5 +205,7 @@ def _remark(summary: dict[str, Any], args: argparse.Namespace) -> None:
             f"{site} ({codes.get(site, 'no answer')})" for site in sorted({*codes, *summary["missing"]})
         ]
         say(f"PARTIAL: without {', '.join(without)}", quiet=False)
+    for site, reason in summary["kept_out"].items():
+        say(f"{site} is kept out and was not asked: {reason}", args.quiet)
     for site, code in summary["outliers"].items():
         say(f"answers of {site} look odd: {code}", args.quiet)

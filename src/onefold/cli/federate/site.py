@@ -125,7 +125,7 @@ def _fit(folder: SiteFolder, args: argparse.Namespace) -> Profile:
     model = local_model(args, y, table.values.shape[1])
     with without_bars(args.json):
         model.fit(table.values, y)
-    return store_model(folder, model)
+    return store_model(folder, model, table.names)
 
 
 def _tell(profile: Profile, settings: SiteSettings, args: argparse.Namespace) -> None:

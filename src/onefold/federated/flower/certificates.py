@@ -81,6 +81,8 @@ def public_key_text(path: Path) -> str:
     unsupported = require("cryptography.exceptions", "federated").UnsupportedAlgorithm
     try:
         known = serialization.load_ssh_public_key(path.read_bytes())
+    except FileNotFoundError:
+        raise InvalidInputError(f"{path}: no such file") from None
     except (OSError, ValueError, unsupported):
         raise InvalidInputError(f"{path}: no public key in OpenSSH's format") from None
     if not isinstance(known, ec.EllipticCurvePublicKey):

@@ -181,6 +181,11 @@ class SiteFolder(_Folder):
         return frozenset(self.trusted_keys.read_text(encoding="ascii").split())
 
     @property
+    def kept_out(self) -> Path:
+        """There if the server has said that it does not take this site."""
+        return self.state / "kept_out"
+
+    @property
     def guard(self) -> Path:
         """Counters of rows answered."""
         return self.state / "guard.json"

@@ -6,6 +6,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from onefold.exceptions import OnefoldError
 from onefold.federated.client import LocalModel
 from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.flower.registry import Registry, Status
-from onefold.federated.flower.site_app import MODEL, PROFILE
+from onefold.federated.flower.site_app import KEPT_OUT, MODEL, PROFILE
 from onefold.federated.messages import Failure, Message, ModelParcel, Profile, to_parts
 
 __all__ = ["Reception"]
@@ -80,9 +81,10 @@ class Reception:
             self._meet(node, message)
         elif kind == MODEL and isinstance(message, ModelParcel):
             self._keep_model(node, message)
-        elif node in self._names:
+        elif kind != KEPT_OUT and node in self._names:
             code = message.code.value if isinstance(message, Failure) else "no-profile"
             self.registry.refuse(self._names[node], code)
+            self._tell_if_kept_out(node)
 
     def _learn_names(self, gone: set[int]) -> None:
         if self.settings.insecure:
@@ -109,6 +111,7 @@ class Reception:
             return
         if self.settings.mode == "query" or self._has_model(name, profile):
             self.registry.admit(name, profile)
+            self._tell_if_kept_out(node)
             return
         self._profiles[name] = profile
         self._ask(MODEL, node)
@@ -129,11 +132,18 @@ class Reception:
             self.registry.refuse(name, "other-model")
         elif self.registry.admit(name, profile) is not Status.MEMBER:
             path.unlink()
+        self._tell_if_kept_out(node)
+
+    def _tell_if_kept_out(self, node: int) -> None:
+        """Its owner would wait for queries that never come."""
+        if self.registry.sites[self._names[node]].status is Status.REFUSED:
+            self._ask(KEPT_OUT, node)
 
 
 def _is_the_model(path: Path, profile: Profile) -> bool:
     """Whether a file holds the model that a profile speaks of, with the guarantee it speaks of."""
     try:
-        return to_parts(LocalModel.load(path).profile(profile.site)) == to_parts(profile)
+        found = replace(LocalModel.load(path).profile(profile.site), columns=profile.columns)
+        return to_parts(found) == to_parts(profile)
     except OnefoldError:
         return False

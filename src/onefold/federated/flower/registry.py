@@ -100,12 +100,16 @@ class Registry:
         return self.folder.registry.stat().st_mtime_ns if self.folder.registry.exists() else 0
 
     def invite(self, name: str, public_key: str) -> None:
-        """Let a site in by its key; one that was removed may come again, with the same key or another."""
+        """Let a site in by its key; one that was removed may come again, with the same key or another.
+
+        A site that was invited and never came may get another key: the one it made itself.
+        """
         with self._changing() as sites:
             known = sites.get(check_name("a site", name))
-            if known is not None and known.status is not Status.REMOVED:
+            if known is not None and not (known.status is Status.REMOVED or _waits_for_a_key(known)):
                 raise InvalidInputError(f"there is a site {name} already: remove it first")
-            keys = {site.public_key for site in sites.values() if site.status is not Status.REMOVED}
+            others = [site for site in sites.values() if site.name != name]
+            keys = {site.public_key for site in others if site.status is not Status.REMOVED}
             if public_key and public_key in keys:
                 raise InvalidInputError("another site has this key: every site needs its own")
             sites[name] = Site(name, public_key)
@@ -175,6 +179,10 @@ class Registry:
             raise FileFormatError(f"{self.folder.registry}: the list of sites is damaged") from None
 
 
+def _waits_for_a_key(site: Site) -> bool:
+    return site.status is Status.INVITED and site.profile is None and bool(site.public_key)
+
+
 def _objection(name: str, profile: Profile, others: list[Profile]) -> str | None:
     """Why answers of this site cannot be compared with those of the members; None if they can."""
     if profile.site != name:
@@ -186,6 +194,8 @@ def _objection(name: str, profile: Profile, others: list[Profile]) -> str | None
             return "other-scale"
         if profile.n_features != other.n_features:
             return "other-features"
+        if None not in (profile.columns, other.columns) and profile.columns != other.columns:
+            return "other-columns"
         if type(profile.classes[0]) is not type(other.classes[0]):
             return "other-labels"
     return None

@@ -24,16 +24,14 @@ from onefold.federated.flower.folders import (
 )
 from onefold.federated.flower.registry import Registry
 
-__all__ = ["add_site", "create_federation"]
+__all__ = ["add_site", "create_federation", "make_site_folder"]
 
 GUIDE = """\
 # This federation
 
 Server: `{host}:{port}`, {mode} mode, rule {rule}{plaintext}. Sites: {sites}.
 
-1. **Hand over** each folder in `sites/` to its owner by a safe way, then delete it here: `node.key` is what
-   the server knows the site by. For more than a test, let every site make its own key and send you the public
-   half (`ssh-keygen -t ecdsa -b 384 -N "" -f node.key`), and run `onefold federate add NAME node.key.pub`.
+{keys}
 2. **Server**, on the machine that the sites reach as `{host}`; port {port} must be open to them:
 
        onefold federate server --folder server
@@ -58,8 +56,32 @@ reveals to whom.
 """
 
 
-def create_federation(root: Path, names: Sequence[str], settings: ServerSettings) -> ServerFolder:
-    """Make all folders, keys and certificates of a federation below ``root``, which must not hold one."""
+KEYS_MADE = """\
+1. **Hand over** each folder in `sites/` to its owner by a safe way, then delete it here: `node.key` is what
+   the server knows the site by. For more than a test, let every site make its own key: `onefold federate init
+   --own-keys`. For who comes later, `onefold federate add NAME --make DIR --folder server` makes a folder."""
+OWN_KEYS = """\
+1. **Hand over** each folder in `sites/` to its owner; nothing in it is secret, but it must arrive unchanged.
+   In it the site makes its key and sends you the public half, never the private one:
+
+       ssh-keygen -t ecdsa -b 384 -N "" -f node.key
+
+   Ask its owner in person for the key's fingerprint (`ssh-keygen -l -f node.key.pub`), then let it in:
+
+       onefold federate add NAME node.key.pub --folder server
+
+   Who comes later gets a folder by the same command with `--make DIR`."""
+
+
+def create_federation(
+    root: Path, names: Sequence[str], settings: ServerSettings, own_keys: bool = False
+) -> ServerFolder:
+    """Make all folders, keys and certificates of a federation below ``root``, which must not hold one.
+
+    With ``own_keys`` the sites make their keys themselves, and come in when the server has been told them.
+    """
+    if own_keys and settings.insecure:
+        raise InvalidInputError("in a plaintext federation there are no keys")
     for name in names:
         check_name("a site", name)
     if len(set(names)) != len(names) or not names:
@@ -75,7 +97,10 @@ def create_federation(root: Path, names: Sequence[str], settings: ServerSettings
         hosts = [settings.host]
         issue_server_certificate(server.certificate, server.key, server.ca, server.ca_key, hosts)
     for name in names:
-        _make_site(server, SiteFolder(root / "sites" / name), name)
+        site = SiteFolder(root / "sites" / name)
+        make_site_folder(server, site, name, with_key=not own_keys)
+        if not own_keys:
+            add_site(server, name, None if settings.insecure else site.public_key)
     text = GUIDE.format(
         host=settings.host,
         port=settings.port,
@@ -85,22 +110,26 @@ def create_federation(root: Path, names: Sequence[str], settings: ServerSettings
         if settings.insecure
         else ", TLS and node keys",
         sites=", ".join(names),
+        keys=OWN_KEYS if own_keys else KEYS_MADE,
     )
     with atomic_write(root / "GUIDE.md") as file:
         file.write(text.encode())
     return server
 
 
-def _make_site(server: ServerFolder, site: SiteFolder, name: str) -> None:
+def make_site_folder(server: ServerFolder, site: SiteFolder, name: str, with_key: bool) -> None:
+    """Write what a site needs to find its server and to recognise it, and a key if it makes none itself."""
+    check_name("a site", name)
     settings = server.settings
+    if site.root.exists() and any(site.root.iterdir()):
+        raise InvalidInputError(f"{site.root}: there is something in this folder already")
     private_folder(site.root)
     SiteSettings(name, settings.host, settings.port, settings.insecure).save(site.settings_file)
     if settings.insecure:
-        add_site(server, name, None)
         return
     shutil.copy(server.ca, site.ca)
-    make_node_key(site.key, site.public_key)
-    add_site(server, name, site.public_key)
+    if with_key:
+        make_node_key(site.key, site.public_key)
 
 
 def add_site(server: ServerFolder, name: str, public_key: Path | None) -> None:

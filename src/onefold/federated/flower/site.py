@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from onefold.exceptions import FederationError, QueryRefused
+from onefold.federated._fields import columns_digest
 from onefold.federated.client import LocalModel
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, write_private
 from onefold.federated.flower.sealing import opened_lock, sealed
@@ -35,14 +38,14 @@ NO_QUERY = "none"
 EVERYBODY = "all-callers"
 
 
-def store_model(folder: SiteFolder, model: LocalModel) -> Profile:
-    """Keep a fitted model, and what the site will say about it."""
+def store_model(folder: SiteFolder, model: LocalModel, columns: Sequence[str] | None = None) -> Profile:
+    """Keep a fitted model, and what the site will say about it and about the columns it was fitted to."""
     folder.prepare()
     # Nothing is answered while the two files do not belong together.
     folder.profile.unlink(missing_ok=True)
     model.save(folder.model, with_rows=False)
     folder.model.chmod(0o600)
-    profile = model.profile(folder.settings.name)
+    profile = replace(model.profile(folder.settings.name), columns=columns_digest(columns))
     write_private(folder.profile, json.dumps(to_parts(profile)[0], indent=1, allow_nan=False).encode())
     return profile
 

@@ -21,10 +21,11 @@ from onefold.federated.flower.journal import log_to
 from onefold.federated.flower.records import caller_of, from_records, to_records
 from onefold.federated.messages import Failure, FailureCode, Lock, Message, Query
 
-__all__ = ["ANSWERS", "MODEL", "PROFILE", "SEALED", "answer_message"]
+__all__ = ["ANSWERS", "KEPT_OUT", "MODEL", "PROFILE", "SEALED", "answer_message"]
 
 # Kinds of Flower message; Flower wants them to begin with a word of its own.
 ANSWERS, PROFILE, MODEL, SEALED = "query.answers", "query.profile", "query.model", "query.sealed"
+KEPT_OUT = "query.outside"  # no question: the site is told that it is not taken
 # For when not even our own reply can be made. Flower has no code for it.
 EDGE_FAILED = 1000
 
@@ -51,6 +52,9 @@ def _replies(message: Any) -> list[Message]:
             return [site.read_profile(folder)]
         if kind == MODEL:
             return [site.model_parcel(folder)]
+        if kind == KEPT_OUT:
+            folder.kept_out.touch(0o600)
+            return [site.read_profile(folder)]
         if kind == ANSWERS:
             return _answers(folder, message.content)
         if kind == SEALED:

@@ -72,6 +72,11 @@ class Node:
 
     def check(self) -> None:
         """To be called every second or so: start Flower's part, or start it again."""
+        if self._process is not None and self.folder.kept_out.exists():
+            raise FederationError(
+                "the server keeps this site out: its columns, classes, measure, scale or model do not fit "
+                "those of the members; onefold federate status there tells the reason"
+            )
         if self._process is not None and self._process.is_running:
             if not self._was_connected and self.is_connected:
                 self._was_connected, self._refused_since = True, None
@@ -82,6 +87,7 @@ class Node:
         self._was_connected, self._process = False, None
         if self._is_server_there():
             environment = make_environment(self.folder)
+            self.folder.kept_out.unlink(missing_ok=True)
             self._process = Process(self._arguments(), environment, self.folder.process_log)
 
     def stop(self) -> None:
@@ -141,12 +147,13 @@ class Node:
     def _check_files(self) -> None:
         if self.settings.insecure:
             return
-        for path in (self.folder.ca, self.folder.key):
-            _require_file(path)
+        _require_file(self.folder.ca, "ask the server's owner for the folder of this site")
+        make = 'ssh-keygen -t ecdsa -b 384 -N "" -f node.key'
+        _require_file(self.folder.key, f"make one with {make} and have the server's owner add node.key.pub")
         if not owner_only(self.folder.key):
             raise InvalidInputError(f"{self.folder.key}: others can read this key; chmod 600 it")
 
 
-def _require_file(path: Path) -> None:
+def _require_file(path: Path, else_do: str) -> None:
     if not path.is_file():
-        raise InvalidInputError(f"{path}: no such file; ask the server's owner for the folder of this site")
+        raise InvalidInputError(f"{path}: no such file; {else_do}")
