@@ -36,9 +36,9 @@ def against_literal(sizes: Sizes) -> list[Row]:
             {"literal_seconds": entrywise, "seconds": fast},
         ),
         Row(
-            f"{what}: time of the same in whole-matrix steps / ours",
+            f"{what}: time of the same with numpy doing each step as one matrix operation / ours",
             whole / fast,
-            ">= 20",
+            None,  # told for fairness: most of that is one eigenproblem and a few factorisations on both sides
             {"literal_seconds": whole, "seconds": fast},
         ),
     ]

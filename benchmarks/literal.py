@@ -1,6 +1,6 @@
-"""One machine as the documents compute it, with whole-matrix operations: the fair opponent for speed.
+"""One machine as the documents compute it, with whole-matrix operations: the harder opponent for speed.
 
-The versions in ``tests/reference`` go entry by entry and would make any ratio look good. This one forms the
+The versions in ``tests/reference`` go entry by entry, which alone costs them a factor. This one forms the
 p x p covariance and an explicit inverse in every fixed-point step, as written, but lets numpy do each step.
 """
 
