@@ -21,6 +21,7 @@ from experiments.harness import Outcome, Table, documented, parser
 from experiments.journal import Journal, add_resume, positive
 from experiments.membership import domains, peer
 from experiments.membership.measuring import transfer
+from experiments.other_environment import python_of
 from onefold import WideMembershipAutoencoder
 from onefold.privacy import OptimalNoise
 from onefold.transfer import PrivateSource
@@ -55,7 +56,7 @@ def run(pair: tuple[str, str], method: str, args: argparse.Namespace, seed: int)
 
 
 def experiment(args: argparse.Namespace) -> Outcome:
-    journal, python = Journal(args.resume), peer.python_of(args.peer)
+    journal, python = Journal(args.resume), python_of(args.peer)
     seeds = range(1 if args.quick else args.seeds)
     pairs = PAIRS[:1] if args.quick else PAIRS
     found = {pair: measure(journal, python, pair, args, seeds) for pair in pairs}

@@ -6,15 +6,13 @@ python -m experiments.membership.office --peer build/skada
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
-import venv
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from experiments import other_environment
+from experiments.other_environment import answer_of
 
 REQUIREMENTS = ("skada==0.6.0",)
 METHODS = ("source only", "CORAL", "subspace alignment")
@@ -45,34 +43,10 @@ print(json.dumps({name: float(np.mean(values)) for name, values in right.items()
 """
 
 
-def python_of(folder: str | None) -> Path | None:
-    """The interpreter of the peer's environment, if there is one."""
-    if folder is None:
-        return None
-    for place in ("bin/python", "Scripts/python.exe"):
-        if (Path(folder) / place).exists():
-            return Path(folder) / place
-    return None
-
-
 def adapted(python: Path, arrays: dict[str, NDArray[np.generic]]) -> dict[str, float]:
     """Accuracy of each method on the tested rows of the target; none of them uses the target's labels."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "data.npz"
-        np.savez(data, **arrays)  # type: ignore[arg-type]
-        command = [str(python), "-c", SCRIPT, str(data)]
-        answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    return dict(json.loads(answer.stdout))
-
-
-def make(folder: str) -> None:
-    """Create the environment."""
-    venv.create(folder, with_pip=True)
-    python = python_of(folder)
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *REQUIREMENTS], check=True)
+    return dict(answer_of(python, SCRIPT, arrays))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m experiments.membership.peer FOLDER")
-    make(sys.argv[1])
+    other_environment.main("experiments.membership.peer", REQUIREMENTS)

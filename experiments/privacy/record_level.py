@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from experiments import harness
 from experiments.harness import Outcome, Table, note, parser, timed
+from experiments.other_environment import python_of
 from experiments.privacy import peer
 from experiments.privacy.gradient_descent import PrivateGradientDescent
 from onefold import AutoencoderClassifier, WideKAHM, datasets
@@ -213,7 +214,7 @@ def measure(data: Encoded, args: argparse.Namespace) -> list[list[object]]:
 
 def peer_rows(data: Encoded, args: argparse.Namespace) -> list[list[object]]:
     """Logistic regression of diffprivlib, if its environment is there."""
-    python = peer.python_of(args.peer)
+    python = python_of(args.peer)
     if python is None:
         note("diffprivlib left out: make its environment with python -m experiments.privacy.peer FOLDER")
         return []

@@ -27,6 +27,7 @@ DIGITS = tuple(range(10))
             (),
             "record",
         ),
+        (("--epsilon", 8, "--unit", "record", "--classes", *DIGITS, "--radius", 5), (), "record"),
         (("--method", "noise", "--epsilon", 8), ("--strategy", "documented"), "entry"),
         (("--method", "fabricated", "--epsilon", 8), ("--strategy", "nonparametric"), "entry"),
     ],
@@ -112,6 +113,17 @@ def test_it_is_told_in_words(target, onefold) -> None:
                 "1",
             ),
             "--method noise",
+        ),
+        (
+            ("source", "{source}", "--label", "y", "--out", "{out}", "--epsilon", "1", "--unit", "entry"),
+            "moments are private per record",
+        ),
+        (
+            (
+                *("source", "{source}", "--label", "y", "--out", "{out}", "--epsilon", "1"),
+                *("--method", "noise", "--unit", "record"),
+            ),
+            "--unit record needs --range",
         ),
         (
             ("source", "{source}", "--label", "y", "--out", "{out}", "--epsilon", "1", "--classes", "a", "b"),

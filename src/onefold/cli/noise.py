@@ -13,16 +13,29 @@ from onefold.exceptions import InvalidInputError
 NOISES = ("optimal", "laplace", "gaussian")
 
 
-def add_noise_options(group: Any, *, required: bool, sensitivity: float | None) -> None:
-    """How much noise, of which kind, and for what; ``sensitivity`` is the default change of an entry."""
+UNIT = "what epsilon protects: one entry (default) or a whole row, which needs --range"
+
+
+def add_noise_options(
+    group: Any,
+    *,
+    required: bool,
+    sensitivity: float | None,
+    unit: str | None = "entry",
+    about_unit: str = UNIT,
+) -> None:
+    """How much noise, of which kind, and for what; ``sensitivity`` is the default change of an entry.
+
+    A command that decides by itself what is protected by default says so with ``unit`` None.
+    """
     number = kinds.positive
     group.add_argument("--epsilon", type=number, required=required, metavar="E", help="per unit, see --unit")
     group.add_argument("--delta", type=kinds.fraction, default=1e-5, metavar="D", help="per unit (1e-5)")
     group.add_argument(
         "--unit",
         choices=("entry", "record"),
-        default="entry",
-        help="what epsilon protects: one entry (default) or a whole row, which needs --range",
+        default=unit,
+        help=about_unit,
     )
     group.add_argument("--noise", choices=NOISES, default="optimal", help="kind of noise (optimal)")
     bound = group.add_mutually_exclusive_group()

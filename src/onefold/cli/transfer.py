@@ -18,6 +18,10 @@ from onefold.cli.tables import Table, read_table
 from onefold.exceptions import InvalidInputError
 
 METHODS = ("moments", "noise", "fabricated")
+UNIT = (
+    "what epsilon protects: with moments always a record, that is a row with its label; with "
+    "noise or fabricated one entry (default), or a whole row, which needs --range"
+)
 
 
 def add_parser(commands: Any) -> None:
@@ -38,8 +42,7 @@ def _add_source(parts: Any) -> None:
         "source",
         help="make a private source of a labelled table",
         description="Describe a labelled table privately. moments: means and covariances of each class, for "
-        "whole rows with their labels, whatever --unit says (give --classes and --radius). noise: noise on "
-        "every entry, then a "
+        "whole rows with their labels (give --classes and --radius). noise: noise on every entry, then a "
         "classifier, as in the documents; labels are not protected without --label-epsilon. fabricated: the "
         "same after smoothing.",
     )
@@ -52,7 +55,9 @@ def _add_source(parts: Any) -> None:
         "--radius", type=kinds.positive, metavar="R", help="moments: longest row there is (1)"
     )
     add_encoder_options(parser.add_argument_group("encoder"))
-    add_noise_options(parser.add_argument_group("privacy"), required=True, sensitivity=1.0)
+    add_noise_options(
+        parser.add_argument_group("privacy"), required=True, sensitivity=1.0, unit=None, about_unit=UNIT
+    )
     _add_output_options(parser)
     parser.set_defaults(run=run_source)
 
@@ -93,6 +98,7 @@ def run_source(args: argparse.Namespace) -> int:
     if args.method == "moments":
         _check_moments(args)
     else:
+        args.unit = args.unit or "entry"
         if args.radius is not None:
             raise InvalidInputError(
                 "--radius goes with --method moments: noise takes --range or --sensitivity"
@@ -187,6 +193,8 @@ def _check_moments(args: argparse.Namespace) -> None:
     for name, is_given in given.items():
         if is_given:
             raise InvalidInputError(f"{name} goes with --method noise: moments cover rows with their labels")
+    if args.unit == "entry":
+        raise InvalidInputError("--unit entry goes with --method noise: moments are private per record")
 
 
 def _mechanism(args: argparse.Namespace, table: Table, labels: Any, encoder: Any) -> Any:
