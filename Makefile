@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 LINTED := $(wildcard src tests benchmarks experiments requirements)
+# Tests of one file stay together: they share what it sets up.
+WORKERS := --numprocesses auto --dist loadfile
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
@@ -19,10 +21,10 @@ demo: $(VENV)/.dev-ready ## several owners, one round, one classifier; report in
 	$(BIN)/onefold demo --report build/demo.html
 
 test: $(VENV)/.all-ready ## the fast tests, those of the extras included; ARGS is handed to pytest
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest $(WORKERS) -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.all-ready ## every test, slow ones and those of the extras included
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
 
 lint: $(VENV)/.all-ready ## ruff and mypy, changing nothing; types are those of every extra
 	$(BIN)/ruff check $(LINTED)
