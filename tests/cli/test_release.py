@@ -1,13 +1,17 @@
 """``onefold release``: the table that comes out loads where the one that went in did."""
 
 import json
+import math
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from onefold.cli import release_sweep
 from onefold.cli.app import main
-from onefold.release import RobustSVM
+from onefold.privacy import FisherGaussian
+from onefold.release import RobustSVM, TableCodec, sweep
 
 N = 300
 DECLARED = {
@@ -101,11 +105,14 @@ def test_allowed_ranges_take_bounded_noise(table, declared, tmp_path, capsys) ->
     assert "no bound on epsilon per record" in capsys.readouterr().out
 
 
-def test_an_error_within_allowed_ranges_is_what_was_asked_for(table, declared, tmp_path, capsys) -> None:
+@pytest.mark.parametrize("hardened", [[], ["--hardened"]])
+def test_an_error_within_allowed_ranges_is_what_was_asked_for(
+    table, declared, tmp_path, capsys, hardened
+) -> None:
     options = ["--declared", declared, "--allowed", "age=0:120", "--out", tmp_path / "out.csv", "--json"]
-    assert run(table, "--label", "sick", "--adversary-error", "age=7", *options) == 0
+    assert run(table, "--label", "sick", "--adversary-error", "age=7", *options, *hardened) == 0
     promise = json.loads(capsys.readouterr().out)["promise"]
-    assert promise["least_standard_errors"]["age"] == pytest.approx(7, rel=1e-6)
+    assert promise["least_standard_errors"]["age"] == pytest.approx(7, rel=1e-8)
 
 
 @pytest.mark.parametrize("hardened", [[], ["--hardened"]])
@@ -195,14 +202,39 @@ def test_the_curve_is_one_command(table, tmp_path, capsys, name: str) -> None:
     assert run(table, "--label", "sick", "--sweep", "--repetitions", 2, "--seed", 1, "--out", out) == 0
     start = out.read_bytes()[:200]
     assert start.startswith(b"\x89PNG") if name.endswith("png") else b"<?xml" in start
+    assert name.endswith("png") or b"VOID" in out.read_bytes()
     captured = capsys.readouterr()
     assert "not covered by any guarantee" in captured.out
     assert captured.out.count("\n") == 14
     assert "VOID" in captured.out
-    assert run(table, "--label", "income", "--sweep", "--repetitions", 1, "--json", "--out", out) == 0
+    assert (
+        float(re.search(r"accuracy on raw rows (\S+)", captured.out)[1]) > 0.8
+    )  # rows with their own labels
+
+
+def test_the_curve_of_a_declared_table(frame, table, tmp_path, capsys) -> None:
+    pytest.importorskip("matplotlib")
+    out, known = tmp_path / "curve.svg", tmp_path / "known.json"
+    about = DECLARED | {"sick": ["no", "yes"]}
+    known.write_text(json.dumps({name: what for name, what in about.items() if name != "income"}))
+    options = ["--declared", known, "--delta", 1e-3, "--repetitions", 1, "--json", "--out", out]
+    assert run(table, "--label", "income", "--sweep", *options) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["measure"] == "r2"  # fractions: a regression
+    assert result["void"] == ""
+    assert b"VOID" not in out.read_bytes()
+    assert b"least error for age" in out.read_bytes()
     assert len(result["strengths"]) == 9
+    # A record is two numbers and three categories, each of which moves two entries.
+    noise = FisherGaussian(result["strengths"][4]["lam"], sensitivity=math.sqrt(2 + 3 * 2), delta=1e-3)
+    assert result["strengths"][4]["epsilon"] == pytest.approx(noise.guarantee(1).record[0])
+
+
+def test_errors_of_the_curve_are_in_the_units_of_the_column() -> None:
+    columns = {"town": np.array(["a", "b"] * 10), "age": np.linspace(18, 90, 20)}
+    codec = TableCodec(columns, {"age": (18, 90)}, {"town": ["a", "b"]})
+    curve = sweep(codec.encode(columns), np.arange(20) % 2, [16.0], repetitions=1)
+    assert release_sweep._errors(codec, curve) == {"least error for age": [pytest.approx(36.0)]}
 
 
 def test_many_classes_and_few_rows(table, tmp_path, capsys) -> None:

@@ -146,3 +146,24 @@ def queries(Y: Array, rng: Generator, count: int = 12) -> Array:
     between = 0.5 * (Y[rng.integers(N, size=count)] + Y[rng.integers(N, size=count)])
     beside = Y[rng.integers(N, size=count)] + 0.7 * spread * rng.normal(size=(count, Y.shape[1]))
     return np.vstack([chosen, between, beside, Y.mean(axis=0, keepdims=True)])
+
+
+# Those that literal versions with a cube of the number of samples need no more than a few seconds for.
+QUICK = (
+    "constant_columns",
+    "duplicates",
+    "more_features_than_samples",
+    "one_feature",
+    "rank_deficient",
+    "scaled_down",
+    "scaled_up",
+    "shifted",
+    "three_samples",
+    "tiny_ranges",
+    "two_samples",
+)
+
+
+def size(Y: Array) -> float:
+    """Norm of the longest sample: what absolute errors are measured by."""
+    return float(np.linalg.norm(Y, axis=1).max())

@@ -12,29 +12,12 @@ from onefold import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
 from onefold.models.fuzzy._core import WIDTHS, make_sets
 from onefold.models.fuzzy._posterior import Posterior
 from reference import fuzzy as literal
-from reference.samples import SAMPLES, queries
+from reference.samples import QUICK, SAMPLES, queries, size
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 
-# Those the literal version needs no more than a few seconds for.
-SMALL = (
-    "constant_columns",
-    "duplicates",
-    "more_features_than_samples",
-    "one_feature",
-    "rank_deficient",
-    "scaled_down",
-    "scaled_up",
-    "shifted",
-    "three_samples",
-    "tiny_ranges",
-    "two_samples",
-)
+SMALL = QUICK
 LARGE = tuple(sorted(set(SAMPLES) - set(SMALL)))
-
-
-def size(Y: np.ndarray) -> float:
-    return float(np.linalg.norm(Y, axis=1).max())
 
 
 @cache

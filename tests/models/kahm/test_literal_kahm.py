@@ -9,17 +9,13 @@ from hypothesis import strategies as st
 
 from onefold import KAHM
 from reference import kahm as literal
-from reference.samples import SAMPLES, queries
+from reference.samples import SAMPLES, queries, size
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 
 
 def literal_images(machine: literal.Machine, X: np.ndarray) -> np.ndarray:
     return np.array([literal.image(machine, x) for x in X])
-
-
-def size(Y: np.ndarray) -> float:
-    return float(np.linalg.norm(Y, axis=1).max())
 
 
 @cache

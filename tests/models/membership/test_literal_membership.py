@@ -12,29 +12,10 @@ from hypothesis import strategies as st
 from onefold import DeepMembershipAutoencoder, MembershipMapping, WideMembershipAutoencoder, io
 from onefold.models.membership._inducing import counts_from, largest_count
 from reference import membership as literal
-from reference.samples import SAMPLES, queries
+from reference.samples import QUICK, SAMPLES, queries, size
 
-# Those the literal version needs no more than a few seconds for.
-SMALL = (
-    "as_many_components_as_samples",
-    "constant_columns",
-    "duplicates",
-    "more_features_than_samples",
-    "one_feature",
-    "rank_deficient",
-    "scaled_down",
-    "scaled_up",
-    "shifted",
-    "sparse_pixels",
-    "three_samples",
-    "tiny_ranges",
-    "two_samples",
-)
+SMALL = (*QUICK, "as_many_components_as_samples", "sparse_pixels")
 LARGE = tuple(sorted(set(SAMPLES) - set(SMALL)))
-
-
-def size(Y: np.ndarray) -> float:
-    return float(np.linalg.norm(Y, axis=1).max())
 
 
 @cache

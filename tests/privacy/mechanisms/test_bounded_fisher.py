@@ -14,18 +14,7 @@ from onefold.privacy import Ball, BoundedFisherNoise, Box, Event, FisherGaussian
 from onefold.privacy.mechanisms._ground_state import GroundState
 from reference import mechanisms as exact
 from reference import release as literal
-
-# (low, high, lam, weight of the column): centred, lopsided, one-sided, narrow, wide, away from zero
-CASES = [
-    (-1.0, 1.0, 1.0, 1.0),
-    (-1.0, 4.0, 0.5, 3.0),
-    (0.0, 6.0, 1.0, 2.0),
-    (-0.01, 0.02, 1.0, 1.0),
-    (-30.0, 25.0, 1e-2, 0.5),
-    (2.0, 5.0, 3.0, 1.0),
-    (-4.0, -1.0, 2.0, 0.2),
-]
-every_case = pytest.mark.parametrize("low, high, lam, weight", CASES)
+from reference.bounded_noise import every_case
 
 
 def excess(noise: BoundedFisherNoise, epsilon: float, shift: float) -> float:

@@ -12,18 +12,7 @@ from onefold.privacy import BoundedFisherNoise, Box
 from onefold.privacy._streams import ByteStream
 from onefold.privacy.mechanisms._cells import TOTAL_VARIATION, CellTable, cell_table
 from onefold.privacy.mechanisms._ground_state import GroundState
-
-# (low, high, lam, weight of the column): centred, lopsided, one-sided, narrow, wide, away from zero
-CASES = [
-    (-1.0, 1.0, 1.0, 1.0),
-    (-1.0, 4.0, 0.5, 3.0),
-    (0.0, 6.0, 1.0, 2.0),
-    (-0.01, 0.02, 1.0, 1.0),
-    (-30.0, 25.0, 1e-2, 0.5),
-    (2.0, 5.0, 3.0, 1.0),
-    (-4.0, -1.0, 2.0, 0.2),
-]
-every_case = pytest.mark.parametrize("low, high, lam, weight", CASES)
+from reference.bounded_noise import every_case
 
 
 @pytest.mark.parametrize(
