@@ -111,11 +111,11 @@ def starved(monkeypatch):
         return replace(right(blank, most), prime_bits=small)
 
     monkeypatch.setattr(_parameters, "_with_noise", blind)
-    choose.cache_clear()
+    _parameters._chosen.cache_clear()
     _contexts.contexts_for.cache_clear()
     yield
     monkeypatch.undo()
-    choose.cache_clear()
+    _parameters._chosen.cache_clear()
     _contexts.contexts_for.cache_clear()
 
 

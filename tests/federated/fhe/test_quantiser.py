@@ -7,6 +7,7 @@ import pytest
 
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe import EncryptedArgmin, Quantiser
+from onefold.federated.fhe.quantiser import shifts
 
 
 def test_the_default_is_the_document_s_rounding() -> None:
@@ -91,3 +92,53 @@ def test_bad_measures() -> None:
     for wrong in (np.zeros((2, 3)), np.zeros((2, 3, 1)), np.full((2, 3, 2), np.nan)):
         with pytest.raises(InvalidInputError):
             Quantiser().fit(wrong)
+
+
+def test_texts_truth_values_and_nothing_are_no_numbers() -> None:
+    for name in ("bits", "clip", "power", "floor"):
+        for wrong in ("x", None, True, [1.0], b"1"):
+            with pytest.raises(InvalidInputError):
+                Quantiser(**{name: wrong})
+    for wrong in ("x", None, np.nan, True, 0.6, -0.6):
+        with pytest.raises(InvalidInputError, match="shift"):
+            Quantiser().quantise([0.5], wrong)
+    for wrong in ([True, False], ["0.5"], None, [[0.1], [0.2, 0.3]]):
+        with pytest.raises(InvalidInputError):
+            Quantiser().quantise(wrong)
+
+
+def test_looks_have_boundaries_evenly_apart() -> None:
+    assert shifts(1) == []
+    for looks in (2, 4, 8):
+        places = np.sort(np.array([0.0, *shifts(looks)]) % 1)
+        assert np.allclose(places, np.arange(looks) / looks)
+    assert np.abs(shifts(13)).max() <= 0.5
+    for wrong in (0, -1, 1.5, "2", None, True):
+        with pytest.raises(InvalidInputError):
+            shifts(wrong)
+
+
+def test_a_shift_moves_the_boundaries_and_nothing_else() -> None:
+    measures = np.linspace(0, 1, 4081)
+    plain = Quantiser(4).quantise(measures)
+    for shift in shifts(8):
+        moved = Quantiser(4).quantise(measures, shift)
+        assert (np.diff(moved) >= 0).all()
+        assert (moved.min(), moved.max()) == (max(0, round(shift)), 15)
+        inside = (measures > 0.1) & (measures < 0.9)
+        assert abs(np.mean(moved[inside] - plain[inside]) - shift) < 0.01
+
+
+@pytest.mark.parametrize("mode", ["clear", "simulate"])
+def test_looks_tell_apart_what_one_look_cannot(mode: str) -> None:
+    rng = np.random.default_rng(3)
+    answers = rng.random((3, 300, 4))
+    answers[:, :20, 1] = answers[:, :20, 0]  # exact ties stay
+    exact = answers.min(axis=0) == answers.min(axis=(0, 2))[:, None]
+    extra = []
+    for looks in (1, 2, 8):
+        wins = EncryptedArgmin(3, 4, 4, mode=mode, looks=looks).run(answers)
+        assert not np.any(exact & ~wins)  # the winner never disappears
+        extra.append(int(np.sum(wins & ~exact)))
+    assert extra[2] < extra[1] < extra[0]
+    assert extra[2] < extra[0] / 4

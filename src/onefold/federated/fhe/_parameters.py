@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -121,7 +121,6 @@ def flooded_bits(noise_bits: float, degree: int) -> float:
     return flood_bits(noise_bits, degree) + 1 + PLAIN_BITS + 0.01
 
 
-@lru_cache(maxsize=None, typed=True)  # 8.0 is refused also after 8 was asked for
 def choose(n_clients: int, n_classes: int, bits: int = 8) -> Parameters:
     """The smallest ring, and in it the smallest primes, that leave :data:`MARGIN_BITS` of noise."""
     for name, number in (("n_clients", n_clients), ("n_classes", n_classes), ("bits", bits)):
@@ -133,6 +132,11 @@ def choose(n_clients: int, n_classes: int, bits: int = 8) -> Parameters:
         raise InvalidInputError(f"bits must be one of {', '.join(map(str, BITS))}")
     if 2 ** DIGIT_BITS.get(bits, bits) < n_classes + 1:
         raise InvalidInputError("2^bits must be larger than n_classes")
+    return _chosen(n_clients, n_classes, bits)
+
+
+@cache
+def _chosen(n_clients: int, n_classes: int, bits: int) -> Parameters:
     for degree in SAFE_BITS:
         for base, blinding in sorted(product(BASE_SIZES, BLINDING_SIZES), key=_mark_bytes):
             found = _parameters((n_clients, n_classes, bits), degree, base, blinding)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe._circuit import PLAIN_MODULUS
 from onefold.federated.fhe._encoding import MISSING, attained
@@ -14,7 +15,7 @@ from onefold.federated.fhe._parameters import choose
 from onefold.federated.fhe._shares import layouts_of
 from onefold.federated.fhe._simulation import simulate
 from onefold.federated.fhe.client import Client, check_quantised, whole_numbers
-from onefold.federated.fhe.quantiser import Quantiser
+from onefold.federated.fhe.quantiser import Quantiser, checked_measures, shifts
 from onefold.federated.fhe.querier import Querier
 from onefold.federated.fhe.server import Server
 
@@ -39,6 +40,10 @@ class EncryptedArgmin:
         results are the same.
     quantiser : Quantiser, optional
         From measures to whole numbers; by default ``rint((2^bits - 1) d)``.
+    looks : int
+        How often :meth:`run` asks at most about a row whose classes tie. Each time the boundaries between
+        numbers are moved a little, and only classes that attain the minimum every time are left: several
+        looks at a few bits tell measures apart that one look cannot.
 
     Examples
     --------
@@ -54,14 +59,17 @@ class EncryptedArgmin:
         bits: int = 8,
         mode: str = "encrypted",
         quantiser: Quantiser | None = None,
+        looks: int = 1,
     ) -> None:
-        if mode not in MODES:
+        check_whole_number("looks", looks)
+        if not isinstance(mode, str) or mode not in MODES:
             raise InvalidInputError(f"mode must be one of {', '.join(MODES)}")
         self.parameters = choose(n_clients, n_classes, bits)
         self.mode = mode
         self.quantiser = Quantiser(bits=bits) if quantiser is None else quantiser
-        if self.quantiser.bits != bits:
-            raise InvalidInputError("the quantiser must have the same number of bits")
+        if not isinstance(self.quantiser, Quantiser) or self.quantiser.bits != bits:
+            raise InvalidInputError("the quantiser must be a Quantiser with the same number of bits")
+        self.looks = looks
         self._roles: tuple[Querier, Server] | None = None
 
     def run(self, answers: Any) -> Wins:
@@ -69,7 +77,14 @@ class EncryptedArgmin:
 
         There may be fewer clients than ``n_clients``: the others did not answer.
         """
-        return self.run_quantised(self.quantiser.quantise(_table(answers)))
+        table = checked_measures(answers)
+        wins = self.run_quantised(self.quantiser.quantise(table))
+        for shift in shifts(self.looks):
+            tied = np.flatnonzero(wins.sum(axis=1) > 1)
+            if not tied.size:
+                break
+            wins[tied] &= self.run_quantised(self.quantiser.quantise(table[:, tied], shift))
+        return wins
 
     def run_quantised(self, values: Any) -> Wins:
         """The same for whole numbers in 0 ... 2^bits - 1, or -1 for a class that a client lacks."""
@@ -124,10 +139,3 @@ def clear_argmin(numbers: NDArray[np.int64]) -> Wins:
     present = np.where(numbers == MISSING, np.iinfo(np.int64).max, numbers)
     best = present.min(axis=0)
     return np.asarray((best == best.min(axis=1, keepdims=True)) & (best < np.iinfo(np.int64).max))
-
-
-def _table(answers: Any) -> NDArray[np.float64]:
-    try:
-        return np.asarray(answers, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInputError("answers must be numbers of the shape (clients, rows, classes)") from None

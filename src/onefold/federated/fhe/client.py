@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold.exceptions import InvalidInputError
+from onefold.federated._fields import check_name
 from onefold.federated.fhe._contexts import contexts_for, reading
 from onefold.federated.fhe._encoding import MISSING, encode
 from onefold.federated.fhe._layout import Slots
@@ -34,7 +35,7 @@ class Client:
         self.public_key = (
             public_key if isinstance(public_key, PublicKey) else from_bytes(PublicKey, public_key)
         )
-        self.name = name
+        self.name = check_name("a client", name)
         self._contexts = contexts_for(self.public_key.parameters)
         room = self._contexts.full
         with reading("the public key"):

@@ -25,6 +25,7 @@ from onefold.federated.fhe._parameters import Parameters, choose
 __all__ = [
     "MAX_BYTES",
     "MAX_KEY_BYTES",
+    "MAX_ROWS",
     "VERSION",
     "EncryptedAnswers",
     "EncryptedResult",
@@ -164,6 +165,8 @@ def key_digest(key: bytes) -> str:
 
 def to_bytes(message: EncryptedMessage) -> bytes:
     """A message as one checksummed run of bytes."""
+    if type(message) not in NAMES:
+        raise InvalidInputError("only messages of this module can be made bytes")
     header: dict[str, Any] = {"version": VERSION, "kind": NAMES[type(message)]}
     arrays = {}
     for each in fields(message):
@@ -177,6 +180,8 @@ def to_bytes(message: EncryptedMessage) -> bytes:
 
 def from_bytes(kind: type[M], data: bytes, max_bytes: int | None = None) -> M:
     """The message of the expected kind that :func:`to_bytes` wrote; every field is checked again."""
+    if not isinstance(kind, type) or kind not in NAMES:
+        raise InvalidInputError("only messages of this module can be read")
     if max_bytes is None:
         max_bytes = MAX_KEY_BYTES if kind is EvaluationKeys else MAX_BYTES
     header, arrays = unpack(data, max_bytes)

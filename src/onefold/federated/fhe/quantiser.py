@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe._encoding import MISSING
 
-__all__ = ["Quantiser"]
+__all__ = ["Quantiser", "checked_measures", "shifts"]
 
 MOST_BITS = 16
 POWERS = (1.0, 0.7, 1.4, 0.5, 2.0, 0.35, 3.0, 0.25, 4.0, 8.0, 16.0)  # the plainest first: it wins a draw
@@ -59,17 +60,17 @@ class Quantiser:
         check_whole_number("bits", bits)
         if bits > MOST_BITS:
             raise InvalidInputError(f"bits must be at most {MOST_BITS}")
-        if not 0 < clip <= 1:
-            raise InvalidInputError("clip must be above 0 and at most 1")
-        if not 0 < power < np.inf:
+        if not (_is_number(clip) and 0 < clip <= 1):
+            raise InvalidInputError("clip must be a number above 0 and at most 1")
+        if not (_is_number(power) and 0 < power < np.inf):
             raise InvalidInputError("power must be a number above 0")
-        if not 0 <= floor < clip:
-            raise InvalidInputError("floor must be at least 0 and below clip")
+        if not (_is_number(floor) and 0 <= floor < clip):
+            raise InvalidInputError("floor must be a number of at least 0 and below clip")
         self.bits, self.clip, self.power, self.floor = bits, clip, power, floor
 
     def fit(self, answers: ArrayLike) -> Quantiser:
         """Choose clip and power on measures (clients, rows, classes) of held-out rows; NaN is missing."""
-        table = _measures(answers)
+        table = checked_measures(answers)
         if table.ndim != 3 or table.shape[2] < 2 or not table.size:
             raise InvalidInputError(
                 "answers must have the shape (clients, rows, classes), two classes at least"
@@ -95,34 +96,68 @@ class Quantiser:
         tries = [each for each in product(clips, POWERS, floors) if each[2] < each[0]]
         return list(enumerate(tries))
 
-    def quantise(self, measures: ArrayLike) -> NDArray[np.int64]:
-        """Whole numbers of the same shape; NaN, a class that a client lacks, becomes -1."""
-        values = _measures(measures)
+    def quantise(self, measures: ArrayLike, shift: float = 0.0) -> NDArray[np.int64]:
+        """Whole numbers of the same shape; NaN, a class that a client lacks, becomes -1.
+
+        ``shift`` (-1/2 to 1/2) moves all boundaries between numbers by that part of a number: measures that
+        are one number without it may be two with it. See :func:`shifts`.
+        """
+        if not (_is_number(shift) and abs(shift) <= 0.5):
+            raise InvalidInputError("shift must be a number between -1/2 and 1/2")
+        values = checked_measures(measures)
         missing = np.isnan(values)
         plain = (self.clip, self.power, self.floor)
         map_ = (self.clip_, self.power_, self.floor_) if hasattr(self, "clip_") else plain
-        numbers = _mapped(np.where(missing, 0.0, values), self.bits, *map_)
+        numbers = _mapped(np.where(missing, 0.0, values), self.bits, *map_, shift=shift)
         return np.where(missing, MISSING, numbers)
 
 
-def _measures(values: Any) -> NDArray[np.float64]:
+def shifts(looks: int) -> list[float]:
+    """How far the boundaries are moved in the looks after the first, which moves none.
+
+    Measures that differ by a part of a number are one number in that part of the looks at most that it
+    lacks: of ``looks`` looks with boundaries evenly apart, those at the minimum in all of them differ by less
+    than one part in ``looks``. The order is such that some looks are nearly evenly apart as well.
+    """
+    check_whole_number("looks", looks)
+    parts = []
+    for index in range(1, looks):
+        part, weight = 0.0, 0.5
+        while index:  # its binary digits behind the point, in reverse: 1/2, 1/4, 3/4, 1/8 ...
+            part, index, weight = part + weight * (index % 2), index // 2, weight / 2
+        parts.append(part - 1 if part > 0.5 else part)
+    return parts
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def checked_measures(values: Any) -> NDArray[np.float64]:
+    """An array of numbers in [0, 1] or NaN."""
     try:
-        table = np.asarray(values, dtype=np.float64)
+        found = np.asarray(values)
+        if found.dtype.kind not in "iuf":  # neither truth values nor texts
+            raise TypeError
+        table = np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInputError("measures must be numbers in [0, 1]") from None
+        raise InvalidInputError("measures must be numbers in [0, 1], in an array without gaps") from None
     if np.any((table < 0) | (table > 1)):
         raise InvalidInputError("measures must lie in [0, 1]")
     return table
 
 
 def _mapped(
-    values: NDArray[np.float64], bits: int, clip: float, power: float, floor: float
+    values: NDArray[np.float64], bits: int, clip: float, power: float, floor: float, shift: float = 0.0
 ) -> NDArray[np.int64]:
     plain = clip == 1 and floor == 0
     shares = values if plain else np.clip((values - floor) / (clip - floor), 0.0, 1.0)
     if power != 1:
         shares = shares**power
-    return np.asarray(np.rint((2**bits - 1) * shares), dtype=np.int64)
+    largest = 2**bits - 1
+    if shift:
+        return np.asarray(np.clip(np.rint(largest * shares + shift), 0, largest), dtype=np.int64)
+    return np.asarray(np.rint(largest * shares), dtype=np.int64)
 
 
 def _loss(nearest: NDArray[np.float64], bits: int, map_: Map) -> float:

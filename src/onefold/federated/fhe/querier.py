@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold._base.files import atomic_write
-from onefold.exceptions import DecryptionError, FileFormatError, MessageError
+from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated._blob import pack, unpack
 from onefold.federated.fhe._circuit import PLAIN_MODULUS
 from onefold.federated.fhe._contexts import Room, contexts_for, reading
@@ -142,19 +142,21 @@ class Querier:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the secret key to a file that only its owner may read."""
+        target = _file(path)
         header = {"version": VERSION, "kind": "fhe-secret-key", "setting": list(self._setting)}
         arrays = {
             name: np.frombuffer(key, dtype=np.uint8)
             for name, key in (("secret", self._secret), ("public", self._public))
         }
-        with atomic_write(path, private=True) as file:
+        with atomic_write(target, private=True) as file:
             file.write(pack(header, arrays))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Querier:
         """The querier that :meth:`save` wrote."""
+        target = _file(path)
         try:
-            header, arrays = unpack(Path(path).read_bytes(), MAX_FILE_BYTES)
+            header, arrays = unpack(target.read_bytes(), MAX_FILE_BYTES)
             setting, key_id = header["setting"], header["setting"][3]
             if header["version"] != VERSION or header["kind"] != "fhe-secret-key":
                 raise FileFormatError("the file holds no secret key of this version")
@@ -166,3 +168,9 @@ class Querier:
         if querier.key_id != key_id:
             raise FileFormatError("the keys in the file do not belong together")
         return querier
+
+
+def _file(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInputError("the path of a key file must be a string or a path")
+    return Path(path)

@@ -19,6 +19,7 @@ from onefold.federated.fhe._shares import layouts_of, message_size
 from onefold.federated.fhe._wire import pack_planes, read_ciphertext
 from onefold.federated.fhe.messages import (
     MAX_BYTES,
+    MAX_ROWS,
     EncryptedAnswers,
     EncryptedResult,
     EvaluationKeys,
@@ -67,6 +68,8 @@ class Server:
 
     def aggregate(self, answers: Iterable[EncryptedAnswers | bytes]) -> EncryptedResult:
         """The result from the messages of all clients that answered one query."""
+        if isinstance(answers, bytes) or not isinstance(answers, Iterable):
+            raise InvalidInputError("answers must be a list of messages, one from each client")
         tally: Tally | None = None
         for each in answers:
             message = each if isinstance(each, EncryptedAnswers) else from_bytes(EncryptedAnswers, each)
@@ -104,7 +107,8 @@ class Tally:
     def __init__(self, server: Server, query_id: str, n_rows: int) -> None:
         self._server = server
         check_whole_number("n_rows", n_rows)
-        if message_size(server.parameters, n_rows) > MAX_BYTES:  # before any memory is set aside for them
+        # Before any memory is set aside for them.
+        if n_rows > MAX_ROWS or message_size(server.parameters, n_rows) > MAX_BYTES:
             raise InvalidInputError("so many rows do not fit into one message: ask in parts")
         self.query_id, self.n_rows = check_name("a query id", query_id), n_rows
         self.clients: set[str] = set()
