@@ -59,9 +59,9 @@ def rows(sizes: Sizes) -> list[Row]:
     """One deep autoencoder on digits, n = 20, at most five layers."""
     Y, name = digits(sizes.machine)
     model = DeepFuzzyAutoencoder(20, 5)
-    ours = best(lambda: model.fit(Y), 3)
+    ours = best(lambda: model.fit(Y), 5)
     found: list[list[float]] = []
-    literal = best(lambda: found.append(fit(Y, 20, 5)), 1)
+    literal = best(lambda: found.append(fit(Y, 20, 5)), 2)
     return [
         Row(
             f"DeepFuzzyAutoencoder.fit, {len(Y)} {name}, n=20: time of the literal version / ours",
