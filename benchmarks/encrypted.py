@@ -4,9 +4,14 @@ The counts (004, section 3.9) are Q C minima and C equalities per query. They ar
 operation takes in TFHE on this machine, measured in the same run with Concrete when
 ``ONEFOLD_CONCRETE_PYTHON`` names a Python that has concrete-python; and, in a row of its own, by the
 latencies that the document prints for another machine (Table 6). Seconds are processor seconds of the
-server and the querier; a client's own are told beside them.
+server and the querier; a client's own are told beside them. The server's begin with the first byte of the
+first message: reading, checking and adding the messages of all clients is among them.
+
+``python -m benchmarks.encrypted Q,C,bits ... [--operations FILE]`` measures single settings, for a machine
+that is quiet only for minutes; FILE is what ``encrypted_tfhe.py`` printed a moment ago.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -37,6 +42,20 @@ def rows(sizes: Sizes) -> list[Row]:
             primitives[bits] = tfhe(4 if sizes == QUICK else bits)
         found += setting_rows(setting, measured(setting), primitives[bits])
     return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Figures of single settings as JSON, a line for each.")
+    parser.add_argument("settings", nargs="+", metavar="Q,C,bits")
+    parser.add_argument("--operations", metavar="FILE", help="seconds of a minimum and an equality, as JSON")
+    args = parser.parse_args()
+    one = None if args.operations is None else json.loads(Path(args.operations).read_text())
+    for text in args.settings:
+        n_clients, n_classes, bits = map(int, text.split(","))
+        setting = (n_clients, n_classes, bits)
+        for row in setting_rows(setting, measured(setting), one if bits == 8 else None):
+            print(json.dumps({"name": row.name, "ratio": row.ratio, "goal": row.goal, **row.details}))
+    return 0
 
 
 def measured(setting: tuple[int, int, int]) -> dict[str, Any]:
@@ -71,6 +90,7 @@ def setting_rows(
     found = [
         Row(f"CPU seconds per query, {setting}, {batched['rows']} at once", cpu, goals[0], figures),
         Row(f"CPU seconds per query, {setting}, alone", lone, goals[1], alone),
+        Row(f"wall seconds per query, {setting}, alone", alone["wall"], goals[1]),
         Row(f"KB per measure and query, {setting}, batched", batched["bytes_per_scalar"] / 1e3, goals[2]),
     ]
     minimum, equality = PRINTED[bits]
@@ -81,3 +101,7 @@ def setting_rows(
         name = f"document's counts in TFHE on this machine / ours, {setting}"
         found.append(Row(name, counted / cpu, goals[3], {"tfhe": one, "tfhe_seconds": counted}))
     return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
