@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from argparse import Namespace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,8 @@ import pytest
 
 from onefold.cli import release_sweep
 from onefold.cli.app import main
+from onefold.cli.mixed import MixedTable
+from onefold.cli.release_declared import read_declarations
 from onefold.privacy import FisherGaussian
 from onefold.release import RobustSVM, TableCodec, sweep
 
@@ -127,6 +130,16 @@ def test_an_epsilon_within_allowed_ranges(table, declared, tmp_path, capsys, har
     assert promise["holds"]
     assert ("hardened" in promise["mechanism"]) == bool(hardened)
     assert read(out)["age"].between(-1000, 1100).all()
+
+
+def test_declarations_are_ranges_or_categories_and_options_win(tmp_path) -> None:
+    path = tmp_path / "declared.json"
+    path.write_text(json.dumps({"age": [0, 150], "pay": [0, 9.5], "code": [3, 1], "flag": [False, True]}))
+    columns = {name: np.zeros(1) for name in ("age", "pay", "code", "flag")}
+    args = Namespace(range=["age=18:90"], allowed=["pay=-1:inf"], declared=str(path))
+    read_declarations(args, MixedTable(path, columns, None))
+    assert args.ranges == {"age": (18.0, 90.0), "pay": (0, 9.5)}
+    assert args.categories == {"code": (3, 1), "flag": (False, True)}
 
 
 def test_private_labels(frame, table, declared, tmp_path, capsys) -> None:

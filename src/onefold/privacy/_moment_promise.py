@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from onefold.privacy._moment_release import SENSITIVITIES, Blocks
 from onefold.privacy.calibration import epsilon_of
-from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.guarantee import NOTHING, Guarantee, two_steps
 
 if TYPE_CHECKING:
     from onefold.privacy.moments import PrivateMoments
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["promise"]
 
 Pair = tuple[float, float]
-NOTHING: Pair = (math.inf, 1.0)
 
 
 def promise(moments: "PrivateMoments", sigma: Blocks) -> Guarantee:
@@ -39,12 +38,11 @@ def promise(moments: "PrivateMoments", sigma: Blocks) -> Guarantee:
 
 def _replaced(moments: "PrivateMoments", record: Pair, sigma: Blocks) -> Pair:
     """(epsilon, delta) when a record and its label are replaced."""
-    epsilon, delta = record
+    delta = record[1]
     if moments.neighbours == "replace":
         return record
-    if moments.classes is None:  # one record less, then one more
-        larger = (1.0 + math.exp(min(epsilon, 700.0))) * delta
-        return (2.0 * epsilon, larger) if larger < 1.0 else NOTHING
+    if moments.classes is None:
+        return two_steps(record)
     pairs = zip(SENSITIVITIES["replace"], sigma, strict=True)
     mu = math.sqrt(sum((bound / level) ** 2 for bound, level in pairs if level > 0.0))
     return epsilon_of(mu, delta), delta

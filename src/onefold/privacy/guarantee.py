@@ -8,7 +8,7 @@ from typing import Any
 from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["RELATIONS", "Guarantee", "check_relation"]
+__all__ = ["NOTHING", "RELATIONS", "Guarantee", "check_relation", "two_steps"]
 
 Pair = tuple[float, float]
 UNITS = ("entry", "record", "label")
@@ -87,7 +87,7 @@ class Guarantee:
             if self.replaced not in (None, self.record):
                 raise InvalidInputError("under neighbours='replace', replaced is what record says")
             return self.record
-        return _two_steps(self.record) if self.replaced is None else _pair("replaced", self.replaced)
+        return two_steps(self.record) if self.replaced is None else _pair("replaced", self.replaced)
 
     @property
     def holds(self) -> bool:
@@ -249,7 +249,7 @@ def check_relation(neighbours: Any) -> str:
     return str(neighbours)
 
 
-def _two_steps(pair: Pair) -> Pair:
+def two_steps(pair: Pair) -> Pair:
     """One record less, then one more: group privacy of two."""
     epsilon, delta = pair
     larger = (1.0 + math.exp(min(epsilon, 700.0))) * delta

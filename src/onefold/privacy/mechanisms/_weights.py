@@ -64,6 +64,10 @@ class Weights:
         values = np.broadcast_to(self.diagonal**exponent, n_features)
         return values if self.vectors is None else (self.vectors**2) @ values
 
+    def noise_scales(self, lam: float, n_features: int) -> Floats:
+        """Standard deviation of each column of the noise of covariance Pi^(-1/2) / sqrt(lam) (002 eq. 9)."""
+        return np.sqrt(self.powers(-0.5, n_features)) * math.pow(lam, -0.25)
+
     def matrix(self, exponent: float, n_features: int) -> Floats:
         """Pi to a power."""
         values = np.broadcast_to(self.diagonal**exponent, n_features)

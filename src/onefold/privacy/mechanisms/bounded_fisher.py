@@ -95,7 +95,7 @@ class BoundedFisherNoise(RowNoise):
 
     def _free_scales(self, n_features: int) -> Floats:
         """Standard deviations of the noise without bounds (Thm 2.4)."""
-        return np.sqrt(self.weights.powers(-0.5, n_features)) * math.pow(self.lam, -0.25)
+        return self.weights.noise_scales(self.lam, n_features)
 
     def _states(self, n_features: int) -> list[tuple[GroundState, float]]:
         """The noise of each column in its own units, and that unit."""

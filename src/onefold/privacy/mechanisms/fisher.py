@@ -137,7 +137,7 @@ class FisherGaussian(RowNoise):
         return float(np.mean(self._scales(self.n_features or 1))) * math.sqrt(2 / math.pi)
 
     def _scales(self, n_features: int) -> Floats:
-        return np.sqrt(self.weights.powers(-0.5, n_features)) * math.pow(self.lam, -0.25)
+        return self.weights.noise_scales(self.lam, n_features)
 
     def _draw(self, shape: tuple[int, ...], random_state: RandomState) -> Floats:
         if self.hardened:
