@@ -101,7 +101,7 @@ def test_shares_add_up_to_the_sum_and_tell_nothing_else() -> None:
 
 
 def test_packed_ciphertexts_add_up() -> None:
-    primes = [2**40 - 87, 2**24 - 3, 2**31 - 1, 2**36 - 5, 2**44 - 17, 2**53 - 111]
+    primes = [2**40 - 87, 2**24 - 3, 2**31 - 1, 2**36 - 5, 2**44 - 17, 2**53 - 111, 2**60 - 93]
     rng = np.random.default_rng(0)
     many = [
         np.stack([rng.integers(0, p, (2, 64), dtype=np.uint64) for p in primes], axis=1) for _ in range(9)
@@ -111,5 +111,5 @@ def test_packed_ciphertexts_add_up() -> None:
         packed = pack_planes(each, primes)
         assert len(packed) == packed_size(primes, 64)
         sums.add(memoryview(packed))
-    expected = sum(many) % np.array(primes, dtype=np.uint64)[None, :, None]
+    expected = sum(each.astype(object) for each in many) % np.array(primes, dtype=object)[None, :, None]
     assert np.array_equal(sums.total(), expected)

@@ -10,10 +10,9 @@ distance grows with the root of N instead of N.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onefold.federated.fhe._randomness import words
-from onefold.federated.fhe._wire import Polynomials
+from onefold.federated.fhe._wire import Polynomials, shifted
 
 __all__ = ["flood"]
 
@@ -32,17 +31,7 @@ def flood(bits: int, degree: int, primes: list[int]) -> Polynomials:
     for index, prime in enumerate(primes):
         value = np.zeros(degree, dtype=np.uint64)
         for limb in limbs:  # from the highest: the sum of four numbers is the sum of their limbs
-            value = (_shifted(value, prime) + np.asarray(limb, dtype=np.uint64)) % np.uint64(prime)
+            value = (shifted(value, LIMB_BITS, prime) + np.asarray(limb, dtype=np.uint64)) % np.uint64(prime)
         value = (value + np.uint64(prime - middle % prime)) % np.uint64(prime)
-        rows[0, index] = (_shifted(value, prime) + value) % np.uint64(prime)  # t = 2^16 + 1
+        rows[0, index] = (shifted(value, LIMB_BITS, prime) + value) % np.uint64(prime)  # t = 2^16 + 1
     return rows
-
-
-def _shifted(value: NDArray[np.uint64], prime: int) -> NDArray[np.uint64]:
-    """2^16 times numbers modulo a prime, a few bits at a time, so that 64 hold them."""
-    left = LIMB_BITS
-    while left:
-        step = min(left, 64 - prime.bit_length())
-        value = (value << np.uint64(step)) % np.uint64(prime)
-        left -= step
-    return value

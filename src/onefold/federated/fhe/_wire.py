@@ -27,6 +27,7 @@ __all__ = [
     "read_ciphertext",
     "relabelled",
     "secret_rows",
+    "shifted",
     "truncated",
 ]
 
@@ -39,7 +40,7 @@ COUNT = struct.Struct("<Q")
 SECRET_FIELDS = struct.Struct("<4QQd")  # level, coefficients, scale
 MAGIC = 0xA15E
 VERSION = (4, 4)
-PLANES = {1: "u1", 2: "<u2", 3: "<u2 u1", 4: "<u4", 5: "<u4 u1", 6: "<u4 <u2", 7: "<u4 <u2 u1"}
+PLANES = {1: "u1", 2: "<u2", 3: "<u2 u1", 4: "<u4", 5: "<u4 u1", 6: "<u4 <u2", 7: "<u4 <u2 u1", 8: "<u4 <u4"}
 
 
 def _header(size: int) -> bytes:
@@ -110,6 +111,15 @@ def packed_size(primes: Sequence[int], degree: int) -> int:
     return packed_bytes([prime.bit_length() for prime in primes], degree)
 
 
+def shifted(values: NDArray[np.uint64], bits: int, prime: int) -> NDArray[np.uint64]:
+    """2^bits times numbers modulo a prime, a few bits at a time, so that 64 hold them."""
+    while bits:
+        step = min(bits, 64 - prime.bit_length())
+        values = (values << np.uint64(step)) % np.uint64(prime)
+        bits -= step
+    return values
+
+
 def pack_planes(polynomials: Polynomials, primes: Sequence[int]) -> bytes:
     """A ciphertext in as few whole bytes per coefficient as its primes need."""
     parts = []
@@ -149,9 +159,8 @@ class PlaneSums:
         """The sum, reduced modulo each prime."""
         rows = []
         for prime, kinds, sums in zip(self.primes, self._kinds, self._sums, strict=True):
-            value, shift = np.zeros(2 * self.degree, dtype=np.uint64), 0
-            for kind, plane in zip(kinds, sums, strict=True):
-                value += plane.astype(np.uint64) << np.uint64(shift)
-                shift += 8 * kind.itemsize
-            rows.append((value % np.uint64(prime)).reshape(2, self.degree))
+            value = sums[-1].astype(np.uint64) % np.uint64(prime)
+            for kind, plane in zip(kinds[-2::-1], sums[-2::-1], strict=True):
+                value = (shifted(value, 8 * kind.itemsize, prime) + plane) % np.uint64(prime)
+            rows.append(value.reshape(2, self.degree))
         return np.stack(rows, axis=1)
