@@ -161,7 +161,10 @@ class Ciphertexts:
         return room.evaluator.multiply_plain(inner, self._constants[number, n_primes])
 
     def sum_of_products(
-        self, pairs: Sequence[tuple[Combination[Cipher], Cipher | None]], extra: Cipher | None
+        self,
+        pairs: Sequence[tuple[Combination[Cipher], Cipher | None]],
+        extra: Cipher | None,
+        aim: tuple[Cipher, Cipher] | None = None,
     ) -> Cipher:
         """Sums with known coefficients times ciphers; the coefficients make all factors equal.
 
@@ -172,8 +175,12 @@ class Ciphertexts:
         level = self._level(*values, extra)
         total = None if extra is None else self.truncate(extra, level)
         wish = 1 if total is None else total.factor
-        for sum_, partner in pairs:
-            part = self._product(sum_, partner, level, wish)
+        if aim is not None:
+            partner, other = aim
+            lost = self.contexts.primes[level - 1]  # when the sum is settled
+            wish = other.factor * pow(partner.factor * lost, -1, PLAIN_MODULUS) % PLAIN_MODULUS
+        for sum_, factor in pairs:
+            part = self._product(sum_, factor, level, wish)
             total = part if total is None else self._plus(total, part)
         if total is None:
             raise AssertionError("there is at least one product")
@@ -193,9 +200,11 @@ class Ciphertexts:
         return self.add(large, small)
 
     def add(self, a: Cipher, b: Cipher) -> Cipher:
-        """The sum of two ciphers with the same history."""
-        if a.factor != b.factor or a.n_primes != b.n_primes:
-            raise AssertionError("only ciphers with the same history are added")
+        """The sum of two ciphers with the same factor."""
+        level = self._level(a, b)
+        a, b = self.truncate(a, level), self.truncate(b, level)
+        if a.factor != b.factor:
+            raise AssertionError("only ciphers with the same factor are added")
         return Cipher(self._evaluator(a).add(a.inner, b.inner), a.factor)
 
     def multiply(self, a: Cipher, b: Cipher) -> Cipher:

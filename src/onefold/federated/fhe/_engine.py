@@ -34,8 +34,17 @@ class Engine(Protocol[V]):
     def combine(self, sum_: Combination[V]) -> V:
         """A sum of values with known coefficients, and a constant in every slot."""
 
-    def sum_of_products(self, pairs: Sequence[tuple[Combination[V], V | None]], extra: V | None) -> V:
-        """The sum of combinations, each times its partner if it has one, and ``extra``; not relinearised."""
+    def sum_of_products(
+        self,
+        pairs: Sequence[tuple[Combination[V], V | None]],
+        extra: V | None,
+        aim: tuple[V, V] | None = None,
+    ) -> V:
+        """The sum of combinations, each times its partner if it has one, and ``extra``; not relinearised.
+
+        Without ``extra`` there may be an ``aim``: the sum, once settled and multiplied by the first of the
+        two, can then be added to the second.
+        """
 
     def add(self, a: V, b: V) -> V:
         """Slot by slot."""
@@ -73,7 +82,10 @@ class PlainSlots:
         return np.asarray(total % self.modulus)
 
     def sum_of_products(
-        self, pairs: Sequence[tuple[Combination[Slots], Slots | None]], extra: Slots | None
+        self,
+        pairs: Sequence[tuple[Combination[Slots], Slots | None]],
+        extra: Slots | None,
+        aim: tuple[Slots, Slots] | None = None,
     ) -> Slots:
         """Product by product."""
         parts = [] if extra is None else [extra]

@@ -81,7 +81,10 @@ class NoiseFigures:
         return Figure(values[0].n_primes, together(*(value.bits + PLAIN_BITS - 1 for value in values)))
 
     def sum_of_products(
-        self, pairs: Sequence[tuple[Combination[Figure], Figure | None]], extra: Figure | None
+        self,
+        pairs: Sequence[tuple[Combination[Figure], Figure | None]],
+        extra: Figure | None,
+        aim: tuple[Figure, Figure] | None = None,
     ) -> Figure:
         """Each product is of a combination and one value."""
         made = [] if extra is None else [extra]

@@ -22,6 +22,8 @@ __all__ = ["ZeroTest"]
 
 V = TypeVar("V")
 
+MOST_STEPS = 4  # powers u^b, u^2b ... in one sum, if there are more sums than one
+
 
 @dataclass(frozen=True)
 class ZeroTest:
@@ -90,8 +92,14 @@ class _Evaluation(Generic[V]):
             return self.engine.sum_of_products(
                 [*self._steps(coefficients[:joint]), (self._leaf(upper), power)], None
             )
-        product = self.engine.multiply(self.run(upper), power)
-        return self.engine.sum_of_products(self._steps(coefficients[:joint]), product)
+        total, lower = self.engine.multiply(self.run(upper), power), coefficients[:joint]
+        while len(lower) > MOST_STEPS * self.babies:  # one sum more is cheaper than many high powers
+            half = len(lower) // 2
+            power = self._power(half)
+            part = self.engine.sum_of_products(self._steps(lower[half:]), None, (power, total))
+            total = self.engine.add(total, self.engine.multiply(self.engine.settle(part), power))
+            lower = lower[:half]
+        return self.engine.sum_of_products(self._steps(lower), total)
 
     def _steps(self, coefficients: Sequence[int]) -> list[tuple[Combination[V], V | None]]:
         """Leaves of b coefficients and the powers they are multiplied by."""
