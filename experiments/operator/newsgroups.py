@@ -44,7 +44,7 @@ def options() -> argparse.ArgumentParser:
     """Common options, partitions, and where to keep what is done."""
     found = add_resume(parser(__doc__))
     found.add_argument("--alphas", nargs="+", type=float, choices=ALPHAS, help="only these (all)")
-    found.add_argument("--seeds", type=positive, default=2, help="partitions per setting (2)")
+    found.add_argument("--seeds", type=positive, default=3, help="partitions per setting (3)")
     return found
 
 
