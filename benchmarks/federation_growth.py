@@ -13,6 +13,7 @@ from benchmarks.data import Sizes
 from benchmarks.federation_world import BATCH, CLIENTS, FEATURES, embeddings, member
 from benchmarks.timing import Row, best, peak_above
 from onefold import FoldingClassifier
+from onefold.datasets import partition
 from onefold.federated import simulate
 
 GROWTH = (1, 2, 4, 8)
@@ -78,9 +79,9 @@ def _rows(what: str, times: dict[int, float], n_rows: int) -> list[Row]:
 def memory(sizes: Sizes) -> list[Row]:
     """A thousand owners simulated in one process, against one of them and against one owner of all rows."""
     n_clients, n_rows = 10 * CLIENTS, 4 * sizes.small_rows
-    seconds, many = _in_new_process(simulation_peak, n_rows, n_rows, n_clients)
-    _, one = _in_new_process(simulation_peak, n_rows, n_rows // n_clients, 1)
-    _, whole = _in_new_process(simulation_peak, n_rows, n_rows, 1)
+    seconds, many = _in_new_process(simulation_peak, n_rows, n_clients, n_clients)
+    _, one = _in_new_process(simulation_peak, n_rows, n_clients, 1)
+    _, whole = _in_new_process(simulation_peak, n_rows, 1, 1)
     details = {"peak_mib": many / 2**20, "rows_mib": 4 * n_rows * FEATURES / 2**20, "seconds": seconds}
     what = f"peak memory of simulate() beyond the rows, {n_clients} clients, {n_rows} rows"
     return [
@@ -89,8 +90,11 @@ def memory(sizes: Sizes) -> list[Row]:
     ]
 
 
-def simulation_peak(n_rows: int, n_used: int, n_clients: int) -> tuple[float, int]:
-    """Seconds and peak of resident memory beyond the rows; for a process that did nothing else before."""
+def simulation_peak(n_rows: int, n_clients: int, n_used: int) -> tuple[float, int]:
+    """Seconds and peak of resident memory beyond the rows; for a process that did nothing else before.
+
+    The rows are divided among all clients in any case, and the first ``n_used`` of them are simulated.
+    """
     warnings.filterwarnings("ignore", "The number of unique classes")  # many classes, few rows: meant so
     X, y = embeddings(n_rows)
     options: dict[str, Any] = {
@@ -101,8 +105,12 @@ def simulation_peak(n_rows: int, n_used: int, n_clients: int) -> tuple[float, in
         "random_state": 0,
     }
     simulate(X[:400], y[:400], 2, **options)  # what is loaded at first use
-    used, labels = X[:n_used], y[:n_used]
-    _, seconds, peak = peak_above(lambda: simulate(used, labels, n_clients, **options))
+
+    def work() -> None:
+        owners = partition(y, n_clients, "iid", random_state=0)[:n_used]
+        simulate(X, y, len(owners), owners, **options)
+
+    _, seconds, peak = peak_above(work)
     return seconds, max(peak, 2**20)  # nothing smaller can be told apart
 
 

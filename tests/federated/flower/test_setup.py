@@ -7,13 +7,16 @@ import socket
 import ssl
 import stat
 import threading
+import time
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.flower.certificates import make_node_key, public_key_text
-from onefold.federated.flower.connection import Finding, look_at
+from onefold.federated.flower.connection import Finding, clock_ahead, look_at
 from onefold.federated.flower.folders import (
     ServerFolder,
     ServerSettings,
@@ -178,3 +181,24 @@ def test_nobody_there_is_told_from_somebody_else(tmp_path: Path) -> None:
         thread.start()
         assert look_at("127.0.0.1", port, None) is Finding.OTHER
         thread.join()
+
+
+@pytest.mark.parametrize("shift", [-3600, 0, 60])
+def test_a_wrong_clock_is_found(shift: int) -> None:
+    class Health(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return formatdate(time.time() - shift, usegmt=True)
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Health)
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    assert clock_ahead("127.0.0.1", server.server_port, None) == pytest.approx(shift, abs=30)
+    thread.join()
+    server.server_close()
+    assert clock_ahead("127.0.0.1", server.server_port, None) == 0

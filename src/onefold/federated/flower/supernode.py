@@ -9,7 +9,7 @@ from typing import Self
 
 from onefold._base.optional import require
 from onefold.exceptions import FederationError, InvalidInputError
-from onefold.federated.flower.connection import Finding, look_at
+from onefold.federated.flower.connection import Finding, clock_ahead, look_at
 from onefold.federated.flower.environment import command, make_environment
 from onefold.federated.flower.folders import SiteFolder, owner_only
 from onefold.federated.flower.processes import Process, free_port
@@ -24,6 +24,8 @@ GIVE_UP_SECONDS = 300.0
 PAUSE = 2.0
 # A server that is just stopping may say anything for a moment.
 MOST_OTHERS = 5
+# Seconds that the clocks of a site and of its server may differ; the server's is told to a second.
+MOST_AHEAD, MOST_BEHIND = 4.0, 300.0
 
 
 class Node:
@@ -102,13 +104,22 @@ class Node:
         now = time.monotonic()
         if self._refused_since is None or self._was_connected:
             self._refused_since = now
-            self.say("not let in, or connection lost; trying again")
+            self.say(f"not let in, or connection lost{self._wrong_clock()}; trying again")
         if now - self._refused_since > self.give_up:
             raise FederationError(
                 "the server does not let this site in: its key is not registered, it was removed, or it runs "
-                "elsewhere already"
+                f"elsewhere already{self._wrong_clock()}"
             )
         time.sleep(PAUSE)
+
+    def _wrong_clock(self) -> str:
+        """Flower takes signatures that are some minutes old or a few seconds in the future, and no others."""
+        ca = None if self.settings.insecure else self.folder.ca
+        ahead = clock_ahead(self.settings.host, self.settings.port, ca)
+        if -MOST_BEHIND < ahead < MOST_AHEAD:
+            return ""
+        side = "ahead of" if ahead > 0 else "behind"
+        return f" (this machine's clock is {abs(ahead):.0f} s {side} the server's: set it right)"
 
     def _is_server_there(self) -> bool:
         """Look for the server, and refuse one that is not ours: Flower itself would try for ever."""
