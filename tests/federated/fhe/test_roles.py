@@ -10,11 +10,12 @@ import pytest
 
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated._blob import pack, unpack
-from onefold.federated.fhe import Client, EncryptedArgmin, Querier, Server
+from onefold.federated.fhe import Client, EncryptedArgmin, Querier, Server, _memory
 from onefold.federated.fhe._parameters import choose
 from onefold.federated.fhe._shares import message_size
 from onefold.federated.fhe.argmin import clear_argmin
 from onefold.federated.fhe.messages import EncryptedAnswers, EncryptedResult, PublicKey, from_bytes, to_bytes
+from onefold.federated.fhe.server import _check_memory
 
 
 def _literal(values: np.ndarray) -> np.ndarray:
@@ -222,3 +223,45 @@ def test_values_out_of_range_are_refused(small) -> None:
     ):
         with pytest.raises(InvalidInputError):
             client.encrypt(wrong, "q1")
+
+
+def test_answers_that_do_not_fit_into_memory_are_refused_beforehand(small, monkeypatch) -> None:
+    needed = message_size(small.querier.parameters, 5)
+    monkeypatch.setattr("onefold.federated.fhe.server.free_bytes", lambda: needed - 1)
+    with pytest.raises(InvalidInputError, match="GiB of memory"):
+        small.server.tally("q1", 5)
+    for enough in (needed, None):  # None: the system does not tell
+        monkeypatch.setattr("onefold.federated.fhe.server.free_bytes", lambda enough=enough: enough)
+        small.server.tally("q1", 5)
+    # With two digits the messages of all clients are kept.
+    two = choose(200, 3, 16)
+    monkeypatch.setattr("onefold.federated.fhe.server.free_bytes", lambda: 199 * message_size(two, 1))
+    with pytest.raises(InvalidInputError, match="200 clients at 16 bits"):
+        _check_memory(two, 1)
+
+
+def test_free_memory_is_read_or_left_unsaid(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(_memory, "MEMINFO", tmp_path / "none")
+    assert _memory.free_bytes() is None or _memory.free_bytes() > 2**20  # what the machine has
+    (tmp_path / "some").write_text("MemTotal: 9 kB\nMemAvailable:     7 kB\n")
+    monkeypatch.setattr(_memory, "MEMINFO", tmp_path / "some")
+    assert _memory.free_bytes() == 7 * 1024
+
+
+def test_impossible_numbers_of_rows_and_names_are_refused_at_once(small) -> None:
+    for wrong in (10**30, 0, -1, "1", None, True, 1.5):
+        with pytest.raises(InvalidInputError):
+            small.server.tally("q1", wrong)
+    for wrong in (None, "", 3, True, [], "a b\n"):
+        with pytest.raises(ValueError):
+            Client(small.public, wrong)
+        with pytest.raises(ValueError):
+            small.server.tally(wrong, 1)
+    for wrong in (None, 3, float("nan"), b"abc", [], [None]):
+        with pytest.raises(ValueError):
+            small.server.aggregate(wrong)
+    for wrong in (None, 3, True, b"x"):
+        with pytest.raises(InvalidInputError):
+            small.querier.save(wrong)
+        with pytest.raises(InvalidInputError):
+            Querier.load(wrong)

@@ -128,6 +128,15 @@ def test_keys_are_made_once_and_for_their_owner_only(here: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(FileFormatError, match=path.name):
         keyring.querier(3, 2, 8)
+    chosen = here / "chosen"  # a folder that was there before is not changed
+    chosen.mkdir()
+    chosen.chmod(0o755)
+    Keyring(chosen).querier(3, 2, 8)
+    (path,) = chosen.glob("*.key")
+    assert (chosen.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o755, 0o600)
+    chosen.chmod(0o775)
+    with pytest.raises(InvalidInputError, match="others can write"):
+        Keyring(chosen).querier(3, 2, 8)
     server = ServerFolder(here / "federation/server")
     for inside in (server.root / "keys", here / "federation/server/state/../keys"):
         with pytest.raises(InvalidInputError, match="must not be in the server's folder"):

@@ -1,4 +1,4 @@
-"""A querier's keys on disk: the secret ones stay in a folder that only their owner can enter."""
+"""A querier's keys on disk: files that only their owner can read, where nobody else can write."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ class Keyring:
         """The keys for a federation of that size: those that are there, or new ones."""
         from onefold.federated._file_lock import file_lock
         from onefold.federated.fhe import Querier
-        from onefold.federated.flower.folders import private_folder
 
         n_clients = _rounded(n_sites)
         path = self.folder / f"{n_clients}-{n_classes}-{bits}{SUFFIX}"
         try:
-            private_folder(self.folder)
+            self._prepare()
             with file_lock(path):
                 if path.exists():
                     return self._load(path)
@@ -46,6 +45,17 @@ class Keyring:
         except OSError as error:
             raise InvalidInputError(f"{path}: {error.strerror or 'I/O error'}") from None
         return made
+
+    def _prepare(self) -> None:
+        """Make the folder, for its owner only. One that is there is left as it is, or refused.
+
+        Others may look into it, for the keys themselves are readable by their owner only. But whoever may
+        write into it could put a key of their own in the place of one, and read what comes under it.
+        """
+        if not self.folder.exists():
+            self.folder.mkdir(mode=0o700, parents=True)
+        if os.name != "nt" and self.folder.stat().st_mode & 0o022:
+            raise InvalidInputError(f"{self.folder}: others can write here: chmod go-w it, or other --keys")
 
     def find(self, key_id: str) -> Querier:
         """The keys of that name."""

@@ -13,7 +13,8 @@ from onefold.federated.fhe._collecting import Runners, Sums
 from onefold.federated.fhe._contexts import contexts_for, reading
 from onefold.federated.fhe._flooding import flood
 from onefold.federated.fhe._layout import Layout
-from onefold.federated.fhe._parameters import BASE_PRIMES
+from onefold.federated.fhe._memory import free_bytes
+from onefold.federated.fhe._parameters import BASE_PRIMES, Parameters
 from onefold.federated.fhe._processes import in_processes
 from onefold.federated.fhe._shares import layouts_of, message_size
 from onefold.federated.fhe._wire import pack_planes, read_ciphertext
@@ -110,6 +111,7 @@ class Tally:
         # Before any memory is set aside for them.
         if n_rows > MAX_ROWS or message_size(server.parameters, n_rows) > MAX_BYTES:
             raise InvalidInputError("so many rows do not fit into one message: ask in parts")
+        _check_memory(server.parameters, n_rows)
         self.query_id, self.n_rows = check_name("a query id", query_id), n_rows
         self.clients: set[str] = set()
         kind = Sums if server.parameters.digits == 1 else Runners
@@ -169,4 +171,16 @@ class Tally:
             self.n_rows,
             len(self.clients),
             b"".join(parts),
+        )
+
+
+def _check_memory(parameters: Parameters, n_rows: int) -> None:
+    """Refuse what would not fit: with two digits the messages of all clients are kept."""
+    needed = (1 if parameters.digits == 1 else parameters.n_clients) * message_size(parameters, n_rows)
+    free = free_bytes()
+    if free is not None and needed > free:
+        raise InvalidInputError(
+            f"the answers of {parameters.n_clients} clients at {parameters.bits} bits take about "
+            f"{needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} are free: ask fewer rows at once, or "
+            "use fewer bits"
         )
