@@ -61,6 +61,16 @@ def test_more_noise_is_more_private(mu: float, delta: float, factor: float) -> N
     assert calibration.gaussian_delta(1.0, 1.0, mu * factor) >= calibration.gaussian_delta(1.0, 1.0, mu)
 
 
+def test_what_is_returned_is_on_the_safe_side() -> None:
+    for mu, delta in zip(np.geomspace(1e-3, 50.0, 9), np.geomspace(1e-12, 0.5, 9)[::-1], strict=True):
+        epsilon = calibration.epsilon_of(mu, delta)
+        assert calibration._delta_of(epsilon, mu) <= delta
+        if epsilon > 0:
+            largest = calibration.mu_of(epsilon, delta)
+            for l2 in np.linspace(0.1, 7.0, 12):  # whichever way the quotients are rounded
+                assert l2 / calibration.gaussian_sigma(epsilon, delta, l2) <= largest
+
+
 def test_large_losses_do_not_overflow() -> None:
     assert calibration.gaussian_epsilon(1e-5, 1.0, 1000.0) == pytest.approx(
         1000**2 / 2 + 4.265 * 1000, rel=1e-3

@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from scipy.stats import norm
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import calibration
+from onefold.privacy._moment_classes import common_classes
 from onefold.privacy.moments import CLASSES_SHARE, PrivateMoments
 from reference.clouds import cloud
 
@@ -96,9 +98,23 @@ def test_public_classes_without_records_are_kept() -> None:
 # --- guarantee --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("hardened", [False, True])
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 2.2, 17.0])
+def test_one_record_makes_no_class_except_with_its_share_of_delta(sigma: float, hardened: bool) -> None:
+    delta, counts = 1e-3, np.arange(200.0) if hardened else np.linspace(0.0, 200.0, 20001)
+    least = counts[common_classes(counts, sigma, delta, hardened)].min()
+    # Hardened counts are rounded, so that noise of half a step less is enough for them.
+    beyond = norm.sf((least - 1.0 - 0.5 * hardened) / sigma)
+    assert beyond <= -math.expm1(-CLASSES_SHARE * delta)
+    step = counts[1] - counts[0]
+    assert norm.sf((least - step - 1.5 * hardened - 1.0) / sigma) > -math.expm1(-CLASSES_SHARE * delta)
+
+
 def test_the_guarantee_speaks_of_records_with_labels() -> None:
     X, y = cloud()
     promise = PrivateMoments(1.0, classes=range(3), random_state=0).fit(X, y).guarantee_
+    assert promise.entry == promise.labels == promise.replaced  # a changed entry or label is another record
+    assert promise.replaced[0] > promise.record[0] == 1.0
     assert promise.unit == "record"
     assert promise.holds
     assert promise.record == promise.record_with_label == (1.0, 1e-5)

@@ -17,7 +17,7 @@ from onefold.privacy.sensitivity import Domain
 __all__ = ["Strength", "bounded_lam", "bounded_lam_of_epsilon", "choose"]
 
 PRECISION = 1e-10  # of log lam
-FAR = 1e3  # times the epsilon that is asked for: as good as infinitely many times
+FAR = 2.0  # times the epsilon that is asked for: as good as infinitely many times
 
 
 @dataclass(frozen=True)
@@ -173,9 +173,9 @@ def bounded_lam_of_epsilon(
 def _largest(beyond: Callable[[float], float], below: float, above: float) -> float:
     """The largest log lam at which ``beyond`` is not positive: between ``below`` and ``above``."""
     # A little wider, since logarithms were rounded and the signs at both ends must differ.
-    found = float(brentq(beyond, below - PRECISION, above + PRECISION, xtol=PRECISION))
+    found, step = float(brentq(beyond, below - PRECISION, above + PRECISION, xtol=PRECISION)), PRECISION
     while beyond(found) > 0.0:
-        found -= PRECISION
+        found, step = found - step, 2.0 * step
     return found
 
 

@@ -1,12 +1,14 @@
 """Each noise has its distribution: the right scale is accepted, 2/3 and 3/2 of it are rejected."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from onefold.privacy import AnalyticGaussian, Gaussian, Laplace, OptimalNoise
+from onefold.privacy import AnalyticGaussian, Box, Gaussian, Laplace, OptimalNoise
+from onefold.privacy._hardened import rounded_gaussian
 from reference import mechanisms as literal
 
 SIZE = 40_000
@@ -160,3 +162,25 @@ def test_the_variance_of_huge_noise_is_infinite_rather_than_an_error(kind: type)
     noise = kind(0.5, sensitivity=1e200)
     assert noise.variance == math.inf
     assert 1e200 < noise.expected_magnitude < math.inf
+
+
+@pytest.mark.parametrize("epsilon", [0.03, 0.7, 1.9, 12.0])
+def test_hardened_gaussian_noise_is_no_smaller_than_calibrated(epsilon: float, monkeypatch) -> None:
+    noise, drawn = AnalyticGaussian(epsilon, 1e-5, sensitivity=0.3, hardened=True), []
+
+    def record(stream: object, sigma: float, size: int) -> np.ndarray:
+        drawn.append(sigma)
+        return rounded_gaussian(stream, sigma, size)
+
+    monkeypatch.setattr("onefold.privacy.mechanisms.gaussian.rounded_gaussian", record)
+    noise.sample(3, random_state=0)
+    needed = Fraction(noise._lattice.steps) * Fraction(noise._sigma)
+    assert 1 <= Fraction(drawn[0]) / needed < 1 + Fraction(1, 2**48)
+
+
+def test_no_accountant_is_told_of_features_of_unequal_width() -> None:
+    uneven = Laplace(1.0, sensitivity=Box([0.0, 0.0, 0.0], [1.0, 0.1, 0.1]))
+    assert uneven.accounting("record", 3) == {}
+    assert uneven.accounting("entry", 3)["coordinates"] == 1
+    even = Laplace(1.0, sensitivity=Box([0.0, 5.0, 0.0], [1.0, 6.0, 1.0]))
+    assert even.accounting("record", 3)["coordinates"] == 3
