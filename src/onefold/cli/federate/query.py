@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from onefold.cli import arguments as kinds
 from onefold.cli.console import busy, print_json, say
-from onefold.cli.federate import encrypted, rules, running
+from onefold.cli.federate import encrypted, outcome, rules, running
 from onefold.cli.labels import agreement, identifiers_of, labels_of
-from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_table
+from onefold.cli.outputs import check_table_format, check_writable, write_table
 from onefold.cli.tables import Table, read_table
 from onefold.exceptions import FederationError, InvalidInputError
 
@@ -64,9 +64,7 @@ def add_parser(parts: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, ask, combine, write, tell."""
-    out = args.out if args.out is not None or args.json else STANDARD_OUTPUT
-    if out == STANDARD_OUTPUT and args.json:
-        raise InvalidInputError("--json and --out - both want standard output")
+    out = outcome.destination(args)
     folder = running.server_folder(args)
     encrypted.check_options(args, folder)
     if args.lock is not None:
@@ -91,9 +89,8 @@ def run(args: argparse.Namespace) -> int:
         write_table(out, columns)
     accuracy = None if labels is None else agreement(predicted, labels)
     summary = more | _summary(results, args, accuracy, _kept_out(folder))
-    if args.json:
-        print_json(summary | ({} if out is not None else {"labels": predicted.tolist()}))
-    _remark(summary, args)
+    outcome.tell(summary, predicted, args, args.quiet)
+    _remark(summary, args.quiet)
     return running.PARTIAL if summary["partial"] else 0
 
 
@@ -178,15 +175,9 @@ def _kept_out(folder: ServerFolder) -> dict[str, str]:
 def _summary(
     results: Results, args: argparse.Namespace, accuracy: float | None, kept_out: dict[str, str]
 ) -> dict[str, Any]:
-    refused = {site: code for result in results for site, code in result.refused.items()}
-    missing = sorted({site for result in results for site in result.missing})
-    summary: dict[str, Any] = {
-        "rows": sum(len(result.labels) for result in results),
-        "answered": sorted({site for result in results for site in result.answered}),
-        "missing": missing,
-        "refused": refused,
+    summary = outcome.of_sites(results)
+    summary |= {
         "outliers": {site: code for result in results for site, code in result.outliers.items()},
-        "partial": any(result.partial for result in results),
         "kept_out": kept_out,
     }
     if args.out is not None:
@@ -194,18 +185,8 @@ def _summary(
     return summary if accuracy is None else summary | {"accuracy": accuracy}
 
 
-def _remark(summary: dict[str, Any], args: argparse.Namespace) -> None:
-    accuracy = f", accuracy {summary['accuracy']:.4f}" if "accuracy" in summary else ""
-    where = f", written to {args.out}" if args.out not in (None, STANDARD_OUTPUT) else ""
-    if not args.json:
-        say(f"{summary['rows']} rows by {len(summary['answered'])} site(s){where}{accuracy}", args.quiet)
-    if summary["partial"]:
-        codes = summary["refused"]
-        without = [
-            f"{site} ({codes.get(site, 'no answer')})" for site in sorted({*codes, *summary["missing"]})
-        ]
-        say(f"PARTIAL: without {', '.join(without)}", quiet=False)
+def _remark(summary: dict[str, Any], quiet: bool) -> None:
     for site, reason in summary["kept_out"].items():
-        say(f"{site} is kept out and was not asked: {reason}", args.quiet)
+        say(f"{site} is kept out and was not asked: {reason}", quiet)
     for site, code in summary["outliers"].items():
-        say(f"answers of {site} look odd: {code}", args.quiet)
+        say(f"answers of {site} look odd: {code}", quiet)

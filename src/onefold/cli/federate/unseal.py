@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onefold.cli.console import print_json, say
-from onefold.cli.federate import encrypted, running
+from onefold.cli.federate import encrypted, outcome, running
 from onefold.cli.federate.keyring import Keyring, default_folder
 from onefold.cli.labels import agreement, labels_of
-from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_table
+from onefold.cli.outputs import check_table_format, write_table
 from onefold.cli.tables import read_table
 from onefold.exceptions import FileFormatError, InvalidInputError
 
@@ -41,9 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Read, decrypt, write, tell."""
     from onefold.cli.federate.sealed_file import load_sealed
 
-    out = args.out if args.out is not None or args.json else STANDARD_OUTPUT
-    if out == STANDARD_OUTPUT and args.json:
-        raise InvalidInputError("--json and --out - both want standard output")
+    out = outcome.destination(args)
     if (args.data is None) != (args.label is None):
         raise InvalidInputError("--data and --label go together")
     if out is not None:
@@ -54,25 +51,12 @@ def run(args: argparse.Namespace) -> int:
     querier = Keyring(Path(args.keys) if args.keys else default_folder()).find(key_id)
     results = [encrypted.opened(querier, classes, part) for part in parts]
     predicted = np.concatenate([result.labels for result in results])
-    summary: dict[str, Any] = {
-        "rows": len(predicted),
-        "answered": sorted({site for result in results for site in result.answered}),
-        "missing": sorted({site for result in results for site in result.missing}),
-        "refused": {site: code for result in results for site, code in result.refused.items()},
-        "partial": any(result.partial for result in results),
-        "ties": sum(result.n_ties for result in results),
-    }
+    summary = outcome.of_sites(results) | {"ties": sum(result.n_ties for result in results)}
     if args.label is not None:
         summary["accuracy"] = _accuracy(args, predicted)
     if out is not None:
         write_table(out, {"prediction": predicted})
-    if args.json:
-        print_json(summary | ({} if out is not None else {"labels": predicted.tolist()}))
-    else:
-        told = f", accuracy {summary['accuracy']:.4f}" if "accuracy" in summary else ""
-        say(f"{summary['rows']} rows by {len(summary['answered'])} site(s){told}", quiet=False)
-    if summary["partial"]:
-        say(f"PARTIAL: without {', '.join(summary['missing'])}", quiet=False)
+    outcome.tell(summary, predicted, args, quiet=False)
     return running.PARTIAL if summary["partial"] else 0
 
 
