@@ -9,7 +9,6 @@ from typing import Any
 
 from onefold.cli.console import print_json
 from onefold.cli.federate import running
-from onefold.exceptions import InvalidInputError
 
 
 def add_parser(parts: Any) -> None:
@@ -46,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         key = made.public_key if with_key else key
     try:
         add_site(server, args.site, key)
-    except InvalidInputError:
+    except BaseException:  # nothing is left of what was made for nothing
         if made is not None:
             shutil.rmtree(made.root)
         raise
