@@ -54,7 +54,7 @@ def variations(
                     f"{key} seed={seed}",
                     partial(work, seed, batch_size, measure, imbalance),
                 )["accuracy"]
-                for seed in range(1 if args.quick else args.seeds)
+                for seed in range(1 if args.quick else args.variant_seeds)
             ]
             values[f"rho={imbalance:g} {measure} batch={batch_size}"] = float(np.mean(found))
             row += [float(np.mean(found)), reported[name][column] / 100]
@@ -109,7 +109,10 @@ def missing_table() -> Table:
 def options() -> argparse.ArgumentParser:
     """Common options, partitions, and where to keep what is done."""
     found = add_resume(parser(__doc__))
-    found.add_argument("--seeds", type=positive, default=1, help="partitions per setting (1)")
+    found.add_argument("--seeds", type=positive, default=3, help="partitions per imbalance (3)")
+    found.add_argument(
+        "--variant-seeds", type=positive, default=1, help="of these, for batch sizes and measures (1)"
+    )
     return found
 
 
