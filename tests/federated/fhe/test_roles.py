@@ -265,3 +265,9 @@ def test_impossible_numbers_of_rows_and_names_are_refused_at_once(small) -> None
             small.querier.save(wrong)
         with pytest.raises(InvalidInputError):
             Querier.load(wrong)
+
+
+def test_the_largest_federation_with_most_clients_away() -> None:
+    """The keys, polynomial and layout of 200 clients and 100 classes; the slow run has 200 that answer."""
+    values = _hard_rows(4, 100, 255, 3)[:, -3:]
+    assert np.array_equal(EncryptedArgmin(200, 100).run_quantised(values), clear_argmin(values))
