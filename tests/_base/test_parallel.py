@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from onefold._base.parallel import run_parallel, worker_count
+from onefold._base.parallel import one_blas_thread, one_numpy_thread, run_parallel, worker_count
 
 
 def blas_threads():
@@ -38,6 +38,21 @@ def test_the_first_error_is_raised_and_blas_restored():
     with threadpool_limits(2, user_api="blas"):
         with pytest.raises(RuntimeError, match="worker"):
             run_parallel(fail, [0, 1], n_jobs=2)
+        assert blas_threads() == {2}
+
+
+@pytest.mark.parametrize(
+    "first, second", [(one_blas_thread, one_numpy_thread), (one_numpy_thread, one_blas_thread)]
+)
+def test_contexts_that_overlap_leave_the_old_number(first, second):
+    """Two fits at once: the one that came first goes first, and must not be undone by the other."""
+    with threadpool_limits(2, user_api="blas"):
+        early, late = first(), second()
+        early.__enter__()
+        late.__enter__()
+        early.__exit__(None, None, None)
+        assert 1 in blas_threads()  # numpy's is still held
+        late.__exit__(None, None, None)
         assert blas_threads() == {2}
 
 

@@ -4,12 +4,13 @@ Many medium-sized factorisations run faster side by side on single-threaded BLAS
 other on a multi-threaded one. Everything here releases the interpreter lock inside numpy and LAPACK.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from threading import Lock
+from typing import Any, TypeVar
 
 import numpy as np  # noqa: F401  # loaded before the libraries are listed: numpy and scipy bring a BLAS each
 import scipy.linalg  # noqa: F401
@@ -30,29 +31,50 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
+def one_blas_thread() -> AbstractContextManager[None]:
     """Within this context every BLAS of the process works on one thread."""
-    return cast(AbstractContextManager[Any], _blas().limit(limits=1))
+    return _one_thread(_blas().lib_controllers)
 
 
-def one_numpy_thread() -> AbstractContextManager[Any]:
+def one_numpy_thread() -> AbstractContextManager[None]:
     """Within this context numpy's own BLAS works on one thread, scipy's on as many as before.
 
     Each of the two keeps its threads waiting for more work for a while, so calls to them in turn have more
     threads than there are cores: large factorisations by scipy with small products between them took half
     as long again.
     """
-    return cast(AbstractContextManager[Any], _numpy_blas().limit(limits=1))
+    return _one_thread(
+        [library for library in _blas().lib_controllers if "numpy" in Path(library.filepath).parent.name]
+    )
 
 
-@cache
-def _numpy_blas() -> ThreadpoolController:
-    found = [
-        library.filepath
-        for library in _blas().lib_controllers
-        if "numpy" in Path(library.filepath).parent.name
-    ]
-    return _blas().select(filepath=found)
+# Of each library by its file: how many contexts hold it to one thread, and how many threads it had before.
+_held: dict[str, tuple[int, int]] = {}
+_holding = Lock()
+
+
+@contextmanager
+def _one_thread(libraries: Sequence[Any]) -> Iterator[None]:
+    """The number of threads belongs to the process: of contexts that overlap in several threads of the
+
+    caller, the first to come sets it and the last to go puts back what was.
+    """
+    with _holding:
+        for library in libraries:
+            holders, before = _held.get(library.filepath, (0, library.num_threads))
+            _held[library.filepath] = (holders + 1, before)
+            if not holders:
+                library.set_num_threads(1)
+    try:
+        yield
+    finally:
+        with _holding:
+            for library in libraries:
+                holders, before = _held.pop(library.filepath)
+                if holders > 1:
+                    _held[library.filepath] = (holders - 1, before)
+                else:
+                    library.set_num_threads(before)
 
 
 def worker_count(n_jobs: int | None) -> int:
