@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onefold.exceptions import MissingDependencyError
+
 
 def python_of(folder: str | None) -> Path | None:
     """The interpreter of an environment, if there is one."""
@@ -31,7 +33,10 @@ def answer_of(python: Path, script: str, arrays: dict[str, NDArray[np.generic]],
         data = Path(folder) / "data.npz"
         np.savez(data, **arrays)  # type: ignore[arg-type]
         command = [str(python), "-c", script, str(data), *arguments]
-        answer = subprocess.run(command, capture_output=True, text=True, check=True)
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        last = (answer.stderr.strip().splitlines() or [f"exit code {answer.returncode}"])[-1]
+        raise MissingDependencyError(f"the peer did not run in its environment ({python}): {last}")
     return json.loads(answer.stdout)
 
 

@@ -1,6 +1,5 @@
 """A script of another interpreter gets arrays and answers in JSON; no folder means no peer."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.other_environment import answer_of, main, python_of
+from onefold.exceptions import MissingDependencyError
 
 SCRIPT = """
 import json, sys
@@ -21,9 +21,12 @@ def test_arrays_go_in_and_json_comes_out() -> None:
     assert found == [6.0, "b", "c"]
 
 
-def test_a_failing_script_is_no_answer() -> None:
-    with pytest.raises(subprocess.CalledProcessError):
-        answer_of(Path(sys.executable), "raise SystemExit(3)", {})
+@pytest.mark.parametrize(
+    "script, last", [("import no_such_peer", "No module named 'no_such_peer'"), ("exit(3)", "exit code 3")]
+)
+def test_a_failing_script_is_one_line(script: str, last: str) -> None:
+    with pytest.raises(MissingDependencyError, match=rf"^the peer did not run[^\n]*{last}$"):
+        answer_of(Path(sys.executable), script, {})
 
 
 def test_where_the_interpreter_is(tmp_path) -> None:
