@@ -78,7 +78,7 @@ def test_bounds_of_half_the_digits_hold_too(shift: float, shorter: float, unit: 
         assert (bounds.cosine >= np.cos(np.pi * folding.angle)).all()
 
 
-@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e25])  # only the middle one fits float32, squared
+@pytest.mark.parametrize("unit", [1e-30, 1e-19, 1.0, 1e25])  # squared, only 1.0 fits float32 with all digits
 @pytest.mark.parametrize("measure", ["euclidean", "rms"])
 @pytest.mark.parametrize("apart", [0.3, 4.0])
 def test_many_rows_are_searched_with_half_the_digits(
@@ -93,9 +93,12 @@ def test_many_rows_are_searched_with_half_the_digits(
     np.testing.assert_array_equal(found, by_folding_with_all(model, unit * queries))
 
 
-def test_rows_that_half_the_digits_cannot_hold_among_others(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("measure", ["euclidean", "rms"])
+def test_rows_that_half_the_digits_cannot_hold_among_others(
+    measure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X, y, queries = clouds(n_classes=30, apart=4.0)
-    model = FoldingClassifier(batch_size=20, scale="auto").fit(X, y)
+    model = FoldingClassifier(batch_size=20, measure=measure, scale="auto").fit(X, y)
     queries[1::7] *= 1e30
     queries[2::7] *= 1e-30
     assert (
