@@ -16,116 +16,29 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
-from sklearn.datasets import load_digits
 
-from experiments.harness import Outcome, Table, documented, main, note, parser
+from experiments.harness import Outcome, Table, documented, main, parser
 from experiments.journal import Journal, add_resume
-from experiments.operator import folding
-from experiments.operator.data import Task, german_news, newsgroups
-from onefold import FoldingClassifier, datasets
-from onefold.federated import LocalModel
+from experiments.operator.answers import ALPHA, CLIENTS, DIGITS, GERMAN, NEWS, Lazy, Measures, lazily
 from onefold.federated.fhe import EncryptedArgmin, Quantiser
 from onefold.federated.fhe.argmin import clear_argmin
 from onefold.federated.fhe.quantiser import shifts
 
-ALPHA, BATCH, SEED = 0.1, 100, 0
 TABLE_BITS, FLIP_BITS = 8, (4, 5, 6, 8, 10)
-N_HELD_OUT = 500
 LOOKS = 8  # at a row whose classes tie
 CHUNK = 2048  # rows in one piece of simulated work
-NEWS, GERMAN, DIGITS = "20 Newsgroups", "German news", "digits"
-# Clients, and rows of one encrypted piece with the number of pieces.
-CLIENTS = {NEWS: 100, GERMAN: 20, DIGITS: 4}
+# Rows of one encrypted piece, and the number of pieces.
 ENCRYPTED = {NEWS: (64, 2), GERMAN: (128, 1)}
 
 Whole = NDArray[np.int64]
 Wins = NDArray[np.bool_]
 Pieces = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Measures:
-    """What the clients answer about the test rows, (Q, n, C) with NaN for missing classes, and the truth."""
-
-    answers: NDArray[np.float64]
-    y: NDArray[np.intp]
-
-    @property
-    def exact(self) -> NDArray[np.intp]:
-        """The decisions of the measures as they are (004 eq. 105 and 106)."""
-        return np.asarray(np.nanmin(self.answers, axis=0, initial=np.inf).argmin(axis=1))
-
-    @property
-    def held_out(self) -> NDArray[np.intp]:
-        """Rows for fitting the map: every so-many-th."""
-        n_rows = len(self.y)
-        return np.linspace(0, n_rows - 1, min(N_HELD_OUT, n_rows // 2)).astype(np.intp)
-
-    @property
-    def others(self) -> NDArray[np.intp]:
-        """The rows on which it is judged."""
-        return np.setdiff1d(np.arange(len(self.y)), self.held_out)
-
-
-Lazy = Callable[[], Measures]
-
-
-def load_task(name: str, args: argparse.Namespace) -> Task:
-    """Data scaled as in the other experiments; digits are divided by their largest entry."""
-    if name == NEWS:
-        return newsgroups(args.data_dir, args.quick)
-    if name == GERMAN:
-        return german_news(args.data_dir, "sentence", SEED)
-    X, y = load_digits(return_X_y=True)
-    X_train, y_train, X_test, y_test = datasets.train_test_split(
-        X.astype(np.float32) / np.float32(16), y, test_size=0.4, random_state=SEED
-    )
-    return Task(DIGITS, X_train, y_train, X_test, y_test)
-
-
-def lazily(name: str, args: argparse.Namespace) -> Lazy:
-    """The measures of a federation, made when they are first needed."""
-
-    @cache
-    def measures() -> Measures:
-        kept = None if args.resume is None or args.quick else answers_file(args.resume, name)
-        if kept is not None and kept.exists():
-            with np.load(kept, allow_pickle=False) as found:
-                return Measures(found["answers"], found["y"])
-        made = federation_answers(name, args)
-        if kept is not None:
-            np.savez(kept, answers=made.answers, y=made.y)
-        return made
-
-    return measures
-
-
-def answers_file(resume: str, name: str) -> Path:
-    """Beside the finished pieces: what the clients answered, which is most of the work."""
-    return Path(resume).with_name(f"answers-{name.replace(' ', '-')}.npz")
-
-
-def federation_answers(name: str, args: argparse.Namespace) -> Measures:
-    """Every client fits its rows and answers about the test rows."""
-    task = load_task(name, args)
-    n_clients = min(CLIENTS[name], 5) if args.quick else CLIENTS[name]
-    owners = datasets.partition(task.y, n_clients, "dirichlet", alpha=ALPHA, random_state=SEED)
-    answers = np.full((len(owners), len(task.X_test), len(task.classes)), np.nan)
-    for number, (X, y) in enumerate(folding.clients(task, owners)):
-        classifier = FoldingClassifier(batch_size=BATCH, measure="rms", n_jobs=1)
-        model = LocalModel(classifier, keep_rows=False).fit(X, y)
-        columns = np.searchsorted(task.classes, model.classes_)
-        answers[number][:, columns] = model.answers(task.X_test)
-    note(f"{name}: {len(owners)} clients answered {len(task.X_test)} rows")
-    return Measures(answers, task.y_test)
 
 
 def argmin_of(found: Measures, mode: str, looks: int = LOOKS, bits: int = TABLE_BITS) -> EncryptedArgmin:
