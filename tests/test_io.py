@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 
 from onefold import KAHM, AutoencoderClassifier, DeepKAHM, FoldingClassifier, WideKAHM, io
 from onefold.exceptions import FileFormatError, InvalidInputError
+from reference.damage import refusals
 
 X, y = load_digits(return_X_y=True)
 X = X / 16.0
@@ -109,22 +110,10 @@ def test_every_truncation_is_refused(saved):
 
 def test_every_flipped_byte_is_noticed(saved):
     """A damaged byte is refused, or sits where it changes nothing in the model (a date, a padding)."""
-    expected = io.load(saved).distances(X[300:320])
-    whole = bytearray(saved.read_bytes())
-    rng = np.random.default_rng(0)
-    refusals = []
-    for place in rng.integers(len(whole), size=200):
-        damaged = whole.copy()
-        damaged[place] ^= 0x41
-        saved.write_bytes(damaged)
-        try:
-            loaded = io.load(saved)
-        except FileFormatError as error:
-            refusals.append(str(error))
-        else:
-            np.testing.assert_array_equal(loaded.distances(X[300:320]), expected)
-    assert len(refusals) > 180
-    assert not any("\n" in message for message in refusals)
+    places = np.random.default_rng(0).integers(saved.stat().st_size, size=200)
+    found = refusals(saved, places, lambda: io.load(saved).distances(X[300:320]))
+    assert len(found) > 180
+    assert not any("\n" in message for message in found)
 
 
 def rewrite(path, change):

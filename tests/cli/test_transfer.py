@@ -72,65 +72,44 @@ def test_it_is_told_in_words(target, onefold) -> None:
     assert "without the source" in answer.stdout or "not used" in answer.stdout
 
 
+SOURCE = ("source", "{source}", "--label", "y", "--out", "{out}")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("source", "{source}", "--label", "y", "--out", "{out}"), "--epsilon"),
-        (("source", "{source}", "--label", "y", "--out", "{out}", "--epsilon", "nan"), "positive"),
+        (SOURCE, "--epsilon"),
+        ((*SOURCE, "--epsilon", "nan"), "positive"),
         (("source", "{source}", "--label", "z", "--out", "{out}", "--epsilon", "1"), "no column"),
         (
-            ("source", "{source}", "--label", "y", "--out", "{out}", "--epsilon", "1", "--noise", "laplace"),
+            (*SOURCE, "--epsilon", "1", "--noise", "laplace"),
             "--noise goes with",
         ),
         (
-            (
-                "source",
-                "{source}",
-                "--label",
-                "y",
-                "--out",
-                "{out}",
-                "--epsilon",
-                "1",
-                "--method",
-                "noise",
-                "--radius",
-                "2",
-            ),
+            (*SOURCE, "--epsilon", "1", "--method", "noise", "--radius", "2"),
             "--radius goes with",
         ),
         (
-            (
-                "source",
-                "{source}",
-                "--label",
-                "y",
-                "--out",
-                "{out}",
-                "--epsilon",
-                "1",
-                "--label-epsilon",
-                "1",
-            ),
+            (*SOURCE, "--epsilon", "1", "--label-epsilon", "1"),
             "--method noise",
         ),
         (
-            ("source", "{source}", "--label", "y", "--out", "{out}", "--epsilon", "1", "--unit", "entry"),
+            (*SOURCE, "--epsilon", "1", "--unit", "entry"),
             "moments are private per record",
         ),
         (
             (
-                *("source", "{source}", "--label", "y", "--out", "{out}", "--epsilon", "1"),
+                *(*SOURCE, "--epsilon", "1"),
                 *("--method", "noise", "--unit", "record"),
             ),
             "--unit record needs --range",
         ),
         (
-            ("source", "{source}", "--label", "y", "--out", "{out}", "--epsilon", "1", "--classes", "a", "b"),
+            (*SOURCE, "--epsilon", "1", "--classes", "a", "b"),
             "whole numbers",
         ),
         (
-            ("source", "{source}", "--label", "y", "--out", "{out}", "--epsilon", "1", "--margin", "1"),
+            (*SOURCE, "--epsilon", "1", "--margin", "1"),
             "--encoder gradients",
         ),
         (("source", "{source}", "--label", "y", "--out", "{source}", "--epsilon", "1"), "is an input"),

@@ -7,6 +7,7 @@ import pytest
 
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.transfer import PrivateSource
+from reference.damage import refusals
 from reference.sources import KINDS, made
 
 
@@ -63,22 +64,15 @@ def test_damaged_files_are_refused(kind, rng, tmp_path) -> None:
     source, X, _ = made(kind, rng, n_rows=60)
     path = tmp_path / "s"
     source.save(path)
-    whole = bytearray(path.read_bytes())
-    expected = source.description_.scores(source.encode(X))
-    refusals = []
-    places = np.concatenate([rng.integers(len(whole), size=60), np.arange(40)])
-    for place in places:
-        damaged = whole.copy()
-        damaged[place] ^= 0x41
-        path.write_bytes(damaged)
-        try:
-            loaded = PrivateSource.load(path)
-        except FileFormatError as error:
-            refusals.append(str(error))
-        else:  # a date or a padding
-            np.testing.assert_array_equal(loaded.description_.scores(loaded.encode(X)), expected)
-    assert len(refusals) > 60
-    assert not any("\n" in message for message in refusals)
+
+    def scores() -> np.ndarray:
+        loaded = PrivateSource.load(path)
+        return loaded.description_.scores(loaded.encode(X))
+
+    places = np.concatenate([rng.integers(path.stat().st_size, size=60), np.arange(40)])
+    whole, found = path.read_bytes(), refusals(path, places, scores)
+    assert len(found) > 60
+    assert not any("\n" in message for message in found)
     for length in (0, 10, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
         with pytest.raises(FileFormatError):
