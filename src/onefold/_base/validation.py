@@ -1,6 +1,22 @@
-"""Checks of parameters and of queries, each failing with one clear line."""
+"""Checks of parameters and of queries, each failing with one clear line.
 
+The parameters of a class are checked against a table, one line per parameter::
+
+    CONSTRAINTS = {
+        "n_components": Whole(1),
+        "epsilon": (Number(above=0), None),
+        "measure": OneOf(MEASURES),
+        "scale": ("auto", Number(above=0), None),
+    }
+    check_parameters(self, CONSTRAINTS)
+
+An entry is one constraint, or a tuple of alternatives in which None and plain words stand for themselves.
+"""
+
+import math
 import numbers
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,20 +25,165 @@ from sklearn.utils.validation import validate_data
 from onefold._base.arrays import Array
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["check_rows", "check_whole_number", "in_precision"]
+__all__ = [
+    "Constraint",
+    "Flag",
+    "Instance",
+    "Number",
+    "OneOf",
+    "Whole",
+    "check_parameter",
+    "check_parameters",
+    "check_rows",
+    "check_whole_number",
+    "in_precision",
+]
 
 
 # float32 stays float32; everything else becomes float64.
 FLOATS = (np.float64, np.float32)
 
 
+# --- constraints ------------------------------------------------------------------------------------------
+
+
+def _is_boolean(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_))
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number between two ends, both allowed; a boolean is none."""
+
+    at_least: int = 1
+    at_most: int | None = None
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether the value satisfies the constraint."""
+        whole = isinstance(value, numbers.Integral) and not _is_boolean(value)
+        return whole and self.at_least <= value and (self.at_most is None or value <= self.at_most)
+
+    def __str__(self) -> str:
+        if self.at_most is None:
+            return f"a whole number of at least {self.at_least}"
+        return f"a whole number from {self.at_least} to {self.at_most}"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite real number within limits; NaN fails every comparison and is therefore refused."""
+
+    at_least: float = -math.inf
+    at_most: float = math.inf
+    above: float = -math.inf
+    below: float = math.inf
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether the value satisfies the constraint."""
+        if _is_boolean(value) or not isinstance(value, numbers.Real):
+            return False
+        try:
+            number = float(value)
+        except OverflowError:
+            return False
+        within = self.at_least <= number <= self.at_most and self.above < number < self.below
+        return within and math.isfinite(number)
+
+    def __str__(self) -> str:
+        if (self.above, self.below, self.at_least, self.at_most) == (0, math.inf, -math.inf, math.inf):
+            return "positive and finite"
+        limits = {
+            "of at least": self.at_least,
+            "above": self.above,
+            "of at most": self.at_most,
+            "below": self.below,
+        }
+        told = [f"{words} {limit:g}" for words, limit in limits.items() if math.isfinite(limit)]
+        return " ".join(["a finite number", " and ".join(told)]).strip()
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of some words."""
+
+    words: tuple[str, ...]
+
+    def __init__(self, words: Iterable[str]) -> None:
+        object.__setattr__(self, "words", tuple(words))
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether the value satisfies the constraint."""
+        return isinstance(value, str) and value in self.words
+
+    def __str__(self) -> str:
+        quoted = [repr(word) for word in self.words]
+        return " or ".join(quoted) if len(quoted) < 3 else f"one of {', '.join(quoted)}"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or False."""
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether the value satisfies the constraint."""
+        return _is_boolean(value)
+
+    def __str__(self) -> str:
+        return "True or False"
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An object of a class, or one that passes a test; ``words`` says which in an error."""
+
+    kind: type | tuple[type, ...] | Callable[[Any], bool]
+    words: str
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether the value satisfies the constraint."""
+        if isinstance(self.kind, (type, tuple)):
+            return isinstance(value, self.kind)
+        return bool(self.kind(value))
+
+    def __str__(self) -> str:
+        return self.words
+
+
+Constraint = Whole | Number | OneOf | Flag | Instance
+Entry = Constraint | tuple[Constraint | str | None, ...]
+
+
+def check_parameters(holder: Any, constraints: Mapping[str, Entry]) -> None:
+    """Refuse an object whose attributes break one of the constraints, naming the first that does."""
+    for name, entry in constraints.items():
+        check_parameter(name, getattr(holder, name), entry)
+
+
+def check_parameter(name: str, value: Any, entry: Entry) -> None:
+    """Refuse a value that satisfies none of the alternatives of ``entry``."""
+    alternatives = entry if isinstance(entry, tuple) else (entry,)
+    if not any(_accepts(alternative, value) for alternative in alternatives):
+        words = " or ".join(
+            repr(alternative) if alternative is None or isinstance(alternative, str) else str(alternative)
+            for alternative in alternatives
+        )
+        raise InvalidInputError(f"{name} must be {words}")
+
+
+def _accepts(alternative: Constraint | str | None, value: Any) -> bool:
+    if alternative is None:
+        return value is None
+    if isinstance(alternative, str):
+        return isinstance(value, str) and value == alternative
+    return alternative.accepts(value)
+
+
 def check_whole_number(name: str, value: Any, at_least: int = 1, or_none: bool = False) -> None:
     """Refuse a parameter that is not a whole number of at least ``at_least``."""
-    if or_none and value is None:
-        return
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
-    if not whole or value < at_least:
-        raise InvalidInputError(f"{name} must be a whole number of at least {at_least}{' or None' * or_none}")
+    check_parameter(name, value, (Whole(at_least), None) if or_none else Whole(at_least))
+
+
+# --- rows -------------------------------------------------------------------------------------------------
 
 
 def check_rows(
