@@ -38,10 +38,7 @@ RUNTIME_ROOMS = ("federated.flower", "federated.fhe")
 RUNTIME_SEES = (
     "exceptions",
     "_base",
-    *(
-        f"federated.{core}"
-        for core in ("aggregate", "messages", "client", "guard", "log", "_blob", "_fields", "_file_lock")
-    ),
+    *(f"federated.{core}" for core in ("aggregate", "messages", "client", "guard", "log", "_blob")),
 )
 RUNTIME_SEES_TOO = {"federated.flower": ("federated.fhe",), "federated.fhe": ()}
 

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from onefold import io
 from onefold.exceptions import InvalidInputError, MessageError
-from onefold.federated._fields import check_guarantee
 from onefold.federated.aggregate import Array, check_answers
-from onefold.federated.messages import Answers, ModelParcel, Profile, Query, plain_labels
+from onefold.federated.messages import Answers, ModelParcel, Profile, Query, check_guarantee, plain_labels
 from onefold.models import maximum_of
 from onefold.privacy import Guarantee
 

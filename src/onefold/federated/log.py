@@ -20,10 +20,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from onefold._base.file_lock import file_lock
 from onefold._base.files import atomic_write
 from onefold.exceptions import InvalidInputError, TamperedLogError
-from onefold.federated._fields import check_name, is_text
-from onefold.federated._file_lock import file_lock
+from onefold.federated.messages import check_name, is_text
 
 __all__ = ["Entry", "MembershipEvent", "MembershipLog"]
 

@@ -1,42 +1,41 @@
-"""What members of a federation say to each other: a few frozen messages, one version, no pickle.
+"""The messages of a federation: a few frozen classes, one version, no pickle.
 
-Every message checks itself when it is made, on both sides. It travels as *parts* (a header of JSON values and
-named arrays, for runtimes with records of their own) or as *bytes* (one checksummed blob). Reading either
-refuses whatever is malformed, of another version, or larger than the :class:`Limits`, with a
-:class:`~onefold.exceptions.MessageError` that quotes nothing of what was received.
+Every message checks itself when it is made, by the sender and by the receiver. It travels as *parts* (a
+header of JSON values and named arrays, for runtimes with records of their own) or as *bytes* (one frame with
+a checksum). Reading either refuses whatever is malformed, of another version, or larger than the
+:class:`Limits`, with a :class:`~onefold.exceptions.MessageError` that quotes nothing of what was received.
+
+Encrypted queries use three more messages. A :class:`QueryKey` goes with queries to the sites; each site
+replies with :class:`SealedAnswers`; the server makes one :class:`SealedResult` of them. Their contents are
+messages of :mod:`onefold.federated.fhe`, which a runtime carries without looking inside.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import json
+import math
+import numbers
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onefold._base.validation import check_whole_number
+from onefold._base.arrays import AnyArray, Array, Arrays
+from onefold._base.validation import Whole, check_parameters
 from onefold.exceptions import MessageError
 from onefold.federated._blob import pack, unpack
-from onefold.federated._fields import (
-    Labels,
-    check_digest,
-    check_guarantee,
-    check_labels,
-    check_measure_and_scale,
-    check_name,
-    check_table,
-    check_values,
-    frozen_copy,
-    plain_labels,
-)
-from onefold.federated._sealed import Lock, SealedAnswers, SealedResult
+from onefold.models import MEASURES, maximum_of
+from onefold.privacy import Guarantee
 
 __all__ = [
     "VERSION",
     "Answers",
+    "ClassLabels",
     "Failure",
     "FailureCode",
     "Limits",
@@ -45,10 +44,17 @@ __all__ = [
     "ModelParcel",
     "Profile",
     "Query",
+    "QueryKey",
     "SealedAnswers",
     "SealedResult",
+    "check_digest",
+    "check_guarantee",
+    "check_labels",
+    "check_name",
+    "columns_digest",
     "from_bytes",
     "from_parts",
+    "is_text",
     "plain_labels",
     "to_bytes",
     "to_parts",
@@ -56,7 +62,18 @@ __all__ = [
 
 VERSION = 1
 Header = dict[str, Any]
-Arrays = dict[str, NDArray[Any]]
+ClassLabels = tuple[int, ...] | tuple[str, ...]
+
+# Names appear in files, logs and terminals: nothing in them may end a line, a path or a colour.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+LONGEST_LABEL = 200
+LONGEST_TEXT = 500
+LARGEST_INTEGER = 2**63
+MOST_REASONS = 100
+
+
+# --- the messages -----------------------------------------------------------------------------------------
 
 
 class FailureCode(StrEnum):
@@ -66,23 +83,32 @@ class FailureCode(StrEnum):
     TOO_LARGE = "too-large"  # more rows, features or bytes than the site takes
     WRONG_FEATURES = "wrong-features"  # another number of features than the site's model has
     RATE_LIMITED = "rate-limited"  # too many rows in the last minute: ask later
-    BUDGET_SPENT = "budget-spent"  # this caller has had all the answers it will get
+    BUDGET_SPENT = "budget-spent"  # this querier has had all the answers it will get
     UNKNOWN_CALLER = "unknown-caller"  # the site does not know who asks, or knows too many already
     NOT_READY = "not-ready"  # there is no fitted model yet
     NOT_PRIVATE = "not-private"  # a model was asked for that holds raw rows
     NO_ENCRYPTION = "no-encryption"  # encrypted answers were asked for, and the extra fhe is not installed
     SEALED_ONLY = "sealed-only"  # the site gives encrypted answers only
-    UNTRUSTED_KEY = "untrusted-key"  # the owner has not allowed this querier's key
+    UNTRUSTED_KEY = "untrusted-key"  # the site has not allowed this querier's key
     OTHER_CLASSES = "other-classes"  # the site has a class that is not among those asked for
     INTERNAL = "internal"  # anything else; the site's own log knows more
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a message may be that is still read.
+    """The largest message that is still read.
 
-    The defaults let 100 000 rows or 100 000 features through, though never both: 256 MiB in all is what a
-    hospital server can hold a few of, and about half of what gRPC runtimes carry in one message.
+    The defaults let 100 000 rows or 100 000 features through, though never both: a server can hold a few
+    messages of 256 MiB, and gRPC runtimes carry about twice as much in one message.
+
+    Parameters
+    ----------
+    max_rows, max_features : int, default=100000
+        Rows and features of one message.
+    max_classes : int, default=10000
+        Classes of answers, of a model or of a query key.
+    max_bytes : int, default=268435456
+        Bytes of all arrays together.
     """
 
     max_rows: int = 100_000
@@ -91,55 +117,101 @@ class Limits:
     max_bytes: int = 256 * 2**20
 
     def __post_init__(self) -> None:
-        for limit in fields(self):
-            check_whole_number(limit.name, getattr(self, limit.name))
+        check_parameters(self, {limit.name: Whole(1) for limit in fields(self)})
+
+
+class _Checked:
+    """A frozen message whose fields are checked, by the table at the end, while it is being made."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            if each.name in CHECKS:
+                object.__setattr__(self, each.name, CHECKS[each.name](getattr(self, each.name)))
 
 
 @dataclass(frozen=True, eq=False)
-class Query:
-    """What is asked: rows of features (n, p), under an id that the answers repeat."""
+class Query(_Checked):
+    """Rows that sites are asked about.
+
+    Parameters
+    ----------
+    id : str
+        Name of the query, which the answers repeat.
+    features : ndarray of shape (n, p)
+        The rows, in float32 or float64.
+    """
 
     id: str
-    features: NDArray[np.floating] = field(repr=False)  # a log must not show rows
+    features: Array = field(repr=False)  # a log must not show rows
 
     def __post_init__(self) -> None:
-        _set(self, id=check_name("a query id", self.id), features=check_table("features", self.features))
+        super().__post_init__()
         if not np.all(np.isfinite(self.features)):
             raise MessageError("features must be finite numbers")
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """What a site answers: one number per row and class it has, (n, C), in a named measure.
+class Answers(_Checked):
+    """What a site answers: one number per row and class it has.
 
-    ``scale`` is the factor at which a folding measure sees the data; None for the distance.
+    Parameters
+    ----------
+    query_id, site : str
+        Names of the query and of the site.
+    classes : tuple of int or of str
+        Labels of the columns.
+    measure : str
+        Name of the measure.
+    scale : float or None
+        Factor at which a folding measure sees the data; None for the distance.
+    values : ndarray of shape (n, C)
+        The measures, in float32 or float64.
     """
 
     query_id: str
     site: str
-    classes: Labels
+    classes: ClassLabels
     measure: str
     scale: float | None
-    values: NDArray[np.floating] = field(repr=False)
+    values: Array = field(repr=False)
 
     def __post_init__(self) -> None:
-        _set(self, query_id=check_name("a query id", self.query_id), site=check_name("a site", self.site))
-        measure, scale = check_measure_and_scale(self.measure, self.scale)
-        _set(self, classes=check_labels(self.classes), measure=measure, scale=scale)
-        _set(self, values=check_values(self.values, measure, len(self.classes)))
+        super().__post_init__()
+        object.__setattr__(self, "scale", _scale(self.measure, self.scale))
+        if self.values.shape[1] != len(self.classes):
+            raise MessageError("values must have one column per class")
+        # Comparisons with NaN are false, so NaN is refused too.
+        if not np.all((self.values >= 0) & (self.values <= maximum_of(self.measure))):
+            raise MessageError("values must lie within the range of the measure and must not be NaN")
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
-    """What a site says about itself at joining.
+class Profile(_Checked):
+    """What a site says about itself when it joins.
 
-    ``guarantee`` is what its model promises about the rows it was fitted on (``Guarantee.to_dict``), or
-    None: the answers are then functions of raw rows. ``model_digest`` is the SHA-256 sum of the model,
-    ``columns`` that of the names of its columns, None where they have none.
+    Parameters
+    ----------
+    site : str
+        Name of the site.
+    classes : tuple of int or of str
+        Labels the site has rows of.
+    measure : str
+        Name of the measure in which it answers.
+    scale : float or None
+        Factor at which a folding measure sees the data; None for the distance.
+    n_features : int
+        Number of features of its model.
+    guarantee : dict or None
+        What its model promises about the rows it was fitted on (``Guarantee.to_dict``). None: the answers are
+        functions of raw rows.
+    model_digest : str
+        SHA-256 sum of the model.
+    columns : str or None, default=None
+        Sum of the names of the columns, see :func:`columns_digest`; None where they have no names.
     """
 
     site: str
-    classes: Labels
+    classes: ClassLabels
     measure: str
     scale: float | None
     n_features: int
@@ -148,56 +220,134 @@ class Profile:
     columns: str | None = None
 
     def __post_init__(self) -> None:
-        measure, scale = check_measure_and_scale(self.measure, self.scale)
-        _set(self, site=check_name("a site", self.site), classes=check_labels(self.classes))
-        _set(self, measure=measure, scale=scale, guarantee=check_guarantee(self.guarantee))
-        _set(self, model_digest=check_digest(self.model_digest))
-        _set(self, columns=None if self.columns is None else check_digest(self.columns))
-        if type(self.n_features) is not int or not 0 < self.n_features < 2**63:
+        super().__post_init__()
+        object.__setattr__(self, "scale", _scale(self.measure, self.scale))
+        if type(self.n_features) is not int or not 0 < self.n_features < LARGEST_INTEGER:
             raise MessageError("n_features must be a whole number of at least 1")
 
 
 @dataclass(frozen=True, eq=False)
-class ModelParcel:
-    """A model that travels: the bytes of an :mod:`onefold.io` file of a *private* model.
+class ModelParcel(_Checked):
+    """A private model that travels.
 
     The bytes are checked by their sum when read. Whether the model in them really is private is checked
     where it is opened, see :meth:`onefold.federated.LocalModel.from_parcel`.
+
+    Parameters
+    ----------
+    site : str
+        Name of the site.
+    content : bytes
+        The model as a file of :mod:`onefold.io`.
     """
 
     site: str
     content: bytes = field(repr=False)
 
-    def __post_init__(self) -> None:
-        _set(self, site=check_name("a site", self.site))
-        if not isinstance(self.content, bytes) or not self.content:
-            raise MessageError("the content of a parcel must be bytes, at least one")
-
 
 @dataclass(frozen=True, eq=False)
-class Failure:
-    """That a site did not answer, and why, in one of the fixed words."""
+class Failure(_Checked):
+    """That a site did not answer, and why.
+
+    Parameters
+    ----------
+    query_id, site : str
+        Names of the query and of the site.
+    code : FailureCode
+        The reason, one of the fixed words.
+    """
 
     query_id: str
     site: str
     code: FailureCode
 
+
+@dataclass(frozen=True, eq=False)
+class QueryKey(_Checked):
+    """The public part of a querier's key, and what its numbers mean, the same for all sites.
+
+    A measure d becomes ``rint((2**bits - 1) * s**power)``, where ``s = (d - floor) / (bound - floor)`` is cut
+    off at 0 and 1.
+
+    Parameters
+    ----------
+    key_id : str
+        SHA-256 sum that names the key.
+    classes : tuple of int or of str
+        Labels of the columns of answers.
+    bits : int
+        Number of bits of an encrypted measure, from 1 to 32.
+    bound, power, floor : float
+        Measure that becomes the largest number, exponent applied before rounding, measure that becomes 0.
+    content : bytes
+        The public key.
+    """
+
+    key_id: str
+    classes: ClassLabels
+    bits: int
+    bound: float
+    power: float
+    floor: float
+    content: bytes = field(repr=False)
+
     def __post_init__(self) -> None:
-        _set(self, query_id=check_name("a query id", self.query_id), site=check_name("a site", self.site))
-        try:
-            _set(self, code=FailureCode(self.code))
-        except ValueError:
-            raise MessageError("the code of a failure is not one of the known words") from None
+        super().__post_init__()
+        if type(self.bits) is not int or not 1 <= self.bits <= 32:
+            raise MessageError("bits must be a whole number from 1 to 32")
+        if not (0 <= self.floor < self.bound and self.power > 0):
+            raise MessageError("a query key needs 0 <= floor < bound and a positive power")
 
 
-Message = Query | Answers | Profile | ModelParcel | Failure | Lock | SealedAnswers | SealedResult
+Lock = QueryKey  # the name of version 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class SealedAnswers(_Checked):
+    """The encrypted answers of a site to one query.
+
+    Parameters
+    ----------
+    query_id, site : str
+        Names of the query and of the site.
+    content : bytes
+        The answers, encrypted under a query key.
+    """
+
+    query_id: str
+    site: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class SealedResult(_Checked):
+    """What the server computed from encrypted answers; only the querier that holds the key can read it.
+
+    Parameters
+    ----------
+    query_id : str
+        Name of the query.
+    sites : tuple of str
+        Names of the sites whose answers were used.
+    content : bytes
+        The encrypted result.
+    """
+
+    query_id: str
+    sites: tuple[str, ...]
+    content: bytes = field(repr=False)
+
+
+# --- parts and bytes --------------------------------------------------------------------------------------
+
+Message = Query | Answers | Profile | ModelParcel | Failure | QueryKey | SealedAnswers | SealedResult
 KINDS: dict[str, type[Message]] = {
     "query": Query,
     "answers": Answers,
     "profile": Profile,
     "model": ModelParcel,
     "failure": Failure,
-    "lock": Lock,
+    "lock": QueryKey,
     "sealed-answers": SealedAnswers,
     "sealed-result": SealedResult,
 }
@@ -206,7 +356,7 @@ ARRAY_FIELDS = ("features", "values", "content")
 
 
 def to_parts(message: Message) -> tuple[Header, Arrays]:
-    """A message as a header of JSON values and named arrays."""
+    """Take a message apart into a header of JSON values and named arrays."""
     if type(message) not in NAMES:
         raise MessageError("this is no message of a federation")
     header: Header = {"version": VERSION, "kind": NAMES[type(message)]}
@@ -218,13 +368,15 @@ def to_parts(message: Message) -> tuple[Header, Arrays]:
             arrays["content"] = np.frombuffer(value, dtype=np.uint8)
         elif each.name in ARRAY_FIELDS:
             arrays[each.name] = value
+        elif isinstance(value, StrEnum):
+            header[each.name] = value.value
         else:
-            header[each.name] = _plain(value)
+            header[each.name] = list(value) if isinstance(value, tuple) else value
     return header, arrays
 
 
 def from_parts(header: Mapping[str, Any], arrays: Mapping[str, Any], limits: Limits | None = None) -> Message:
-    """The message that :func:`to_parts` took apart; every field is checked again."""
+    """Put together the message that :func:`to_parts` took apart; every field is checked again."""
     limits = Limits() if limits is None else limits
     if not isinstance(header, Mapping) or not isinstance(arrays, Mapping):
         raise MessageError("a message must have a header and arrays")
@@ -249,7 +401,7 @@ def from_parts(header: Mapping[str, Any], arrays: Mapping[str, Any], limits: Lim
 
 
 def to_bytes(message: Message) -> bytes:
-    """A message as one checksummed run of bytes.
+    """Write a message as one run of bytes with a checksum.
 
     Examples
     --------
@@ -261,21 +413,22 @@ def to_bytes(message: Message) -> bytes:
 
 
 def from_bytes(data: bytes, limits: Limits | None = None) -> Message:
-    """The message that :func:`to_bytes` wrote; nothing in it is executed, and every field is checked."""
+    """Read the message that :func:`to_bytes` wrote; nothing in it is executed, and every field is checked.
+
+    Parameters
+    ----------
+    data : bytes
+        The frame.
+    limits : Limits or None, default=None
+        The largest message that is read; None stands for ``Limits()``.
+
+    Raises
+    ------
+    MessageError
+        If anything about the message is wrong; the text quotes nothing of it.
+    """
     limits = Limits() if limits is None else limits
     return from_parts(*unpack(data, limits.max_bytes), limits)
-
-
-def _set(message: Any, **values: Any) -> None:
-    """Store checked values in a frozen message while it is being made."""
-    for name, value in values.items():
-        object.__setattr__(message, name, value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, StrEnum):
-        return value.value
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _check_sizes(header: Mapping[str, Any], arrays: Mapping[str, Any], limits: Limits) -> None:
@@ -293,10 +446,161 @@ def _check_sizes(header: Mapping[str, Any], arrays: Mapping[str, Any], limits: L
         raise MessageError("the message is larger than allowed")
 
 
-def _content(array: NDArray[Any], total: Any) -> bytes:
+def _content(array: AnyArray, total: Any) -> bytes:
     if array.dtype != np.uint8 or array.ndim != 1:
-        raise MessageError("the content of a parcel must be bytes")
-    content = frozen_copy(array).tobytes()
+        raise MessageError("the content of a message must be bytes")
+    content = np.array(array, order="C", subok=False).tobytes()
     if hashlib.sha256(content).hexdigest() != check_digest(total):
-        raise MessageError("the parcel is damaged: its checksum does not match")
+        raise MessageError("the content of the message is damaged: its checksum does not match")
     return content
+
+
+# --- single fields: each check returns the clean value or raises, quoting nothing --------------------------
+
+
+def check_name(what: str, value: Any) -> str:
+    """Return a name that is safe in files, logs and terminals; ``what`` names it in the error."""
+    if not isinstance(value, str) or NAME.fullmatch(value) is None:
+        raise MessageError(
+            f"{what} must be 1 to 64 letters, digits, dots, dashes or underscores, starting with one of the "
+            "first two"
+        )
+    return str(value)
+
+
+def check_digest(value: Any) -> str:
+    """Return a SHA-256 sum given as 64 hexadecimal digits."""
+    if not isinstance(value, str) or DIGEST.fullmatch(value) is None:
+        raise MessageError("a digest must be 64 hexadecimal digits")
+    return str(value)
+
+
+def columns_digest(names: Iterable[str] | None) -> str | None:
+    """Return the SHA-256 sum of the names of a table's columns in their order; None if they have no names.
+
+    Two tables with the same sum have the same columns in the same order. Names can be guessed from the sum.
+    """
+    if names is None:
+        return None
+    return hashlib.sha256(json.dumps([str(name) for name in names]).encode()).hexdigest()
+
+
+def plain_labels(classes: Iterable[Any]) -> ClassLabels:
+    """Return class labels of an array as plain whole numbers or texts, as messages carry them."""
+    return check_labels([label.item() if isinstance(label, np.generic) else label for label in classes])
+
+
+def check_labels(labels: Any) -> ClassLabels:
+    """Return distinct class labels: all whole numbers of at most 64 bits, or all printable texts."""
+    if not isinstance(labels, (list, tuple)):
+        raise MessageError("classes must be a list of labels")
+    found = tuple(labels)
+    keys = {label if isinstance(label, (str, numbers.Number)) else id(label) for label in found}
+    if not found or len({type(label) for label in found}) > 1 or len(keys) < len(found):
+        raise MessageError("classes must be distinct labels, at least one, all of one kind")
+    if all(type(label) is int and -LARGEST_INTEGER <= label < LARGEST_INTEGER for label in found):
+        return found
+    if all(is_text(label, LONGEST_LABEL) and label for label in found):
+        return found
+    raise MessageError("class labels must be whole numbers of 64 bits or short printable texts")
+
+
+def is_text(value: Any, longest: int = LONGEST_TEXT) -> bool:
+    """Return whether a value is a printable text without control characters, and not too long."""
+    return type(value) is str and len(value) <= longest and value.isprintable()
+
+
+def check_guarantee(plain: Any) -> dict[str, Any] | None:
+    """Return a guarantee as ``Guarantee.to_dict`` writes it; its text is written anew from its numbers."""
+    if plain is None:
+        return None
+    try:
+        guarantee = Guarantee.from_dict(plain)
+        whole = type(guarantee.n_features) is int and 0 < guarantee.n_features < LARGEST_INTEGER
+        texts = all(is_text(text) for text in (guarantee.mechanism, *guarantee.voided_by))
+        numeric = all(
+            number is None or (type(number) in (int, float) and 0 <= number < math.inf)
+            for number in (guarantee.untouched_entries, guarantee.sensitivity)
+        )
+        if not whole or not texts or not numeric or len(guarantee.voided_by) > MOST_REASONS:
+            raise MessageError("this is not the description of a guarantee")
+        return guarantee.to_dict()
+    except (TypeError, ValueError, ArithmeticError):
+        raise MessageError("this is not the description of a guarantee") from None
+
+
+def _measure(value: Any) -> str:
+    if not isinstance(value, str) or value not in MEASURES:
+        raise MessageError(f"measure must be one of {', '.join(MEASURES)}")
+    return value
+
+
+def _scale(measure: str, scale: Any) -> float | None:
+    """A number for the folding measures; None for the distance, which has its own units."""
+    if measure == "euclidean":
+        if scale is not None:
+            raise MessageError("the euclidean measure has no scale")
+        return None
+    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < math.inf:
+        raise MessageError("scale must be a positive finite number for the folding measures")
+    return float(scale)
+
+
+def _table(what: str, array: Any) -> Array:
+    """A read-only copy of a two-dimensional float32 or float64 array with at least one row and column."""
+    if not isinstance(array, np.ndarray) or array.dtype not in (np.float32, np.float64) or array.ndim != 2:
+        raise MessageError(f"{what} must be a two-dimensional array of float32 or float64")
+    if 0 in array.shape:
+        raise MessageError(f"{what} must have at least one row and one column")
+    copy = np.array(array, order="C", copy=True, subok=False)
+    copy.setflags(write=False)
+    return copy
+
+
+def _sites(names: Any) -> tuple[str, ...]:
+    if not isinstance(names, (list, tuple)) or not names:
+        raise MessageError("a result must name the sites it is made of")
+    sites = tuple(check_name("a site", name) for name in names)
+    if len(set(sites)) < len(sites):
+        raise MessageError("a result must name every site once")
+    return sites
+
+
+def _code(value: Any) -> FailureCode:
+    try:
+        return FailureCode(value)
+    except ValueError:
+        raise MessageError("the code of a failure is not one of the known words") from None
+
+
+def _finite(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise MessageError("bound, power and floor of a query key must be finite numbers")
+    return float(value)
+
+
+def _bytes(content: Any) -> bytes:
+    if not isinstance(content, bytes) or not content:
+        raise MessageError("the content of a message must be bytes, at least one")
+    return content
+
+
+CHECKS: dict[str, Callable[[Any], Any]] = {
+    "id": partial(check_name, "a query id"),
+    "query_id": partial(check_name, "a query id"),
+    "site": partial(check_name, "a site"),
+    "sites": _sites,
+    "code": _code,
+    "classes": check_labels,
+    "measure": _measure,
+    "features": partial(_table, "features"),
+    "values": partial(_table, "values"),
+    "guarantee": check_guarantee,
+    "model_digest": check_digest,
+    "columns": lambda digest: None if digest is None else check_digest(digest),
+    "key_id": check_digest,
+    "bound": _finite,
+    "power": _finite,
+    "floor": _finite,
+    "content": _bytes,
+}

@@ -100,8 +100,8 @@ def _caller(args: argparse.Namespace) -> str:
 
 def _members(folder: ServerFolder, table: Table) -> Mapping[str, Site]:
     """Those who will be asked: at least one, with as many features, and columns of the same names."""
-    from onefold.federated._fields import columns_digest
     from onefold.federated.flower.registry import Registry
+    from onefold.federated.messages import columns_digest
 
     members = Registry(folder).members
     if not members:

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold.exceptions import InvalidInputError
-from onefold.federated._fields import check_name
 from onefold.federated.fhe._contexts import contexts_for, reading
 from onefold.federated.fhe._encoding import MISSING, encode
 from onefold.federated.fhe._layout import Slots
 from onefold.federated.fhe._shares import layouts_of, message_primes
 from onefold.federated.fhe._wire import pack_planes, read_ciphertext
 from onefold.federated.fhe.messages import EncryptedAnswers, PublicKey, from_bytes
+from onefold.federated.messages import check_name
 
 __all__ = ["Client"]
 

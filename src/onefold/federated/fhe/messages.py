@@ -19,8 +19,8 @@ import numpy as np
 
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated._blob import pack, unpack
-from onefold.federated._fields import check_digest, check_name
 from onefold.federated.fhe._parameters import Parameters, choose
+from onefold.federated.messages import check_digest, check_name
 
 __all__ = [
     "MAX_BYTES",

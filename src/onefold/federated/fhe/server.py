@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError, MessageError
-from onefold.federated._fields import check_name
 from onefold.federated.fhe._ciphertexts import Cipher, Ciphertexts
 from onefold.federated.fhe._circuit import hidden
 from onefold.federated.fhe._collecting import Runners, Sums
@@ -26,6 +25,7 @@ from onefold.federated.fhe.messages import (
     EvaluationKeys,
     from_bytes,
 )
+from onefold.federated.messages import check_name
 
 __all__ = ["FACTOR_BYTES", "Server", "Tally"]
 

@@ -10,12 +10,11 @@ from enum import StrEnum
 from math import isclose
 from typing import Any
 
+from onefold._base.file_lock import file_lock
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.federated._fields import check_name
-from onefold.federated._file_lock import file_lock
 from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.log import MembershipEvent, MembershipLog
-from onefold.federated.messages import Profile, from_parts, to_parts
+from onefold.federated.messages import Profile, check_name, from_parts, to_parts
 
 __all__ = ["Registry", "Site", "Status"]
 

@@ -8,18 +8,17 @@ from __future__ import annotations
 import numpy as np
 
 from onefold.exceptions import MessageError, MissingDependencyError, QueryRefused
-from onefold.federated._fields import Labels
 from onefold.federated.client import align
 from onefold.federated.fhe import Client, Quantiser
 from onefold.federated.fhe._shares import message_size
 from onefold.federated.fhe.messages import PublicKey, from_bytes, to_bytes
 from onefold.federated.flower.folders import SiteFolder
-from onefold.federated.messages import Answers, FailureCode, Limits, Lock, SealedAnswers
+from onefold.federated.messages import Answers, ClassLabels, FailureCode, Limits, Lock, SealedAnswers
 
 __all__ = ["opened_lock", "quantised", "sealed"]
 
 
-def opened_lock(folder: SiteFolder, lock: Lock, own: Labels, n_rows: int) -> Client:
+def opened_lock(folder: SiteFolder, lock: Lock, own: ClassLabels, n_rows: int) -> Client:
     """What encrypts under a lock, if the owner allows this key and the site can answer under it.
 
     Whoever made the key can read what is encrypted with it, and the key comes by way of the server: an owner

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from onefold._base.files import atomic_write
 from onefold.exceptions import InvalidInputError
-from onefold.federated._fields import check_name
 from onefold.federated.flower.certificates import (
     issue_server_certificate,
     make_authority,
@@ -23,6 +22,7 @@ from onefold.federated.flower.folders import (
     private_folder,
 )
 from onefold.federated.flower.registry import Registry
+from onefold.federated.messages import check_name
 
 __all__ = ["add_site", "create_federation", "make_site_folder"]
 

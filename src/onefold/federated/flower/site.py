@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from onefold.exceptions import FederationError, QueryRefused
-from onefold.federated._fields import columns_digest
 from onefold.federated.client import LocalModel
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, write_private
 from onefold.federated.flower.sealing import opened_lock, sealed
@@ -26,6 +25,7 @@ from onefold.federated.messages import (
     ModelParcel,
     Profile,
     Query,
+    columns_digest,
     from_parts,
     to_parts,
 )

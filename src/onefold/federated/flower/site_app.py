@@ -13,13 +13,12 @@ from typing import Any
 
 from onefold._base.optional import require
 from onefold.exceptions import MessageError
-from onefold.federated._fields import check_name
 from onefold.federated.flower import site
 from onefold.federated.flower.environment import SITE_VARIABLE
 from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.flower.journal import log_to
 from onefold.federated.flower.records import caller_of, from_records, to_records
-from onefold.federated.messages import Failure, FailureCode, Lock, Message, Query
+from onefold.federated.messages import Failure, FailureCode, Lock, Message, Query, check_name
 
 __all__ = ["ANSWERS", "KEPT_OUT", "MODEL", "PROFILE", "SEALED", "answer_message"]
 

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from onefold.exceptions import FederationError, MessageError, OnefoldError
-from onefold.federated._fields import check_digest, check_name
 from onefold.federated.flower.folders import private_folder, write_private
-from onefold.federated.messages import Lock, Message, Query, from_bytes, to_bytes
+from onefold.federated.messages import Lock, Message, Query, check_digest, check_name, from_bytes, to_bytes
 
 __all__ = ["Reply", "Request", "Spool"]
 
