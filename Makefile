@@ -1,15 +1,22 @@
 # Every target does its own set-up: a machine with Python >= 3.11 and make is enough.
 PYTHON ?= python3
-VENV := .venv
+# Another interpreter gets an environment of its own: make test PYTHON=python3.12 uses .venv-python3.12.
+VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
+# pyenv has a shim for every interpreter, also for those that are installed but not chosen: those it names itself.
+INTERPRETER = $(shell $(PYTHON) -c 'import sys; print(sys.executable)' 2>/dev/null || \
+	PYENV_VERSION=$$(pyenv whence $(PYTHON) 2>/dev/null | tail -n 1) $(PYTHON) -c 'import sys; print(sys.executable)' 2>/dev/null)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 LINTED := $(wildcard src tests benchmarks experiments requirements)
 # Tests of one file stay together: they share what it sets up.
 WORKERS := --numprocesses auto --dist loadfile
+# Tests run in a random order. It follows from the commit, so that a failure belongs to a change; ORDER=7 is another.
+ORDER ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
+PYTEST := $(BIN)/python -m pytest --randomly-seed=$(ORDER)
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format bench lock clean distclean
+.PHONY: help setup demo test test-all exact nightly lint format bench lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,10 +28,22 @@ demo: $(VENV)/.dev-ready ## several owners, one round, one classifier; report in
 	$(BIN)/onefold demo --report build/demo.html
 
 test: $(VENV)/.all-ready ## the fast tests, those of the extras included; ARGS is handed to pytest
-	$(BIN)/python -m pytest $(WORKERS) -m "not slow" $(ARGS)
+	$(PYTEST) $(WORKERS) -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.all-ready ## every test, slow ones and those of the extras included
-	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
+	$(PYTEST) $(WORKERS) $(ARGS)
+
+exact: $(VENV)/.all-ready ## what is promised to the last bit, under several BLAS kernels and thread counts
+	$(BIN)/python tests/kernels.py $(ARGS)
+
+nightly: test-all ## everything: slow tests, new random examples, the fast tests under every kernel and interpreter
+	$(PYTEST) $(WORKERS) -m "not slow" --hypothesis-profile=search
+	$(BIN)/python tests/kernels.py --full $(WORKERS) -m "not slow" tests
+	@for python in python3.12 python3.13; do \
+		$(MAKE) --silent $$python-is-there PYTHON=$$python || continue; $(MAKE) test PYTHON=$$python || exit 1; done
+
+%-is-there:
+	@test -n "$(INTERPRETER)" || { echo "$*: SKIPPED, it is not installed"; exit 1; }
 
 lint: $(VENV)/.all-ready ## ruff and mypy, changing nothing; types are those of every extra
 	$(BIN)/ruff check $(LINTED)
@@ -51,9 +70,9 @@ distclean: clean ## remove the environment too
 	rm -rf $(VENV)
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	@$(or $(INTERPRETER),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "onefold needs Python 3.11 or newer; name one with make PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(INTERPRETER) -m venv $(VENV)
 
 # Pinned packages that are present already are accepted without the network.
 $(VENV)/.dev-ready: pyproject.toml requirements/dev.lock | $(BIN)/python

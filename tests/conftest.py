@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 from hypothesis import settings
 
-# Test matrices are small: more threads only cost time. Set before numpy is first imported.
+# Test matrices are small: more threads only cost time. Set before numpy is first imported. Nothing may depend
+# on it: tests/kernels.py runs the exact tests with two threads too, and the nightly run all of them.
 for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
