@@ -38,7 +38,7 @@ RUNTIME_ROOMS = ("federated.flower", "federated.fhe")
 RUNTIME_SEES = (
     "exceptions",
     "_base",
-    *(f"federated.{core}" for core in ("aggregate", "messages", "client", "guard", "log", "_blob")),
+    *(f"federated.{core}" for core in ("aggregate", "messages", "client", "guard", "log")),
 )
 RUNTIME_SEES_TOO = {"federated.flower": ("federated.fhe",), "federated.fhe": ()}
 

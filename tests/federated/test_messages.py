@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from onefold._base import frames
 from onefold.exceptions import InvalidInputError, MessageError
-from onefold.federated import _blob, messages
+from onefold.federated import messages
 from onefold.federated.messages import (
     VERSION,
     Answers,
@@ -118,7 +119,7 @@ def test_any_flipped_bit_and_any_cut_is_found(message) -> None:
 @settings(max_examples=300)
 @given(st.binary(max_size=300))
 def test_random_bytes_are_refused(data: bytes) -> None:
-    for candidate in (data, _blob.MAGIC + data):
+    for candidate in (data, frames.MAGIC + data):
         with pytest.raises(MessageError) as caught:
             from_bytes(candidate)
         assert "\n" not in str(caught.value)
@@ -132,7 +133,7 @@ json_values = st.recursive(
 
 
 def _signed(text: bytes, arrays: bytes = b"") -> bytes:
-    content = _blob.MAGIC + len(text).to_bytes(4, "little") + text + arrays
+    content = frames.MAGIC + len(text).to_bytes(4, "little") + text + arrays
     return content + hashlib.sha256(content).digest()
 
 

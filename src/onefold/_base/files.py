@@ -1,7 +1,8 @@
-"""Files are written whole or not at all, and read with one clear line about what is wrong with them."""
+"""Files and locks: written whole or not at all, read with one clear error, changed one process at a time."""
 
 import errno
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import IO, TypeVar
 
 from onefold.exceptions import FileFormatError, InvalidInputError
 
-__all__ = ["atomic_write", "read_saved", "write_whole"]
+__all__ = ["atomic_write", "file_lock", "read_saved", "write_whole"]
 
 T = TypeVar("T")
 
@@ -59,3 +60,38 @@ def _umask() -> int:
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
+
+
+@contextmanager
+def file_lock(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold the lock of ``path`` while the block runs; others wait. The system frees it if we die.
+
+    The lock is on a neighbour, ``path`` with ``.lock`` appended, since ``path`` itself may be replaced. Each
+    call opens that file anew, so threads of one process exclude each other as processes do.
+    """
+    neighbour = Path(f"{os.fspath(path)}.lock")
+    handle = os.open(neighbour, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _acquire(handle)
+        yield
+    finally:
+        os.close(handle)  # closing frees the lock
+
+
+if sys.platform == "win32":
+    import msvcrt
+    import time
+
+    def _acquire(handle: int) -> None:
+        while True:
+            try:
+                msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+                return
+            except OSError:  # gave up after ten attempts: try again
+                time.sleep(0.05)
+
+else:
+    import fcntl
+
+    def _acquire(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX)

@@ -17,8 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from onefold._base.file_lock import file_lock
-from onefold._base.files import atomic_write
+from onefold._base.files import atomic_write, file_lock
 from onefold._base.validation import check_whole_number
 from onefold.exceptions import FileFormatError, QueryRefused
 from onefold.federated.messages import FailureCode, check_name

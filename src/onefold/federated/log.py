@@ -20,8 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from onefold._base.file_lock import file_lock
-from onefold._base.files import atomic_write
+from onefold._base.files import atomic_write, file_lock
 from onefold.exceptions import InvalidInputError, TamperedLogError
 from onefold.federated.messages import check_name, is_text
 

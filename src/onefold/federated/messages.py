@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray, Array, Arrays
+from onefold._base.frames import pack_frame, unpack_frame
 from onefold._base.validation import Whole, check_parameters
 from onefold.exceptions import MessageError
-from onefold.federated._blob import pack, unpack
 from onefold.models import MEASURES, maximum_of
 from onefold.privacy import Guarantee
 
@@ -409,7 +409,7 @@ def to_bytes(message: Message) -> bytes:
     >>> from_bytes(to_bytes(failure)).code
     <FailureCode.RATE_LIMITED: 'rate-limited'>
     """
-    return pack(*to_parts(message))
+    return pack_frame(*to_parts(message))
 
 
 def from_bytes(data: bytes, limits: Limits | None = None) -> Message:
@@ -428,7 +428,7 @@ def from_bytes(data: bytes, limits: Limits | None = None) -> Message:
         If anything about the message is wrong; the text quotes nothing of it.
     """
     limits = Limits() if limits is None else limits
-    return from_parts(*unpack(data, limits.max_bytes), limits)
+    return from_parts(*unpack_frame(data, limits.max_bytes), limits)
 
 
 def _check_sizes(header: Mapping[str, Any], arrays: Mapping[str, Any], limits: Limits) -> None:

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from onefold._base.file_lock import file_lock
-from onefold._base.files import atomic_write
+from onefold._base.files import atomic_write, file_lock
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
 from onefold.privacy import _accounting
 from onefold.privacy._arguments import check_delta, positive

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from onefold._base.frames import pack_frame, unpack_frame
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
-from onefold.federated._blob import pack, unpack
 from onefold.federated.fhe import Client, EncryptedArgmin, Querier, Server, _memory
 from onefold.federated.fhe._parameters import choose
 from onefold.federated.fhe._shares import message_size
@@ -205,8 +205,8 @@ def test_evaluation_keys_that_cannot_rotate_are_refused(small) -> None:
 def test_a_key_file_without_a_whole_setting_is_refused(small, tmp_path) -> None:
     path = tmp_path / "secret.key"
     small.querier.save(path)
-    header, arrays = unpack(path.read_bytes(), 2**28)
-    path.write_bytes(pack({**header, "setting": header["setting"][:3]}, arrays))
+    header, arrays = unpack_frame(path.read_bytes(), 2**28)
+    path.write_bytes(pack_frame({**header, "setting": header["setting"][:3]}, arrays))
     with pytest.raises(FileFormatError):
         Querier.load(path)
 

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("seal")
 
-from onefold.federated._blob import unpack
+from onefold._base.frames import unpack_frame
 from onefold.federated.fhe.argmin import clear_argmin
 from onefold.federated.flower.sealing import quantised
 from onefold.federated.messages import Lock, Query
@@ -33,7 +33,7 @@ def plain_labels(federation: Any, names: tuple[str, ...], bits: int, bound: floa
 
 def secret_of(path: Path) -> bytes:
     """Some bytes from the middle of a secret key."""
-    _, arrays = unpack(path.read_bytes(), 2**30)
+    _, arrays = unpack_frame(path.read_bytes(), 2**30)
     secret = arrays["secret"].tobytes()
     return secret[len(secret) // 2 :][:64]
 

@@ -30,7 +30,7 @@ class Keyring:
 
     def querier(self, n_sites: int, n_classes: int, bits: int) -> Querier:
         """The keys for a federation of that size: those that are there, or new ones."""
-        from onefold._base.file_lock import file_lock
+        from onefold._base.files import file_lock
         from onefold.federated.fhe import Querier
 
         n_clients = _rounded(n_sites)

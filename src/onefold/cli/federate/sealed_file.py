@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from onefold._base.files import atomic_write
+from onefold._base.frames import pack_frame, unpack_frame
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
-from onefold.federated._blob import pack, unpack
 from onefold.federated.messages import Lock, from_bytes, to_bytes
 
 FORMAT = 1
@@ -90,14 +90,14 @@ def _write(path: Path, header: dict[str, Any], contents: dict[str, bytes]) -> No
     arrays = {name: np.frombuffer(content, dtype=np.uint8) for name, content in contents.items()}
     try:
         with atomic_write(path) as file:
-            file.write(pack(header, arrays))
+            file.write(pack_frame(header, arrays))
     except OSError as error:
         raise InvalidInputError(f"{path}: cannot be written ({error.strerror or 'I/O error'})") from None
 
 
 def _read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, bytes]]:
     try:
-        header, arrays = unpack(path.read_bytes(), MAX_BYTES)
+        header, arrays = unpack_frame(path.read_bytes(), MAX_BYTES)
     except OSError as error:
         raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except MessageError:

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from onefold._base.frames import pack_frame, unpack_frame
 from onefold.exceptions import InvalidInputError, MessageError
-from onefold.federated._blob import pack, unpack
 from onefold.federated.fhe._parameters import Parameters, choose
 from onefold.federated.messages import check_digest, check_name
 
@@ -175,7 +175,7 @@ def to_bytes(message: EncryptedMessage) -> bytes:
             arrays[each.name] = np.frombuffer(value, dtype=np.uint8)
         else:
             header[each.name] = value
-    return pack(header, arrays)
+    return pack_frame(header, arrays)
 
 
 def from_bytes(kind: type[M], data: bytes, max_bytes: int | None = None) -> M:
@@ -184,7 +184,7 @@ def from_bytes(kind: type[M], data: bytes, max_bytes: int | None = None) -> M:
         raise InvalidInputError("only messages of this module can be read")
     if max_bytes is None:
         max_bytes = MAX_KEY_BYTES if kind is EvaluationKeys else MAX_BYTES
-    header, arrays = unpack(data, max_bytes)
+    header, arrays = unpack_frame(data, max_bytes)
     if type(header.get("version")) is not int or header["version"] != VERSION:
         raise MessageError(f"the message is not of version {VERSION}, the only one this program reads")
     if header.get("kind") != NAMES[kind]:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold._base.files import atomic_write
+from onefold._base.frames import pack_frame, unpack_frame
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
-from onefold.federated._blob import pack, unpack
 from onefold.federated.fhe._circuit import PLAIN_MODULUS
 from onefold.federated.fhe._contexts import Room, contexts_for, reading
 from onefold.federated.fhe._encoding import attained
@@ -149,14 +149,14 @@ class Querier:
             for name, key in (("secret", self._secret), ("public", self._public))
         }
         with atomic_write(target, private=True) as file:
-            file.write(pack(header, arrays))
+            file.write(pack_frame(header, arrays))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Querier:
         """The querier that :meth:`save` wrote."""
         target = _file(path)
         try:
-            header, arrays = unpack(target.read_bytes(), MAX_FILE_BYTES)
+            header, arrays = unpack_frame(target.read_bytes(), MAX_FILE_BYTES)
             setting, key_id = header["setting"], header["setting"][3]
             if header["version"] != VERSION or header["kind"] != "fhe-secret-key":
                 raise FileFormatError("the file holds no secret key of this version")

@@ -10,7 +10,7 @@ from enum import StrEnum
 from math import isclose
 from typing import Any
 
-from onefold._base.file_lock import file_lock
+from onefold._base.files import file_lock
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.log import MembershipEvent, MembershipLog

@@ -9,19 +9,19 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onefold._base.frames import join_frames, split_frames
 from onefold.exceptions import FederationError, MessageError, OnefoldError
 from onefold.federated.flower.folders import private_folder, write_private
 from onefold.federated.messages import Lock, Message, Query, check_digest, check_name, from_bytes, to_bytes
 
 __all__ = ["Reply", "Request", "Spool"]
 
-LENGTH_BYTES = 8
 STALE_SECONDS = 3600.0
 # Evaluation keys are large, and asked for again when they are gone.
 UNUSED_KEYS_SECONDS = 30 * 24 * 3600.0
@@ -59,7 +59,7 @@ class Spool:
         meta = {"caller": check_name("a caller", request.caller), "timeout": request.timeout}
         messages: list[Message] = [request.query]
         messages += [] if request.lock is None else [request.lock]
-        write_private(self._request(request.query.id), _frames([_json(meta), *map(to_bytes, messages)]))
+        write_private(self._request(request.query.id), join_frames([_json(meta), *map(to_bytes, messages)]))
 
     def take(self) -> list[Request]:
         """Requests that have come in, oldest first; they are gone from the folder."""
@@ -73,7 +73,7 @@ class Spool:
     def deliver(self, query_id: str, reply: Reply) -> None:
         """Put down what came."""
         frames = [_json({"expected": list(reply.expected)}), *map(to_bytes, reply.messages)]
-        write_private(self._reply(query_id), _frames(frames))
+        write_private(self._reply(query_id), join_frames(frames))
 
     def wait(self, query_id: str, seconds: float, is_busy: Callable[[], bool] = lambda: False) -> Reply:
         """The reply to a request of ours; later than ``seconds`` only while it is being worked on."""
@@ -88,7 +88,7 @@ class Spool:
             if time.monotonic() > deadline and not is_busy() and not path.exists():
                 raise FederationError(f"the server did not reply within {seconds:g} s")
             time.sleep(0.05)
-        first, *rest = _parts(path.read_bytes())
+        first, *rest = split_frames(path.read_bytes())
         path.unlink()
         expected = json.loads(first)["expected"]
         return Reply(tuple(map(str, expected)), tuple(from_bytes(part) for part in rest))
@@ -159,7 +159,7 @@ class Spool:
 
 
 def _request(content: bytes) -> Request:
-    meta, *rest = _parts(content)
+    meta, *rest = split_frames(content)
     plain = json.loads(meta)
     query, lock = [*map(from_bytes, rest), None][:2]
     if len(rest) > 2 or not isinstance(query, Query) or not isinstance(lock, Lock | None):
@@ -176,18 +176,3 @@ def _age(path: Path) -> float:
 
 def _json(plain: Any) -> bytes:
     return json.dumps(plain, allow_nan=False).encode()
-
-
-def _frames(parts: Sequence[bytes]) -> bytes:
-    return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in parts)
-
-
-def _parts(content: bytes) -> list[bytes]:
-    found, offset = [], 0
-    while offset < len(content):
-        start = offset + LENGTH_BYTES
-        offset = start + int.from_bytes(content[offset:start], "little")
-        if offset > len(content):
-            raise MessageError("the file is cut off")
-        found.append(content[start:offset])
-    return found
