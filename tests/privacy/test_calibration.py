@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import calibration
-from onefold.privacy._exact import _pi
+from onefold.privacy.samplers import _pi
 from reference import mechanisms as literal
 
 CASES = [(0.1, 1e-3), (1.0, 1e-5), (1.0, 0.2), (4.0, 1e-6), (10.0, 1e-5)]

@@ -148,7 +148,7 @@ def test_which_relation_a_record_is_about() -> None:
     assert "one record and its label more or less: epsilon 1 per record, delta 1e-05" in text
     assert "one record and its label replaced: epsilon 1.9 per record, delta 1e-05" in text
     assert "replaced: epsilon 3 per record" in str(table)
-    with pytest.raises(InvalidInputError, match="neighbours must be one of"):
+    with pytest.raises(InvalidInputError, match="neighbours must be 'replace' or 'add-remove'"):
         table.record_under("friends")
 
 

@@ -8,18 +8,22 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from onefold.privacy import _hardened
-from onefold.privacy._exact import (
+from onefold.privacy import samplers
+from onefold.privacy.samplers import (
+    ByteStream,
     Probability,
+    bernoulli,
+    byte_stream,
+    discrete_laplace,
     exponential,
     gaussian_magnitude,
     gaussian_tail,
-    keep,
+    keep_probability,
+    laplace_table,
     logistic,
+    rounded_gaussian,
     tanh_half,
 )
-from onefold.privacy._hardened import bernoulli, discrete_laplace, laplace_table, rounded_gaussian
-from onefold.privacy._streams import ByteStream, byte_stream
 from reference import mechanisms as literal
 
 PROBABILITIES: list[tuple[Probability, float]] = [
@@ -27,8 +31,8 @@ PROBABILITIES: list[tuple[Probability, float]] = [
     (exponential(Fraction(9, 4)), math.exp(-2.25)),
     (tanh_half(Fraction(1, 2), Fraction(1, 5)), 0.2 + 0.8 * math.tanh(0.25)),
     (tanh_half(Fraction(1, 2**30), Fraction(0)), 2.0**-31),
-    (keep(Fraction(2), 4), math.exp(2) / (math.exp(2) + 3)),
-    (keep(Fraction(60), 2), 1.0),
+    (keep_probability(Fraction(2), 4), math.exp(2) / (math.exp(2) + 3)),
+    (keep_probability(Fraction(60), 2), 1.0),
 ]
 
 
@@ -42,7 +46,7 @@ def test_digits_of_probabilities(probability: Probability, value: float) -> None
 
 def test_a_large_epsilon_still_switches_labels() -> None:
     """A random float could not: exp(-60) is less than the smallest step of random()."""
-    almost_one = keep(Fraction(60), 2)
+    almost_one = keep_probability(Fraction(60), 2)
     wrong = 2**200 - almost_one.digits(0, 200)
     assert wrong / 2**200 == pytest.approx(math.exp(-60), rel=1e-9)
 
@@ -132,7 +136,7 @@ def test_discrete_laplace(t: float, atom: float) -> None:
 def test_the_top_of_a_geometric_variable() -> None:
     """Without any digits everything comes from the coin above them, and nothing may change."""
     full = laplace_table(Fraction(1, 10))
-    short = _hardened.LaplaceTable(full.t, full.zero, (), exponential(full.t))
+    short = samplers.LaplaceTable(full.t, full.zero, (), exponential(full.t))
     sample = discrete_laplace(byte_stream(4), short, 200_000)
     assert chi_square(sample, literal.discrete_laplace_pmf(0.1, 0.0, 2000)) < 5
 
@@ -148,7 +152,7 @@ def test_rounded_gaussian(sigma: float) -> None:
 
 def test_the_exact_path_agrees_with_the_fast_one(monkeypatch: pytest.MonkeyPatch) -> None:
     fast = rounded_gaussian(byte_stream(6), 2.0**20, 3000)
-    monkeypatch.setattr(_hardened, "DOUBT", 1.0)  # nothing is sure any more
+    monkeypatch.setattr(samplers, "DOUBT", 1.0)  # nothing is sure any more
     assert np.array_equal(rounded_gaussian(byte_stream(6), 2.0**20, 300), fast[:300])
 
 
@@ -168,7 +172,7 @@ def test_the_error_of_ndtri_is_far_within_the_doubt() -> None:
         z = -float(ndtri(tail / 2))
         error = Fraction(gaussian_tail(Fraction(z), 200), 2**200) - Fraction(tail)
         slope = 2 * math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-        assert abs(float(error)) / slope < _hardened.DOUBT * (1 + z) / 16
+        assert abs(float(error)) / slope < samplers.DOUBT * (1 + z) / 16
 
 
 @pytest.mark.parametrize("k", [0, 1, 5])
@@ -201,11 +205,11 @@ def test_a_word_that_says_too_little_is_extended() -> None:
 
 
 def test_blocks_join_without_a_seam() -> None:
-    n = _hardened.BLOCK + 5
+    n = samplers.BLOCK + 5
     table = laplace_table(Fraction(1, 1000))
     sample = discrete_laplace(byte_stream(8), table, 2 * n)
     assert len(sample) == 2 * n
-    assert np.unique(sample[: _hardened.BLOCK][:100]).size > 50
-    assert not np.array_equal(sample[:1000], sample[_hardened.BLOCK : _hardened.BLOCK + 1000])
+    assert np.unique(sample[: samplers.BLOCK][:100]).size > 50
+    assert not np.array_equal(sample[:1000], sample[samplers.BLOCK : samplers.BLOCK + 1000])
     assert discrete_laplace(byte_stream(8), table, 0).shape == (0,)
     assert rounded_gaussian(byte_stream(8), 5.0, 0).shape == (0,)

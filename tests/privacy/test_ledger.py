@@ -191,7 +191,7 @@ def test_neighbouring_relations_are_not_mixed() -> None:
     assert len(more_or_less.events) == len(replaced.events) == 1
     with pytest.raises(InvalidInputError, match="entries are changed"):
         Ledger(unit="entry", neighbours="add-remove")
-    with pytest.raises(InvalidInputError, match="neighbours must be one of"):
+    with pytest.raises(InvalidInputError, match="neighbours must be 'replace' or 'add-remove'"):
         Ledger(neighbours="friends")
 
 
@@ -231,7 +231,7 @@ def test_bad_events_and_calls() -> None:
             Event(**{"name": "a", "unit": "record", "epsilon": 1.0, **options})
     with pytest.raises(InvalidInputError, match="takes an Event"):
         Ledger().spend((1.0, 0.0))  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="how must be one of basic"):
+    with pytest.raises(InvalidInputError, match="how must be one of 'basic'"):
         Ledger().total("magic")
     with pytest.raises(InvalidInputError, match="needs delta"):
         ledger_of(SMALL).total("pld")

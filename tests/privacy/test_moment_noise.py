@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import chi2
 
 from onefold.privacy import calibration
-from onefold.privacy._moment_release import DIGITS, SENSITIVITIES, Noise, class_sums
 from onefold.privacy.moments import PrivateMoments
+from onefold.privacy.moments._release import DIGITS, SENSITIVITIES, Noise, class_sums
 from reference.clouds import cloud
 
 RELATIONS = ("add-remove", "replace")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from onefold.exceptions import InvalidInputError
-from onefold.privacy._moment_release import DIGITS, SENSITIVITIES, Blocks, deviations
-from onefold.privacy.moments import MOST_EXACT_RECORDS, PrivateMoments
+from onefold.privacy.moments import PrivateMoments
+from onefold.privacy.moments._estimator import MOST_EXACT_RECORDS
+from onefold.privacy.moments._release import DIGITS, SENSITIVITIES, Blocks, deviations
 from reference.clouds import cloud
 
 RELATIONS = ("add-remove", "replace")
@@ -111,7 +112,7 @@ def test_queries_of_another_shape_are_one_line() -> None:
 
 def test_more_records_than_can_be_added_exactly_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = cloud()
-    monkeypatch.setattr("onefold.privacy.moments.MOST_EXACT_RECORDS", len(X) - 1)
+    monkeypatch.setattr("onefold.privacy.moments._estimator.MOST_EXACT_RECORDS", len(X) - 1)
     PrivateMoments(1.0, classes=range(3)).fit(X, y)
     with pytest.raises(InvalidInputError, match="at most"):
         PrivateMoments(1.0, classes=range(3), hardened=True).fit(X, y)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from onefold.exceptions import InvalidInputError
-from onefold.privacy import _moment_repair as repair
-from onefold.privacy._moment_release import Noise
 from onefold.privacy.moments import PrivateMoments
+from onefold.privacy.moments import _repair as repair
+from onefold.privacy.moments._release import Noise
 from reference.clouds import cloud
 
 

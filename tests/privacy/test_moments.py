@@ -10,8 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import calibration
-from onefold.privacy._moment_classes import common_classes
-from onefold.privacy.moments import CLASSES_SHARE, PrivateMoments
+from onefold.privacy.moments import PrivateMoments
+from onefold.privacy.moments._release import CLASSES_SHARE, common_classes
 from reference.clouds import cloud
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onefold.privacy import AnalyticGaussian, Laplace, OptimalNoise, RandomisedLabels
-from onefold.privacy._streams import byte_stream
+from onefold.privacy.samplers import byte_stream
 
 SAMPLERS = {
     "laplace": lambda: Laplace(1.0).sample(50),

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-from onefold.privacy._arguments import check_delta, check_epsilon, positive
+from onefold.privacy.guarantee import DELTA, EPSILON, number, positive
 
 __all__ = [
     "classical_gaussian_sigma",
@@ -79,13 +79,13 @@ def mu_of(epsilon: float, delta: float) -> float:
     >>> round(mu_of(1.0, 1e-5), 3)
     0.268
     """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = number("epsilon", epsilon, EPSILON), number("delta", delta, DELTA)
     return _last_true(lambda mu: _delta_of(epsilon, mu) <= delta, 1e-20, 1e20)
 
 
 def epsilon_of(mu: float, delta: float) -> float:
     """The smallest epsilon (0 included) that mu-Gaussian privacy gives at ``delta``."""
-    mu, delta = positive("mu", mu), check_delta(delta)
+    mu, delta = positive("mu", mu), number("delta", delta, DELTA)
     if _delta_of(0.0, mu) <= delta:
         return 0.0
     above = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1.0  # the tail bound, always enough
@@ -98,7 +98,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 def gaussian_delta(epsilon: float, sigma: float, l2: float) -> float:
     """The smallest delta of Gaussian noise ``sigma`` at ``epsilon`` when neighbours lie ``l2`` apart."""
     if epsilon != 0:
-        epsilon = check_epsilon(epsilon)
+        epsilon = number("epsilon", epsilon, EPSILON)
     return _delta_of(epsilon, positive("l2", l2) / positive("sigma", sigma))
 
 
@@ -130,5 +130,5 @@ def gaussian_sigma(epsilon: float, delta: float, l2: float) -> float:
 
 def classical_gaussian_sigma(epsilon: float, delta: float, l2: float) -> float:
     """The textbook sigma (003 Result 6), proved only for epsilon below 1 and larger than needed."""
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = number("epsilon", epsilon, EPSILON), number("delta", delta, DELTA)
     return positive("l2", l2) * math.sqrt(2 * math.log(1.25 / delta)) / epsilon

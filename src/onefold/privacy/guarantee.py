@@ -1,20 +1,57 @@
-"""What a release promises, to whom, and what it does not promise."""
+"""What a release promises, to whom, and what it does not promise; and the terms of such a promise.
+
+The terms are defined here for the whole package: the units of privacy, the relations between neighbouring
+datasets, and the numbers that may stand for epsilon and delta.
+"""
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from onefold._base.validation import check_whole_number
+from onefold._base.validation import Entry, Flag, Number, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["NOTHING", "RELATIONS", "Guarantee", "check_relation", "two_steps"]
+__all__ = [
+    "DELTA",
+    "DELTA_OR_ZERO",
+    "EPSILON",
+    "NOTHING",
+    "POSITIVE",
+    "RELATIONS",
+    "UNITS",
+    "Guarantee",
+    "Pair",
+    "check_relation",
+    "number",
+    "positive",
+    "two_steps",
+]
 
-Pair = tuple[float, float]
-UNITS = ("entry", "record", "label")
+Pair = tuple[float, float]  # (epsilon, delta)
+# What a change of the data changes: one entry of the table, or a whole record.
+UNITS = ("entry", "record")
 # What two neighbouring datasets differ in, as far as whole records go.
 RELATIONS = {"replace": "replaced", "add-remove": "more or less"}
 NOTHING: Pair = (math.inf, 1.0)
+
+POSITIVE = Number(above=0)
+EPSILON = Number(at_least=1e-12, at_most=1e6)
+DELTA = Number(above=0, below=1)
+DELTA_OR_ZERO = Number(at_least=0, below=1)
+
+
+def number(name: str, value: Any, constraint: Number) -> float:
+    """Return a parameter as a float, so that computing goes on in float64; refuse it outside its limits."""
+    check_parameter(name, value, constraint)
+    return float(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """Return a positive and finite parameter as a float."""
+    return number(name, value, POSITIVE)
+
+
 PAIRS = ("entry", "record", "replaced", "labels")
 PLAIN = (
     "unit",
@@ -26,6 +63,12 @@ PLAIN = (
     "labels_in_record",
     "n_owners",
 )
+CONSTRAINTS: dict[str, Entry] = {
+    "unit": OneOf((*UNITS, "label")),
+    "neighbours": OneOf(RELATIONS),
+    "labels_in_record": Flag(),
+    "n_owners": Whole(1),
+}
 
 
 @dataclass(frozen=True)
@@ -66,12 +109,9 @@ class Guarantee:
     n_owners: int = 1
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise InvalidInputError("unit must be 'entry', 'record' or 'label'")
-        check_relation(self.neighbours)
-        check_whole_number("n_owners", self.n_owners)
-        if not isinstance(self.labels_in_record, bool) or (self.labels_in_record and self.labels is None):
-            raise InvalidInputError("labels_in_record must be True or False, and True only with labels")
+        check_parameters(self, CONSTRAINTS)
+        if self.labels_in_record and self.labels is None:
+            raise InvalidInputError("labels_in_record=True needs labels: the (epsilon, delta) of a label")
         if isinstance(self.voided_by, str) or not all(isinstance(reason, str) for reason in self.voided_by):
             raise InvalidInputError("voided_by must be a tuple of reasons")
         object.__setattr__(self, "voided_by", tuple(self.voided_by))
@@ -243,9 +283,8 @@ def _older(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_relation(neighbours: Any) -> str:
-    """The name of a neighbouring relation."""
-    if not isinstance(neighbours, str) or neighbours not in RELATIONS:
-        raise InvalidInputError(f"neighbours must be one of {', '.join(RELATIONS)}")
+    """Return the name of a neighbouring relation, or refuse what is none."""
+    check_parameter("neighbours", neighbours, CONSTRAINTS["neighbours"])
     return str(neighbours)
 
 

@@ -1,53 +1,97 @@
-"""What has been spent on the same people's data, release by release, and a limit that holds."""
+"""What has been spent on the same people's data, release by release, and a limit that holds.
 
+A ledger's file is JSON with a digest, so that damage and careless edits show.
+"""
+
+import hashlib
+import json
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
 from onefold._base.files import atomic_write, file_lock
+from onefold._base.validation import Entry, OneOf, check_parameter, check_parameters
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
-from onefold.privacy import _accounting
-from onefold.privacy._arguments import check_delta, positive
-from onefold.privacy._event import Event, check_about, refuse_void
-from onefold.privacy._ledger_files import digest_of, pack_ledger, unpack_ledger
-from onefold.privacy.guarantee import RELATIONS, Guarantee
+from onefold.privacy.composition import COMPOSITIONS, Event, basic, refuse_added_entries, refuse_void
+from onefold.privacy.guarantee import (
+    DELTA,
+    DELTA_OR_ZERO,
+    POSITIVE,
+    RELATIONS,
+    UNITS,
+    Guarantee,
+    Pair,
+    number,
+)
 
 __all__ = ["Event", "Ledger"]
 
-Pair = tuple[float, float]
-KIND = ("limit_epsilon", "limit_delta", "unit", "how", "neighbours")
 # Checking the limit and entering the event are one step, whichever threads spend.
 ONE_AT_A_TIME = threading.Lock()
 
+CONSTRAINTS: dict[str, Entry] = {
+    "limit_epsilon": (POSITIVE, None),
+    "limit_delta": (DELTA_OR_ZERO, None),
+    "unit": OneOf(UNITS),
+    "how": OneOf(COMPOSITIONS),
+    "neighbours": OneOf(RELATIONS),
+}
+
 
 class Ledger:
-    """Adds up releases from the same data and refuses the one that would exceed the limit.
+    """Add up releases from the same data, and refuse the one that would exceed a limit.
 
     Parameters
     ----------
-    limit_epsilon, limit_delta : budget, or None for no limit
-    unit : "record" or "entry"; events of the other unit are refused, since their numbers cannot be added
-    neighbours : "replace" (default) or "add-remove": the relation that all numbers are about. An event under
-        the other relation is refused. A guarantee for "add-remove" enters a ledger of replaced records by its
-        number for those; the other way round it promises nothing and is refused
-    how : composition the limit is checked with: "basic", "advanced", "rdp" or "pld"; all but the first need
-        ``limit_delta``
+    limit_epsilon : float or None, default=None
+        Largest total epsilon; None sets no limit.
+    limit_delta : float or None, default=None
+        Largest total delta; None sets no limit. Every composition but "basic" needs it with
+        ``limit_epsilon``.
+    unit : {"record", "entry"}, default="record"
+        What changes between neighbouring datasets. An event of the other unit is refused, since its numbers
+        cannot be added to these.
+    how : {"basic", "advanced", "rdp", "pld"}, default="basic"
+        Composition that the limit is checked with. "rdp" and "pld" need the extra ``accounting``.
+    neighbours : {"replace", "add-remove"}, default="replace"
+        The relation that all numbers are about. An event under the other relation is refused. A guarantee
+        for "add-remove" enters a ledger of replaced records by its number for those; the other way round it
+        promises nothing and is refused.
 
-    Guarantees
+    Attributes
     ----------
-    * Releases may be chosen in view of earlier ones for "basic". "advanced", "rdp" and "pld" also allow it
-      as long as the budget of each release is fixed beforehand.
+    events : tuple of Event
+        What has been spent so far, in order.
+
+    See Also
+    --------
+    Event : One entry of a ledger.
+    Guarantee : What a single release promises.
+
+    Notes
+    -----
+    *Guarantees.*
+
+    * For "basic" composition, releases may be chosen in view of earlier ones. "advanced", "rdp" and "pld"
+      also allow it as long as the budget of each release is fixed beforehand.
     * ``spend`` either records the event within the limit, or raises and records nothing.
     * Threads may share a ledger; processes share a file through :meth:`shared`.
-    * The ledger knows what it is told: a release that is not entered is not counted. Its file shows damage
-      and careless edits, not those of somebody who means to deceive.
+    * A release that is not entered is not counted. The file shows damage and careless edits, but not the
+      edits of somebody who means to deceive.
+
+    References
+    ----------
+    Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", 2017, Theorem 3.5, for
+    "advanced" composition.
 
     Examples
     --------
+    >>> from onefold.privacy import Event, Ledger
     >>> ledger = Ledger(limit_epsilon=2.0)
     >>> ledger.spend(Event("survey", "record", 1.5))
     >>> ledger.total()
@@ -66,11 +110,14 @@ class Ledger:
         how: str = "basic",
         neighbours: str = "replace",
     ) -> None:
-        self.limit_epsilon = None if limit_epsilon is None else positive("limit_epsilon", limit_epsilon)
-        self.limit_delta = None if limit_delta is None else check_delta(limit_delta, zero=how == "basic")
-        check_about(unit, neighbours)
+        self.limit_epsilon, self.limit_delta = limit_epsilon, limit_delta
         self.unit, self.how, self.neighbours = unit, how, neighbours
-        _composition(how)
+        check_parameters(self, CONSTRAINTS)
+        if how != "basic":
+            check_parameter("limit_delta", limit_delta, (DELTA, None))
+        self.limit_epsilon = None if limit_epsilon is None else float(limit_epsilon)
+        self.limit_delta = None if limit_delta is None else float(limit_delta)
+        refuse_added_entries(unit, neighbours)
         if how != "basic" and (limit_epsilon is None) != (limit_delta is None):
             raise InvalidInputError(f"a limit by {how} composition needs limit_epsilon and limit_delta")
         self._events: list[Event] = []
@@ -78,11 +125,22 @@ class Ledger:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What has been spent so far, in order."""
+        """Events entered so far, in order."""
         return tuple(self._events)
 
     def spend(self, event: Event) -> None:
-        """Enter a release, before it is made; raises and enters nothing if the limit would be exceeded."""
+        """Enter releases before they are made.
+
+        Parameters
+        ----------
+        event : Event
+            The releases, of this ledger's unit and neighbouring relation.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the limit would be exceeded; the event is then not entered.
+        """
         if not isinstance(event, Event):
             raise InvalidInputError("spend takes an Event: see Event.of(mechanism, n_features)")
         with ONE_AT_A_TIME:
@@ -90,7 +148,22 @@ class Ledger:
             self._events.append(event)
 
     def spend_guarantee(self, guarantee: Guarantee, name: str, count: int = 1) -> None:
-        """Enter a release by what its guarantee says about this ledger's unit and neighbouring relation."""
+        """Enter a release by what its guarantee says about this ledger's unit and neighbouring relation.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+            What the release promises; a void one is refused.
+        name : str
+            What is released.
+        count : int, default=1
+            Number of releases.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the limit would be exceeded; nothing is then entered.
+        """
         refuse_void(guarantee)
         pair = guarantee.entry if self.unit == "entry" else guarantee.record_under(self.neighbours)
         if not math.isfinite(pair[0]):
@@ -101,11 +174,27 @@ class Ledger:
         self.spend(Event(name, self.unit, *pair, guarantee.mechanism, count, neighbours=self.neighbours))
 
     def total(self, how: str = "basic", delta: float | None = None) -> Pair:
-        """(epsilon, delta) of everything spent. ``delta`` is required by all but "basic" composition."""
+        """Compute what has been spent so far.
+
+        Parameters
+        ----------
+        how : {"basic", "advanced", "rdp", "pld"}, default="basic"
+            Composition to use.
+        delta : float or None, default=None
+            Total delta at which epsilon is stated; required by every composition but "basic", which adds up
+            the deltas of the events.
+
+        Returns
+        -------
+        epsilon : float
+            Total privacy loss.
+        delta : float
+            Probability with which it may be exceeded.
+        """
         return _total(self._events, how, delta)
 
     def _same_kind(self, event: Event) -> Event:
-        """Numbers about different things are not added up."""
+        """Return the event, or refuse one whose numbers are about something else."""
         if event.unit != self.unit:
             raise InvalidInputError(f"this ledger counts per {self.unit}, the event is per {event.unit}")
         if event.neighbours != self.neighbours:
@@ -141,16 +230,21 @@ class Ledger:
         return "\n".join(lines)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ledger as JSON, whole or not at all.
+        """Write the ledger to a file, completely or not at all.
 
-        A file that another ledger wrote since this one read it, or that this one never read, is not
-        overwritten: what it has counted would be forgotten.
+        A file that another ledger has written since this one read it, or that this one has never read, is
+        not overwritten: what it has counted would be lost.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
         """
         if Path(path).is_file() and digest_of(Path(path).read_bytes()) != self._seen:
             raise InvalidInputError(
                 f"{os.fspath(path)} holds what this ledger has not read: load it, and spend on that"
             )
-        kind = {name: getattr(self, name) for name in KIND}
+        kind = {name: getattr(self, name) for name in CONSTRAINTS}
         written = pack_ledger({**kind, "events": [asdict(event) for event in self._events]})
         with atomic_write(path) as file:
             file.write(written)
@@ -158,11 +252,22 @@ class Ledger:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Ledger":
-        """Read what ``save`` wrote; every event is checked again."""
+        """Read a ledger from a file; every event is checked again.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        Ledger
+            The ledger.
+        """
         written = Path(path).read_bytes()
         plain = unpack_ledger(written)
         try:
-            ledger = cls(**{name: plain[name] for name in KIND})
+            ledger = cls(**{name: plain[name] for name in CONSTRAINTS})
             known = {field.name for field in fields(Event)}
             for event in plain["events"]:
                 if not isinstance(event, Mapping) or set(event) != known:
@@ -176,9 +281,19 @@ class Ledger:
     @classmethod
     @contextmanager
     def shared(cls, path: str | os.PathLike[str]) -> Iterator["Ledger"]:
-        """The ledger at ``path``, for this process alone until the block ends, then saved.
+        """Open the ledger in a file for this process alone, and save it at the end of the ``with`` block.
 
-        Whoever else asks for it waits. If the block fails, nothing is saved.
+        Other processes that ask for it wait. If the block raises, nothing is saved.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A file written by :meth:`save`.
+
+        Yields
+        ------
+        Ledger
+            The ledger.
 
         Examples
         --------
@@ -192,22 +307,54 @@ class Ledger:
 
 
 def _total(events: list[Event], how: str, delta: float | None) -> Pair:
-    compose = _composition(how)
+    check_parameter("how", how, CONSTRAINTS["how"])
+    if how == "basic" and delta is not None and events:
+        raise InvalidInputError("basic composition adds up delta: leave it out")
+    if delta is not None:
+        delta = number("delta", delta, DELTA)
     if not events:
-        return 0.0, 0.0 if delta is None else check_delta(delta)
+        return 0.0, delta or 0.0
+    spent = basic(events), min(1.0, math.fsum(event.delta * event.count for event in events))
     if how == "basic":
-        if delta is not None:
-            raise InvalidInputError("basic composition adds up delta: leave it out")
-        return _accounting.basic(events), min(1.0, math.fsum(event.delta * event.count for event in events))
+        return spent
     if delta is None:
         raise InvalidInputError(f"{how} composition needs delta")
+    composed = COMPOSITIONS[how](events, delta)
     # Never worse than simply adding up, where that stays within the same delta.
-    plain = min(1.0, math.fsum(event.delta * event.count for event in events))
-    bound = _accounting.basic(events) if plain <= check_delta(delta) else math.inf
-    return min(bound, compose(events, delta)), delta
+    return min(composed, spent[0]) if spent[1] <= delta else composed, delta
 
 
-def _composition(how: str) -> Callable[..., float]:
-    if how not in _accounting.COMPOSITIONS:
-        raise InvalidInputError(f"how must be one of {', '.join(_accounting.COMPOSITIONS)}")
-    return _accounting.COMPOSITIONS[how]
+# --- files ------------------------------------------------------------------------------------------------
+
+FORMAT = 2  # 1 did not say which neighbouring relation it was about
+
+
+def digest_of(written: bytes) -> str:
+    """Return the SHA-256 digest of a file's content."""
+    return hashlib.sha256(written).hexdigest()
+
+
+def _digest(plain: dict[str, Any]) -> str:
+    return digest_of(json.dumps(plain, sort_keys=True, allow_nan=False).encode())
+
+
+def pack_ledger(plain: dict[str, Any]) -> bytes:
+    """Return the content of a file."""
+    content = {"format": FORMAT, **plain}
+    return json.dumps({**content, "digest": _digest(content)}, indent=1, allow_nan=False).encode()
+
+
+def unpack_ledger(written: bytes) -> dict[str, Any]:
+    """Return what ``pack_ledger`` was given; refuse content that has been changed since."""
+    try:
+        plain = json.loads(written)
+        if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+            raise FileFormatError(f"this file is not a ledger of format {FORMAT}")
+        told = plain.pop("digest", None)
+        if told != _digest(plain):
+            raise FileFormatError("this ledger was changed by something other than onefold")
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError("this file is not a ledger") from None
+    return plain

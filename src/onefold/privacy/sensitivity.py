@@ -14,16 +14,15 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from onefold._base.arrays import Array
+from onefold._base.arrays import Array, Floats
 from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
-from onefold.privacy._arguments import positive
+from onefold.privacy.guarantee import positive
 
 __all__ = ["Ball", "Box", "Domain", "from_data"]
 
-Floats = NDArray[np.float64]
 INFERRED = "the bounds of the data were inferred from the data"
 
 

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, FisherGaussian
-from onefold.privacy._arguments import positive
+from onefold.privacy.guarantee import positive
 from onefold.privacy.sensitivity import Domain
 
 __all__ = ["Strength", "bounded_lam", "bounded_lam_of_epsilon", "choose"]

@@ -15,7 +15,7 @@ from onefold._base.progress import track
 from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import FisherGaussian
-from onefold.privacy._streams import RandomState, generator
+from onefold.privacy.samplers import RandomState, generator
 from onefold.privacy.sensitivity import Domain
 from onefold.release.choosing import Strength
 from onefold.release.svm import RobustSVM

@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee
-from onefold.privacy._arguments import positive
-from onefold.privacy._streams import RandomState, generator
-from onefold.privacy.mechanisms._data import unpack
+from onefold.privacy.guarantee import positive
+from onefold.privacy.mechanisms.mechanism import unpack
+from onefold.privacy.samplers import RandomState, generator
 from onefold.privacy.sensitivity import Domain
 from onefold.release._svm_core import kkt_residual
 from onefold.release.svm import RobustSVM, signs

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee
-from onefold.privacy._streams import RandomState
+from onefold.privacy.samplers import RandomState
 from onefold.release.tables import TableCodec
 
 __all__ = ["TableRelease", "release_table"]

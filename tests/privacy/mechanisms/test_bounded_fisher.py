@@ -11,7 +11,7 @@ from scipy.stats import kstest, norm
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import Ball, BoundedFisherNoise, Box, Event, FisherGaussian
-from onefold.privacy.mechanisms._ground_state import GroundState
+from onefold.privacy.mechanisms.ground_state import GroundState
 from reference import mechanisms as exact
 from reference import release as literal
 from reference.bounded_noise import every_case

@@ -9,9 +9,8 @@ from scipy.stats import chi, kstest, norm
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, Box
-from onefold.privacy._streams import ByteStream
-from onefold.privacy.mechanisms._cells import TOTAL_VARIATION, CellTable, cell_table
-from onefold.privacy.mechanisms._ground_state import GroundState
+from onefold.privacy.mechanisms.ground_state import TOTAL_VARIATION, CellTable, GroundState, cell_table
+from onefold.privacy.samplers import ByteStream
 from reference.bounded_noise import every_case
 
 

@@ -6,8 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from onefold.privacy import AnalyticGaussian, Gaussian, Laplace, OptimalNoise, RandomisedLabels
-from onefold.privacy.mechanisms import _lattice
+from onefold.privacy import AnalyticGaussian, Gaussian, Laplace, OptimalNoise, RandomisedLabels, samplers
 from reference import mechanisms as literal
 
 CASES = [
@@ -82,8 +81,8 @@ def test_a_record_of_two_entries_by_double_quadrature() -> None:
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """A grid so coarse that sums are short and that forgetting the rounding would show."""
-    monkeypatch.setattr(_lattice, "FINENESS", 2)
-    monkeypatch.setattr(_lattice, "RECORD_FINENESS", 0)
+    monkeypatch.setattr(samplers, "FINENESS", 2)
+    monkeypatch.setattr(samplers, "RECORD_FINENESS", 0)
 
 
 def _pmf(noise) -> np.ndarray:

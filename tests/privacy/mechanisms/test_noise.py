@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad
 
 from onefold.privacy import AnalyticGaussian, Box, Gaussian, Laplace, OptimalNoise
-from onefold.privacy._hardened import rounded_gaussian
+from onefold.privacy.samplers import rounded_gaussian
 from reference import mechanisms as literal
 
 SIZE = 40_000

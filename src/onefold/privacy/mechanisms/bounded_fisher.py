@@ -7,27 +7,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onefold._base.arrays import Floats
+from onefold._base.validation import Flag, check_parameter
 from onefold.exceptions import InvalidInputError
-from onefold.privacy._arguments import check_delta, positive
-from onefold.privacy._streams import RandomState, byte_stream, generator
 from onefold.privacy.calibration import epsilon_of
-from onefold.privacy.mechanisms._cells import TOTAL_VARIATION, cell_table, grid_for
-from onefold.privacy.mechanisms._data import Floats
-from onefold.privacy.mechanisms._ground_state import GroundState, ground_state
-from onefold.privacy.mechanisms._lattice import Lattice
-from onefold.privacy.mechanisms._row_noise import RowNoise
-from onefold.privacy.mechanisms._shift import shift_epsilon
-from onefold.privacy.mechanisms._weights import Weights
+from onefold.privacy.guarantee import DELTA, Pair, number, positive
+from onefold.privacy.mechanisms.fisher import Weights
+from onefold.privacy.mechanisms.ground_state import (
+    TOTAL_VARIATION,
+    GroundState,
+    cell_table,
+    grid_for,
+    ground_state,
+    shift_epsilon,
+)
+from onefold.privacy.mechanisms.mechanism import RowNoise
+from onefold.privacy.samplers import Lattice, RandomState, byte_stream, generator
 from onefold.privacy.sensitivity import Domain
 
 __all__ = ["BoundedFisherNoise"]
 
-Pair = tuple[float, float]
 KEPT = 0.9  # of delta for the noise; the rest is for the tables of the hardened sampler
 
 
 class BoundedFisherNoise(RowNoise):
-    r"""Noise between bounds, so that an age stays positive (002 Cor. 2.7).
+    r"""Noise that stays between bounds, so that a noisy age stays positive.
 
     Among all noises on the box of the bounds it has the smallest :math:`\mathrm{Tr}(\Pi^{-1} I) + \lambda
     \mathrm{Tr}(V)`. Its columns are independent; the density of each is the square of the ground state of a
@@ -35,15 +39,29 @@ class BoundedFisherNoise(RowNoise):
 
     Parameters
     ----------
-    lam : weight of utility against privacy
-    bounds : (low, high) of the noise itself, for all columns or one pair per column; infinite ones are
-        allowed. ``onefold.release.noise_bounds`` derives them from the range of a column
-    Pi : None for the identity, or one positive number per column
-    delta, sensitivity : as for :class:`~onefold.privacy.FisherGaussian`; the domain must be a Box
-    hardened : noise safe against attacks on floating point, on a dyadic grid
+    lam : float
+        Weight of utility against privacy.
+    bounds : array-like of shape (2,) or (n_features, 2)
+        (low, high) of the noise itself, for all columns or one pair per column; infinite ones are allowed.
+        ``onefold.release.noise_bounds`` derives them from the range of a column.
+    Pi : array-like of shape (n_features,) or None, default=None
+        None for the identity, or one positive number per column.
+    delta : float, default=1e-5
+        Probability with which the stated epsilon may be exceeded.
+    sensitivity : float or Box, default=1.0
+        The largest change of any entry of a record, or a declared domain to which rows are clipped.
+    hardened : bool, default=False
+        Draw exact integers on dyadic grids, which is safe against attacks on floating-point numbers.
 
-    Guarantees
-    ----------
+    See Also
+    --------
+    FisherGaussian : The same criterion for noise without bounds.
+    onefold.release.release_bounded : Releases a table with this noise.
+
+    Notes
+    -----
+    *Guarantees.*
+
     * The noise never leaves its bounds.
     * No unbiased estimate of an entry of column j has a standard error below ``standard_errors(p)[j]``
       (Cramér and Rao).
@@ -53,14 +71,20 @@ class BoundedFisherNoise(RowNoise):
     * Where one exists it is exact for one entry. For a record it is the sum over the columns, which share
       delta; columns whose bounds never matter count as one Gaussian.
     * Unequal bounds give the noise a mean other than zero: ``mean(p)`` is public and may be subtracted.
-    * The ordinary sampler has these guarantees in exact arithmetic only; the hardened one on a computer. It
-      takes one step of its grid off the bounds at either end, adds one to every change, and keeps a tenth of
-      delta for its table of probabilities, which is right to 1e-11 in total variation: an epsilon of more
-      than about log(delta / 1e-10) per column is not stated.
+    * The ordinary sampler has these guarantees in exact arithmetic only; the hardened one has them on a
+      computer. It takes one step of its grid off the bounds at either end, adds one to every change, and
+      keeps a tenth of delta for its table of probabilities, which is right to 1e-11 in total variation: an
+      epsilon of more than about log(delta / 1e-10) per column is not stated.
     * Labels, class sizes and the number of rows are not covered.
+
+    References
+    ----------
+    Document 002, Theorem 2.6, Corollary 2.7, eq. 5 and 12.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from onefold.privacy import BoundedFisherNoise
     >>> noise = BoundedFisherNoise(1.0, (-0.5, 0.5))
     >>> bool(np.abs(noise.sample((1000, 3), random_state=0)).max() <= 0.5), round(noise.variance, 4)
     (True, 0.0327)
@@ -76,7 +100,8 @@ class BoundedFisherNoise(RowNoise):
         sensitivity: float | Domain = 1.0,
         hardened: bool = False,
     ) -> None:
-        self.lam, self.Pi, self.delta = positive("lam", lam), Pi, check_delta(delta)
+        check_parameter("hardened", hardened, Flag())
+        self.lam, self.Pi, self.delta = positive("lam", lam), Pi, number("delta", delta, DELTA)
         self.weights, self.bounds = Weights(Pi), _checked_bounds(bounds)
         self.hardened = bool(hardened)
         if not self.weights.independent:
@@ -118,19 +143,63 @@ class BoundedFisherNoise(RowNoise):
     # --- the noise ----------------------------------------------------------------------------------------
 
     def standard_errors(self, n_features: int) -> Floats:
-        """Least root mean square error of an unbiased estimate, per column and in its units."""
+        """Compute the least root mean square error of an unbiased estimate of an entry, per column.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            The errors, in the units of the columns.
+        """
         return self._per_column(lambda state, s: s / math.sqrt(state.fisher_information), n_features)
 
     def fisher_information(self, n_features: int) -> Floats:
-        """What the release tells about a row (002 eq. 5)."""
+        """Compute the Fisher information of the release about a row (002 eq. 5).
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            The information, a diagonal matrix.
+        """
         return np.diag(self._per_column(lambda state, s: state.fisher_information / s**2, n_features))
 
     def mean(self, n_features: int) -> Floats:
-        """Mean of the noise, which bounds of unequal size shift away from zero."""
+        """Compute the mean of the noise, which bounds of unequal size shift away from zero.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            The mean of each column.
+        """
         return self._per_column(lambda state, s: s * state.mean, n_features)
 
     def second_moments(self, n_features: int) -> Floats:
-        """Mean square of the noise of each column."""
+        """Compute the mean square of the noise.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            The mean square of each column.
+        """
         return self._per_column(lambda state, s: s**2 * state.second_moment, n_features)
 
     @property
@@ -146,12 +215,38 @@ class BoundedFisherNoise(RowNoise):
         )
 
     def density(self, v: ArrayLike, column: int = 0) -> Floats:
-        """Density of the noise of one column."""
+        """Density of the noise of one column.
+
+        Parameters
+        ----------
+        v : array-like
+            Values of the noise.
+        column : int, default=0
+            Position of the column.
+
+        Returns
+        -------
+        ndarray
+            Density at each value; for hardened noise, before it is rounded to the grid.
+        """
         state, scale = self._states(self.n_features or column + 1)[column]
         return state.density(np.asarray(v, dtype=np.float64) / scale) / scale
 
     def cdf(self, v: ArrayLike, column: int = 0) -> Floats:
-        """Probability of noise up to ``v`` in one column."""
+        """Distribution function of the noise of one column.
+
+        Parameters
+        ----------
+        v : array-like
+            Values of the noise.
+        column : int, default=0
+            Position of the column.
+
+        Returns
+        -------
+        ndarray
+            Probability of noise up to each value; for hardened noise, before it is rounded to the grid.
+        """
         state, scale = self._states(self.n_features or column + 1)[column]
         return state.cdf(np.asarray(v, dtype=np.float64) / scale)
 
@@ -216,7 +311,20 @@ class BoundedFisherNoise(RowNoise):
         return f"BoundedFisherNoise of lam {self.lam:.4g}{', hardened' * self.hardened}"
 
     def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
-        """Nothing beyond (epsilon, delta): no accountant knows this noise."""
+        """Return nothing: no accountant knows more about this noise than its (epsilon, delta).
+
+        Parameters
+        ----------
+        unit : {"entry", "record"}
+            What changes between neighbouring datasets.
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        dict
+            Always empty.
+        """
         return {}
 
 

@@ -1,46 +1,154 @@
-"""The Gaussian noise that tells least about a row for its size (002 Thm 2.4)."""
+"""The Gaussian noise that discloses least about a row for its size, and the weights of its columns."""
 
+import itertools
 import math
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onefold._base.arrays import Floats
+from onefold._base.validation import Flag, OneOf, check_parameter
 from onefold.exceptions import InvalidInputError
-from onefold.privacy._arguments import check_delta, check_unit, positive
-from onefold.privacy._hardened import rounded_gaussian
-from onefold.privacy._streams import RandomState, byte_stream, generator
 from onefold.privacy.calibration import epsilon_of, mu_of
-from onefold.privacy.mechanisms._data import Floats
-from onefold.privacy.mechanisms._lattice import Lattice, lattice_for
-from onefold.privacy.mechanisms._row_noise import RowNoise
-from onefold.privacy.mechanisms._weights import Weights
+from onefold.privacy.guarantee import DELTA, UNITS, Pair, number, positive
+from onefold.privacy.mechanisms.mechanism import RowNoise
+from onefold.privacy.samplers import (
+    Lattice,
+    RandomState,
+    byte_stream,
+    generator,
+    lattice_for,
+    rounded_gaussian,
+)
 from onefold.privacy.sensitivity import Domain
 
-__all__ = ["FisherGaussian"]
+__all__ = ["FisherGaussian", "Weights"]
 
-Pair = tuple[float, float]
+ENUMERATED = 14  # up to this many columns the corners of a box are tried one by one
+LARGEST_CONDITION = 1e14
+
+
+class Weights:
+    """Powers of the positive definite matrix Pi, which weighs the columns of a row (002 eq. 4).
+
+    None stands for the identity, one number per column for a diagonal, or a matrix.
+    """
+
+    def __init__(self, Pi: Any = None) -> None:
+        self.diagonal: Floats = np.ones(())
+        self.vectors: Floats | None = None
+        if Pi is None:
+            return
+        try:
+            values = np.asarray(Pi, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInputError("Pi must hold numbers: one per column, or a square matrix") from None
+        if values.ndim == 2:
+            values = self._of_matrix(values)
+        if values.ndim != 1 or not len(values) or not np.all((values > 0) & np.isfinite(values)):
+            raise InvalidInputError(
+                "Pi must be positive definite: one positive number per column, or a matrix"
+            )
+        self.diagonal = values
+
+    def _of_matrix(self, matrix: Floats) -> Floats:
+        """Eigenvalues of the matrix, whose eigenvectors are kept unless it is diagonal."""
+        if matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+            raise InvalidInputError("Pi must be a square matrix of finite numbers")
+        if np.count_nonzero(matrix - np.diag(np.diag(matrix))) == 0:
+            return np.diag(matrix).copy()
+        if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=0):
+            raise InvalidInputError("Pi must be symmetric")
+        values, self.vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+        if not values[0] * LARGEST_CONDITION > values[-1]:
+            raise InvalidInputError("Pi must be positive definite, and not nearly singular")
+        return values
+
+    @property
+    def n_features(self) -> int | None:
+        """Columns, or None for the identity of any size."""
+        return None if self.diagonal.ndim == 0 else len(self.diagonal)
+
+    @property
+    def independent(self) -> bool:
+        """The columns of the noise are independent."""
+        return self.vectors is None
+
+    def powers(self, exponent: float, n_features: int) -> Floats:
+        """Diagonal of Pi to a power."""
+        values = np.broadcast_to(self.diagonal**exponent, n_features)
+        return values if self.vectors is None else (self.vectors**2) @ values
+
+    def noise_scales(self, lam: float, n_features: int) -> Floats:
+        """Standard deviation of each column of the noise of covariance Pi^(-1/2) / sqrt(lam) (002 eq. 9)."""
+        return np.sqrt(self.powers(-0.5, n_features)) * math.pow(lam, -0.25)
+
+    def matrix(self, exponent: float, n_features: int) -> Floats:
+        """Pi to a power."""
+        values = np.broadcast_to(self.diagonal**exponent, n_features)
+        return np.diag(values) if self.vectors is None else (self.vectors * values) @ self.vectors.T
+
+    def times(self, rows: Floats, exponent: float) -> Floats:
+        """Rows multiplied by Pi to a power."""
+        if self.vectors is None:
+            return np.asarray(rows * self.diagonal**exponent)
+        return rows @ self.matrix(exponent, len(self.diagonal))
+
+    def reach(self, widths: Floats) -> float:
+        """Largest length of Pi^(1/4) d over all d with \\|d_j\\| at most ``widths[j]``.
+
+        Exact for independent columns and for few columns; otherwise the smaller of two upper bounds, since
+        the exact value takes a search over all corners of the box.
+        """
+        if self.vectors is None:
+            return math.sqrt(float(np.sum(self.diagonal**0.5 * widths**2)))
+        form = widths[:, np.newaxis] * self._root * widths
+        p = len(form)
+        if p <= ENUMERATED:
+            corners = np.array([(1.0, *signs) for signs in itertools.product((-1.0, 1.0), repeat=p - 1)])
+            return math.sqrt(float(np.max(np.einsum("ij,ij->i", corners @ form, corners))))
+        return math.sqrt(min(float(np.abs(form).sum()), p * float(np.linalg.eigvalsh(form)[-1])))
+
+    @cached_property
+    def _root(self) -> Floats:
+        return self.matrix(0.5, len(self.diagonal))
 
 
 class FisherGaussian(RowNoise):
-    r"""Gaussian noise of covariance :math:`\Pi^{-1/2} / \sqrt\lambda` on every row (002 Thm 2.4).
+    r"""Gaussian noise that discloses least about a row for its size.
 
-    Among all noises it has the smallest :math:`\mathrm{Tr}(\Pi^{-1} I) + \lambda \mathrm{Tr}(V)`, I being the
-    Fisher information about the row and V the second moments of the noise.
+    Its covariance is :math:`\Pi^{-1/2} / \sqrt\lambda`. Among all noises it has the smallest
+    :math:`\mathrm{Tr}(\Pi^{-1} I) + \lambda \mathrm{Tr}(V)`, where I is the Fisher information about the row
+    and V holds the second moments of the noise.
 
     Parameters
     ----------
-    lam : weight of utility against privacy; the noise shrinks as :math:`\lambda^{-1/4}`
-    Pi : None for the identity, one positive number per column, or a positive definite matrix. Columns in
-        other units need other weights: noise in proportion to a column's width takes width to the power -4
-    delta : failure probability at which epsilon is stated
-    sensitivity : the largest change of any entry of a record (a number), or a declared domain, to which rows
-        are clipped before the noise; with ``Pi`` the domain must be a Box. 002 Thm 2.5 takes 1 without
-        saying so
-    hardened : noise safe against attacks on floating point; for a diagonal ``Pi``
+    lam : float
+        Weight of utility against privacy; the noise shrinks as :math:`\lambda^{-1/4}`.
+    Pi : array-like or None, default=None
+        None for the identity, one positive number per column, or a positive definite matrix. Columns in
+        other units need other weights: for noise in proportion to a column's width, take the width to the
+        power -4.
+    delta : float, default=1e-5
+        Probability with which the stated epsilon may be exceeded.
+    sensitivity : float, Box or Ball, default=1.0
+        The largest change of any entry of a record, or a declared domain to which rows are clipped; with
+        ``Pi`` the domain must be a Box. Document 002, Theorem 2.5 takes 1 without saying so.
+    hardened : bool, default=False
+        Draw exact integers on dyadic grids, which is safe against attacks on floating-point numbers; for a
+        diagonal ``Pi`` only.
 
-    Guarantees
-    ----------
+    See Also
+    --------
+    BoundedFisherNoise : The same criterion for noise between bounds.
+    onefold.release.release_iid : Releases a table with this noise.
+
+    Notes
+    -----
+    *Guarantees.*
+
     * (epsilon, delta) local differential privacy of a whole record, by the exact formula for Gaussian noise
       at :math:`\mu = \lambda^{1/4} \max \|\Pi^{1/4} d\|_2` over the changes d that the sensitivity allows.
       ``documented_epsilon`` is what 002 Thm 2.5 says; it is **too small** once mu exceeds about 3.4 (at
@@ -49,11 +157,17 @@ class FisherGaussian(RowNoise):
       ``standard_errors(p)[j]`` (Cramér and Rao). Somebody who guesses from other knowledge may do better.
     * :math:`E\|\Pi^{1/2}(x - \hat x)\|^2 \ge \mathrm{Tr}(\Pi^{1/2}) / \sqrt\lambda`. 002 eq. 4 prints Pi in
       place of its root, and a second, weaker bound.
-    * The ordinary sampler has these guarantees in exact arithmetic only; the hardened one on a computer.
+    * The ordinary sampler has these guarantees in exact arithmetic only; the hardened one has them on a
+      computer.
     * Labels, class sizes and the number of rows are not covered.
+
+    References
+    ----------
+    Document 002, Theorems 2.4 and 2.5, eq. 4, 5 and 9.
 
     Examples
     --------
+    >>> from onefold.privacy import FisherGaussian
     >>> noise = FisherGaussian(1e-2)
     >>> round(noise.estimation_bound(2), 6), noise.standard_errors(2).round(4).tolist()
     (20.0, [3.1623, 3.1623])
@@ -68,7 +182,8 @@ class FisherGaussian(RowNoise):
         sensitivity: float | Domain = 1.0,
         hardened: bool = False,
     ) -> None:
-        self.lam, self.Pi, self.delta = positive("lam", lam), Pi, check_delta(delta)
+        check_parameter("hardened", hardened, Flag())
+        self.lam, self.Pi, self.delta = positive("lam", lam), Pi, number("delta", delta, DELTA)
         self.weights, self.hardened = Weights(Pi), bool(hardened)
         super().__init__(sensitivity, self.weights.n_features)
         if hardened and not self.weights.independent:
@@ -85,7 +200,26 @@ class FisherGaussian(RowNoise):
         delta: float = 1e-5,
         **options: Any,
     ) -> Self:
-        """The noise whose record of ``n_features`` entries is (epsilon, delta) private."""
+        """Create the noise that makes a record (epsilon, delta) private.
+
+        Parameters
+        ----------
+        epsilon : float
+            Privacy loss of a record.
+        n_features : int
+            Entries of a record.
+        Pi : array-like or None, default=None
+            Weights of the columns.
+        delta : float, default=1e-5
+            Probability with which the loss may be exceeded.
+        **options : dict
+            Further parameters of the class.
+
+        Returns
+        -------
+        FisherGaussian
+            The noise.
+        """
         unit = cls(1.0, Pi, delta=delta, **options)
         mu = mu_of(epsilon, delta)
         noise = cls((mu / unit.mu(n_features)) ** 4, Pi, delta=delta, **options)
@@ -99,7 +233,26 @@ class FisherGaussian(RowNoise):
     def from_error(
         cls, error: float, column: int, n_features: int, Pi: ArrayLike | None = None, **options: Any
     ) -> Self:
-        """The noise that keeps estimates of one column at least ``error`` away (root mean square)."""
+        """Create the noise that keeps unbiased estimates of one column at least ``error`` away.
+
+        Parameters
+        ----------
+        error : float
+            Root mean square error, in the units of the column.
+        column : int
+            Position of the column.
+        n_features : int
+            Entries of a record.
+        Pi : array-like or None, default=None
+            Weights of the columns.
+        **options : dict
+            Further parameters of the class.
+
+        Returns
+        -------
+        FisherGaussian
+            The noise.
+        """
         unit = cls(1.0, Pi, **options).standard_errors(n_features)
         if not 0 <= column < len(unit):
             raise InvalidInputError("column must be the position of a column")
@@ -111,19 +264,63 @@ class FisherGaussian(RowNoise):
     # --- the noise ----------------------------------------------------------------------------------------
 
     def covariance(self, n_features: int) -> Floats:
-        """Covariance of the noise on a row (002 eq. 9)."""
+        """Compute the covariance of the noise on a row (002 eq. 9).
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            The covariance.
+        """
         return self.weights.matrix(-0.5, self._width(n_features)) / math.sqrt(self.lam)
 
     def fisher_information(self, n_features: int) -> Floats:
-        """What the release tells about a row (002 eq. 5): the inverse of the covariance."""
+        """Compute the Fisher information of the release about a row (002 eq. 5).
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            The inverse of the covariance of the noise.
+        """
         return self.weights.matrix(0.5, self._width(n_features)) * math.sqrt(self.lam)
 
     def standard_errors(self, n_features: int) -> Floats:
-        """Least root mean square error of an unbiased estimate, per column and in its units."""
+        """Compute the least root mean square error of an unbiased estimate of an entry, per column.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            The errors, in the units of the columns.
+        """
         return self._scales(self._width(n_features))
 
     def estimation_bound(self, n_features: int) -> float:
-        """Tr(Pi^(1/2)) / sqrt(lam), the least sum of squared errors in the weights of Pi."""
+        """Compute the least sum of squared errors in the weights of Pi, Tr(Pi^(1/2)) / sqrt(lam).
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        float
+            The bound.
+        """
         return float(self.weights.powers(0.5, self._width(n_features)).sum()) / math.sqrt(self.lam)
 
     @property
@@ -173,7 +370,18 @@ class FisherGaussian(RowNoise):
     # --- the promise --------------------------------------------------------------------------------------
 
     def mu(self, n_features: int) -> float:
-        """How far apart two records lie, in standard deviations of the noise (Gaussian privacy)."""
+        """Compute how far apart two records may lie, in standard deviations of the noise.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        float
+            The parameter mu of Gaussian privacy.
+        """
         return self._far(self._reach(self._width(n_features)), n_features)
 
     def _far(self, reach: float, n_features: int) -> float:
@@ -189,7 +397,18 @@ class FisherGaussian(RowNoise):
         return self.weights.reach(np.broadcast_to(self._changes(n_features), n_features))
 
     def documented_epsilon(self, n_features: int) -> float:
-        """What 002 Thm 2.5 states, for comparison only: too small once ``mu`` exceeds about 3.4."""
+        """Compute the epsilon of 002 Thm 2.5, for comparison only: too small once ``mu`` exceeds about 3.4.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        float
+            The stated epsilon, which no guarantee of this package uses.
+        """
         return self.mu(n_features) * (1.0 + math.sqrt(2.0 * math.log(1.0 / self.delta)))
 
     def _entry_mu(self, n_features: int) -> float:
@@ -207,7 +426,21 @@ class FisherGaussian(RowNoise):
         return f"FisherGaussian of lam {self.lam:.4g}{', hardened' * self.hardened}"
 
     def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
-        """One Gaussian variable: only the length of the change matters."""
+        """Return what an :class:`Event` can say: one Gaussian variable along the change.
+
+        Parameters
+        ----------
+        unit : {"entry", "record"}
+            What changes between neighbouring datasets.
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        dict
+            Family, noise multiplier and coordinates.
+        """
         width = self._width(n_features)
-        mu = self._entry_mu(width) if check_unit(unit) == "entry" else self.mu(width)
+        check_parameter("unit", unit, OneOf(UNITS))
+        mu = self._entry_mu(width) if unit == "entry" else self.mu(width)
         return {"family": "gaussian", "noise_multiplier": 1.0 / mu, "coordinates": 1}

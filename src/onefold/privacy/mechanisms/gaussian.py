@@ -5,40 +5,63 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from onefold._base.arrays import Floats, Integers
 from onefold.exceptions import InvalidInputError
-from onefold.privacy._hardened import rounded_gaussian
-from onefold.privacy._streams import ByteStream
 from onefold.privacy.calibration import classical_gaussian_sigma, gaussian_epsilon, gaussian_sigma
-from onefold.privacy.mechanisms._data import Floats
-from onefold.privacy.mechanisms._mechanism import ApproximateMechanism
+from onefold.privacy.guarantee import Pair
+from onefold.privacy.mechanisms.mechanism import ApproximateMechanism
+from onefold.privacy.samplers import ByteStream, rounded_gaussian
 
 __all__ = ["AnalyticGaussian", "Gaussian"]
 
 
 class AnalyticGaussian(ApproximateMechanism):
-    r"""Gaussian noise, no larger than (epsilon, delta) requires (Balle and Wang 2018).
+    r"""Gaussian noise, no larger than (epsilon, delta) requires.
 
     Parameters
     ----------
-    epsilon, delta : privacy loss and probability of failure per unit
-    sensitivity : change of one entry (``unit="entry"``), Euclidean change of a row (``unit="record"``),
-        or a declared :class:`~onefold.privacy.sensitivity.Box` or Ball, to which the data are then clipped
-    unit, hardened, n_features : as for :class:`~onefold.privacy.Laplace`
+    epsilon : float
+        Privacy loss per unit.
+    delta : float, default=1e-5
+        Probability with which the loss may be exceeded, per unit.
+    sensitivity : float, Box or Ball, default=1.0
+        Largest change of one entry (``unit="entry"``), largest Euclidean change of a row
+        (``unit="record"``), or a declared domain to which the data are clipped.
+    unit : {"entry", "record"}, default="entry"
+        What changes between neighbouring datasets.
+    hardened : bool, default=False
+        Draw exact integers on a dyadic grid, which is safe against attacks on floating-point numbers.
+    n_features : int or None, default=None
+        Entries of a record. Hardened noise per record needs it unless the domain knows it.
 
-    Guarantees
-    ----------
+    See Also
+    --------
+    Gaussian : The larger noise of the textbooks.
+    FisherGaussian : Gaussian noise with a scale of its own for every column.
+    onefold.privacy.calibration : The formulas.
+
+    Notes
+    -----
+    *Guarantees.*
+
     * (epsilon, delta) for the unit, and no smaller sigma has it. Per-entry noise on p features is, per
       record, as private as the same sigma is at Euclidean sensitivity :math:`d \sqrt p`, stated at the same
       delta.
     * The ordinary sampler has this guarantee in exact arithmetic only; the hardened one (a Gaussian rounded
-      exactly to the grid: a function of the continuous noise) on a computer.
+      exactly to the grid: a function of the continuous noise) has it on a computer.
     * Labels, class sizes and the number of rows are not covered.
+
+    References
+    ----------
+    Balle and Wang, "Improving the Gaussian mechanism for differential privacy", 2018, Theorem 8; document
+    003, eq. 2.100 for the mean magnitude.
 
     Examples
     --------
+    >>> from onefold.privacy import AnalyticGaussian
     >>> noise = AnalyticGaussian(1.0, delta=1e-5)
     >>> round(noise.scale, 4), [round(noise.guarantee(n).record[0], 2) for n in (1, 100)]
     (3.7306, [1.0, 14.43])
@@ -62,52 +85,120 @@ class AnalyticGaussian(ApproximateMechanism):
     def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return rng.normal(scale=self.scale, size=shape)
 
-    def _draw_steps(self, size: int, stream: ByteStream) -> NDArray[np.int64]:
+    def _draw_steps(self, size: int, stream: ByteStream) -> Integers:
         # Two roundings upwards cover those of the two factors.
         sigma = float(self._lattice.steps) * self._sigma * (1 + 2.0**-50)
         return rounded_gaussian(stream, sigma, size)
 
-    def _loss(self, factor: float, n_entries: int) -> tuple[float, float]:
+    def _loss(self, factor: float, n_entries: int) -> Pair:
         if factor == 1:
             return self.epsilon, self.delta
         return gaussian_epsilon(self.delta, self._sigma, factor), self.delta
 
     @property
     def expected_magnitude(self) -> float:
-        """E|v| = sigma sqrt(2 / pi) (003 eq. 2.100)."""
+        """Mean absolute noise of an entry, sigma sqrt(2 / pi) (003 eq. 2.100)."""
         return self.scale * math.sqrt(2 / math.pi)
 
     @property
     def variance(self) -> float:
-        """sigma^2."""
+        """Mean squared noise of an entry, sigma^2."""
         return self.scale * self.scale
 
     def density(self, v: ArrayLike) -> Floats:
-        """Density of the noise at ``v``."""
+        """Density of the noise.
+
+        Parameters
+        ----------
+        v : array-like
+            Values of the noise.
+
+        Returns
+        -------
+        ndarray
+            Density at each value; for hardened noise, before it is rounded to the grid.
+        """
         z = np.asarray(v, dtype=np.float64) / self.scale
         return np.asarray(np.exp(-(z**2) / 2) / (self.scale * math.sqrt(2 * math.pi)))
 
     def cdf(self, v: ArrayLike) -> Floats:
-        """Probability of noise up to ``v``."""
+        """Distribution function of the noise.
+
+        Parameters
+        ----------
+        v : array-like
+            Values of the noise.
+
+        Returns
+        -------
+        ndarray
+            Probability of noise up to each value; for hardened noise, before it is rounded to the grid.
+        """
         return np.asarray(ndtr(np.asarray(v, dtype=np.float64) / self.scale))
 
     def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
-        """One Gaussian variable: only the Euclidean size of the change matters."""
+        """Return what an :class:`Event` can say: one Gaussian variable along the change.
+
+        Only the Euclidean size of the change matters.
+
+        Parameters
+        ----------
+        unit : {"entry", "record"}
+            What changes between neighbouring datasets.
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        dict
+            Family, noise multiplier and coordinates.
+        """
         factor = self._entry_factor() if unit == "entry" else self._record_factor(n_features)
         return {"family": "gaussian", "noise_multiplier": self._sigma / factor, "coordinates": 1}
 
 
 class Gaussian(AnalyticGaussian):
-    r"""Gaussian noise of the textbook size :math:`d \sqrt{2 \log(1.25/\delta)} / \epsilon` (003 Result 6).
+    r"""Gaussian noise of the textbook size :math:`d \sqrt{2 \log(1.25/\delta)} / \epsilon`.
 
-    Kept for comparison with the documents: :class:`AnalyticGaussian` promises the same with less noise. The
-    proof holds for epsilon below 1 only, so a larger one is refused.
+    Kept for comparison with the documents: :class:`AnalyticGaussian` promises the same with less noise.
 
-    Guarantees
+    Parameters
     ----------
+    epsilon : float
+        Privacy loss per unit, below 1: the proof holds for these only, so a larger one is refused.
+    delta : float, default=1e-5
+        Probability with which the loss may be exceeded, per unit.
+    sensitivity : float, Box or Ball, default=1.0
+        Largest change of one entry (``unit="entry"``), largest Euclidean change of a row
+        (``unit="record"``), or a declared domain to which the data are clipped.
+    unit : {"entry", "record"}, default="entry"
+        What changes between neighbouring datasets.
+    hardened : bool, default=False
+        Draw exact integers on a dyadic grid, which is safe against attacks on floating-point numbers.
+    n_features : int or None, default=None
+        Entries of a record. Hardened noise per record needs it unless the domain knows it.
+
+    See Also
+    --------
+    AnalyticGaussian : The smallest Gaussian noise with this guarantee.
+
+    Notes
+    -----
+    *Guarantees.*
+
     * (epsilon, delta) for the unit. Per record from per-entry noise: the exact value for this sigma at
       Euclidean sensitivity :math:`d \sqrt p`.
     * Otherwise as :class:`AnalyticGaussian`.
+
+    References
+    ----------
+    Document 003, Result 6.
+
+    Examples
+    --------
+    >>> from onefold.privacy import Gaussian
+    >>> round(Gaussian(0.5, delta=1e-5).scale, 4)
+    9.6896
     """
 
     @staticmethod

@@ -4,16 +4,20 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from onefold._base.validation import check_whole_number
+from onefold._base.arrays import Floats, Index, Integers, Labels
+from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
-from onefold.privacy._arguments import check_epsilon
-from onefold.privacy._exact import Probability, keep
-from onefold.privacy._hardened import bernoulli
-from onefold.privacy._streams import ByteStream, RandomState, byte_stream
-from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.mechanisms._data import Floats
+from onefold.privacy.guarantee import EPSILON, Guarantee, number
+from onefold.privacy.samplers import (
+    ByteStream,
+    Probability,
+    RandomState,
+    bernoulli,
+    byte_stream,
+    keep_probability,
+)
 
 __all__ = ["RandomisedLabels"]
 
@@ -22,16 +26,27 @@ LARGEST_EPSILON = 1000.0
 
 
 class RandomisedLabels:
-    r"""Labels kept with probability :math:`e^\epsilon / (e^\epsilon + k - 1)`, else replaced by another.
+    r"""Randomised response: keep each label with a known probability, else replace it by another.
+
+    A label is kept with probability :math:`e^\epsilon / (e^\epsilon + k - 1)`, where k is the number of
+    classes; every other label is equally likely to take its place.
 
     Parameters
     ----------
-    epsilon : privacy loss per label
-    classes : number of classes k (labels 0 ... k-1), or the list of labels. Declare it: a list taken from the
-        data tells which classes occur
+    epsilon : float
+        Privacy loss per label.
+    classes : int or array-like
+        Number of classes k (labels 0 ... k-1), or the list of labels. Declare it: a list taken from the data
+        discloses which classes occur.
 
-    Guarantees
-    ----------
+    See Also
+    --------
+    Guarantee.with_labels : Adds private labels to the guarantee of private features.
+
+    Notes
+    -----
+    *Guarantees.*
+
     * (epsilon, 0) for each label, for any two labels of ``classes``. Coins are exact at every epsilon (no
       rounded logarithm or random float is involved).
     * Class sizes are covered as far as they follow from the labels: use ``debias`` on counts of the
@@ -40,15 +55,17 @@ class RandomisedLabels:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from onefold.privacy import RandomisedLabels
     >>> labels = RandomisedLabels(np.log(3.0), classes=2)
     >>> round(labels.keep_probability, 12)
     0.75
     """
 
     def __init__(self, epsilon: float, classes: int | ArrayLike) -> None:
-        self.epsilon = check_epsilon(epsilon)
+        self.epsilon = number("epsilon", epsilon, EPSILON)
         if np.ndim(classes) == 0:
-            check_whole_number("classes", classes, at_least=2)
+            check_parameter("classes", classes, Whole(2))
             self.classes = np.arange(classes)  # type: ignore[arg-type]
         else:
             self.classes = np.asarray(classes)
@@ -61,7 +78,7 @@ class RandomisedLabels:
     @property
     def _keep(self) -> Probability:
         # Beyond LARGEST_EPSILON labels are kept a little less often than allowed: more private, not less.
-        return keep(Fraction(min(self.epsilon, LARGEST_EPSILON)), len(self.classes))
+        return keep_probability(Fraction(min(self.epsilon, LARGEST_EPSILON)), len(self.classes))
 
     @property
     def keep_probability(self) -> float:
@@ -74,7 +91,21 @@ class RandomisedLabels:
         return (1 - self.keep_probability) / (len(self.classes) - 1)
 
     def randomise(self, y: Any, random_state: RandomState = None) -> Any:
-        """Labels of ``y``, each kept or replaced independently; a Series stays one."""
+        """Keep or replace each label independently.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+            Labels, all of them among ``classes``.
+        random_state : int, Generator or None, default=None
+            None takes entropy from the operating system. A seed makes the result predictable: use it in tests
+            only.
+
+        Returns
+        -------
+        ndarray or Series
+            Private labels; a Series stays a Series.
+        """
         places = self._places(y)
         stream = byte_stream(random_state)
         switched = np.flatnonzero(~bernoulli(stream, self._keep, len(places)))
@@ -85,7 +116,7 @@ class RandomisedLabels:
             return type(y)(labels, index=y.index, name=y.name)
         return labels
 
-    def _places(self, y: Any) -> NDArray[np.intp]:
+    def _places(self, y: Any) -> Index:
         labels = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         if labels.ndim != 1:
             raise InvalidInputError("y must be a list of labels")
@@ -100,10 +131,19 @@ class RandomisedLabels:
         return places
 
     def debias(self, counts: ArrayLike) -> Floats:
-        """Unbiased estimates of the true class sizes from those of the randomised labels.
+        """Estimate the true class sizes from those of the randomised labels, without bias.
 
-        E[count_c] = n_c keep + (n - n_c) switch, solved for n_c. They sum to n and may be negative.
+        Parameters
+        ----------
+        counts : array-like of shape (n_classes,)
+            How often each class occurs among the randomised labels.
+
+        Returns
+        -------
+        ndarray of shape (n_classes,)
+            The estimates. They sum to the number of labels and may be negative.
         """
+        # E[count_c] = n_c keep + (n - n_c) switch, solved for n_c.
         observed = np.asarray(counts, dtype=np.float64)
         if observed.shape != self.classes.shape or not (np.isfinite(observed) & (observed >= 0)).all():
             raise InvalidInputError(f"counts must be {len(self.classes)} numbers of at least 0")
@@ -113,22 +153,33 @@ class RandomisedLabels:
         )
 
     def guarantee(self, n_features: int = 1) -> Guarantee:
-        """Labels only; see :meth:`onefold.privacy.Guarantee.with_labels` to add them to noisy features."""
+        """State what a release of randomised labels promises: it covers the labels only.
+
+        Parameters
+        ----------
+        n_features : int, default=1
+            Entries of a row.
+
+        Returns
+        -------
+        Guarantee
+            The promise.
+        """
         nothing = (float("inf"), 0.0)
         return Guarantee(
             "label", nothing, nothing, n_features, labels=(self.epsilon, 0.0), mechanism="randomised response"
         )
 
 
-def _distinct(labels: NDArray[Any]) -> bool:
+def _distinct(labels: Labels) -> bool:
     try:
         return len(np.unique(labels)) == len(labels)
     except TypeError:  # labels that cannot be compared
         return False
 
 
-def _uniform(stream: ByteStream, below: int, size: int) -> NDArray[np.int64]:
-    """Exactly uniform whole numbers below a bound: words beyond its largest multiple are drawn again."""
+def _uniform(stream: ByteStream, below: int, size: int) -> Integers:
+    """Draw exactly uniform whole numbers below a bound; words beyond its largest multiple are drawn again."""
     limit = np.uint64((2**64 // below) * below - 1)
     words = np.empty(size, dtype=np.uint64)
     pending = np.arange(size)

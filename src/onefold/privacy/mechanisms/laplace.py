@@ -1,43 +1,63 @@
-"""Laplace noise: pure epsilon, no delta."""
+"""Laplace noise, and the same with an atom at zero: the noise of smallest mean magnitude of the documents."""
 
 import math
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from onefold._base.arrays import Floats, Integers
 from onefold.exceptions import InvalidInputError
-from onefold.privacy._arguments import check_epsilon
-from onefold.privacy._hardened import LaplaceTable, discrete_laplace, laplace_table
-from onefold.privacy._streams import ByteStream
-from onefold.privacy.mechanisms._data import Floats
-from onefold.privacy.mechanisms._mechanism import Mechanism
+from onefold.privacy.guarantee import Pair
+from onefold.privacy.mechanisms.mechanism import ApproximateMechanism, Mechanism
+from onefold.privacy.samplers import ByteStream, LaplaceTable, discrete_laplace, laplace_table
 from onefold.privacy.sensitivity import Domain
 
-__all__ = ["Laplace"]
+__all__ = ["Laplace", "OptimalNoise"]
 
 
 class Laplace(Mechanism):
-    r"""Noise of density :math:`\frac{1}{2s} e^{-|v|/s}` with :math:`s = d / \epsilon` (003 Result 3).
+    r"""Laplace noise, whose guarantee has no delta.
+
+    Its density is :math:`\frac{1}{2s} e^{-|v|/s}` with :math:`s = d / \epsilon` for a sensitivity d.
 
     Parameters
     ----------
-    epsilon : privacy loss per unit delta : 0, accepted so that mechanisms can be exchanged for one another
-        sensitivity : change of one entry (``unit="entry"``), sum of absolute changes of a row
-        (``unit="record"``), or a declared :class:`~onefold.privacy.sensitivity.Box` or Ball, to which the
-        data are then clipped unit : "entry" or "record" hardened : draw exact integers on a dyadic grid,
-        safe against attacks on floating point n_features : entries of a record; needed for hardened noise
-        per record unless the domain knows it
+    epsilon : float
+        Privacy loss per unit.
+    delta : float, default=0.0
+        Always 0; accepted so that one mechanism can take the place of another.
+    sensitivity : float, Box or Ball, default=1.0
+        Largest change of one entry (``unit="entry"``), largest sum of absolute changes of a row
+        (``unit="record"``), or a declared domain to which the data are clipped.
+    unit : {"entry", "record"}, default="entry"
+        What changes between neighbouring datasets.
+    hardened : bool, default=False
+        Draw exact integers on a dyadic grid, which is safe against attacks on floating-point numbers.
+    n_features : int or None, default=None
+        Entries of a record. Hardened noise per record needs it unless the domain knows it.
 
-    Guarantees
-    ----------
+    See Also
+    --------
+    OptimalNoise : Smaller on average, with a delta.
+    AnalyticGaussian : Better for records of many entries.
+
+    Notes
+    -----
+    *Guarantees.*
+
     * (epsilon, 0) for the unit. Per-entry noise on p features is (p epsilon, 0) per record.
-    * The ordinary sampler has this guarantee in exact arithmetic only; the hardened one on a computer.
+    * The ordinary sampler has this guarantee in exact arithmetic only; the hardened one has it on a computer.
     * Labels, class sizes and the number of rows are not covered.
+
+    References
+    ----------
+    Document 003, Result 3 and eq. 2.81.
 
     Examples
     --------
+    >>> from onefold.privacy import Laplace
     >>> noise = Laplace(0.5)
     >>> noise.scale, noise.guarantee(n_features=10).record
     (2.0, (5.0, 0.0))
@@ -57,7 +77,7 @@ class Laplace(Mechanism):
     ) -> None:
         if delta != 0:
             raise InvalidInputError("Laplace noise has delta 0: write sensitivity=..., or use OptimalNoise")
-        super().__init__(check_epsilon(epsilon), 0.0, sensitivity, unit, hardened, n_features)
+        super().__init__(epsilon, 0.0, sensitivity, unit, hardened, n_features)
 
     @property
     def _ratio(self) -> float:
@@ -71,38 +91,219 @@ class Laplace(Mechanism):
         """Exactly epsilon over the number of steps between rounded neighbours, as a fraction."""
         return laplace_table(Fraction(self.epsilon) / self._lattice.steps, Fraction(self.untouched_share))
 
-    def _draw_steps(self, size: int, stream: ByteStream) -> NDArray[np.int64]:
+    def _draw_steps(self, size: int, stream: ByteStream) -> Integers:
         return discrete_laplace(stream, self._table, size)
 
-    def _loss(self, factor: float, n_entries: int) -> tuple[float, float]:
+    def _loss(self, factor: float, n_entries: int) -> Pair:
         return self.epsilon * factor, 0.0
 
     @property
     def expected_magnitude(self) -> float:
-        """E|v| = s (003 eq. 2.81)."""
+        """Mean absolute noise of an entry, s (003 eq. 2.81)."""
         return self.scale
 
     @property
     def variance(self) -> float:
-        """2 s^2."""
+        """Mean squared noise of an entry, 2 s^2."""
         return 2 * self.scale * self.scale
 
     def density(self, v: ArrayLike) -> Floats:
-        """Density of the noise at ``v``."""
+        """Density of the noise.
+
+        Parameters
+        ----------
+        v : array-like
+            Values of the noise.
+
+        Returns
+        -------
+        ndarray
+            Density at each value; for hardened noise, before it is rounded to the grid.
+        """
         magnitude = np.abs(np.asarray(v, dtype=np.float64))
         return np.asarray(np.exp(-magnitude / self.scale) / (2 * self.scale))
 
     def cdf(self, v: ArrayLike) -> Floats:
-        """Probability of noise up to ``v``."""
+        """Distribution function of the noise.
+
+        Parameters
+        ----------
+        v : array-like
+            Values of the noise.
+
+        Returns
+        -------
+        ndarray
+            Probability of noise up to each value; for hardened noise, before it is rounded to the grid.
+        """
         z = np.asarray(v, dtype=np.float64) / self.scale
         tail = np.exp(-np.abs(z)) / 2
         return np.where(z < 0, tail, 1 - tail)
 
     def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
-        """One Laplace variable per entry that may change by the whole sensitivity."""
+        """Return what an :class:`Event` can say: one Laplace variable per entry that may change.
+
+        Parameters
+        ----------
+        unit : {"entry", "record"}
+            What changes between neighbouring datasets.
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        dict
+            Family, noise multiplier and coordinates; nothing where no single multiplier describes the change.
+        """
         if self.unit == "record":  # how a row's change spreads over its entries is not known
             return {}
         coordinates = 1 if unit == "entry" else math.ceil(self._record_factor(n_features))
         if unit == "record" and coordinates != n_features:
             return {}  # features of unequal width: no single multiplier describes them
         return {"family": "laplace", "noise_multiplier": 1 / self.epsilon, "coordinates": coordinates}
+
+
+class OptimalNoise(ApproximateMechanism, Laplace):
+    r"""Laplace noise that is zero with probability delta.
+
+    Where it is not zero its scale is :math:`d / \epsilon` for a sensitivity d. "Optimal" means the smallest
+    expected magnitude under the sufficient condition of document 003, Result 1, and nothing more: it is
+    :math:`(1 - \delta)` times that of Laplace noise, and the price is a share delta of all entries that are
+    released as they are.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss per unit.
+    delta : float, default=1e-5
+        Probability with which the loss may be exceeded, per unit. With ``unit="entry"`` it is the
+        probability that an entry gets no noise.
+    sensitivity : float, Box or Ball, default=1.0
+        Largest change of one entry (``unit="entry"``), largest sum of absolute changes of a row
+        (``unit="record"``), or a declared domain to which the data are clipped.
+    unit : {"entry", "record"}, default="entry"
+        What changes between neighbouring datasets.
+    hardened : bool, default=False
+        Draw exact integers on a dyadic grid, which is safe against attacks on floating-point numbers.
+    n_features : int or None, default=None
+        Entries of a record. Needed for ``unit="record"`` unless the domain knows it.
+
+    See Also
+    --------
+    Laplace : The same noise without the atom at zero, and without delta.
+
+    Notes
+    -----
+    *Guarantees.*
+
+    * (epsilon, delta) for the unit. Per-entry noise on p features is :math:`(p \epsilon, 1 - (1-\delta)^p)`
+      per record.
+    * About :math:`\delta N p` entries of an N x p matrix are released untouched (``untouched_entries``).
+    * Per record, the atom is made smaller, :math:`1 - (1-\delta)^{1/p}`, so that the whole row is (epsilon,
+      delta).
+    * The ordinary sampler has this guarantee in exact arithmetic only; the hardened one has it on a computer.
+    * Labels, class sizes and the number of rows are not covered.
+
+    References
+    ----------
+    Document 000, eq. 74 and 75; document 003, Result 1 and eq. 2.85. Document 004, eq. 129 prints
+    exp(-epsilon v / d) for negative v, which grows without bound; document 000, eq. 75 has the right sign.
+
+    Examples
+    --------
+    >>> from onefold.privacy import OptimalNoise
+    >>> noise = OptimalNoise(1.0, delta=0.01)
+    >>> noise.expected_magnitude
+    0.99
+    >>> noise.guarantee(n_features=4, n_samples=100).untouched_entries
+    4.0
+    """
+
+    def _check_scale(self) -> None:
+        if self.unit == "record":
+            self._known_features()
+        super()._check_scale()
+
+    @property
+    def untouched_share(self) -> float:
+        """Probability that an entry gets no noise at all, by design."""
+        if self.unit == "entry":
+            return self.delta
+        share = -math.expm1(math.log1p(-self.delta) / self._known_features())
+        return share * (1 - 2.0**-50)  # rounded down, so that the row stays within delta
+
+    def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        noise = rng.laplace(scale=self.scale, size=shape)
+        return np.where(rng.random(shape) < self.untouched_share, 0.0, noise)
+
+    def _loss(self, factor: float, n_entries: int) -> Pair:
+        if self.unit == "record" and n_entries > 1:
+            return self.epsilon * factor, self.delta
+        return self.epsilon * factor, self._any_atom(n_entries)
+
+    def _any_atom(self, n_entries: int) -> float:
+        """Probability that at least one of so many entries gets no noise."""
+        if n_entries == 1:
+            return self.untouched_share
+        return -math.expm1(n_entries * math.log1p(-self.untouched_share))
+
+    @property
+    def expected_magnitude(self) -> float:
+        """Mean absolute noise of an entry, (1 - delta) d / epsilon (003 eq. 2.85)."""
+        return (1 - self.untouched_share) * self.scale
+
+    @property
+    def variance(self) -> float:
+        """Mean squared noise of an entry, 2 (1 - delta) (d / epsilon)^2."""
+        return (1 - self.untouched_share) * 2 * self.scale * self.scale
+
+    def density(self, v: ArrayLike) -> Floats:
+        """Density of the noise (000 eq. 74), infinite at zero, where the atom is.
+
+        Parameters
+        ----------
+        v : array-like
+            Values of the noise.
+
+        Returns
+        -------
+        ndarray
+            Density at each value; for hardened noise, before it is rounded to the grid.
+        """
+        values = np.asarray(v, dtype=np.float64)
+        return np.where(values == 0, np.inf, (1 - self.untouched_share) * super().density(values))
+
+    def cdf(self, v: ArrayLike) -> Floats:
+        """Distribution function of the noise (000 eq. 75).
+
+        Parameters
+        ----------
+        v : array-like
+            Values of the noise.
+
+        Returns
+        -------
+        ndarray
+            Probability of noise up to each value; for hardened noise, before it is rounded to the grid.
+        """
+        values = np.asarray(v, dtype=np.float64)
+        continuous = (1 - self.untouched_share) * super().cdf(values)
+        return np.where(values < 0, continuous, continuous + self.untouched_share)
+
+    def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
+        """Return what an :class:`Event` can say: as for Laplace noise, with an atom on every coordinate.
+
+        Parameters
+        ----------
+        unit : {"entry", "record"}
+            What changes between neighbouring datasets.
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        dict
+            Family, noise multiplier, coordinates and atom; or nothing.
+        """
+        parts = super().accounting(unit, n_features)
+        return {**parts, "atom": self.untouched_share} if parts else {}

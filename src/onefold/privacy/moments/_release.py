@@ -1,4 +1,4 @@
-r"""One Gaussian release of what a set of records adds up to, and why it is private.
+r"""One Gaussian release of the sums of a set of records, and why it is private.
 
 A record is a pair (x, c): a vector of the unit ball and a class. Released are, per class, the number of its
 records, the sum of their x, and the sum of their :math:`x x^T`; and, for centring, one sum over all records.
@@ -20,6 +20,13 @@ So :math:`s = \sqrt 2, 2, \sqrt 2`, and 2 for the sum over all records. Each bou
 A symmetric matrix is one vector: its diagonal, and :math:`\sqrt 2` times what is above it. The Euclidean norm
 of that vector is the Frobenius norm. Noise :math:`\sigma` on the vector is :math:`\sigma` on the diagonal and
 :math:`\sigma / \sqrt 2` on each pair of equal entries beside it.
+
+**Finding the classes.** Classes that are not declared are found privately. Let a class have its only record
+in one of two neighbouring datasets. Its count is 1, and it is kept only if 1 + noise exceeds the threshold,
+with probability at most :math:`1 - e^{-\delta'}`. Otherwise the release is that of the same classes, so that
+in both directions (epsilon, delta) grows by at most :math:`\delta'` in delta: up because of that event, down
+because conditioning on its complement costs a factor :math:`e^{\delta'}`, and delta as a function of epsilon
+has a slope of at most one.
 """
 
 import math
@@ -27,14 +34,27 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from onefold.privacy._hardened import rounded_gaussian
-from onefold.privacy._streams import RandomState, byte_stream, generator
+from onefold._base.arrays import Floats, Index, Labels, Mask
+from onefold.exceptions import InvalidInputError
+from onefold.privacy.samplers import RandomState, byte_stream, generator, rounded_gaussian
 
-__all__ = ["SENSITIVITIES", "Blocks", "Noise", "class_sums", "deviations"]
+__all__ = [
+    "CLASSES_SHARE",
+    "SENSITIVITIES",
+    "Blocks",
+    "Noise",
+    "candidates_of",
+    "class_sums",
+    "common_classes",
+    "deviations",
+    "divided",
+]
 
-Floats = NDArray[np.float64]
+SMALLEST_SHARE = 1e-6
+# Share of delta that pays for finding out privately which classes there are.
+CLASSES_SHARE = 0.1
 
 
 class Blocks(NamedTuple):
@@ -52,8 +72,23 @@ SENSITIVITIES = {
 }
 
 
+def divided(shares: Any, private_centre: bool) -> Blocks:
+    """Scale shares of the budget to a sum of one; a centre that is not private gets none."""
+    try:
+        centre, *rest = (float(share) for share in shares)
+    except (TypeError, ValueError):
+        centre, rest = math.nan, []
+    parts = (centre if private_centre else 0.0, *rest)
+    if len(rest) != 3 or not all(0.0 < share < 1e100 for share in (centre, *rest)):
+        raise InvalidInputError("shares must be four positive numbers: centre, counts, sums, second moments")
+    total = math.fsum(parts)
+    if min(rest) < SMALLEST_SHARE * total or (private_centre and centre < SMALLEST_SHARE * total):
+        raise InvalidInputError("no share may be less than a millionth of all")
+    return Blocks(*(share / total for share in parts))
+
+
 def deviations(mu: float, shares: Blocks, neighbours: str) -> Blocks:
-    """Standard deviations of the noise; a block without a share is not released and gets none."""
+    """Compute the standard deviations of the noise; a block without a share is not released and gets none."""
     return Blocks(
         *(
             bound / (mu * math.sqrt(share)) if share > 0.0 else 0.0
@@ -62,8 +97,37 @@ def deviations(mu: float, shares: Blocks, neighbours: str) -> Blocks:
     )
 
 
-def class_sums(rows: Floats, codes: NDArray[np.intp], n_classes: int) -> tuple[Floats, Floats]:
-    """Per class the sum of the rows, (C, p), and of their outer products, (C, p, p)."""
+def candidates_of(labels: Labels, classes: Any) -> tuple[Labels, Index]:
+    """Return the possible labels in order, and the position of each row's label among them."""
+    if classes is None:
+        candidates, codes = np.unique(labels, return_inverse=True)
+        return candidates, codes
+    declared = np.asarray(list(classes) if isinstance(classes, (set, frozenset)) else classes)
+    try:
+        candidates = np.unique(declared)
+        finite = candidates.dtype.kind not in "fc" or bool(np.isfinite(candidates).all())
+    except TypeError:
+        finite = False
+    if declared.ndim != 1 or not declared.size or not finite:
+        raise InvalidInputError("classes must be a list of labels, all numbers or all strings")
+    if not np.isin(labels, candidates).all():
+        raise InvalidInputError("y holds labels that are not among classes")
+    return candidates, np.searchsorted(candidates, labels)
+
+
+def common_classes(counts: Floats, sigma: float, delta: float, hardened: bool) -> Mask:
+    """Select classes whose noisy count a single record would hardly reach, for the release's ``delta``."""
+    quantile = -float(ndtri(-math.expm1(-CLASSES_SHARE * delta)))
+    kept = counts > 1.0 + sigma * quantile + 0.5 * hardened  # hardened counts are rounded
+    if not kept.any():
+        raise InvalidInputError(
+            "not one class has enough records for this epsilon: give classes, or more data"
+        )
+    return np.asarray(kept)
+
+
+def class_sums(rows: Floats, codes: Index, n_classes: int) -> tuple[Floats, Floats]:
+    """Add up the rows of each class, (C, p), and their outer products, (C, p, p)."""
     totals = np.zeros((n_classes, rows.shape[1]))
     seconds = np.zeros((n_classes, rows.shape[1], rows.shape[1]))
     for code in range(n_classes):
@@ -79,7 +143,7 @@ DIGITS = 14
 
 @dataclass(frozen=True)
 class Noise:
-    """Adds the noise, all of it from one source.
+    """The noise of a release, all of it from one source.
 
     Hardened, everything happens on dyadic grids: entries of a record are cut to 14 binary digits, which makes
     no record longer; sums of them and of their products are then exact in float64 (up to 2^25 records), and
@@ -92,23 +156,23 @@ class Noise:
 
     @classmethod
     def of(cls, random_state: RandomState, hardened: bool) -> "Noise":
-        """Noise from the operating system's entropy, or reproducible for tests."""
+        """Prepare noise from the operating system's entropy, or reproducible noise for tests."""
         return cls(byte_stream(random_state) if hardened else generator(random_state), hardened)
 
     def on_grid(self, rows: Floats) -> Floats:
-        """Records as the release sees them."""
+        """Return the records as the release sees them."""
         return np.ldexp(np.trunc(np.ldexp(rows, DIGITS)), -DIGITS) if self.hardened else rows
 
     def to_counts(self, counts: Floats, sigma: float) -> Floats:
-        """Noisy numbers of records."""
+        """Add noise to numbers of records."""
         return counts + self._draw(counts.shape, sigma, 0)
 
     def to_sums(self, sums: Floats, sigma: float) -> Floats:
-        """Noisy sums of records."""
+        """Add noise to sums of records."""
         return sums + self._draw(sums.shape, sigma, DIGITS)
 
     def to_matrices(self, matrices: Floats, sigma: float) -> Floats:
-        """Noisy symmetric matrices."""
+        """Add noise to symmetric matrices."""
         size = matrices.shape[-1]
         above = np.triu_indices(size, 1)
         diagonal = np.arange(size)

@@ -10,18 +10,30 @@ error fall faster than any power of the number of terms.
 """
 
 import math
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial import legendre
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from onefold._base.arrays import Floats, Integers
 from onefold.exceptions import InvalidInputError
+from onefold.privacy.calibration import gaussian_delta
+from onefold.privacy.samplers import STEP_EXPONENTS, ByteStream, Lattice
 
-__all__ = ["GroundState", "ground_state"]
+__all__ = [
+    "TOTAL_VARIATION",
+    "CellTable",
+    "GroundState",
+    "cell_table",
+    "grid_for",
+    "ground_state",
+    "shift_delta",
+    "shift_epsilon",
+]
 
-Floats = NDArray[np.float64]
 TERMS = 160
 CELLS = 1024
 # The free noise exceeds this many standard deviations with probability 1e-44.
@@ -182,3 +194,106 @@ def _effective(low: float, high: float) -> tuple[float, float]:
         below, above = _effective(-high, -low)
         return -above, -below
     return max(low, -FAR), min(high, FAR)
+
+
+# --- epsilon and delta under a shift ----------------------------------------------------------------------
+
+POINTS = 2**12
+LARGEST_EPSILON = 500.0
+# A maximum over this many points falls short of the true one by less than this share, ...
+SHARE = 2e-3
+# ... and the series of u is wrong by less than this, relative to its largest value.
+SERIES = 1e-12
+
+
+def shift_delta(state: GroundState, change: float, epsilon: float) -> float:
+    """The least delta at ``epsilon`` when a value moves by ``change`` in either direction, rounded up.
+
+    The likelihood ratio of a log-concave noise and its shift is monotone, so the worst events are half-lines:
+    delta is the largest F(t) - e^epsilon F(t - change), and the same from the other end. What is subtracted
+    is bounded from below: an error of rounding times e^epsilon would otherwise hide the whole delta.
+    """
+    if state.free:
+        return gaussian_delta(epsilon, 1.0, change)
+    worst = max(float(np.max(near - math.exp(epsilon) * far)) for near, far in _tails(state, change))
+    return min(1.0, max(worst, 0.0) * (1 + SHARE))
+
+
+@lru_cache(maxsize=512)
+def shift_epsilon(state: GroundState, change: float, delta: float) -> float:
+    """The least epsilon at ``delta``; infinite where the shifted noise cannot reach more than delta."""
+    if shift_delta(state, change, LARGEST_EPSILON) > delta:
+        return math.inf
+    low, high = 0.0, LARGEST_EPSILON
+    if shift_delta(state, change, low) <= delta:
+        return low
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if shift_delta(state, change, middle) <= delta else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=64)
+def _tails(state: GroundState, change: float) -> tuple[tuple[Floats, Floats], ...]:
+    """Both half-lines at every point: without the shift bounded from above, with it from below."""
+    t = np.linspace(state.low, state.high + change, POINTS)
+    most_below, _ = state.tails(t, SERIES)
+    least_below, _ = state.tails(t - change, -SERIES)
+    _, most_above = state.tails(t - change, SERIES)
+    _, least_above = state.tails(t, -SERIES)
+    # Outside its interval the noise has no mass at all.
+    least_below[t - change <= state.low] = 0.0
+    least_above[t >= state.high] = 0.0
+    return (most_below, least_below), (most_above, least_above)
+
+
+# --- the hardened sampler ---------------------------------------------------------------------------------
+#
+# The noise of one column is rounded to multiples of a power of two, and so is the value it is added to.
+# Adding then loses nothing: the result depends on the value only through its place on the grid. That place
+# moves by at most one step more than the value does, and rounding the noise afterwards discloses nothing.
+
+# The step is finer by this many binary digits than the noise and its bounds, and than the change.
+FINENESS, CHANGE_FINENESS = 10, 7
+MOST_CELLS = 1 << 18
+BITS = 62  # of a probability
+# On no event do the table and the rounded noise differ by more. It covers the error of the series (1e-12 of
+# the largest u, times the root of the width), the sums, and rounding every cell to 62 binary digits.
+TOTAL_VARIATION = 1e-11
+
+
+def grid_for(scale: float, low: float, high: float, change: float) -> Lattice:
+    """The grid of noise with free standard deviation ``scale`` between ``low`` and ``high``."""
+    finest = min(math.ldexp(min(scale, high - low), -FINENESS), math.ldexp(change, -CHANGE_FINENESS))
+    exponent = math.frexp(finest)[1] - 1
+    if exponent not in STEP_EXPONENTS:
+        raise InvalidInputError("the noise is too small or too large for the hardened sampler")
+    return Lattice(exponent, Fraction(change) / Fraction(2) ** exponent + 1)
+
+
+@dataclass(frozen=True)
+class CellTable:
+    """Noise in steps: ``first``, ``first`` + 1, ... with probabilities that end at ``upto`` / 2**62."""
+
+    first: int
+    upto: Integers
+
+    def sample(self, stream: ByteStream, size: int) -> Integers:
+        """Independent draws. Whole numbers are compared with whole numbers: no probability is rounded."""
+        uniform = (stream.words(size) >> np.uint64(64 - BITS)).astype(np.int64)
+        return self.first + np.searchsorted(self.upto, uniform, side="right").astype(np.int64)
+
+
+@lru_cache(maxsize=64)
+def cell_table(state: GroundState, scale: float, exponent: int) -> CellTable:
+    """Probabilities of the noise ``scale`` x ``state`` rounded to multiples of ``2**exponent``."""
+    step = math.ldexp(1.0, exponent) / scale
+    first, last = round(state.low / step), round(state.high / step)
+    if last - first >= MOST_CELLS:
+        raise InvalidInputError(
+            "the noise is too strong for the hardened sampler: at most about 30 times the change of a value"
+        )
+    edges = (np.arange(first, last + 2, dtype=np.float64) - 0.5) * step
+    weights = np.rint(state.masses(edges) * 2.0**BITS).astype(np.int64)
+    weights[np.argmax(weights)] += 2**BITS - weights.sum()
+    return CellTable(first, np.cumsum(weights))

@@ -8,20 +8,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onefold.exceptions import FileFormatError
-from onefold.privacy._arguments import check_delta, check_epsilon
-from onefold.privacy._moment_arguments import check_radius
-from onefold.privacy._moment_release import SENSITIVITIES
-from onefold.privacy._moment_sum import plain_labels
+from onefold._base.arrays import Arrays, Labels
+from onefold._base.validation import Number, check_parameter
+from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.moments._release import SENSITIVITIES
 
 if TYPE_CHECKING:
-    from onefold.privacy.moments import PrivateMoments
+    from onefold.privacy.moments._estimator import PrivateMoments
 
-__all__ = ["pack_moments", "unpack_moments"]
+__all__ = ["RADIUS", "pack_moments", "plain_labels", "unpack_moments"]
+
+# A radius that rows can be divided by without leaving the range of float64.
+RADIUS = Number(at_least=1e-150, at_most=1e150)
 
 FORMAT = 1
 KIND = "onefold moments"
@@ -31,11 +32,18 @@ LEVELS = ("count_noise", "sum_noise", "second_noise")
 PARAMETERS = ("epsilon", "delta", "radius", "neighbours", "hardened")
 NAMES = ("counts", "sums", "second_moments", "count_noise", "sum_noise", "second_noise", "centre")
 
-Arrays = dict[str, NDArray[Any]]
+
+def plain_labels(classes: Labels) -> Labels:
+    """Return labels as numbers or as strings; those of pandas arrive as objects."""
+    if classes.dtype.kind in "biufU":
+        return classes
+    if not all(isinstance(label, str) for label in classes):
+        raise InvalidInputError("class labels must be all strings or all numbers")
+    return classes.astype(np.str_)
 
 
 def pack_moments(moments: "PrivateMoments") -> bytes:
-    """The bytes of an .npz file."""
+    """Return the bytes of an .npz file."""
     about = {
         "kind": KIND,
         "format": FORMAT,
@@ -50,7 +58,7 @@ def pack_moments(moments: "PrivateMoments") -> bytes:
 
 
 def unpack_moments(packed: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters and fitted attributes, which must fit together."""
+    """Read parameters and fitted attributes, which must fit together."""
     try:
         _check_members(packed)
         with np.load(io.BytesIO(packed), allow_pickle=False) as file:
@@ -84,7 +92,7 @@ def unpack_moments(packed: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _check_members(packed: bytes) -> None:
-    """Nothing but what is expected, and nothing compressed: no small file unpacks to a large one."""
+    """Refuse unexpected members, and compressed ones: a small file cannot unpack to a large one."""
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         members = archive.infolist()
     expected = sorted(f"{name}.npy" for name in ("about", "classes", *NAMES))
@@ -93,7 +101,7 @@ def _check_members(packed: bytes) -> None:
         raise FileFormatError(DAMAGED)
 
 
-def _check_arrays(arrays: Arrays, classes: NDArray[Any]) -> None:
+def _check_arrays(arrays: Arrays, classes: Labels) -> None:
     if classes.ndim != 1 or not classes.size or classes.dtype.kind not in "biufU":
         raise FileFormatError("the classes are not what they should be")
     if not np.array_equal(np.unique(classes), classes):  # NaN is among what this refuses
@@ -111,8 +119,8 @@ def _check_arrays(arrays: Arrays, classes: NDArray[Any]) -> None:
 
 
 def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Arrays) -> None:
-    """The stated noise must be enough for the stated guarantee; whether it was added, no file can show."""
-    check_radius(given["radius"])
+    """Refuse stated noise that is too small for the guarantee; whether it was added, no file can show."""
+    check_parameter("radius", given["radius"], RADIUS)
     levels = np.array([arrays[name] for name in LEVELS])
     epsilon, delta = guarantee.record
     told = (given["epsilon"], given["delta"], given["neighbours"], len(arrays["centre"]))
@@ -127,5 +135,5 @@ def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Arrays)
     bounds = np.array(SENSITIVITIES[guarantee.neighbours][1:])[:, None]
     with np.errstate(divide="ignore", over="ignore"):
         spent = np.sqrt(np.sum((bounds / levels) ** 2, axis=0)).max()
-    if not spent <= mu_of(check_epsilon(epsilon), check_delta(delta)) * (1.0 + 1e-9):
+    if not spent <= mu_of(epsilon, delta) * (1.0 + 1e-9):
         raise FileFormatError("the stated noise is too small for the stated guarantee")

@@ -1,4 +1,4 @@
-r"""Means and covariances out of noisy moments: post-processing that knows only them and the noise levels.
+r"""Means and covariances from noisy moments: post-processing that uses only them and the noise levels.
 
 The noise on a second-moment matrix of size d is :math:`\sigma` times a symmetric matrix with variance 1 on
 the diagonal and 1/2 beside it. Its squared Frobenius norm is :math:`\sigma^2 d (d + 1) / 2` on average, and
@@ -7,21 +7,20 @@ public.
 """
 
 import numpy as np
-from numpy.typing import NDArray
+
+from onefold._base.arrays import Floats
 
 __all__ = ["covariances", "means", "noise_shares", "pooled", "raw_covariances"]
 
-Floats = NDArray[np.float64]
-
 
 def means(counts: Floats, totals: Floats) -> Floats:
-    """Mean of each class, in the unit ball where the records are; a class has one record at least."""
+    """Estimate the mean of each class, in the unit ball; a class has at least one record."""
     found = totals / np.maximum(counts, 1.0)[:, None]
     return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1.0))
 
 
 def raw_covariances(counts: Floats, totals: Floats, seconds: Floats, total_noise: Floats) -> Floats:
-    """Second moments about the class means; symmetric, not yet definite."""
+    """Estimate second moments about the class means; symmetric, not yet positive definite."""
     safe = np.maximum(counts, 1.0)
     centres = means(counts, totals)
     # The noise of a mean adds its variance to the outer product of the mean with itself: taken back.
@@ -31,7 +30,7 @@ def raw_covariances(counts: Floats, totals: Floats, seconds: Floats, total_noise
 
 
 def pooled(covariance: Floats, counts: Floats) -> Floats:
-    """Average of the classes' covariances, by their sizes."""
+    """Average the covariances of the classes, weighted by their sizes."""
     weights = np.maximum(counts, 1.0)
     return np.asarray(np.tensordot(weights / weights.sum(), covariance, axes=1))
 
@@ -39,10 +38,10 @@ def pooled(covariance: Floats, counts: Floats) -> Floats:
 def covariances(
     raw: Floats, counts: Floats, second_noise: Floats, shrinkage: float | None, floor: float, least: float
 ) -> Floats:
-    """Each class shrunk towards the pooled covariance, its eigenvalues raised to ``floor`` noise levels.
+    """Shrink each class towards the pooled covariance, and raise its eigenvalues to ``floor`` noise levels.
 
-    Nor stay they below the share ``least`` of the mean pooled one: such variances are not believed anyway.
-    ``shrinkage=None`` takes what :func:`noise_shares` finds.
+    Eigenvalues are also raised to the share ``least`` of the mean pooled one: smaller variances are not
+    credible. ``shrinkage=None`` takes what :func:`noise_shares` finds.
     """
     safe, size = np.maximum(counts, 1.0), raw.shape[1]
     centre = pooled(raw, counts)
@@ -61,7 +60,7 @@ def covariances(
 
 
 def noise_shares(raw: Floats, counts: Floats, levels: Floats) -> Floats:
-    r"""For each class, how far its covariance is drawn towards the pooled one, from the noise levels.
+    r"""Compute how far the covariance of each class is shrunk towards the pooled one, from the noise levels.
 
     Expected squared distances are compared: :math:`e_c`, what the noise of the release and the finite number
     of records would make of equal covariances, and what is found. Their difference, averaged over the

@@ -1,0 +1,5 @@
+"""Per-class moments of a set of records, released once, private for whole records and their labels."""
+
+from onefold.privacy.moments._estimator import PrivateMoments
+
+__all__ = ["PrivateMoments"]

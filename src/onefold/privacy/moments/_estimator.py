@@ -1,0 +1,512 @@
+"""Per-class moments of a set of records, released once, private for whole records and their labels."""
+
+import math
+import os
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from onefold._base.arrays import Floats, Labels
+from onefold._base.files import read_saved, write_whole
+from onefold._base.validation import Entry, Flag, Number, OneOf, check_parameter, check_parameters, check_rows
+from onefold.exceptions import InvalidInputError
+from onefold.privacy.calibration import epsilon_of, mu_of
+from onefold.privacy.guarantee import DELTA, EPSILON, NOTHING, RELATIONS, Guarantee, Pair, two_steps
+from onefold.privacy.moments import _repair as repair
+from onefold.privacy.moments._files import RADIUS, pack_moments, plain_labels, unpack_moments
+from onefold.privacy.moments._release import (
+    CLASSES_SHARE,
+    SENSITIVITIES,
+    Blocks,
+    Noise,
+    candidates_of,
+    class_sums,
+    common_classes,
+    deviations,
+    divided,
+)
+from onefold.privacy.samplers import RandomState
+from onefold.privacy.sensitivity import Ball
+
+__all__ = ["PrivateMoments"]
+
+# Products of 14 binary digits have 28; sums of so many of them fit into the 53 of float64.
+MOST_EXACT_RECORDS = 2**25
+RELEASED = ("counts_", "sums_", "second_moments_")
+LEVELS = ("count_noise_", "sum_noise_", "second_noise_")
+CONSTRAINTS: dict[str, Entry] = {
+    "epsilon": (EPSILON, None),
+    "delta": DELTA,
+    "radius": RADIUS,
+    "neighbours": OneOf(RELATIONS),
+    "hardened": Flag(),
+}
+
+
+class PrivateMoments(BaseEstimator):
+    r"""Private counts, sums and second moments of the records of each class, in one release.
+
+    Rows are divided by ``radius`` and clipped to the unit ball; with a centre they are moved by it and scaled
+    to norm one (:meth:`embed`). The release depends on nothing else, and gets Gaussian noise. Anything made
+    of the result is post-processing and costs no further privacy: classifiers, synthetic records, the
+    repaired ``means_`` and ``covariances_``.
+
+    Parameters
+    ----------
+    epsilon : float or None, default=1.0
+        Privacy loss for a whole record. None adds no noise: use it for comparison only; the guarantee says
+        that nothing is promised.
+    delta : float, default=1e-5
+        Probability with which the loss may be exceeded. Choose it well below one over the number of records.
+    classes : array-like or None, default=None
+        The possible labels, known without looking at the data. None finds them privately: a class is kept
+        if its noisy count exceeds what one record could reach, except with a probability paid from a tenth
+        of delta. Small classes are then left out.
+    centre : "private", None or array of shape (n_features,), default="private"
+        Origin that is subtracted from the records. "private": their noisy mean, paid from the budget; None:
+        zero; an array: a public point, or one that was released before, such as another site's ``centre_``.
+    radius : float, default=1.0
+        Rows are declared to be no longer than this; longer ones are shortened.
+    shares : four floats, default=(0.05, 0.02, 0.28, 0.70)
+        How the budget (squared mu) is divided among centre, counts, sums and second moments.
+    neighbours : {"add-remove", "replace"}, default="add-remove"
+        How neighbouring datasets differ: one record and its label more or less, or replaced by any other.
+    hardened : bool, default=False
+        Exact noise on dyadic grids, safe against attacks on floating-point numbers, from the operating
+        system's cryptographic generator.
+    random_state : None, int or Generator, default=None
+        None takes fresh entropy of the operating system. A seed makes the noise predictable: use it in tests
+        only.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes.
+    counts_ : ndarray of shape (n_classes,)
+        Released numbers of records.
+    sums_ : ndarray of shape (n_classes, n_features)
+        Released sums of records.
+    second_moments_ : ndarray of shape (n_classes, n_features, n_features)
+        Released sums of outer products of records.
+    count_noise_ : ndarray of shape (n_classes,)
+        Public standard deviations of the noise on the counts.
+    sum_noise_ : ndarray of shape (n_classes,)
+        Public standard deviations of the noise on the sums.
+    second_noise_ : ndarray of shape (n_classes,)
+        Public standard deviations of the noise on the second moments.
+    centre_ : ndarray of shape (n_features,)
+        Origin that was subtracted from the records.
+    encoding_ : str
+        Description of the encoder that the records went through before; empty if none is known.
+    guarantee_ : Guarantee
+        What is promised.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    onefold.fabrication.MomentClassifier : Classifies by private moments.
+    onefold.fabrication.MomentFabricator : Draws synthetic records from private moments.
+    onefold.federated.MomentFederation : Adds up the moments of several sites.
+
+    Notes
+    -----
+    *Guarantees.* The release is (epsilon, delta) differentially private for a whole record **with its
+    label**; under "add-remove" the sizes of the classes are covered too. The proof, also for classes that are
+    found privately, is the docstring of ``onefold.privacy.moments._release``. The noise is calibrated by
+    Gaussian privacy: mu is the largest number with
+    :math:`\Phi(\mu/2 - \epsilon/\mu) - e^\epsilon \Phi(-\mu/2 - \epsilon/\mu) \le \delta`.
+
+    *Several sites.* Moments add up (:meth:`add`) if all sites use the same centre; so do the variances of
+    the noise. Each site's records keep the guarantee of their own release.
+
+    References
+    ----------
+    Dong, Roth and Su, "Gaussian differential privacy", 2022; Balle and Wang, "Improving the Gaussian
+    mechanism for differential privacy", 2018, Theorem 8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.privacy import PrivateMoments
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 5000)
+    >>> X = rng.normal(size=(5000, 2)) / 10 + y[:, None] / 2
+    >>> moments = PrivateMoments(1.0, classes=[0, 1], random_state=0).fit(X, y)
+    >>> moments.counts_.shape, moments.guarantee_.record
+    ((2,), (1.0, 1e-05))
+    """
+
+    counts_: Floats
+    sums_: Floats
+    second_moments_: Floats
+    count_noise_: Floats
+    sum_noise_: Floats
+    second_noise_: Floats
+    centre_: Floats
+    classes_: Labels
+    guarantee_: Guarantee
+    encoding_: str
+    n_features_in_: int
+
+    def __init__(
+        self,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-5,
+        *,
+        classes: ArrayLike | None = None,
+        centre: Literal["private"] | ArrayLike | None = "private",
+        radius: float = 1.0,
+        shares: tuple[float, float, float, float] = (0.05, 0.02, 0.28, 0.70),
+        neighbours: Literal["add-remove", "replace"] = "add-remove",
+        hardened: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.classes = classes
+        self.centre = centre
+        self.radius = radius
+        self.shares = shares
+        self.neighbours = neighbours
+        self.hardened = hardened
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Release the moments of labelled rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records.
+        y : array-like of shape (n_samples,)
+            Their labels.
+
+        Returns
+        -------
+        PrivateMoments
+            This object, with the release.
+        """
+        mu, shares = self._budget()
+        rows, labels = check_rows(self, X, y)
+        check_classification_targets(labels)
+        candidates, codes = candidates_of(labels, self.classes)
+        if self.hardened and len(rows) > MOST_EXACT_RECORDS:
+            raise InvalidInputError(
+                "a hardened release adds up at most 2**25 records exactly: split the data"
+            )
+        noise = Noise.of(self.random_state, self.hardened)
+        sigma = Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else deviations(mu, shares, self.neighbours)
+        sizes = np.bincount(codes, minlength=len(candidates)).astype(np.float64)
+        counts = noise.to_counts(sizes, sigma.number)
+        kept = np.ones(len(counts), dtype=bool)
+        if self.classes is None and mu is not None:
+            kept = common_classes(counts, sigma.number, self.delta, self.hardened)
+        self.centre_ = self._find_centre(rows, counts[kept].sum(), noise, sigma.centre)
+        # A code of -1 for the rows of classes that are left out.
+        renumbered = np.where(kept, np.cumsum(kept) - 1, -1)[codes]
+        totals, seconds = class_sums(noise.on_grid(self.embed(rows)), renumbered, int(kept.sum()))
+        self.classes_, self.counts_ = candidates[kept], counts[kept]
+        self.sums_ = noise.to_sums(totals, sigma.total)
+        self.second_moments_ = noise.to_matrices(seconds, sigma.second)
+        self.count_noise_, self.sum_noise_, self.second_noise_ = (
+            np.full(len(self.classes_), value) for value in (sigma.number, sigma.total, sigma.second)
+        )
+        self.guarantee_, self.encoding_ = self._promise(sigma), ""
+        return self
+
+    def embed(self, X: ArrayLike) -> Floats:
+        """Map rows as the release does: into the unit ball, then relative to the centre with norm one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Rows of norm one at most.
+        """
+        given = np.asarray(X, dtype=np.float64)
+        if given.ndim != 2 or given.shape[1] != len(self.centre_):
+            raise InvalidInputError(f"expected rows of {len(self.centre_)} numbers")
+        # Clipped before it is divided: a quotient beyond float64 would make everything that is released NaN.
+        rows = Ball(1.0).clip(Ball(float(self.radius)).clip(given) / float(self.radius))
+        if not np.any(self.centre_):
+            return np.asarray(rows)
+        seen = rows - self.centre_
+        norms = np.linalg.norm(seen, axis=1, keepdims=True)
+        return np.asarray(Ball(1.0).clip(seen / np.where(norms > 0.0, norms, 1.0)))
+
+    def add(self, other: "PrivateMoments") -> "PrivateMoments":
+        """Add up two releases from different records; neither of them is changed.
+
+        Parameters
+        ----------
+        other : PrivateMoments
+            Another site's release.
+
+        Returns
+        -------
+        PrivateMoments
+            Moments of both sites' records together.
+        """
+        return PrivateMoments.total([self, other])
+
+    def check_comparable(self, other: "PrivateMoments") -> None:
+        """Refuse a release that cannot be added to this one.
+
+        Parameters
+        ----------
+        other : PrivateMoments
+            Another site's release.
+
+        Raises
+        ------
+        InvalidInputError
+            If features, radius, centre, encoder, kind of labels or neighbouring relation differ.
+        """
+        check_is_fitted(self)
+        check_is_fitted(other)
+        if self.centre_.shape != other.centre_.shape or self.radius != other.radius:
+            raise InvalidInputError("moments of different features or radii cannot be added")
+        if not np.array_equal(self.centre_, other.centre_):
+            raise InvalidInputError(
+                "moments about different centres cannot be added: give all sites the same centre"
+            )
+        if self.encoding_ != other.encoding_:
+            raise InvalidInputError(
+                "moments of differently encoded records cannot be added: give all sites the same encoder"
+            )
+        if _label_kind(self.classes_) != _label_kind(other.classes_):
+            raise InvalidInputError(
+                "the class labels are of different kinds: numbers at one site, text at another"
+            )
+        self.guarantee_.among_owners(other.guarantee_)  # refuses different relations
+
+    @classmethod
+    def total(cls, releases: Sequence["PrivateMoments"]) -> "PrivateMoments":
+        """Add up releases from different records, in the given order; none of them is changed.
+
+        Parameters
+        ----------
+        releases : sequence of PrivateMoments
+            One release per site, at least one.
+
+        Returns
+        -------
+        PrivateMoments
+            Moments of all sites' records together.
+        """
+        if not releases:
+            raise InvalidInputError("there are no releases to add up")
+        first = releases[0]
+        check_is_fitted(first)
+        for other in releases[1:]:
+            first.check_comparable(other)
+        epsilons = [release.epsilon for release in releases]
+        found = cls(
+            None if None in epsilons else max(epsilon or 0.0 for epsilon in epsilons),
+            max(release.delta for release in releases),
+            centre=first.centre,
+            radius=first.radius,
+            neighbours=first.neighbours,
+            hardened=all(release.hardened for release in releases),
+        )
+        labels = [plain_labels(release.classes_) for release in releases]
+        found.classes_ = np.unique(np.concatenate(labels))
+        places = [np.searchsorted(found.classes_, own) for own in labels]
+        for name in (*RELEASED, *LEVELS):
+            power = 2 if name in LEVELS else 1  # variances add up
+            summed = np.zeros((len(found.classes_), *getattr(first, name).shape[1:]))
+            with np.errstate(over="ignore"):
+                for release, place in zip(releases, places, strict=True):
+                    summed[place] += getattr(release, name) ** power
+            if not np.isfinite(summed).all():
+                raise InvalidInputError("the sum of these releases is beyond the largest number")
+            setattr(found, name, np.sqrt(summed) if power == 2 else summed)
+        found.centre_, found.n_features_in_ = first.centre_.copy(), first.n_features_in_
+        found.encoding_ = first.encoding_
+        found.guarantee_ = reduce(Guarantee.among_owners, (release.guarantee_ for release in releases))
+        return found
+
+    @property
+    def means_(self) -> Floats:
+        """Repaired mean of each class, of shape (n_classes, n_features), inside the unit ball."""
+        check_is_fitted(self)
+        return repair.means(self.counts_, self.sums_)
+
+    @property
+    def covariances_(self) -> Floats:
+        """Repaired covariance of each class, positive definite: :meth:`covariances` with its defaults."""
+        return self.covariances()
+
+    def covariances(
+        self, shrinkage: Literal["auto"] | float = "auto", floor: float = 0.2, least: float = 0.25
+    ) -> Floats:
+        """Repair the covariances of the classes, from the release and the public noise levels only.
+
+        Parameters
+        ----------
+        shrinkage : "auto" or float, default="auto"
+            How far covariances are shrunk towards the pooled one, from 0 to 1. "auto" takes the share of the
+            classes' distance from the pooled covariance that noise and too few records explain.
+        floor : float, default=0.2
+            Smallest eigenvalue in units of the noise level.
+        least : float, default=0.25
+            Smallest eigenvalue as a share of the mean variance.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_features, n_features)
+            Positive definite matrices.
+        """
+        check_is_fitted(self)
+        check_parameter("shrinkage", shrinkage, ("auto", Number(at_least=0, at_most=1)))
+        check_parameter("floor", floor, Number(at_least=0))
+        check_parameter("least", least, Number(at_least=0))
+        share = None if isinstance(shrinkage, str) else float(shrinkage)
+        raw = repair.raw_covariances(self.counts_, self.sums_, self.second_moments_, self.sum_noise_)
+        return repair.covariances(raw, self.counts_, self.second_noise_, share, float(floor), float(least))
+
+    def to_bytes(self) -> bytes:
+        """Return the release as the bytes of a file, which hold nothing but what is released.
+
+        Returns
+        -------
+        bytes
+            The content of a file.
+        """
+        check_is_fitted(self)
+        return pack_moments(self)
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> "PrivateMoments":
+        """Read a release; nothing in it is executed, and content that does not fit together is refused.
+
+        Parameters
+        ----------
+        packed : bytes
+            What :meth:`to_bytes` returned.
+
+        Returns
+        -------
+        PrivateMoments
+            The release.
+        """
+        parameters, fitted = unpack_moments(packed)
+        found = cls(**parameters)
+        for name, value in fitted.items():
+            setattr(found, name, value)
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to a file, completely or not at all.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        """
+        write_whole(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "PrivateMoments":
+        """Read a release from a file.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        PrivateMoments
+            The release.
+        """
+        return read_saved(path, "there are no moments", cls.from_bytes)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "guarantee_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _budget(self) -> tuple[float | None, Blocks]:
+        """Return the Gaussian privacy of the whole release, and how it is divided."""
+        check_parameters(self, CONSTRAINTS)
+        shares = divided(self.shares, private_centre=isinstance(self.centre, str))
+        if self.epsilon is None:
+            return None, shares
+        if self.classes is None and self.neighbours == "replace":
+            raise InvalidInputError("neighbours='replace' needs classes: the labels there can be")
+        share = 1.0 if self.classes is not None else 1.0 - CLASSES_SHARE
+        return mu_of(self.epsilon, share * float(self.delta)), shares
+
+    def _find_centre(self, rows: Floats, size: float, noise: Noise, sigma: float) -> Floats:
+        if self.centre is None:
+            return np.zeros(rows.shape[1])
+        if isinstance(self.centre, str):
+            if self.centre != "private":
+                raise InvalidInputError("centre must be 'private', None or a vector")
+            self.centre_ = np.zeros(rows.shape[1])
+            total = noise.on_grid(self.embed(rows)).sum(axis=0)
+            return np.asarray(repair.means(np.array([size]), noise.to_sums(total, sigma)[None])[0])
+        return _public_centre(self.centre, rows.shape[1])
+
+    def _promise(self, sigma: Blocks) -> Guarantee:
+        """Return the guarantee of a release with noise of these standard deviations."""
+        record = replaced = NOTHING
+        if self.epsilon is not None:
+            record = float(self.epsilon), float(self.delta)
+            replaced = self._replaced(record, sigma)
+        return Guarantee(
+            unit="record",
+            entry=replaced,  # a changed entry or label replaces the record
+            record=record,
+            replaced=replaced,
+            labels=replaced,
+            labels_in_record=True,
+            n_features=self.n_features_in_,
+            untouched_entries=0.0,
+            mechanism="Gaussian on counts, sums and second moments" + ", hardened" * bool(self.hardened),
+            sensitivity=1.0,
+            neighbours=self.neighbours,
+        )
+
+    def _replaced(self, record: Pair, sigma: Blocks) -> Pair:
+        """Return (epsilon, delta) for a record and its label that are replaced."""
+        if self.neighbours == "replace":
+            return record
+        if self.classes is None:
+            return two_steps(record)
+        pairs = zip(SENSITIVITIES["replace"], sigma, strict=True)
+        mu = math.sqrt(sum((bound / level) ** 2 for bound, level in pairs if level > 0.0))
+        return epsilon_of(mu, record[1]), record[1]
+
+
+def _public_centre(centre: Any, n_features: int) -> Floats:
+    """Return a public point of the unit ball, where records lie once they are divided by the radius."""
+    try:
+        found = np.array(centre, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.shape != (n_features,) or not np.isfinite(found).all():
+        raise InvalidInputError(f"centre must be {n_features} finite numbers, one per feature")
+    if not math.hypot(*found) <= 1.0 + 1e-9:
+        raise InvalidInputError("centre must lie in the unit ball: records are divided by radius first")
+    return found
+
+
+def _label_kind(classes: Labels) -> str:
+    kind = plain_labels(classes).dtype.kind
+    return "number" if kind in "iuf" else kind
