@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onefold.federated.fhe._ciphertexts import Cipher
-from onefold.federated.fhe._circuit import PLAIN_MODULUS, hidden
-from onefold.federated.fhe._engine import Combination, PlainSlots
-from onefold.federated.fhe._layout import Layout
+from onefold.federated.fhe._circuit import Combination
+from onefold.federated.fhe._hiding import pads
+from onefold.federated.fhe._layout import PLAIN_MODULUS, Layout
+from onefold.federated.fhe._seal import Cipher
 from onefold.federated.fhe._wire import PlaneSums, pack_planes, packed_size, read_ciphertext
+from onefold.federated.fhe.argmin import PlainSlots
 
-PLAIN = PlainSlots(PLAIN_MODULUS)
+PLAIN = PlainSlots()
 
 
 class Bench:
@@ -31,12 +32,12 @@ class Bench:
 
     def encrypt(self, slots: np.ndarray) -> Cipher:
         inner = self.encryptor.encrypt(self.contexts.encoder.encode(slots.astype(np.uint64)))
-        return self.engine.load_sum(read_ciphertext(inner.to_string()).polynomials, 1)
+        return self.engine.load_sum(read_ciphertext(inner.to_string()), 1)
 
     def decrypt(self, cipher: Cipher) -> np.ndarray:
-        number = self.contexts.room_number(cipher.n_primes)
-        room, secret = self.contexts.rooms[number], self.querier._secrets[number]
-        plain = self.contexts.seal.Decryptor(room.context, secret).decrypt(cipher.inner)
+        number = self.contexts.chain_number(cipher.n_primes)
+        chain, secret = self.contexts.chains[number], self.querier._secrets[number]
+        plain = self.contexts.seal.Decryptor(chain.context, secret).decrypt(cipher.inner)
         return self.contexts.encoder.decode_uint64(plain).astype(np.int64) * cipher.factor % PLAIN_MODULUS
 
 
@@ -91,12 +92,12 @@ def test_shares_add_up_to_the_sum_and_tell_nothing_else() -> None:
         summands = layout.summands(2)
         assert summands.shape == (2, 4, 4 * spread)
         assert len(np.unique(summands)) == summands.size  # no slot is a summand of two answers
-        pads = np.stack([hidden(layout, 2) for _ in range(4000)])
-        assert not np.any(pads[:, summands].sum(axis=-1) % PLAIN_MODULUS)
+        drawn = np.stack([pads(layout, 2) for _ in range(4000)])
+        assert not np.any(drawn[:, summands].sum(axis=-1) % PLAIN_MODULUS)
         # Each slot is uniform, and any one summand may be left out: the others are independent of each other.
         middle = (PLAIN_MODULUS - 1) / 2
-        assert np.abs(pads.mean(axis=0) - middle).max() < 6 * PLAIN_MODULUS / np.sqrt(12 * len(pads))
-        shares = pads[:, summands[1, 2]]
+        assert np.abs(drawn.mean(axis=0) - middle).max() < 6 * PLAIN_MODULUS / np.sqrt(12 * len(drawn))
+        shares = drawn[:, summands[1, 2]]
         assert np.abs(np.corrcoef(shares.T) - np.eye(shares.shape[1])).max() < 0.1
 
 

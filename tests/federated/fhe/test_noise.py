@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from onefold.exceptions import DecryptionError
-from onefold.federated.fhe import Client, Querier, Server, _contexts, _parameters
-from onefold.federated.fhe._circuit import PLAIN_MODULUS
-from onefold.federated.fhe._flooding import flood
-from onefold.federated.fhe._parameters import BASE_PRIMES, FLOOD_SECURITY, SAFE_BITS, choose
+from onefold.federated.fhe import Client, Querier, Server, _seal, parameters
+from onefold.federated.fhe._circuit import zero_test
+from onefold.federated.fhe._hiding import flood
+from onefold.federated.fhe._layout import PLAIN_MODULUS
 from onefold.federated.fhe.messages import EncryptedAnswers
+from onefold.federated.fhe.parameters import BASE_PRIMES, FLOOD_SECURITY, SAFE_BITS, choose
 
 
 def _noise(querier: Querier, cipher) -> float:
@@ -51,13 +52,13 @@ def test_powers_of_powers_stay_at_the_floor() -> None:
     tally = Server(querier.evaluation_keys(check=False)).tally("q1", 1)
     for i in range(3):
         tally.add(Client(querier.public_key(), f"c{i}").encrypt([[i, 9]], "q1"))
-    share, chosen = tally._shares[0][0], querier.parameters
-    counts = share.engine.load_sum(share._sums[0].total(), 3)
+    part, chosen = tally._parts[0], querier.parameters
+    counts = part.engine.load_sum(part._sums[0].total(), 3)
     power = counts
     while power.n_primes > chosen.pick_primes:
-        power = share.engine.settle(share.engine.multiply(power, power))
+        power = part.engine.settle(part.engine.multiply(power, power))
     assert _noise(querier, power) < 28
-    below = share._test().evaluate(share.engine, counts)
+    below = zero_test(part.engine, 100, counts)
     assert below.n_primes == chosen.pick_primes
     assert _noise(querier, below) < 28 + 15  # coefficients of the last sums are up to t / 2 in size
 
@@ -98,25 +99,25 @@ def test_the_sum_of_four_has_the_fisher_information_that_is_counted_on() -> None
     slope = sum((-1) ** k * math.comb(4, k) * np.clip(x - k, 0, None) ** 2 / 2 for k in range(5))
     inside = density > 1e-9
     information = np.sum(slope[inside] ** 2 / density[inside]) * (x[1] - x[0])
-    assert 3 < information <= _parameters.FISHER_OF_FOUR
+    assert 3 < information <= parameters.FISHER_OF_FOUR
 
 
 @pytest.fixture
 def starved(monkeypatch):
     """Parameters whose primes are too small for the noise, as if the figures were wrong."""
-    right = _parameters._with_noise
+    right = parameters._with_noise
 
     def blind(blank, most):
         small = (*blank.prime_bits[: BASE_PRIMES + 1], *(23 for _ in blank.prime_bits[BASE_PRIMES + 1 :]))
         return replace(right(blank, most), prime_bits=small)
 
-    monkeypatch.setattr(_parameters, "_with_noise", blind)
-    _parameters._chosen.cache_clear()
-    _contexts.contexts_for.cache_clear()
+    monkeypatch.setattr(parameters, "_with_noise", blind)
+    parameters._chosen.cache_clear()
+    _seal.contexts_for.cache_clear()
     yield
     monkeypatch.undo()
-    _parameters._chosen.cache_clear()
-    _contexts.contexts_for.cache_clear()
+    parameters._chosen.cache_clear()
+    _seal.contexts_for.cache_clear()
 
 
 def test_exhausted_noise_is_found_at_set_up(starved) -> None:

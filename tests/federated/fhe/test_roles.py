@@ -10,12 +10,11 @@ import pytest
 
 from onefold._base.frames import pack_frame, unpack_frame
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
-from onefold.federated.fhe import Client, EncryptedArgmin, Querier, Server, _memory
-from onefold.federated.fhe._parameters import choose
-from onefold.federated.fhe._shares import message_size
+from onefold.federated.fhe import Client, EncryptedArgmin, Querier, Server
+from onefold.federated.fhe import server as server_module
 from onefold.federated.fhe.argmin import clear_argmin
 from onefold.federated.fhe.messages import EncryptedAnswers, EncryptedResult, PublicKey, from_bytes, to_bytes
-from onefold.federated.fhe.server import _check_memory
+from onefold.federated.fhe.parameters import choose
 
 
 def _literal(values: np.ndarray) -> np.ndarray:
@@ -92,9 +91,9 @@ def _shortened(message: EncryptedAnswers) -> EncryptedAnswers:
 
 def test_more_clients_than_the_keys_are_made_for(small) -> None:
     values = np.zeros((4, 1, 4), dtype=int)
-    with pytest.raises(MessageError, match="more clients"):
+    with pytest.raises(MessageError, match="more sites"):
         small.server.aggregate(small.messages(values))
-    with pytest.raises(MessageError, match="no client"):
+    with pytest.raises(MessageError, match="no site"):
         small.server.aggregate([])
 
 
@@ -189,7 +188,7 @@ def test_digits_that_tie_and_digits_that_do_not() -> None:
 
 
 def test_rows_beyond_one_message_are_asked_in_parts(monkeypatch) -> None:
-    monkeypatch.setattr("onefold.federated.fhe.server.MAX_BYTES", message_size(choose(2, 2, 12), 4))
+    monkeypatch.setattr("onefold.federated.fhe.server.MAX_BYTES", choose(2, 2, 12).message_size(4))
     values = np.random.default_rng(5).integers(0, 4096, (2, 6, 2))  # four rows fill a ciphertext
     values[:, ::2] //= 1000
     assert np.array_equal(EncryptedArgmin(2, 2, 12).run_quantised(values), _literal(values))
@@ -226,26 +225,26 @@ def test_values_out_of_range_are_refused(small) -> None:
 
 
 def test_answers_that_do_not_fit_into_memory_are_refused_beforehand(small, monkeypatch) -> None:
-    needed = message_size(small.querier.parameters, 5)
-    monkeypatch.setattr("onefold.federated.fhe.server.free_bytes", lambda: needed - 1)
+    needed = small.querier.parameters.message_size(5)
+    monkeypatch.setattr("onefold.federated.fhe.server._free_bytes", lambda: needed - 1)
     with pytest.raises(InvalidInputError, match="GiB of memory"):
         small.server.tally("q1", 5)
     for enough in (needed, None):  # None: the system does not tell
-        monkeypatch.setattr("onefold.federated.fhe.server.free_bytes", lambda enough=enough: enough)
+        monkeypatch.setattr("onefold.federated.fhe.server._free_bytes", lambda enough=enough: enough)
         small.server.tally("q1", 5)
     # With two digits the messages of all clients are kept.
     two = choose(200, 3, 16)
-    monkeypatch.setattr("onefold.federated.fhe.server.free_bytes", lambda: 199 * message_size(two, 1))
-    with pytest.raises(InvalidInputError, match="200 clients at 16 bits"):
-        _check_memory(two, 1)
+    monkeypatch.setattr("onefold.federated.fhe.server._free_bytes", lambda: 199 * two.message_size(1))
+    with pytest.raises(InvalidInputError, match="200 sites at 16 bits"):
+        server_module._check_memory(two, 1)
 
 
 def test_free_memory_is_read_or_left_unsaid(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(_memory, "MEMINFO", tmp_path / "none")
-    assert _memory.free_bytes() is None or _memory.free_bytes() > 2**20  # what the machine has
+    monkeypatch.setattr(server_module, "MEMINFO", tmp_path / "none")
+    assert server_module._free_bytes() is None or server_module._free_bytes() > 2**20  # what the machine has
     (tmp_path / "some").write_text("MemTotal: 9 kB\nMemAvailable:     7 kB\n")
-    monkeypatch.setattr(_memory, "MEMINFO", tmp_path / "some")
-    assert _memory.free_bytes() == 7 * 1024
+    monkeypatch.setattr(server_module, "MEMINFO", tmp_path / "some")
+    assert server_module._free_bytes() == 7 * 1024
 
 
 def test_impossible_numbers_of_rows_and_names_are_refused_at_once(small) -> None:

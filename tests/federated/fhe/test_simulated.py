@@ -7,18 +7,16 @@ import pytest
 
 from onefold.exceptions import InvalidInputError, MissingDependencyError
 from onefold.federated.fhe import EncryptedArgmin
-from onefold.federated.fhe._circuit import PLAIN_MODULUS
-from onefold.federated.fhe._engine import PlainSlots
+from onefold.federated.fhe._circuit import zero_test
 from onefold.federated.fhe._layout import layouts
-from onefold.federated.fhe._parameters import choose
-from onefold.federated.fhe._zero_test import ZeroTest
-from onefold.federated.fhe.argmin import clear_argmin
+from onefold.federated.fhe.argmin import PlainSlots, clear_argmin
+from onefold.federated.fhe.parameters import choose
 
 
 @pytest.mark.parametrize("n_clients", [1, 2, 3, 4, 5, 7, 8, 10, 16, 33, 64, 100, 127, 128, 199, 200])
 def test_the_zero_test_knows_zero_from_every_count(n_clients: int) -> None:
     counts = np.arange(n_clients + 1)
-    found = ZeroTest(n_clients, PLAIN_MODULUS).evaluate(PlainSlots(PLAIN_MODULUS), counts)
+    found = zero_test(PlainSlots(), n_clients, counts)
     assert found.tolist() == [1] + [0] * n_clients
 
 
@@ -106,7 +104,7 @@ def test_numbers_of_numpy_are_as_good_as_plain_ones_and_leave_no_trace() -> None
 
 def test_without_seal_a_message_says_what_to_install(block_import) -> None:
     block_import("seal")
-    from onefold.federated.fhe._contexts import contexts_for
+    from onefold.federated.fhe._seal import contexts_for
 
     contexts_for.cache_clear()
     with pytest.raises(MissingDependencyError, match="fhe"):

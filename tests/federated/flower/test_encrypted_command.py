@@ -20,8 +20,8 @@ from onefold.cli.federate.lock import _labels
 from onefold.cli.federate.sealed_file import SealedPart, load_lock, load_sealed, save_sealed
 from onefold.exceptions import FederationError, FileFormatError, InvalidInputError
 from onefold.federated.fhe import Client, Querier, Server
-from onefold.federated.fhe._parameters import choose
 from onefold.federated.fhe.messages import from_bytes, to_bytes
+from onefold.federated.fhe.parameters import choose
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.messages import Limits, Lock
 

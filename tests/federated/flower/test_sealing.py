@@ -211,7 +211,7 @@ def test_who_gives_encrypted_answers_only_gives_no_others(
 
 
 def test_without_the_extra_there_is_a_word_for_it(north: SiteFolder, lock: Lock, block_import: Any) -> None:
-    from onefold.federated.fhe._contexts import contexts_for
+    from onefold.federated.fhe._seal import contexts_for
 
     block_import("seal")
     contexts_for.cache_clear()

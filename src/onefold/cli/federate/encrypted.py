@@ -151,9 +151,7 @@ class Sealing:
 
     def bytes_of(self, n_rows: int) -> int:
         """Bytes of a site's answers."""
-        from onefold.federated.fhe._shares import message_size
-
-        return message_size(self.parameters, n_rows)
+        return self.parameters.message_size(n_rows)
 
 
 def make_lock(querier: Querier, classes: list[Any], map_: tuple[float, float, float]) -> Lock:

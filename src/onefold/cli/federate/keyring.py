@@ -80,7 +80,7 @@ class Keyring:
 
 def _rounded(n_sites: int) -> int:
     """Room for some more sites than there are, so that one who joins does not make new keys necessary."""
-    from onefold.federated.fhe._parameters import MOST_CLIENTS
+    from onefold.federated.fhe.parameters import MOST_CLIENTS
 
     if n_sites > MOST_CLIENTS:
         raise InvalidInputError(f"at most {MOST_CLIENTS} sites can answer an encrypted query")

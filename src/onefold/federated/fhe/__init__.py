@@ -1,23 +1,23 @@
-"""Encrypted aggregation: nobody but the querier learns the answer (extra ``fhe``).
+"""Encrypted queries: nobody but the querier learns the answer (extra ``fhe``).
 
-Three roles that share no secrets, and how they talk. Every message has ``to_bytes`` / ``from_bytes`` in
+Three roles share no secrets. Every message between them has ``to_bytes`` / ``from_bytes`` in
 :mod:`onefold.federated.fhe.messages`, and the roles take a message or its bytes::
 
     querier = Querier(n_clients=10, n_classes=5, bits=8)      # makes keys; save(path), load(path)
     public, evaluation = querier.public_key(), querier.evaluation_keys()
 
-    client = Client(public, name="north")                     # public key only
-    answers = client.encrypt(Quantiser(8).quantise(measures), query_id="q1")     # (n, C) in [0, 1]
+    site = Client(public, name="north")                       # has the public key only
+    answers = site.encrypt(Quantiser(8).quantise(measures), query_id="q1")     # (n, C) in [0, 1]
 
-    server = Server(evaluation)                               # evaluation keys only
+    server = Server(evaluation)                               # has the evaluation keys only
     tally = server.tally("q1", n_rows=len(measures))          # or server.aggregate([answers, ...])
-    tally.add(answers)                                        # once per client, as they come
-    result = tally.result()                                   # whoever did not come is not counted
+    tally.add(answers)                                        # once per site, as they come
+    result = tally.result()                                   # a site that did not answer is not counted
 
     querier.decrypt(result)                                   # bool (n, C): classes attaining the minimum
 
-:class:`EncryptedArgmin` plays all three in one process. What is protected from whom is in
-``docs/encrypted.md``.
+:class:`EncryptedArgmin` plays all three roles in one process. ``docs/encrypted.md`` says what is protected
+from whom.
 """
 
 from onefold.federated.fhe.argmin import EncryptedArgmin

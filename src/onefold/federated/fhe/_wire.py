@@ -1,16 +1,15 @@
-"""The bytes of SEAL objects: read and written in place where the binding has no function for it.
+"""The bytes of ciphertexts: SEAL's own, which its Python binding cannot take apart, and those of messages.
 
 SEAL 4 writes, little endian and uncompressed: a header of 16 bytes, the 32 bytes that name a level, the
-fixed fields, and an array behind a header of its own. A coefficient takes 8 bytes there. On the wire of the
-federation it takes as many as its prime has, as one to three *planes* (the low 16 or 32 bits, and the rest),
-which a server adds up over its clients without assembling them.
+fixed fields, and an array with a header of its own. A coefficient takes 8 bytes there. In a message it
+takes as many bytes as its prime has, in one to three *planes* (the low 16 or 32 bits, and the rest). The
+server adds planes over sites without assembling the coefficients.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ __all__ = [
     "relabelled",
     "secret_rows",
     "shifted",
-    "truncated",
+    "unpack_planes",
 ]
 
 Polynomials = NDArray[np.uint64]  # (number of polynomials, primes, N)
@@ -47,19 +46,17 @@ def _header(size: int) -> bytes:
     return HEADER.pack(MAGIC, HEADER.size, *VERSION, 0, 0, size)
 
 
-def ciphertext_bytes(
-    level: LevelId, polynomials: Polynomials, factor: int, transformed: bool = True
-) -> bytes:
-    """What SEAL reads as a ciphertext."""
+def ciphertext_bytes(level: LevelId, polynomials: Polynomials, transformed: bool = True) -> bytes:
+    """Return what SEAL reads as a ciphertext with the factor 1."""
     size, primes, degree = polynomials.shape
-    fields = FIELDS.pack(*level, transformed, size, degree, primes, 1.0, factor)
+    fields = FIELDS.pack(*level, transformed, size, degree, primes, 1.0, 1)
     data = COUNT.pack(polynomials.size) + np.ascontiguousarray(polynomials, dtype="<u8").tobytes()
     body = fields + _header(HEADER.size + len(data)) + data
     return _header(HEADER.size + len(body)) + body
 
 
 def relabelled(data: bytes, level: LevelId) -> bytes:
-    """What SEAL wrote, under the name of a level (of another context), and with the factor 1."""
+    """Return what SEAL wrote, under the name of a level (of another context), and with the factor 1."""
     fields = list(FIELDS.unpack_from(data, HEADER.size))
     fields[:4], fields[-1] = level, 1
     return b"".join(
@@ -67,29 +64,16 @@ def relabelled(data: bytes, level: LevelId) -> bytes:
     )
 
 
-def truncated(data: bytes, level: LevelId, n_primes: int) -> bytes:
-    """What SEAL wrote, modulo the first primes only, and with the factor 1."""
-    return ciphertext_bytes(level, read_ciphertext(data).polynomials[:, :n_primes], 1)
-
-
-@dataclass(frozen=True)
-class ReadCiphertext:
-    """The parts of a ciphertext that SEAL wrote."""
-
-    polynomials: Polynomials
-    factor: int
-
-
-def read_ciphertext(data: bytes) -> ReadCiphertext:
-    """The parts of what SEAL wrote; only for bytes of this process, never for what was received."""
-    *_, size, degree, primes, _, factor = FIELDS.unpack_from(data, HEADER.size)
+def read_ciphertext(data: bytes) -> Polynomials:
+    """Return the polynomials of what SEAL wrote in this process; never use it on received bytes."""
+    *_, size, degree, primes, _, _ = FIELDS.unpack_from(data, HEADER.size)
     start = 2 * HEADER.size + FIELDS.size + COUNT.size
     flat = np.frombuffer(data, dtype="<u8", offset=start)
-    return ReadCiphertext(flat.reshape(size, primes, degree), factor)
+    return flat.reshape(size, primes, degree)
 
 
 def secret_rows(data: bytes, rows: Sequence[int], level: LevelId, degree: int) -> bytes:
-    """A secret key restricted to some of its primes, for a context that has only those."""
+    """Return a secret key restricted to some of its primes, for a context that has only those."""
     start = 2 * HEADER.size + SECRET_FIELDS.size + COUNT.size
     kept = np.frombuffer(data, dtype="<u8", offset=start).reshape(-1, degree)[list(rows)]
     content = COUNT.pack(kept.size) + kept.tobytes()
@@ -102,17 +86,17 @@ def _plane_types(prime: int) -> list[np.dtype[np.unsignedinteger]]:
 
 
 def packed_bytes(prime_bits: Sequence[int], degree: int) -> int:
-    """Bytes that a ciphertext takes on the wire, from the sizes of its primes."""
+    """Return the bytes of a ciphertext in a message, from the sizes of its primes."""
     return 2 * degree * sum((bits + 7) // 8 for bits in prime_bits)
 
 
 def packed_size(primes: Sequence[int], degree: int) -> int:
-    """Bytes that a ciphertext takes on the wire."""
+    """Return the bytes of a ciphertext in a message, from its primes."""
     return packed_bytes([prime.bit_length() for prime in primes], degree)
 
 
 def shifted(values: NDArray[np.uint64], bits: int, prime: int) -> NDArray[np.uint64]:
-    """2^bits times numbers modulo a prime, a few bits at a time, so that 64 hold them."""
+    """Return 2^bits times numbers modulo a prime, shifting so few bits at a time that 64 bits suffice."""
     while bits:
         step = min(bits, 64 - prime.bit_length())
         values = (values << np.uint64(step)) % np.uint64(prime)
@@ -121,7 +105,7 @@ def shifted(values: NDArray[np.uint64], bits: int, prime: int) -> NDArray[np.uin
 
 
 def pack_planes(polynomials: Polynomials, primes: Sequence[int]) -> bytes:
-    """A ciphertext in as few whole bytes per coefficient as its primes need."""
+    """Return a ciphertext in as few whole bytes per coefficient as its primes need."""
     parts = []
     for index, prime in enumerate(primes):
         rest = polynomials[:, index]
@@ -132,7 +116,7 @@ def pack_planes(polynomials: Polynomials, primes: Sequence[int]) -> bytes:
 
 
 def _zeros(kind: np.dtype[np.unsignedinteger], size: int) -> NDArray[np.unsignedinteger]:
-    """Sums of numbers of some bytes, with room for 2^16 of them."""
+    """Return zeros in which 2^16 numbers of this kind can be added without overflow."""
     return np.zeros(size, dtype=np.uint64 if kind.itemsize > 2 else np.uint32)
 
 
@@ -145,9 +129,9 @@ class PlaneSums:
         self._sums = [[_zeros(kind, 2 * degree) for kind in kinds] for kinds in self._kinds]
 
     def add(self, data: memoryview) -> None:
-        """One more ciphertext."""
+        """Add one more ciphertext; raise MessageError if it does not have the right size."""
         if data.nbytes != packed_size(self.primes, self.degree):
-            raise MessageError("a ciphertext of the message does not have the size it must have")
+            raise MessageError("a ciphertext of the message has the wrong size")
         start = 0
         for kinds, sums in zip(self._kinds, self._sums, strict=True):
             for kind, total in zip(kinds, sums, strict=True):
@@ -156,7 +140,7 @@ class PlaneSums:
                 start = stop
 
     def total(self) -> Polynomials:
-        """The sum, reduced modulo each prime."""
+        """Return the sum, reduced modulo each prime."""
         rows = []
         for prime, kinds, sums in zip(self.primes, self._kinds, self._sums, strict=True):
             value = sums[-1].astype(np.uint64) % np.uint64(prime)
@@ -164,3 +148,10 @@ class PlaneSums:
                 value = (shifted(value, 8 * kind.itemsize, prime) + plane) % np.uint64(prime)
             rows.append(value.reshape(2, self.degree))
         return np.stack(rows, axis=1)
+
+
+def unpack_planes(data: memoryview, primes: Sequence[int], degree: int) -> Polynomials:
+    """Return the polynomials of one packed ciphertext."""
+    sums = PlaneSums(primes, degree)
+    sums.add(data)
+    return sums.total()

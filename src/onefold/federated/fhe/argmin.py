@@ -2,51 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onefold._base.validation import check_whole_number
+from onefold._base.arrays import Integers, Mask
+from onefold._base.validation import Constraint, Instance, OneOf, Whole, check_parameters
 from onefold.exceptions import InvalidInputError
-from onefold.federated.fhe._circuit import PLAIN_MODULUS
-from onefold.federated.fhe._encoding import MISSING, attained
-from onefold.federated.fhe._parameters import choose
-from onefold.federated.fhe._shares import layouts_of
-from onefold.federated.fhe._simulation import simulate
+from onefold.federated.fhe._circuit import Combination, pick, second_pass, zero_test
+from onefold.federated.fhe._hiding import pads
+from onefold.federated.fhe._layout import MISSING, PLAIN_MODULUS, Layout, Slots, attained, check_marks, encode
 from onefold.federated.fhe.client import Client, check_quantised, whole_numbers
+from onefold.federated.fhe.parameters import Parameters, choose
 from onefold.federated.fhe.quantiser import Quantiser, checked_measures, shifts
 from onefold.federated.fhe.querier import Querier
 from onefold.federated.fhe.server import Server
 
-__all__ = ["MODES", "EncryptedArgmin"]
+__all__ = ["MODES", "EncryptedArgmin", "clear_argmin"]
 
 MODES = ("encrypted", "simulate", "clear")
 
-Wins = NDArray[np.bool_]
+CONSTRAINTS: dict[str, Constraint] = {
+    "mode": OneOf(MODES),
+    "quantiser": Instance(Quantiser, "a Quantiser with the same number of bits"),
+    "looks": Whole(1),
+}
 
 
 class EncryptedArgmin:
-    """Which classes attain the minimum of the clients' measures (004 eq. 106), computed under encryption.
+    """Which classes attain the minimum of the sites' measures, computed under encryption.
 
     Parameters
     ----------
-    n_clients, n_classes : int
-        At most so many clients (200), this number of classes (100).
-    bits : int
+    n_clients : int
+        Largest number of sites that may answer, at most 200.
+    n_classes : int
+        Number of classes, at most 100 and less than 2^bits.
+    bits : {4, 5, 6, 8, 10, 12, 16}, default=8
         Bits of a quantised measure.
-    mode : {"encrypted", "simulate", "clear"}
+    mode : {"encrypted", "simulate", "clear"}, default="encrypted"
         With encryption; the same arithmetic on the same slots without encryption; or plain minima. The
         results are the same.
-    quantiser : Quantiser, optional
-        From measures to whole numbers; by default ``rint((2^bits - 1) d)``.
-    looks : int
+    quantiser : Quantiser or None, default=None
+        Map from measures to whole numbers; ``rint((2^bits - 1) d)`` if None.
+    looks : int, default=1
         How often :meth:`run` asks at most about a row whose classes tie. Each time the boundaries between
-        numbers are moved a little, and only classes that attain the minimum every time are left: several
-        looks at a few bits tell measures apart that one look cannot.
+        whole numbers are moved a little, and only classes that attain the minimum every time are left.
+        Several looks at a few bits tell measures apart that one look cannot.
+
+    Attributes
+    ----------
+    parameters : Parameters
+        Ring and primes, which follow from the first three numbers.
+
+    See Also
+    --------
+    Querier, Client, Server : The same roles in different places.
+    onefold.federated.GlobalClassifier : The same minimum without encryption.
+
+    References
+    ----------
+    Document 004, eq. 106.
 
     Examples
     --------
+    >>> from onefold.federated.fhe import EncryptedArgmin
     >>> argmin = EncryptedArgmin(n_clients=2, n_classes=3, mode="simulate")
     >>> argmin.run([[[0.5, 0.2, 0.9]], [[0.2, 0.7, 0.8]]])
     array([[ True,  True, False]])
@@ -61,21 +82,27 @@ class EncryptedArgmin:
         quantiser: Quantiser | None = None,
         looks: int = 1,
     ) -> None:
-        check_whole_number("looks", looks)
-        if not isinstance(mode, str) or mode not in MODES:
-            raise InvalidInputError(f"mode must be one of {', '.join(MODES)}")
         self.parameters = choose(n_clients, n_classes, bits)
-        self.mode = mode
+        self.mode, self.looks = mode, looks
         self.quantiser = Quantiser(bits=bits) if quantiser is None else quantiser
-        if not isinstance(self.quantiser, Quantiser) or self.quantiser.bits != bits:
-            raise InvalidInputError("the quantiser must be a Quantiser with the same number of bits")
-        self.looks = looks
+        check_parameters(self, CONSTRAINTS)
+        if self.quantiser.bits != bits:
+            raise InvalidInputError("quantiser must be a Quantiser with the same number of bits")
         self._roles: tuple[Querier, Server] | None = None
 
-    def run(self, answers: Any) -> Wins:
-        """The classes (n, C) that attain the minimum of measures (Q, n, C) in [0, 1]; NaN is a missing class.
+    def run(self, answers: Any) -> Mask:
+        """Return the classes that attain the minimum of the sites' measures.
 
-        There may be fewer clients than ``n_clients``: the others did not answer.
+        Parameters
+        ----------
+        answers : array-like of float, shape (Q, n, C)
+            Measures in [0, 1] of each site, row and class; NaN for a class that a site does not have. There
+            may be fewer sites than ``n_clients``: the others did not answer.
+
+        Returns
+        -------
+        ndarray of bool, shape (n, C)
+            True where a class attains the minimum of its row.
         """
         table = checked_measures(answers)
         wins = self.run_quantised(self.quantiser.quantise(table))
@@ -86,46 +113,50 @@ class EncryptedArgmin:
             wins[tied] &= self.run_quantised(self.quantiser.quantise(table[:, tied], shift))
         return wins
 
-    def run_quantised(self, values: Any) -> Wins:
-        """The same for whole numbers in 0 ... 2^bits - 1, or -1 for a class that a client lacks."""
+    def run_quantised(self, values: Any) -> Mask:
+        """Return the classes that attain the minimum of quantised measures.
+
+        Parameters
+        ----------
+        values : array-like of int, shape (Q, n, C)
+            Whole numbers in 0 ... 2^bits - 1; -1 for a class that a site does not have.
+
+        Returns
+        -------
+        ndarray of bool, shape (n, C)
+            True where a class attains the minimum of its row.
+        """
         numbers = whole_numbers(values)
-        limits = self.parameters
-        if (
-            numbers.ndim != 3
-            or not 0 < len(numbers) <= limits.n_clients
-            or numbers.shape[2] != limits.n_classes
-        ):
+        n_clients, n_classes = self.parameters.n_clients, self.parameters.n_classes
+        if numbers.ndim != 3 or not 0 < len(numbers) <= n_clients or numbers.shape[2] != n_classes:
             raise InvalidInputError(
-                "answers must have the shape (clients, rows, classes), with at most "
-                f"{limits.n_clients} clients and {limits.n_classes} classes"
+                f"answers must have the shape (sites, rows, classes), with at most {n_clients} sites and "
+                f"{n_classes} classes"
             )
         if not numbers.shape[1]:
-            return np.zeros((0, limits.n_classes), dtype=bool)
-        flat = check_quantised(numbers.reshape(-1, limits.n_classes), limits.n_classes, 2**limits.bits)
+            return np.zeros((0, n_classes), dtype=bool)
+        flat = check_quantised(numbers.reshape(-1, n_classes), n_classes, 2**self.parameters.bits)
         checked = flat.reshape(numbers.shape)
         if self.mode == "clear":
             return clear_argmin(checked)
         return self._simulated(checked) if self.mode == "simulate" else self._encrypted(checked)
 
-    def _simulated(self, numbers: NDArray[np.int64]) -> Wins:
+    def _simulated(self, numbers: Integers) -> Mask:
         found = []
-        for layout, rows in layouts_of(self.parameters, numbers.shape[1]):
-            n_rows = rows.stop - rows.start
-            slots = simulate(numbers[:, rows], layout, self.parameters)
-            found.append(attained(slots, layout, n_rows, PLAIN_MODULUS)[0])
+        for layout, rows in self.parameters.layouts(numbers.shape[1]):
+            slots = _simulate(numbers[:, rows], layout, self.parameters)
+            found.append(attained(slots, layout, rows.stop - rows.start)[0])
         return np.concatenate(found)
 
-    def _encrypted(self, numbers: NDArray[np.int64]) -> Wins:
+    def _encrypted(self, numbers: Integers) -> Mask:
+        parameters = self.parameters
         if self._roles is None:
-            limits = self.parameters
-            querier = Querier(limits.n_clients, limits.n_classes, limits.bits)
+            querier = Querier(parameters.n_clients, parameters.n_classes, parameters.bits)
             self._roles = querier, Server(querier.evaluation_keys(check=False))  # every result is checked
         querier, server = self._roles
         key = querier.public_key()
-        clients = [Client(key, f"client-{i}") for i in range(len(numbers))]
-        at_once = (
-            self.parameters.degree // self.parameters.n_values
-        )  # one ciphertext, so that any number fits
+        clients = [Client(key, f"site-{i}") for i in range(len(numbers))]
+        at_once = parameters.degree // parameters.n_values  # one ciphertext, so that any number of rows fits
         found = []
         for start in range(0, numbers.shape[1], at_once):
             rows = numbers[:, start : start + at_once]
@@ -134,8 +165,107 @@ class EncryptedArgmin:
         return np.concatenate(found)
 
 
-def clear_argmin(numbers: NDArray[np.int64]) -> Wins:
-    """Plain minima over clients and classes; what is missing attains nothing."""
+def clear_argmin(numbers: Integers) -> Mask:
+    """Return the classes that attain the minimum, without encryption.
+
+    Parameters
+    ----------
+    numbers : ndarray of int, shape (Q, n, C)
+        Quantised measures; -1 for a class that a site does not have, which attains nothing.
+
+    Returns
+    -------
+    ndarray of bool, shape (n, C)
+        True where a class attains the minimum of its row.
+
+    See Also
+    --------
+    EncryptedArgmin : The same under encryption.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.federated.fhe.argmin import clear_argmin
+    >>> clear_argmin(np.array([[[5, 2, -1]], [[2, 7, 8]]]))
+    array([[ True,  True, False]])
+    """
     present = np.where(numbers == MISSING, np.iinfo(np.int64).max, numbers)
     best = present.min(axis=0)
     return np.asarray((best == best.min(axis=1, keepdims=True)) & (best < np.iinfo(np.int64).max))
+
+
+# --- simulation -------------------------------------------------------------------------------------------
+
+
+def _simulate(numbers: Integers, layout: Layout, parameters: Parameters) -> Slots:
+    """Return the slots of the result for rows (Q, n, C), with everything hidden that a result hides."""
+    engine, n_clients = PlainSlots(), parameters.n_clients
+    sent = (encode(each, layout, parameters.digits) for each in numbers)
+    n_rows = numbers.shape[1]
+    if parameters.digits == 1:
+        first = next(sent)
+        counts, planes = first.thermometer, first.marks
+        for each in sent:
+            counts += each.thermometer
+            planes += each.marks
+        below = zero_test(engine, n_clients, counts)
+    else:
+        every = list(sent)
+        counts = np.sum([each.thermometer for each in every], axis=0)
+        digits = [(each.hot, each.low, list(each.marks)) for each in every]
+        below, weighed = second_pass(engine, layout, n_clients, counts, digits)
+        planes = np.stack(weighed) + check_marks(layout, n_rows, len(numbers))
+    picked = pick(engine, layout, below, list(planes))
+    return engine.shift_slots(picked, pads(layout, n_rows))
+
+
+class PlainSlots:
+    """The operations of :class:`~._circuit.Engine` on plain numbers modulo t, without encryption."""
+
+    def combine(self, sum_: Combination[Slots]) -> Slots:
+        """Add with known coefficients; every term is below t^2 < 2^33."""
+        total = np.full_like(sum_.terms[0][1], sum_.constant % PLAIN_MODULUS)
+        for coefficient, value in sum_.terms:
+            total += coefficient % PLAIN_MODULUS * value
+        return np.asarray(total % PLAIN_MODULUS)
+
+    def sum_of_products(
+        self,
+        pairs: Sequence[tuple[Combination[Slots], Slots | None]],
+        extra: Slots | None,
+        aim: tuple[Slots, Slots] | None = None,
+    ) -> Slots:
+        """Add products one by one."""
+        parts = [] if extra is None else [extra]
+        for sum_, partner in pairs:
+            value = self.combine(sum_)
+            parts.append(value if partner is None else self.multiply(value, partner))
+        return np.asarray(sum(parts) % PLAIN_MODULUS)
+
+    def add(self, a: Slots, b: Slots) -> Slots:
+        """Add slot by slot."""
+        return (a + b) % PLAIN_MODULUS
+
+    def multiply(self, a: Slots, b: Slots) -> Slots:
+        """Multiply slot by slot."""
+        return a * b % PLAIN_MODULUS
+
+    def relinearise(self, a: Slots) -> Slots:
+        """Do nothing: plain numbers need none."""
+        return a
+
+    def settle(self, a: Slots) -> Slots:
+        """Do nothing: plain numbers have no noise."""
+        return a
+
+    def rotate(self, a: Slots, steps: int) -> Slots:
+        """Shift each of the two rows."""
+        return np.roll(a.reshape(2, -1), -steps, axis=1).ravel()
+
+    def scale_slots(self, a: Slots, slots: Slots) -> Slots:
+        """Multiply slot by slot."""
+        return a * slots % PLAIN_MODULUS
+
+    def shift_slots(self, a: Slots, slots: Slots) -> Slots:
+        """Add slot by slot."""
+        return (a + slots) % PLAIN_MODULUS

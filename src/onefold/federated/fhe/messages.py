@@ -1,10 +1,10 @@
-"""What the three roles of an encrypted query say to each other: four messages, one version, no pickle.
+"""Messages between the three roles of an encrypted query: four kinds, one version, no pickle.
 
-:class:`PublicKey` goes from the querier to the clients, :class:`EvaluationKeys` from the querier to the
-server, :class:`EncryptedAnswers` from each client to the server, :class:`EncryptedResult` from the server
-back to the querier. All name the key they belong to by ``key_id``, a digest of the public key, so nothing
-of another key is ever mixed in. They travel as one checksummed run of bytes. Reading refuses what is
-malformed, of another version or larger than allowed, with a :class:`~onefold.exceptions.MessageError` of
+:class:`PublicKey` goes from the querier to the sites, :class:`EvaluationKeys` from the querier to the
+server, :class:`EncryptedAnswers` from each site to the server, :class:`EncryptedResult` from the server
+back to the querier. All name the key they belong to by ``key_id``, a SHA-256 sum of the public key, so
+nothing of another key is ever mixed in. They travel as one checksummed run of bytes. Reading refuses what
+is malformed, of another version or larger than allowed, with a :class:`~onefold.exceptions.MessageError` of
 one line that quotes nothing of what was received.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from onefold._base.frames import pack_frame, unpack_frame
 from onefold.exceptions import InvalidInputError, MessageError
-from onefold.federated.fhe._parameters import Parameters, choose
+from onefold.federated.fhe.parameters import Parameters, choose
 from onefold.federated.messages import check_digest, check_name
 
 __all__ = [
@@ -64,25 +64,77 @@ class _Keyed:
         """Ring and primes, which follow from the setting."""
         return choose(self.n_clients, self.n_classes, self.bits)
 
+    @property
+    def setting(self) -> tuple[int, int, int, str]:
+        """The fields ``n_clients``, ``n_classes``, ``bits`` and ``key_id``, which all messages share."""
+        return self.n_clients, self.n_classes, self.bits, self.key_id
+
 
 @dataclass(frozen=True)
 class PublicKey(_Keyed):
-    """What encrypts. Anyone may have it, but a client must know that it is the querier's."""
+    """The key that encrypts. Anyone may have it, but a site must know that it is the querier's.
+
+    Parameters
+    ----------
+    n_clients : int
+        Largest number of sites that may answer.
+    n_classes : int
+        Number of classes.
+    bits : int
+        Bits of a quantised measure.
+    key_id : str
+        SHA-256 sum of the public key, 64 hexadecimal digits.
+    key : bytes
+        The public key as SEAL writes it.
+
+    See Also
+    --------
+    onefold.federated.fhe.Querier.public_key : Makes this message.
+
+    Examples
+    --------
+    >>> from onefold.federated.fhe import Querier
+    >>> Querier(n_clients=2, n_classes=3).public_key().bits
+    8
+    """
 
     key: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_content(self.key)
-        if key_digest(self.key) != self.key_id:
-            raise MessageError("the public key is not the one its digest names")
+        _check_key(self.key, self.key_id)
 
 
 @dataclass(frozen=True)
 class EvaluationKeys(_Keyed):
-    """What the server computes with; it decrypts nothing. The public key in it is for hiding results.
+    """The keys with which the server computes; they decrypt nothing.
 
-    ``content`` has, one after the other, the keys that relinearise and those that rotate, room by room.
+    Parameters
+    ----------
+    n_clients : int
+        Largest number of sites that may answer.
+    n_classes : int
+        Number of classes.
+    bits : int
+        Bits of a quantised measure.
+    key_id : str
+        SHA-256 sum of the public key, 64 hexadecimal digits.
+    key : bytes
+        The public key, with which the server hides how a result was computed.
+    sizes : tuple of int
+        Bytes of each part of ``content``.
+    content : bytes
+        For each SEAL context its relinearisation keys, then its rotation keys, one after the other.
+
+    See Also
+    --------
+    onefold.federated.fhe.Querier.evaluation_keys : Makes this message.
+
+    Examples
+    --------
+    >>> from onefold.federated.fhe import Querier
+    >>> len(Querier(n_clients=2, n_classes=3).evaluation_keys().sections())
+    2
     """
 
     key: bytes = field(repr=False)
@@ -91,22 +143,26 @@ class EvaluationKeys(_Keyed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_content(self.key)
+        _check_key(self.key, self.key_id)
         _check_content(self.content)
-        if key_digest(self.key) != self.key_id:
-            raise MessageError("the public key is not the one its digest names")
         if not isinstance(self.sizes, (tuple, list)) or not all(type(size) is int for size in self.sizes):
             raise MessageError("the sizes of the evaluation keys are malformed")
         object.__setattr__(self, "sizes", tuple(self.sizes))
         if min(self.sizes, default=-1) < 0 or sum(self.sizes) != len(self.content):
-            raise MessageError("the sizes of the evaluation keys do not fit")
-        if len(self.sizes) != 2 * len(self.parameters.rooms):
-            raise MessageError("there are too few or too many evaluation keys")
+            raise MessageError("the sizes of the evaluation keys do not add up to their content")
+        if len(self.sizes) != 2 * len(self.parameters.chains):
+            raise MessageError("there are too few or too many evaluation keys for the setting")
         if [size > 0 for size in self.sizes[1::2]] != [bool(steps) for steps in self.parameters.rotations]:
-            raise MessageError("evaluation keys that rotate are missing, or not wanted")
+            raise MessageError("the evaluation keys do not rotate where the setting asks for it")
 
     def sections(self) -> list[tuple[bytes, bytes]]:
-        """For each room the keys that relinearise and those that rotate (none: no bytes)."""
+        """Return, for each SEAL context, its relinearisation keys and its rotation keys.
+
+        Returns
+        -------
+        list of (bytes, bytes)
+            From the full context down. A context without rotations has no bytes for them.
+        """
         stops = list(accumulate(self.sizes))
         parts = [self.content[stop - size : stop] for size, stop in zip(self.sizes, stops, strict=True)]
         return list(zip(parts[::2], parts[1::2], strict=True))
@@ -114,7 +170,38 @@ class EvaluationKeys(_Keyed):
 
 @dataclass(frozen=True)
 class EncryptedAnswers(_Keyed):
-    """A client's answers to one query of ``n_rows`` rows."""
+    """One site's encrypted answers to a query.
+
+    Parameters
+    ----------
+    n_clients : int
+        Largest number of sites that may answer.
+    n_classes : int
+        Number of classes.
+    bits : int
+        Bits of a quantised measure.
+    key_id : str
+        SHA-256 sum of the public key, 64 hexadecimal digits.
+    query_id : str
+        Name of the query.
+    client : str
+        Name of the site.
+    n_rows : int
+        Rows of the query.
+    content : bytes
+        The ciphertexts, packed.
+
+    See Also
+    --------
+    onefold.federated.fhe.Client.encrypt : Makes this message.
+
+    Examples
+    --------
+    >>> from onefold.federated.fhe import Client, Querier
+    >>> key = Querier(n_clients=2, n_classes=3).public_key()
+    >>> Client(key, "north").encrypt([[3, 1, 2]], "q1").n_rows
+    1
+    """
 
     query_id: str
     client: str
@@ -124,14 +211,47 @@ class EncryptedAnswers(_Keyed):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_name("a query id", self.query_id)
-        check_name("a client", self.client)
+        check_name("a site's name", self.client)
         _check_rows(self.n_rows)
         _check_content(self.content)
 
 
 @dataclass(frozen=True)
 class EncryptedResult(_Keyed):
-    """What the server found, for the key holder's eyes only; ``n_answered`` clients took part."""
+    """The server's encrypted result, which only the holder of the secret key can read.
+
+    Parameters
+    ----------
+    n_clients : int
+        Largest number of sites that may answer.
+    n_classes : int
+        Number of classes.
+    bits : int
+        Bits of a quantised measure.
+    key_id : str
+        SHA-256 sum of the public key, 64 hexadecimal digits.
+    query_id : str
+        Name of the query.
+    n_rows : int
+        Rows of the query.
+    n_answered : int
+        Number of sites that answered.
+    content : bytes
+        The ciphertexts, packed.
+
+    See Also
+    --------
+    onefold.federated.fhe.Server.aggregate : Makes this message.
+    onefold.federated.fhe.Querier.decrypt : Reads it.
+
+    Examples
+    --------
+    >>> from onefold.federated.fhe import Client, Querier, Server
+    >>> querier = Querier(n_clients=2, n_classes=3)
+    >>> answers = Client(querier.public_key(), "north").encrypt([[3, 1, 2]], "q1")
+    >>> Server(querier.evaluation_keys()).aggregate([answers]).n_answered
+    1
+    """
 
     query_id: str
     n_rows: int
@@ -144,30 +264,51 @@ class EncryptedResult(_Keyed):
         _check_rows(self.n_rows)
         _check_content(self.content)
         if type(self.n_answered) is not int or not 0 < self.n_answered <= self.n_clients:
-            raise MessageError("the number of clients in the result is impossible")
+            raise MessageError("the number of sites in the result is impossible")
 
 
 EncryptedMessage = PublicKey | EvaluationKeys | EncryptedAnswers | EncryptedResult
-KINDS: dict[str, type[EncryptedMessage]] = {
-    "fhe-public-key": PublicKey,
-    "fhe-evaluation-keys": EvaluationKeys,
-    "fhe-answers": EncryptedAnswers,
-    "fhe-result": EncryptedResult,
+KINDS: dict[type[EncryptedMessage], str] = {
+    PublicKey: "fhe-public-key",
+    EvaluationKeys: "fhe-evaluation-keys",
+    EncryptedAnswers: "fhe-answers",
+    EncryptedResult: "fhe-result",
 }
-NAMES = {kind: name for name, kind in KINDS.items()}
 M = TypeVar("M", PublicKey, EvaluationKeys, EncryptedAnswers, EncryptedResult)
 
 
 def key_digest(key: bytes) -> str:
-    """The name of a public key."""
+    """Return the ``key_id`` of a public key."""
     return hashlib.sha256(key).hexdigest()
 
 
 def to_bytes(message: EncryptedMessage) -> bytes:
-    """A message as one checksummed run of bytes."""
-    if type(message) not in NAMES:
-        raise InvalidInputError("only messages of this module can be made bytes")
-    header: dict[str, Any] = {"version": VERSION, "kind": NAMES[type(message)]}
+    """Write a message as one checksummed run of bytes.
+
+    Parameters
+    ----------
+    message : PublicKey, EvaluationKeys, EncryptedAnswers or EncryptedResult
+        The message.
+
+    Returns
+    -------
+    bytes
+        What :func:`from_bytes` reads.
+
+    See Also
+    --------
+    from_bytes : The reverse.
+
+    Examples
+    --------
+    >>> from onefold.federated.fhe import Querier, messages
+    >>> key = Querier(n_clients=2, n_classes=3).public_key()
+    >>> messages.from_bytes(messages.PublicKey, messages.to_bytes(key)) == key
+    True
+    """
+    if type(message) not in KINDS:
+        raise InvalidInputError("only messages of onefold.federated.fhe.messages can be written")
+    header: dict[str, Any] = {"version": VERSION, "kind": KINDS[type(message)]}
     arrays = {}
     for each in fields(message):
         value = getattr(message, each.name)
@@ -179,16 +320,47 @@ def to_bytes(message: EncryptedMessage) -> bytes:
 
 
 def from_bytes(kind: type[M], data: bytes, max_bytes: int | None = None) -> M:
-    """The message of the expected kind that :func:`to_bytes` wrote; every field is checked again."""
-    if not isinstance(kind, type) or kind not in NAMES:
-        raise InvalidInputError("only messages of this module can be read")
+    """Read a message of the expected kind, and check every field of it.
+
+    Parameters
+    ----------
+    kind : type
+        The class of the message that is expected.
+    data : bytes
+        What :func:`to_bytes` wrote.
+    max_bytes : int or None, default=None
+        Largest size to accept; 2 GiB for evaluation keys and 1 GiB for the other kinds if None.
+
+    Returns
+    -------
+    PublicKey, EvaluationKeys, EncryptedAnswers or EncryptedResult
+        The message.
+
+    Raises
+    ------
+    MessageError
+        If the bytes are damaged, too large, of another kind or version, or a field is impossible.
+
+    See Also
+    --------
+    to_bytes : The reverse, with an example.
+
+    Examples
+    --------
+    >>> from onefold.federated.fhe import messages
+    >>> messages.from_bytes(messages.PublicKey, b"none")
+    Traceback (most recent call last):
+    onefold.exceptions.MessageError: these bytes are not a message of this version
+    """
+    if not isinstance(kind, type) or kind not in KINDS:
+        raise InvalidInputError("only messages of onefold.federated.fhe.messages can be read")
     if max_bytes is None:
         max_bytes = MAX_KEY_BYTES if kind is EvaluationKeys else MAX_BYTES
     header, arrays = unpack_frame(data, max_bytes)
     if type(header.get("version")) is not int or header["version"] != VERSION:
         raise MessageError(f"the message is not of version {VERSION}, the only one this program reads")
-    if header.get("kind") != NAMES[kind]:
-        raise MessageError(f"the message is not of the kind {NAMES[kind]}, which is expected here")
+    if header.get("kind") != KINDS[kind]:
+        raise MessageError(f"the message is not of the kind {KINDS[kind]}, which is expected here")
     contents = {name for name, array in arrays.items() if array.dtype == np.uint8 and array.ndim == 1}
     names = {each.name for each in fields(kind)}
     if contents != set(arrays) or (set(header) - {"version", "kind"}) | contents != names:
@@ -198,9 +370,20 @@ def from_bytes(kind: type[M], data: bytes, max_bytes: int | None = None) -> M:
     return kind(**values)
 
 
+def as_message(kind: type[M], message: M | bytes) -> M:
+    """Return a message as it is, or read it from bytes."""
+    return message if isinstance(message, kind) else from_bytes(kind, message)  # type: ignore[arg-type]
+
+
 def _check_content(content: Any) -> None:
     if not isinstance(content, bytes) or not content:
         raise MessageError("the content of the message must be bytes, at least one")
+
+
+def _check_key(key: Any, key_id: str) -> None:
+    _check_content(key)
+    if key_digest(key) != key_id:
+        raise MessageError("the public key does not have the digest that the message gives")
 
 
 def _check_rows(n_rows: Any) -> None:

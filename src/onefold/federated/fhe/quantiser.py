@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from itertools import product
-from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from onefold._base.validation import check_whole_number
+from onefold._base.arrays import Floats, Integers
+from onefold._base.validation import Constraint, Number, Whole, check_parameter, check_parameters
 from onefold.exceptions import InvalidInputError
-from onefold.federated.fhe._encoding import MISSING
+from onefold.federated.fhe._layout import MISSING
 
 __all__ = ["Quantiser", "checked_measures", "shifts"]
 
@@ -22,88 +22,111 @@ CLIP_MARGINS = (1.5, 1.2, 1.05)
 FLOOR_RANKS = (0.0, 0.01, 0.05)
 FLOOR_MARGINS = (0.95, 1.0)
 
+CONSTRAINTS: dict[str, Constraint] = {
+    "bits": Whole(1, MOST_BITS),
+    "clip": Number(above=0, at_most=1),
+    "power": Number(above=0),
+    "floor": Number(at_least=0, below=1),
+}
+
 Map = tuple[float, float, float]  # clip, power, floor
 
 
 class Quantiser:
-    """The monotone map rint((2^bits - 1) s^power) of measures d, the same for all clients.
+    """The monotone map rint((2^bits - 1) s^power) of measures d, the same for all sites.
 
-    s is the share (d - floor) / (clip - floor) that d has come from floor to clip, at least 0, at most 1.
-
-    A monotone map keeps the order of measures, so it changes an answer only by making different measures
-    equal: a tie. Only measures near the smallest of a query matter. With ``clip`` just above the largest
-    measure that still wins, no number is wasted on measures that never win, nor with ``floor`` just below
-    the smallest; ``power`` says where between them the numbers lie densest. All are public. :meth:`fit` finds
-    them on held-out rows, which must be nobody's secret: the three numbers say something about them.
+    s is (d - floor) / (clip - floor), limited to [0, 1]. A monotone map keeps the order of measures, so it
+    changes an answer only by making different measures equal: a tie. Only measures near the smallest of a
+    query matter. With ``clip`` just above the largest measure that still wins, no number is wasted on
+    measures that never win, nor with ``floor`` just below the smallest; ``power`` says where between them
+    the numbers lie densest. All three are public. :meth:`fit` finds them on held-out rows that need not be
+    secret, because the three numbers say something about these rows.
 
     Parameters
     ----------
-    bits : int
+    bits : int, default=8
         Bits of a quantised measure, at most 16.
-    clip, power, floor : float
-        The map until it is fitted; by default ``rint((2^bits - 1) d)``.
+    clip : float, default=1.0
+        Measures above it are taken for it, until the map is fitted.
+    power : float, default=1.0
+        Exponent applied to s before rounding, until the map is fitted.
+    floor : float, default=0.0
+        Measures below it are taken for it, until the map is fitted.
 
     Attributes
     ----------
     clip_, power_, floor_ : float
-        The map that was found; hand it to the clients as ``Quantiser(bits, clip_, power_, floor_)``.
+        The map that :meth:`fit` found. Give it to the sites as ``Quantiser(bits, clip_, power_, floor_)``.
     loss_ : float
-        Part of the held-out answers that are lost when a tie is broken blindly.
+        Share of the held-out answers that are lost when one of the tied classes is taken blindly.
+
+    See Also
+    --------
+    shifts : Moved boundaries, for looking again at rows that tie.
+    EncryptedArgmin : Takes a quantiser.
+
+    References
+    ----------
+    Document 004, Section 3.9.
 
     Examples
     --------
+    >>> from onefold.federated.fhe import Quantiser
     >>> Quantiser(bits=8).quantise([0.0, 0.5, 1.0, float("nan")])
     array([  0, 128, 255,  -1])
     """
 
     def __init__(self, bits: int = 8, clip: float = 1.0, power: float = 1.0, floor: float = 0.0) -> None:
-        check_whole_number("bits", bits)
-        if bits > MOST_BITS:
-            raise InvalidInputError(f"bits must be at most {MOST_BITS}")
-        if not (_is_number(clip) and 0 < clip <= 1):
-            raise InvalidInputError("clip must be a number above 0 and at most 1")
-        if not (_is_number(power) and 0 < power < np.inf):
-            raise InvalidInputError("power must be a number above 0")
-        if not (_is_number(floor) and 0 <= floor < clip):
-            raise InvalidInputError("floor must be a number of at least 0 and below clip")
         self.bits, self.clip, self.power, self.floor = bits, clip, power, floor
+        check_parameters(self, CONSTRAINTS)
+        if floor >= clip:
+            raise InvalidInputError("floor must be below clip")
 
     def fit(self, answers: ArrayLike) -> Quantiser:
-        """Choose clip and power on measures (clients, rows, classes) of held-out rows; NaN is missing."""
+        """Choose clip, power and floor so that few held-out rows tie.
+
+        Parameters
+        ----------
+        answers : array-like of float, shape (Q, n, C)
+            Measures in [0, 1] of each site, held-out row and class (at least two); NaN for a missing class.
+
+        Returns
+        -------
+        Quantiser
+            Itself, fitted.
+        """
         table = checked_measures(answers)
         if table.ndim != 3 or table.shape[2] < 2 or not table.size:
             raise InvalidInputError(
-                "answers must have the shape (clients, rows, classes), two classes at least"
+                "answers must have the shape (sites, rows, classes), with at least two classes"
             )
         nearest = np.where(np.isnan(table), np.inf, table).min(axis=0)  # the minimum commutes with the map
         nearest = nearest[np.isfinite(nearest).any(axis=1)]
         if not len(nearest):
             raise InvalidInputError("no held-out row has an answer")
-        found = min(
-            (_loss(nearest, self.bits, each), i, each) for i, each in self._tries(nearest.min(axis=1))
-        )
-        self.loss_, _, (self.clip_, self.power_, self.floor_) = found
+        tries = _tries(nearest.min(axis=1))
+        losses = [_loss(nearest, self.bits, each) for each in tries]
+        best = int(np.argmin(losses))  # the first of several
+        self.loss_, (self.clip_, self.power_, self.floor_) = losses[best], tries[best]
         return self
 
-    def _tries(self, best: NDArray[np.float64]) -> list[tuple[int, Map]]:
-        clips = [1.0]
-        for rank, margin in product(CLIP_RANKS, CLIP_MARGINS):
-            bound = float(np.quantile(best, rank)) * margin
-            if 0 < bound < 1:
-                clips.append(bound)
-        ranks = product(FLOOR_RANKS, FLOOR_MARGINS)
-        floors = [0.0] + [float(np.quantile(best, rank)) * margin for rank, margin in ranks]
-        tries = [each for each in product(clips, POWERS, floors) if each[2] < each[0]]
-        return list(enumerate(tries))
+    def quantise(self, measures: ArrayLike, shift: float = 0.0) -> Integers:
+        """Map measures to whole numbers.
 
-    def quantise(self, measures: ArrayLike, shift: float = 0.0) -> NDArray[np.int64]:
-        """Whole numbers of the same shape; NaN, a class that a client lacks, becomes -1.
+        Parameters
+        ----------
+        measures : array-like of float
+            Measures in [0, 1], of any shape; NaN for a class that a site does not have.
+        shift : float, default=0.0
+            Part of a number (-1/2 to 1/2) by which all boundaries between numbers are moved. Measures that
+            are one number without it may be two with it; see :func:`shifts`.
 
-        ``shift`` (-1/2 to 1/2) moves all boundaries between numbers by that part of a number: measures that
-        are one number without it may be two with it. See :func:`shifts`.
+        Returns
+        -------
+        ndarray of int
+            Numbers in 0 ... 2^bits - 1 of the same shape; -1 for NaN.
         """
-        if not (_is_number(shift) and abs(shift) <= 0.5):
-            raise InvalidInputError("shift must be a number between -1/2 and 1/2")
+        check_parameter("shift", shift, Number(at_least=-0.5, at_most=0.5))
         values = checked_measures(measures)
         missing = np.isnan(values)
         plain = (self.clip, self.power, self.floor)
@@ -113,13 +136,33 @@ class Quantiser:
 
 
 def shifts(looks: int) -> list[float]:
-    """How far the boundaries are moved in the looks after the first, which moves none.
+    """Return how far the boundaries between numbers are moved in each look after the first.
 
-    Measures that differ by a part of a number are one number in that part of the looks at most that it
-    lacks: of ``looks`` looks with boundaries evenly apart, those at the minimum in all of them differ by less
-    than one part in ``looks``. The order is such that some looks are nearly evenly apart as well.
+    Classes that attain the minimum in all of ``looks`` looks, whose boundaries lie evenly apart, differ by
+    less than one part in ``looks`` of a number. The order is such that the first few looks already have
+    boundaries that are nearly evenly apart.
+
+    Parameters
+    ----------
+    looks : int
+        Number of looks, at least 1.
+
+    Returns
+    -------
+    list of float
+        ``looks - 1`` numbers in [-1/2, 1/2] for :meth:`Quantiser.quantise`.
+
+    See Also
+    --------
+    EncryptedArgmin : Its parameter ``looks`` uses them.
+
+    Examples
+    --------
+    >>> from onefold.federated.fhe.quantiser import shifts
+    >>> shifts(4)
+    [0.5, 0.25, -0.25]
     """
-    check_whole_number("looks", looks)
+    check_parameter("looks", looks, Whole(1))
     parts = []
     for index in range(1, looks):
         part, weight = 0.0, 0.5
@@ -129,12 +172,34 @@ def shifts(looks: int) -> list[float]:
     return parts
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+def checked_measures(values: Any) -> Floats:
+    """Check that measures are numbers in [0, 1] or NaN.
 
+    Parameters
+    ----------
+    values : array-like of float
+        Measures, of any shape.
 
-def checked_measures(values: Any) -> NDArray[np.float64]:
-    """An array of numbers in [0, 1] or NaN."""
+    Returns
+    -------
+    ndarray of float64
+        The same numbers.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are texts, truth values, ragged or out of range.
+
+    See Also
+    --------
+    Quantiser.quantise : Maps checked measures to whole numbers.
+
+    Examples
+    --------
+    >>> from onefold.federated.fhe.quantiser import checked_measures
+    >>> checked_measures([0, 1])
+    array([0., 1.])
+    """
     try:
         found = np.asarray(values)
         if found.dtype.kind not in "iuf":  # neither truth values nor texts
@@ -147,21 +212,33 @@ def checked_measures(values: Any) -> NDArray[np.float64]:
     return table
 
 
+def _tries(best: Floats) -> list[Map]:
+    """Return the maps to try, from the smallest measure of each row; the plainest first."""
+    clips = [1.0]
+    for rank, margin in product(CLIP_RANKS, CLIP_MARGINS):
+        bound = float(np.quantile(best, rank)) * margin
+        if 0 < bound < 1:
+            clips.append(bound)
+    ranks = product(FLOOR_RANKS, FLOOR_MARGINS)
+    floors = [0.0] + [float(np.quantile(best, rank)) * margin for rank, margin in ranks]
+    return [each for each in product(clips, POWERS, floors) if each[2] < each[0]]
+
+
 def _mapped(
-    values: NDArray[np.float64], bits: int, clip: float, power: float, floor: float, shift: float = 0.0
-) -> NDArray[np.int64]:
+    values: Floats, bits: int, clip: float, power: float, floor: float, shift: float = 0.0
+) -> Integers:
     plain = clip == 1 and floor == 0
-    shares = values if plain else np.clip((values - floor) / (clip - floor), 0.0, 1.0)
+    parts = values if plain else np.clip((values - floor) / (clip - floor), 0.0, 1.0)
     if power != 1:
-        shares = shares**power
+        parts = parts**power
     largest = 2**bits - 1
     if shift:
-        return np.asarray(np.clip(np.rint(largest * shares + shift), 0, largest), dtype=np.int64)
-    return np.asarray(np.rint(largest * shares), dtype=np.int64)
+        return np.asarray(np.clip(np.rint(largest * parts + shift), 0, largest), dtype=np.int64)
+    return np.asarray(np.rint(largest * parts), dtype=np.int64)
 
 
-def _loss(nearest: NDArray[np.float64], bits: int, map_: Map) -> float:
-    """Part of the rows that are lost when one of the classes that tie only now is taken blindly."""
+def _loss(nearest: Floats, bits: int, map_: Map) -> float:
+    """Return the share of rows that are lost when one of the classes that tie only now is taken blindly."""
     there = np.isfinite(nearest)
     numbers = np.where(there, _mapped(np.where(there, nearest, 1.0), bits, *map_), 2**bits)
     n_tied = np.sum(numbers == numbers.min(axis=1, keepdims=True), axis=1)

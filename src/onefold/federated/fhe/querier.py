@@ -1,4 +1,4 @@
-"""The querier: makes the keys, and is the only one who can decrypt."""
+"""The querier's role in an encrypted query: it makes the keys, and only it can decrypt."""
 
 from __future__ import annotations
 
@@ -8,41 +8,70 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onefold._base.arrays import Mask
 from onefold._base.files import atomic_write
 from onefold._base.frames import pack_frame, unpack_frame
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
-from onefold.federated.fhe._circuit import PLAIN_MODULUS
-from onefold.federated.fhe._contexts import Room, contexts_for, reading
-from onefold.federated.fhe._encoding import attained
-from onefold.federated.fhe._parameters import choose
-from onefold.federated.fhe._selfcheck import trial
-from onefold.federated.fhe._shares import layouts_of
-from onefold.federated.fhe._wire import PlaneSums, ciphertext_bytes, packed_size, secret_rows
+from onefold.federated.fhe._layout import PLAIN_MODULUS, Slots, attained
+from onefold.federated.fhe._seal import Chain, contexts_for, reading
+from onefold.federated.fhe._wire import ciphertext_bytes, packed_size, secret_rows, unpack_planes
+from onefold.federated.fhe.client import Client
 from onefold.federated.fhe.messages import (
     VERSION,
     EncryptedResult,
     EvaluationKeys,
     PublicKey,
-    from_bytes,
+    as_message,
     key_digest,
 )
-from onefold.federated.fhe.server import FACTOR_BYTES
+from onefold.federated.fhe.parameters import choose
+from onefold.federated.fhe.server import FACTOR_BYTES, Server, Tally
 
 __all__ = ["LEAST_BUDGET", "Querier"]
 
 LEAST_BUDGET = 1  # bits that must be left: a result without any is refused, since it could be anything
 MAX_FILE_BYTES = 2**28
+MOST_TRIAL_SITES = {1: 64, 2: 4}  # by the number of digits: sites are what takes the time
 
 
 class Querier:
-    """Who asks: keeps the secret key, gives the others theirs, and reads results.
+    """Who asks: keeps the secret key, gives the others their keys, and reads results.
 
     Parameters
     ----------
-    n_clients, n_classes, bits : int
-        The setting: at most so many clients, this number of classes, measures of so many bits.
+    n_clients : int
+        Largest number of sites that may answer, at most 200.
+    n_classes : int
+        Number of classes, at most 100 and less than 2^bits.
+    bits : {4, 5, 6, 8, 10, 12, 16}, default=8
+        Bits of a quantised measure.
+
+    Attributes
+    ----------
+    key_id : str
+        SHA-256 sum of the public key; sites compare it with what you tell them by another way.
+    parameters : Parameters
+        Ring and primes, which follow from the three numbers.
+
+    See Also
+    --------
+    Client : Encrypts the answers of a site.
+    Server : Computes the result.
+    EncryptedArgmin : All three roles in one process.
+
+    References
+    ----------
+    Document 004, eq. 106.
+
+    Examples
+    --------
+    >>> from onefold.federated.fhe import Client, Querier, Server
+    >>> querier = Querier(n_clients=2, n_classes=3)
+    >>> server = Server(querier.evaluation_keys())
+    >>> site = Client(querier.public_key(), "north")
+    >>> querier.decrypt(server.aggregate([site.encrypt([[9, 5, 7]], "q1")]))
+    array([[False,  True, False]])
     """
 
     def __init__(self, n_clients: int, n_classes: int, bits: int = 8) -> None:
@@ -55,84 +84,133 @@ class Querier:
         self._contexts = contexts = contexts_for(self.parameters)
         self._secret, self._public, self.key_id = secret, public, key_digest(public)
         with reading("the secret key"):
-            self._secrets = [self._secret_of(room) for room in contexts.rooms]
+            self._secrets = [self._secret_of(chain) for chain in contexts.chains]
         self._decryptor = contexts.seal.Decryptor(contexts.low.context, self._secrets[-1])
 
-    def _secret_of(self, room: Room) -> Any:
-        """The secret key with the primes of one room."""
-        rows = [*range(len(room.primes)), len(self._contexts.primes)]
-        level = room.context.key_context_data().parms_id()
-        return room.context.from_secret_str(secret_rows(self._secret, rows, level, self.parameters.degree))
+    def _secret_of(self, chain: Chain) -> Any:
+        """Return the secret key with the primes of one chain."""
+        rows = [*range(len(chain.primes)), len(self._contexts.primes)]
+        level = chain.context.key_context_data().parms_id()
+        return chain.context.from_secret_str(secret_rows(self._secret, rows, level, self.parameters.degree))
 
     @property
     def _setting(self) -> tuple[int, int, int, str]:
         return self.parameters.n_clients, self.parameters.n_classes, self.parameters.bits, self.key_id
 
     def public_key(self) -> PublicKey:
-        """What clients encrypt with."""
+        """Return the key that sites encrypt with.
+
+        Returns
+        -------
+        PublicKey
+            It holds no secret.
+        """
         return PublicKey(*self._setting, self._public)
 
     def evaluation_keys(self, check: bool = True) -> EvaluationKeys:
-        """What the server computes with; tried out before they are handed out, unless ``check`` is False."""
-        keys = self._new_evaluation_keys()
+        """Make the keys that the server computes with.
+
+        Parameters
+        ----------
+        check : bool, default=True
+            Whether to try the keys on a made-up query first. Too much noise gives wrong answers without any
+            sign in the ciphertexts, so the trial compares the answer and measures the noise.
+
+        Returns
+        -------
+        EvaluationKeys
+            They hold no secret; new ones at every call.
+
+        Raises
+        ------
+        DecryptionError
+            If the trial gives a wrong answer, or more noise than the parameters allow for.
+        """
+        seal, parts = self._contexts.seal, []
+        chains = zip(self._contexts.chains, self._secrets, self.parameters.rotations, strict=True)
+        for chain, secret, steps in chains:
+            generator = seal.KeyGenerator(chain.context, secret)
+            parts.append(generator.create_relin_keys().to_string())
+            rotations = seal.GaloisKeys()
+            if steps:
+                generator.create_galois_keys(list(steps), rotations)
+            parts.append(rotations.to_string() if steps else b"")
+        keys = EvaluationKeys(*self._setting, self._public, tuple(map(len, parts)), b"".join(parts))
         if check:
             self._try(keys)
         return keys
 
     def _try(self, keys: EvaluationKeys) -> None:
         """Refuse keys that answer wrongly, or whose noise is above the bound that everything rests on."""
-        tally, expected = trial(self.public_key(), keys)
-        bare = tally.bare(0)
-        room = math.log2(math.prod(self._contexts.primes[: bare.n_primes])) - 1
-        noise = room - self._decryptor.invariant_noise_budget(bare.inner)
+        tally, expected = self._trial(keys)
+        bare = tally.bare(0)  # before flooding, which hides the noise
+        modulus_bits = math.log2(math.prod(self._contexts.primes[: bare.n_primes])) - 1
+        noise = modulus_bits - self._decryptor.invariant_noise_budget(bare.inner)
         within = noise <= self.parameters.noise_bits
         if not within or not np.array_equal(self.decrypt(tally.message([tally.finish(0, bare)])), expected):
-            raise DecryptionError("the keys are refused: a trial query has more noise than they allow for")
+            raise DecryptionError(
+                "the keys are refused: a trial query gives a wrong answer or more noise than the parameters "
+                "allow for"
+            )
 
-    def _new_evaluation_keys(self) -> EvaluationKeys:
-        seal, parts = self._contexts.seal, []
-        for room, secret, steps in zip(
-            self._contexts.rooms, self._secrets, self.parameters.rotations, strict=True
-        ):
-            generator = seal.KeyGenerator(room.context, secret)
-            parts.append(generator.create_relin_keys().to_string())
-            rotations = seal.GaloisKeys()
-            if steps:
-                generator.create_galois_keys(list(steps), rotations)
-            parts.append(rotations.to_string() if steps else b"")
-        return EvaluationKeys(*self._setting, self._public, tuple(map(len, parts)), b"".join(parts))
+    def _trial(self, keys: EvaluationKeys) -> tuple[Tally, Mask]:
+        """Return the tally of a made-up query of one row, and its answer."""
+        n_clients = min(keys.n_clients, MOST_TRIAL_SITES[self.parameters.digits])
+        n_classes = keys.n_classes
+        values = 1 + np.arange(n_clients * n_classes).reshape(n_clients, 1, -1) * 37 % (2**keys.bits - 1)
+        values[-1, 0, :: max(1, n_classes // 3)] = 0  # the classes that are to win, with ties
+        tally, public = Server(keys).tally("trial", 1), self.public_key()
+        for index, each in enumerate(values):
+            tally.add(Client(public, f"trial-{index}").encrypt(each, "trial"))
+        return tally, np.asarray(values.min(axis=0) == 0)
 
-    def decrypt(self, result: EncryptedResult | bytes) -> NDArray[np.bool_]:
-        """The classes that attain the minimum, (n, C). A result that cannot be trusted is refused.
+    def decrypt(self, result: EncryptedResult | bytes) -> Mask:
+        """Decrypt a result, and refuse one that cannot be trusted.
 
-        Do not let the server know whether a result was refused: its choice of what to send would then turn
-        the refusals into knowledge about the secret key.
+        Do not let the server know whether a result was refused: it could choose what to send so that the
+        refusals tell it about the secret key.
+
+        Parameters
+        ----------
+        result : EncryptedResult or bytes
+            What the server sent.
+
+        Returns
+        -------
+        ndarray of bool, shape (n, C)
+            The classes that attain the minimum of each row.
+
+        Raises
+        ------
+        MessageError
+            If the message is damaged, or of another key or setting.
+        DecryptionError
+            If no noise budget is left, or the number of sites in the result is not what the server says.
         """
-        message = result if isinstance(result, EncryptedResult) else from_bytes(EncryptedResult, result)
-        if message.key_id != self.key_id or message.parameters != self.parameters:
+        message = as_message(EncryptedResult, result)
+        if message.setting != self._setting:
             raise MessageError("the result was computed for another key or another setting")
-        shares = layouts_of(self.parameters, message.n_rows)
+        layouts = self.parameters.layouts(message.n_rows)
         size = FACTOR_BYTES + packed_size(self._contexts.primes[:1], self.parameters.degree)
-        if len(message.content) != size * len(shares):
-            raise MessageError("the result does not have the size that its number of rows asks for")
+        if len(message.content) != size * len(layouts):
+            raise MessageError("the size of the result does not fit its number of rows")
         found = []
-        for index, (layout, rows) in enumerate(shares):
+        for index, (layout, rows) in enumerate(layouts):
             slots = self._slots(memoryview(message.content)[index * size : (index + 1) * size])
-            wins, checks = attained(slots, layout, rows.stop - rows.start, PLAIN_MODULUS)
+            wins, checks = attained(slots, layout, rows.stop - rows.start)
             if np.any(checks != message.n_answered):
-                raise DecryptionError("the result is not what the clients' answers give: its check fails")
+                raise DecryptionError("the check of the result fails: it does not count the sites it names")
             found.append(wins)
         return np.concatenate(found)
 
-    def _slots(self, data: memoryview) -> NDArray[np.int64]:
+    def _slots(self, data: memoryview) -> Slots:
         factor = int.from_bytes(data[:FACTOR_BYTES], "little")
         if not 0 < factor < PLAIN_MODULUS:
             raise MessageError("the result is malformed")
-        room = self._contexts.low
-        sums = PlaneSums(self._contexts.primes[:1], self.parameters.degree)
-        sums.add(data[FACTOR_BYTES:])
+        chain = self._contexts.low
+        polynomials = unpack_planes(data[FACTOR_BYTES:], self._contexts.primes[:1], self.parameters.degree)
         cipher = self._contexts.seal.Ciphertext()
-        cipher.load_bytes(room.context, ciphertext_bytes(room.levels[1], sums.total(), 1))
+        cipher.load_bytes(chain.context, ciphertext_bytes(chain.levels[1], polynomials))
         if self._decryptor.invariant_noise_budget(cipher) < LEAST_BUDGET:
             raise DecryptionError(
                 "the result cannot be read: its noise is exhausted, or it is of another key"
@@ -141,7 +219,13 @@ class Querier:
         return np.asarray(plain.astype(np.int64) * factor % PLAIN_MODULUS)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the secret key to a file that only its owner may read."""
+        """Write the secret key to a file that only its owner may read.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written whole or not at all.
+        """
         target = _file(path)
         header = {"version": VERSION, "kind": "fhe-secret-key", "setting": list(self._setting)}
         arrays = {
@@ -153,7 +237,23 @@ class Querier:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Querier:
-        """The querier that :meth:`save` wrote."""
+        """Read the secret key that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        Querier
+            A querier with the same keys.
+
+        Raises
+        ------
+        FileFormatError
+            If the file is damaged, or holds no secret key of this version.
+        """
         target = _file(path)
         try:
             header, arrays = unpack_frame(target.read_bytes(), MAX_FILE_BYTES)

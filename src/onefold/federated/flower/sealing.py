@@ -10,7 +10,6 @@ import numpy as np
 from onefold.exceptions import MessageError, MissingDependencyError, QueryRefused
 from onefold.federated.client import align
 from onefold.federated.fhe import Client, Quantiser
-from onefold.federated.fhe._shares import message_size
 from onefold.federated.fhe.messages import PublicKey, from_bytes, to_bytes
 from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.messages import Answers, ClassLabels, FailureCode, Limits, Lock, SealedAnswers
@@ -33,7 +32,7 @@ def opened_lock(folder: SiteFolder, lock: Lock, own: ClassLabels, n_rows: int) -
         key = from_bytes(PublicKey, lock.content)
         if (key.key_id, key.n_classes, key.bits) != (lock.key_id, len(lock.classes), lock.bits):
             raise MessageError("the lock and its key do not belong together")
-        if message_size(key.parameters, n_rows) > Limits().max_bytes:
+        if key.parameters.message_size(n_rows) > Limits().max_bytes:
             raise QueryRefused(FailureCode.TOO_LARGE)
         return Client(key, folder.settings.name)
     except MissingDependencyError:

@@ -1,32 +1,111 @@
-"""The engine that computes on ciphertexts (BGV in SEAL).
+"""SEAL: contexts for one choice of parameters, and the engine that computes on ciphertexts (BGV).
+
+Rotations happen where few primes are left. Their keys are made in *small contexts*, which have only those
+primes and the same secret: a tenth of the size they would have in the full context. A ciphertext moves to
+another context by changing the name of its level.
 
 BGV leaves a factor in the message at every change of modulus. SEAL keeps it in the ciphertext and evens it
 out before an addition by multiplying both sides, which costs noise each time. Here it is kept outside: the
-message of :class:`Cipher` is ``factor`` times what SEAL sees, and known coefficients absorb it for nothing.
+message of a :class:`Cipher` is ``factor`` times what SEAL sees, and known coefficients absorb it at no cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onefold.federated.fhe._circuit import PLAIN_MODULUS
-from onefold.federated.fhe._contexts import Contexts
-from onefold.federated.fhe._engine import Combination
-from onefold.federated.fhe._wire import Polynomials, ciphertext_bytes, relabelled, truncated
+from onefold._base.optional import require
+from onefold.exceptions import InvalidInputError, MessageError
+from onefold.federated.fhe._circuit import Combination
+from onefold.federated.fhe._layout import PLAIN_MODULUS, Slots
+from onefold.federated.fhe._wire import Polynomials, ciphertext_bytes, read_ciphertext, relabelled
+from onefold.federated.fhe.parameters import Parameters
 
-__all__ = ["Cipher", "Ciphertexts"]
+__all__ = ["Chain", "Cipher", "Ciphertexts", "Contexts", "contexts_for", "reading"]
 
-Slots = NDArray[np.int64]
+
+# --- contexts ---------------------------------------------------------------------------------------------
+
+
+class Chain:
+    """One SEAL context over a chain of primes: its levels by number of primes, and an evaluator."""
+
+    def __init__(self, seal: Any, degree: int, primes: list[int], special: int) -> None:
+        self.primes = primes
+        settings = seal.EncryptionParameters(seal.scheme_type.bgv)
+        settings.set_poly_modulus_degree(degree)
+        settings.set_coeff_modulus([seal.Modulus(prime) for prime in (*primes, special)])
+        settings.set_plain_modulus(PLAIN_MODULUS)
+        self.context = seal.SEALContext(settings, True, seal.sec_level_type.tc128)
+        if not self.context.parameters_set():  # SEAL refuses what falls short of 128 bits of security
+            raise InvalidInputError(f"SEAL refuses the parameters: {self.context.parameter_error_name()}")
+        self.evaluator = seal.Evaluator(self.context)
+        self.levels: dict[int, list[int]] = {}
+        data = self.context.first_context_data()
+        for n_primes in range(len(primes), 0, -1):
+            self.levels[n_primes] = data.parms_id()
+            data = data.next_context_data() if n_primes > 1 else None
+
+
+class Contexts:
+    """The chains of ``parameters.chains``, from the full one down."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.seal = seal = require("seal", "fhe")
+        self.parameters = parameters
+        sizes = [*parameters.prime_bits, parameters.special_bits]
+        moduli = seal.CoeffModulus.Create(parameters.degree, sizes)
+        *self.primes, self.special = (modulus.value() for modulus in moduli)
+        self.chains = [
+            Chain(seal, parameters.degree, self.primes[:n], self.special) for n in parameters.chains
+        ]
+        self.encoder = seal.BatchEncoder(self.full.context)
+
+    @property
+    def full(self) -> Chain:
+        """The chain of all primes, in which sites encrypt."""
+        return self.chains[0]
+
+    @property
+    def low(self) -> Chain:
+        """The chain of the fewest primes, in which results are decrypted."""
+        return self.chains[-1]
+
+    def chain_number(self, n_primes: int) -> int:
+        """Return the index of the shortest chain that holds a ciphertext of ``n_primes`` primes."""
+        return max(i for i, chain in enumerate(self.chains) if len(chain.primes) >= n_primes)
+
+    def chain(self, n_primes: int) -> Chain:
+        """Return the shortest chain that holds a ciphertext of ``n_primes`` primes."""
+        return self.chains[self.chain_number(n_primes)]
+
+
+@lru_cache(maxsize=4)
+def contexts_for(parameters: Parameters) -> Contexts:
+    """Return the contexts of some parameters, made once: there is nothing secret in them."""
+    return Contexts(parameters)
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Raise MessageError where SEAL refuses bytes that are no such key."""
+    try:
+        yield
+    except (RuntimeError, ValueError, IndexError, MemoryError):
+        raise MessageError(f"{what} cannot be read by SEAL with these parameters") from None
+
+
+# --- ciphertexts ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Cipher:
-    """A ciphertext of SEAL whose message, times ``factor``, is meant; never changed once it is made."""
+    """An immutable ciphertext: its value is ``factor`` times the message that SEAL sees."""
 
     inner: Any
     factor: int = 1
@@ -39,57 +118,58 @@ class Cipher:
 
 
 class Ciphertexts:
-    """The operations of :class:`~._engine.Engine`, with the evaluation keys of a querier."""
+    """The operations of :class:`~._circuit.Engine`, with the evaluation keys of a querier."""
 
     def __init__(self, contexts: Contexts, keys: Sequence[tuple[Any, Any]]) -> None:
         self.contexts = contexts
-        self._keys = keys  # for each room those that relinearise, and those that rotate
+        self._keys = keys  # for each chain, relinearisation keys and rotation keys
         self._means: dict[tuple[int, int, int], Any] = {}
         self._constants: dict[tuple[int, int], Any] = {}
 
     def load_sum(self, polynomials: Polynomials, summands: int) -> Cipher:
-        """The sum of fresh ciphertexts, from its polynomials (2, primes, N)."""
+        """Return the sum of ``summands`` fresh ciphertexts, from its polynomials (2, primes, N)."""
         inner = self._loaded(polynomials)
         self._centre(inner, summands)
         return Cipher(inner)
 
     def add_errors(self, a: Cipher, fresh: Polynomials, noise: Polynomials) -> Cipher:
-        """Plus multiples of t: a transformed encryption of 0, and polynomials that are not transformed."""
+        """Add multiples of t: a transformed encryption of 0, and polynomials that are not transformed."""
         total = self._evaluator(a).add(a.inner, self._loaded(fresh))
         self._evaluator(a).add_inplace(total, self._loaded(noise, transformed=False))
         return Cipher(total, a.factor)
 
     def _loaded(self, polynomials: Polynomials, transformed: bool = True) -> Any:
         n_primes = polynomials.shape[1]
-        room = self.contexts.room(n_primes)
-        inner = self._read(ciphertext_bytes(room.levels[n_primes], polynomials, 1, transformed), n_primes)
+        chain = self.contexts.chain(n_primes)
+        inner = self._read(ciphertext_bytes(chain.levels[n_primes], polynomials, transformed), n_primes)
         if not inner.is_ntt_form():  # SEAL 4.4 transforms while it reads
-            room.evaluator.transform_to_ntt_inplace(inner)
+            chain.evaluator.transform_to_ntt_inplace(inner)
         return inner
 
     def _read(self, data: bytes, n_primes: int) -> Any:
         inner = self.contexts.seal.Ciphertext()
-        inner.load_bytes(self.contexts.room(n_primes).context, data)
+        inner.load_bytes(self.contexts.chain(n_primes).context, data)
         return inner
 
     def _evaluator(self, a: Cipher) -> Any:
-        return self.contexts.room(a.n_primes).evaluator
+        return self.contexts.chain(a.n_primes).evaluator
 
     def truncate(self, a: Cipher, n_primes: int) -> Cipher:
-        """The same message and the same noise modulo the first ``n_primes`` primes; it costs next to nothing.
+        """Return the same message and noise modulo the first ``n_primes`` primes, at almost no cost.
 
-        What holds modulo all primes holds modulo some of them. Noise that is small needs no more.
+        What holds modulo all primes holds modulo some of them, as long as these have room for the noise.
         """
         if a.n_primes == n_primes:
             return a
         if n_primes not in a.cut:
-            level = self.contexts.room(n_primes).levels[n_primes]
-            inner = self._read(truncated(a.inner.to_string(), level, n_primes), n_primes)
+            level = self.contexts.chain(n_primes).levels[n_primes]
+            polynomials = read_ciphertext(a.inner.to_string())
+            inner = self._read(ciphertext_bytes(level, polynomials[:, :n_primes]), n_primes)
             a.cut[n_primes] = Cipher(inner, a.factor)
         return a.cut[n_primes]
 
     def drop(self, a: Cipher, n_primes: int) -> Cipher:
-        """The same message with ``n_primes`` primes left, and noise smaller by as much as the modulus."""
+        """Return the same message with ``n_primes`` primes left, and noise reduced as much as the modulus."""
         while a.n_primes > n_primes:
             a = self._dropped(a)
         return a
@@ -98,20 +178,20 @@ class Ciphertexts:
         lost = self.contexts.primes[a.n_primes - 1]
         left = a.n_primes - 1
         switched = self._evaluator(a).mod_switch_to_next(a.inner).to_string()
-        inner = self._read(relabelled(switched, self.contexts.room(left).levels[left]), left)
+        inner = self._read(relabelled(switched, self.contexts.chain(left).levels[left]), left)
         self._centre(inner, 1)
         return Cipher(inner, a.factor * lost % PLAIN_MODULUS)
 
     def _centre(self, inner: Any, roundings: int) -> None:
-        """Take off the mean of the error of rounding.
+        """Subtract the mean of the rounding error.
 
-        SEAL rounds in one direction: every coefficient of an error is t times something in [0, 1). That mean
-        adds up over clients and is what products make largest. Multiples of t may be taken off freely.
+        SEAL rounds in one direction: every coefficient of an error is t times something in [0, 1). The mean
+        adds up over sites, and products enlarge it most. Subtracting multiples of t changes no message.
         """
         key = (inner.size(), inner.coeff_modulus_size(), roundings)
         if key not in self._means:
             self._means[key] = self._mean(*key)
-        self.contexts.room(key[1]).evaluator.add_inplace(inner, self._means[key])
+        self.contexts.chain(key[1]).evaluator.add_inplace(inner, self._means[key])
 
     def _mean(self, size: int, level: int, roundings: int) -> Any:
         degree = self.contexts.parameters.degree
@@ -126,7 +206,7 @@ class Ciphertexts:
         return min(value.n_primes for value in values if value is not None)
 
     def combine(self, sum_: Combination[Cipher], factor: int = 1, most: int | None = None) -> Cipher:
-        """A combination, as a cipher with a wished factor and at most ``most`` primes."""
+        """Return a combination, as a cipher with a given factor and at most ``most`` primes."""
         level = self._level(*(value for _, value in sum_.terms))
         level = level if most is None else min(level, most)
         inverse = pow(factor, -1, PLAIN_MODULUS)
@@ -142,7 +222,7 @@ class Ciphertexts:
                 self._evaluator(value).add_inplace(total, scaled)
         constant = sum_.constant * inverse % PLAIN_MODULUS
         if constant:
-            self.contexts.room(level).evaluator.add_plain_inplace(total, self._constant(constant))
+            self.contexts.chain(level).evaluator.add_plain_inplace(total, self._constant(constant))
         return Cipher(total, factor)
 
     def _constant(self, number: int) -> Any:
@@ -152,13 +232,13 @@ class Ciphertexts:
         if number == 1:
             return self.contexts.seal.Ciphertext(inner)
         n_primes = inner.coeff_modulus_size()
-        room = self.contexts.room(n_primes)
+        chain = self.contexts.chain(n_primes)
         if number == PLAIN_MODULUS - 1:
-            return room.evaluator.negate(inner)
+            return chain.evaluator.negate(inner)
         if (number, n_primes) not in self._constants:  # the same in every query: transformed once
-            transformed = room.evaluator.transform_to_ntt(self._constant(number), room.levels[n_primes])
+            transformed = chain.evaluator.transform_to_ntt(self._constant(number), chain.levels[n_primes])
             self._constants[number, n_primes] = transformed
-        return room.evaluator.multiply_plain(inner, self._constants[number, n_primes])
+        return chain.evaluator.multiply_plain(inner, self._constants[number, n_primes])
 
     def sum_of_products(
         self,
@@ -166,10 +246,10 @@ class Ciphertexts:
         extra: Cipher | None,
         aim: tuple[Cipher, Cipher] | None = None,
     ) -> Cipher:
-        """Sums with known coefficients times ciphers; the coefficients make all factors equal.
+        """Add combinations times ciphers; the known coefficients make all factors equal.
 
-        All is done with the primes that are left at the end. One factor of every product has the noise of
-        coefficients beside its own, so the noise of the sum is above that of other products by theirs.
+        All is done with the primes that are left at the end. The coefficients add to the noise of one factor
+        of every product.
         """
         values = [value for sum_, partner in pairs for value in (*(each for _, each in sum_.terms), partner)]
         level = self._level(*values, extra)
@@ -187,7 +267,7 @@ class Ciphertexts:
         return total
 
     def _product(self, sum_: Combination[Cipher], partner: Cipher | None, level: int, wish: int) -> Cipher:
-        """A combination times its partner, with the wished factor."""
+        """Return a combination times its partner, with the given factor."""
         if partner is None:
             return self.combine(sum_, wish, level)
         other = self.truncate(partner, level)
@@ -195,12 +275,12 @@ class Ciphertexts:
         return Cipher(self._evaluator(own).multiply(own.inner, other.inner), wish)
 
     def _plus(self, a: Cipher, b: Cipher) -> Cipher:
-        """The sum, whichever of the two has more polynomials."""
+        """Add two ciphers, whichever of the two has more polynomials."""
         large, small = (a, b) if a.inner.size() >= b.inner.size() else (b, a)
         return self.add(large, small)
 
     def add(self, a: Cipher, b: Cipher) -> Cipher:
-        """The sum of two ciphers with the same factor."""
+        """Add two ciphers with the same factor."""
         level = self._level(a, b)
         a, b = self.truncate(a, level), self.truncate(b, level)
         if a.factor != b.factor:
@@ -208,34 +288,34 @@ class Ciphertexts:
         return Cipher(self._evaluator(a).add(a.inner, b.inner), a.factor)
 
     def multiply(self, a: Cipher, b: Cipher) -> Cipher:
-        """The product, of three polynomials."""
+        """Multiply; the product has three polynomials."""
         level = self._level(a, b)
         a, b = self.truncate(a, level), self.truncate(b, level)
         return Cipher(self._evaluator(a).multiply(a.inner, b.inner), a.factor * b.factor % PLAIN_MODULUS)
 
     def relinearise(self, a: Cipher) -> Cipher:
-        """Two polynomials again."""
+        """Return a cipher of two polynomials."""
         if a.inner.size() == 2:
             return a
-        keys, _ = self._keys[self.contexts.room_number(a.n_primes)]
+        keys, _ = self._keys[self.contexts.chain_number(a.n_primes)]
         return Cipher(self._evaluator(a).relinearize(a.inner, keys), a.factor)
 
     def settle(self, a: Cipher) -> Cipher:
-        """Two polynomials, a prime less."""
+        """Return a cipher of two polynomials and one prime less."""
         return self.drop(self.relinearise(a), a.n_primes - 1)
 
     def rotate(self, a: Cipher, steps: int) -> Cipher:
-        """In the rooms that have keys for it."""
-        _, keys = self._keys[self.contexts.room_number(a.n_primes)]
+        """Rotate both rows, in a chain that has keys for it."""
+        _, keys = self._keys[self.contexts.chain_number(a.n_primes)]
         return Cipher(self._evaluator(a).rotate_rows(a.inner, steps, keys), a.factor)
 
     def scale_slots(self, a: Cipher, slots: Slots) -> Cipher:
-        """Known factors, which absorb the cipher's own."""
+        """Multiply by known factors, which absorb the cipher's own."""
         plain = self.contexts.encoder.encode((slots * a.factor % PLAIN_MODULUS).astype(np.uint64))
         return Cipher(self._evaluator(a).multiply_plain(a.inner, plain))
 
     def shift_slots(self, a: Cipher, slots: Slots) -> Cipher:
-        """Known summands."""
+        """Add known numbers."""
         own = slots * pow(a.factor, -1, PLAIN_MODULUS) % PLAIN_MODULUS
         return Cipher(
             self._evaluator(a).add_plain(a.inner, self.contexts.encoder.encode(own.astype(np.uint64))),
