@@ -19,7 +19,7 @@ from experiments.harness import Outcome, Table, parser
 from onefold._base.optional import require
 from onefold.privacy import FisherGaussian
 from onefold.privacy.calibration import mu_of
-from onefold.report.tradeoff import check_figure_format
+from onefold.report.figures import check_figure_format
 
 DELTAS = (1e-1, 1e-3, 1e-5, 1e-7, 1e-9)
 EPSILONS = (0.1, 1.0, 10.0, 30.0)

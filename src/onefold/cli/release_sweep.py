@@ -30,7 +30,7 @@ def add_options(group: Any) -> None:
 
 def check(args: argparse.Namespace) -> None:
     """Refuse what could not work before the data are read."""
-    from onefold.report.tradeoff import check_figure_format
+    from onefold.report.figures import check_figure_format
 
     if args.label is None:
         raise InvalidInputError("--sweep needs --label: somebody has to learn something")
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace, table: MixedTable) -> int:
     from sklearn.model_selection import train_test_split
 
     from onefold.release import sweep
-    from onefold.report.tradeoff import write_curve
+    from onefold.report.figures import write_curve
 
     codec = declared(args, table)
     X, y = codec.encode(table.features), table.columns[args.label]

@@ -1,9 +1,8 @@
 """Results for people: plain-text tables, figures and one-file HTML pages (extra ``report``)."""
 
 from onefold.report.comparison import Comparison, Entry
-from onefold.report.html import comparison_page, write_page
-from onefold.report.membership import membership_page
-from onefold.report.rules import rules_figure, write_rules
+from onefold.report.figures import rules_figure, write_rules
+from onefold.report.html import comparison_page, membership_page, write_page
 from onefold.report.tables import format_table
 
 __all__ = [

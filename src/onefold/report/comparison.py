@@ -1,4 +1,4 @@
-"""What a study of several owners found: the numbers every view (text, JSON, HTML) is made from."""
+"""The numbers of a study with several sites, from which text, JSON and HTML are made."""
 
 from __future__ import annotations
 
@@ -21,8 +21,28 @@ PACKAGES = ("numpy", "scipy", "scikit-learn")
 class Entry:
     """One classifier and how well it did.
 
-    ``kind`` is "alone" (one owner's data), "pooled" (all data in one place), "federated" (without noise) or
-    "private" (federated, with differential privacy).
+    Parameters
+    ----------
+    name : str
+        Name of the classifier; that of a single site ends in " alone".
+    kind : {"alone", "pooled", "federated", "private"}
+        "alone" learns from the data of one site, "pooled" from all data in one place, "federated" from all
+        sites without noise, "private" from all sites with differential privacy.
+    samples : int
+        Samples the classifier learned from.
+    classes : int
+        Classes among these samples.
+    accuracy : float
+        Share of the test samples it classified correctly.
+
+    See Also
+    --------
+    Comparison : Several entries on the same test samples.
+
+    Examples
+    --------
+    >>> Entry("north alone", "alone", samples=50, classes=2, accuracy=0.8).accuracy
+    0.8
     """
 
     name: str
@@ -34,24 +54,42 @@ class Entry:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Classifiers on the same test samples, with the class counts of each owner.
+    """Classifiers on the same test samples, with the class counts of each site.
 
-    Attributes
+    Parameters
     ----------
-    title, lead : str
-        Heading and the sentence under it.
+    title : str
+        Heading.
+    lead : str
+        The sentence under the heading.
     entries : sequence of Entry
-        In the order in which they are shown.
+        The classifiers in the order in which they are shown.
     class_names : sequence of str
         Names of the columns of ``counts``.
     counts : sequence of sequences of int
-        Samples of each class (columns) at each owner (rows), owners in the order of their entries.
-    notes : sequence of str
+        Samples of each class (columns) at each site (rows), sites in the order of their entries.
+    notes : sequence of str, default=()
         What a reader has to know to judge the numbers.
-    settings : dict
+    settings : dict, default={}
         Parameters of the run.
-    facts : dict
-        Further numbers for machines; they are part of the JSON and not shown to people.
+    facts : dict, default={}
+        Further numbers, written to the JSON and not shown to people.
+
+    See Also
+    --------
+    comparison_page : Show a comparison as an HTML page.
+
+    Examples
+    --------
+    >>> entries = [Entry("north alone", "alone", 50, 2, 0.8), Entry("together", "federated", 90, 2, 0.9)]
+    >>> comparison = Comparison("Digits", "Two classifiers.", entries, ["0", "1"], [[20, 30]])
+    >>> comparison.owner_names
+    ['north']
+    >>> print(comparison.table())
+    classifier   samples  classes  accuracy
+    -----------  -------  -------  --------
+    north alone       50        2    0.8000
+    together          90        2    0.9000
     """
 
     title: str
@@ -65,25 +103,37 @@ class Comparison:
 
     @property
     def owners(self) -> list[Entry]:
-        """The entries of single owners."""
+        """Entries of single sites."""
         return [entry for entry in self.entries if entry.kind == "alone"]
 
     @property
     def owner_names(self) -> list[str]:
-        """The owners' names, without the word that tells their classifier from the others."""
+        """Names of the sites, without the ending " alone" of their entries."""
         return [owner.name.removesuffix(" alone") for owner in self.owners]
 
     def table(self) -> str:
-        """The entries as plain text."""
+        """Return the entries as a plain-text table.
+
+        Returns
+        -------
+        str
+            One line per classifier under a heading.
+        """
         rows = [(e.name, e.samples, e.classes, e.accuracy) for e in self.entries]
         return format_table(["classifier", "samples", "classes", "accuracy"], rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
+        """Return everything as plain values for JSON, with the versions of the packages.
+
+        Returns
+        -------
+        dict
+            The fields by name, and "versions".
+        """
         return {**asdict(self), "versions": package_versions()}
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide the numbers."""
+    """Return the versions of Python and of the packages that decide the numbers."""
     packages = {name: version(name) for name in PACKAGES}
     return {"Python": platform.python_version(), "onefold": onefold.__version__, **packages}

@@ -18,17 +18,26 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> st
     headers : sequence of str
         One header per column.
     rows : sequence of sequences
-        Cells; floats are shown with four digits after the point, None as nothing.
+        Cells; floats are shown with four digits after the point, None as an empty cell.
 
     Returns
     -------
     str
         The table without a line break at its end.
 
+    Raises
+    ------
+    ValueError
+        If a row has more or fewer cells than there are headers.
+
+    See Also
+    --------
+    Comparison.table : The table of a comparison.
+
     Examples
     --------
-    >>> print(format_table(["owner", "accuracy"], [["north", 0.5], ["all", 1.0]]))
-    owner  accuracy
+    >>> print(format_table(["site", "accuracy"], [["north", 0.5], ["all", 1.0]]))
+    site   accuracy
     -----  --------
     north    0.5000
     all      1.0000
@@ -62,7 +71,7 @@ def _is_numeric(column: Sequence[object]) -> bool:
 
 
 def _width(text: str) -> int:
-    """Columns a text takes on a terminal: wide characters take two, combining marks none."""
+    """Count the columns a text takes on a terminal: wide characters two, combining marks none."""
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         for letter in text

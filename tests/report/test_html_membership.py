@@ -47,7 +47,7 @@ class Tags(HTMLParser):
             self.crossed.append(tag)
 
 
-def test_the_page_is_whole_escaped_and_by_itself(audit: MembershipAudit) -> None:
+def test_membership_page_is_well_formed_escaped_and_loads_nothing(audit: MembershipAudit) -> None:
     text = membership_page(audit, "Audit of <b>", {"model": "<i>&.npz"})
     tags = Tags(text)
     assert (tags.open, tags.crossed, tags.links) == ([], [], [])
@@ -59,7 +59,7 @@ def test_the_page_is_whole_escaped_and_by_itself(audit: MembershipAudit) -> None
     assert "<i>" not in text
 
 
-def test_the_figure_is_told_in_words_and_stays_inside_its_frame(audit: MembershipAudit) -> None:
+def test_roc_figure_has_a_description_and_stays_inside_its_frame(audit: MembershipAudit) -> None:
     text = membership_page(audit, "Audit", {})
     assert f"AUC {audit.attack.auc:.3f}" in text
     points = re.search(r'polyline points="([^"]+)"', text)
@@ -70,7 +70,7 @@ def test_the_figure_is_told_in_words_and_stays_inside_its_frame(audit: Membershi
     assert np.all(np.diff(corners[:, 1]) <= 0)  # more outsiders accused, more members found
 
 
-def test_a_report_does_not_load_the_attacks() -> None:
+def test_importing_report_does_not_import_audit() -> None:
     script = "import sys, onefold.report; print('onefold.audit' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"

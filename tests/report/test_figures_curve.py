@@ -5,7 +5,7 @@ import pytest
 
 from onefold.exceptions import InvalidInputError, MissingDependencyError
 from onefold.release import NOISES, sweep
-from onefold.report.tradeoff import check_figure_format, curve_figure, write_curve
+from onefold.report.figures import check_figure_format, curve_figure, write_curve
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def texts(figure) -> str:
     return "\n".join(text.get_text() for text in figure.findobj(Text))
 
 
-def test_what_is_drawn(curve) -> None:
+def test_curve_figure_draws_every_noise_and_says_what_epsilon_is_about(curve) -> None:
     pytest.importorskip("matplotlib")
     figure = curve_figure(curve, "costs $5", {"least error for age": [3.0, 2.0, 1.0]})
     above, below = figure.axes[:2]
@@ -39,13 +39,13 @@ def test_what_is_drawn(curve) -> None:
 
 
 @pytest.mark.parametrize("name, start", [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")])
-def test_formats(curve, tmp_path, name: str, start: bytes) -> None:
+def test_write_curve_writes_every_format(curve, tmp_path, name: str, start: bytes) -> None:
     pytest.importorskip("matplotlib")
     write_curve(str(tmp_path / name), curve, "title")
     assert (tmp_path / name).read_bytes().startswith(start)
 
 
-def test_bad_names_and_missing_package(tmp_path, block_import) -> None:
+def test_check_figure_format_refuses_other_names_and_a_missing_package(tmp_path, block_import) -> None:
     with pytest.raises(InvalidInputError, match=r"must end in \.png"):
         check_figure_format("curve.csv")
     block_import("matplotlib")

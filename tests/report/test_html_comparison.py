@@ -1,4 +1,4 @@
-"""The one-file page: complete, escaped, readable without pictures, and without anything from outside."""
+"""The comparison page: complete, escaped, readable without pictures, and without anything from outside."""
 
 import re
 import sys
@@ -49,7 +49,7 @@ def study() -> Comparison:
         Entry("federated, one round", "federated", 42, 2, 0.7368),
     ]
     return Comparison(
-        "Owners <b>",
+        "Sites <b>",
         "A lead & more.",
         entries,
         ["cat", "dog <i>"],
@@ -59,7 +59,7 @@ def study() -> Comparison:
     )
 
 
-def test_page_is_whole_and_escaped(study: Comparison) -> None:
+def test_comparison_page_is_well_formed_and_escapes_every_text(study: Comparison) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
     text = comparison_page(study)
@@ -68,7 +68,7 @@ def test_page_is_whole_and_escaped(study: Comparison) -> None:
     for tag in ("<script", "<b>", "<u>", "<i>"):
         assert tag not in text
     for words in (
-        "Owners <b>",
+        "Sites <b>",
         "0.7368",
         "Note <u>.",
         "seed",
@@ -78,7 +78,7 @@ def test_page_is_whole_and_escaped(study: Comparison) -> None:
         assert words in page.words
 
 
-def test_nothing_comes_from_outside(study: Comparison) -> None:
+def test_comparison_page_loads_nothing_from_outside(study: Comparison) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
     text = comparison_page(study)
@@ -89,7 +89,7 @@ def test_nothing_comes_from_outside(study: Comparison) -> None:
     assert 'name="viewport"' in text
 
 
-def test_figures_can_be_read_aloud(study: Comparison) -> None:
+def test_figures_of_the_comparison_page_have_descriptions(study: Comparison) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
     bars, heat = Page(comparison_page(study)).images
@@ -97,24 +97,28 @@ def test_figures_can_be_read_aloud(study: Comparison) -> None:
     assert "cost $x_1$ holds 12 samples of 2 classes" in heat["alt"]
 
 
-def test_the_same_study_gives_the_same_page(study: Comparison) -> None:
+def test_same_comparison_gives_the_same_page(study: Comparison) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
     assert comparison_page(study) == comparison_page(study)
 
 
-@pytest.mark.parametrize("n_owners, n_classes", [(1, 1), (3, 60), (40, 12)])
-def test_unusual_sizes(n_owners: int, n_classes: int) -> None:
+@pytest.mark.parametrize("n_sites, n_classes", [(1, 1), (3, 60), (40, 12)])
+def test_comparison_page_has_one_line_per_site_for_any_number_of_sites_and_classes(
+    n_sites: int, n_classes: int
+) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
-    entries = [Entry(f"owner {'x' * i} alone", "alone", i, 1, 0.0) for i in range(n_owners)]
-    counts = [[2000 * i] * n_classes for i in range(n_owners)]
+    entries = [Entry(f"site {'x' * i} alone", "alone", i, 1, 0.0) for i in range(n_sites)]
+    counts = [[2000 * i] * n_classes for i in range(n_sites)]
     page = comparison_page(Comparison("t", "l", entries, [f"class {c}" for c in range(n_classes)], counts))
-    assert page.count("<tr ") == n_owners
+    assert page.count("<tr ") == n_sites
 
 
 @pytest.mark.parametrize("module", ["jinja2", "matplotlib", "matplotlib.figure"])
-def test_without_the_extra(study: Comparison, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+def test_comparison_page_without_the_extra_names_the_install_command(
+    study: Comparison, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
     monkeypatch.setitem(sys.modules, module, None)
@@ -122,7 +126,7 @@ def test_without_the_extra(study: Comparison, monkeypatch: pytest.MonkeyPatch, m
         comparison_page(study)
 
 
-def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_write_page_writes_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     write_page(target, "grüße")
     assert target.read_text(encoding="utf-8") == "grüße"
@@ -135,7 +139,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_text_view(study: Comparison) -> None:
+def test_comparison_table_and_json_hold_the_entries(study: Comparison) -> None:
     lines = study.table().splitlines()
     assert lines[0].split() == ["classifier", "samples", "classes", "accuracy"]
     assert lines[-1].split() == ["federated,", "one", "round", "42", "2", "0.7368"]

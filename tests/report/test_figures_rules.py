@@ -5,22 +5,21 @@ import pytest
 
 from onefold import DeepFuzzyAutoencoder, DeepFuzzyModel
 from onefold.exceptions import InvalidInputError
-from onefold.report.rules import rules_figure, write_rules
+from onefold.report.figures import rules_figure, write_rules
 
 pytest.importorskip("matplotlib")
-rng = np.random.default_rng(3)
 
 
 @pytest.fixture(scope="module")
 def images() -> np.ndarray:
-    return rng.random((60, 12))
+    return np.random.default_rng(3).random((60, 12))
 
 
 def titles(figure) -> list[str]:
     return [axes.get_title() for axes in figure.axes]
 
 
-def test_every_rule_has_its_panels(images: np.ndarray) -> None:
+def test_rules_figure_has_two_panels_per_rule(images: np.ndarray) -> None:
     explanation = DeepFuzzyAutoencoder(4, width=0.3).fit(images).explain(images[0], n_rules=2)
     figure = rules_figure(explanation, (3, 4))
     assert len(figure.axes) == 6
@@ -30,8 +29,8 @@ def test_every_rule_has_its_panels(images: np.ndarray) -> None:
     np.testing.assert_array_equal(figure.axes[3].images[0].get_array(), explanation.answers[0].reshape(3, 4))
 
 
-def test_bars_are_reasons_and_answers() -> None:
-    X = rng.normal(size=(50, 3))
+def test_rules_figure_draws_reasons_and_answers_as_bars() -> None:
+    X = np.random.default_rng(4).normal(size=(50, 3))
     explanation = DeepFuzzyModel(width=0.3).fit(X, X[:, 0]).explain(X[0], n_rules=1)
     figure = rules_figure(explanation)
     widths = [bar.get_width() for bar in figure.axes[2].patches]
@@ -41,13 +40,13 @@ def test_bars_are_reasons_and_answers() -> None:
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
-def test_written_whole(images: np.ndarray, tmp_path, kind: str) -> None:
+def test_write_rules_writes_every_format(images: np.ndarray, tmp_path, kind: str) -> None:
     path = tmp_path / f"rules.{kind}"
     write_rules(str(path), DeepFuzzyAutoencoder(2).fit(images).explain(images[0]))
     assert path.stat().st_size > 1000
 
 
-def test_bad_input_is_one_line(images: np.ndarray, tmp_path) -> None:
+def test_rules_figure_refuses_wrong_shapes_and_names(images: np.ndarray, tmp_path) -> None:
     explanation = DeepFuzzyAutoencoder(2).fit(images).explain(images[0])
     with pytest.raises(InvalidInputError, match="12 outputs"):
         rules_figure(explanation, (3, 3))
