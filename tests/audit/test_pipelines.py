@@ -9,7 +9,7 @@ from onefold import KAHM, AutoencoderClassifier
 from onefold.audit import EpsilonAudit, audit_epsilon, audit_epsilon_one_run
 from onefold.audit._neighbours import release_of
 from onefold.exceptions import InvalidInputError
-from onefold.fabrication import Fabricator, PrivateClassifier, _steps
+from onefold.fabrication import Fabricator, PrivateClassifier, smoother
 from onefold.privacy import AnalyticGaussian, Laplace, OptimalNoise
 from onefold.privacy.moments import PrivateMoments
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings(
 @pytest.fixture
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> int:
     """At most three steps instead of a hundred: the rules stay as they are, the trials become affordable."""
-    monkeypatch.setattr(_steps, "MAXIMUM_STEPS", 3)
+    monkeypatch.setattr(smoother, "MAXIMUM_STEPS", 3)
     return 3
 
 

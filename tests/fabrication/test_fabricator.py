@@ -5,15 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.neighbors import KNeighborsClassifier
 
-from onefold import AutoencoderClassifier, FoldingClassifier
 from onefold.exceptions import PrivacyLeakWarning
-from onefold.fabrication import Fabricator, PrivateClassifier, Smoother
-from onefold.models.kahm import smooth
-from onefold.privacy import AnalyticGaussian, Box, Laplace, OptimalNoise, RandomisedLabels
+from onefold.fabrication import Fabricator, Smoother
+from onefold.privacy import Box, Laplace, OptimalNoise, RandomisedLabels
 from reference import smoothing
 
 NOISE = OptimalNoise(4.0, 1e-3)
@@ -28,21 +24,7 @@ def raw(request):
     return rng.normal(size=(n_samples, 3)) @ rng.normal(size=(3, n_features)) / 2
 
 
-@pytest.mark.parametrize("n_steps", [0, 1, 3])
-def test_smoother_is_the_documents(raw, n_steps):
-    expected = raw
-    for _ in range(n_steps):
-        expected = smoothing.smooth(expected, 5)
-    np.testing.assert_allclose(Smoother(5, n_steps).smooth(raw), expected, atol=1e-6)
-
-
-def test_smoothing_shrinks(raw):
-    """004 Prop. 3: the spectral norm falls at every step."""
-    norms = [np.linalg.norm(Smoother(5, steps).smooth(raw), 2) for steps in range(4)]
-    assert all(np.diff(norms) < 0)
-
-
-def test_documented_rules_are_the_documents_and_void_the_guarantee(raw):
+def test_documented_stopping_of_images_matches_the_reference_and_voids_the_guarantee(raw):
     noisy = NOISE.randomise(raw, 7)
     expected, steps = smoothing.documented_fabrication(noisy, raw, 5)
     maker = Fabricator(NOISE, 5, "documented")
@@ -55,7 +37,7 @@ def test_documented_rules_are_the_documents_and_void_the_guarantee(raw):
     assert str(maker.guarantee_).startswith("VOID")
 
 
-def test_documented_smoothing_is_the_documents(raw):
+def test_documented_stopping_of_smoothed_rows_matches_the_reference(raw):
     noisy = NOISE.randomise(raw, 7)
     expected, steps = smoothing.documented_smoothing(noisy, raw, 5)
     maker = Fabricator(NOISE, 5, "documented", form="smoothed")
@@ -66,7 +48,7 @@ def test_documented_smoothing_is_the_documents(raw):
 
 
 @pytest.mark.parametrize("stopping", ["honest", 0, 2])
-def test_honest_and_fixed_stopping_see_noisy_data_only(raw, stopping):
+def test_honest_and_fixed_stopping_depend_on_noisy_rows_only(raw, stopping):
     """The result is a function of the noisy rows: other raw data with the same noisy rows changes nothing."""
 
     class Replay(Laplace):
@@ -82,7 +64,7 @@ def test_honest_and_fixed_stopping_see_noisy_data_only(raw, stopping):
 
 
 @pytest.mark.parametrize("stopping", ["honest", 1])
-def test_the_division_of_large_classes_sees_noisy_data_only(stopping):
+def test_division_of_large_classes_depends_on_noisy_rows_only(stopping):
     """Clusters that are plain to see, in the noisy rows and elsewhere in other raw rows."""
     rng = np.random.default_rng(0)
     raw = rng.permutation(np.repeat([[0.0], [50.0], [100.0]], 30, axis=0)) + rng.normal(size=(90, 4))
@@ -102,7 +84,7 @@ def test_the_division_of_large_classes_sees_noisy_data_only(stopping):
 
 
 @pytest.mark.parametrize("epsilon", [0.7, 4.0])
-def test_honest_stopping_is_the_plain_one(raw, epsilon):
+def test_honest_stopping_matches_the_entry_by_entry_reference(raw, epsilon):
     """The same steps and images as with all features kept and every step done by itself."""
     raw = raw[:40]  # entry by entry is slow
     mechanism = OptimalNoise(epsilon, 1e-3)
@@ -116,21 +98,7 @@ def test_honest_stopping_is_the_plain_one(raw, epsilon):
     np.testing.assert_allclose(made, expected, atol=1e-5)
 
 
-def test_a_search_that_starts_nearby_ends_at_the_same_place(raw):
-    alone, disturbed = smooth(raw, 5), smooth(raw * 1.01 + 0.003, 5)
-    again = smooth(raw, 5, near=disturbed)
-    np.testing.assert_allclose(again.smoothed, alone.smoothed, atol=1e-9)
-    np.testing.assert_allclose(again.images, alone.images, atol=1e-9)
-
-
-def test_rows_may_be_given_in_any_orthonormal_basis(raw):
-    n_features = raw.shape[1]
-    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(n_features + 3, n_features)))[0].T
-    apart = smooth(raw @ basis, 5, n_features=n_features)
-    np.testing.assert_allclose(apart.smoothed, smooth(raw, 5).smoothed @ basis, atol=1e-9)
-
-
-def test_honest_stopping_makes_no_warning_and_keeps_the_guarantee(raw):
+def test_honest_stopping_keeps_the_guarantee_without_a_warning(raw):
     maker = Fabricator(NOISE, 5)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyLeakWarning)
@@ -142,7 +110,7 @@ def test_honest_stopping_makes_no_warning_and_keeps_the_guarantee(raw):
     json.dumps(maker.guarantee_.to_dict())
 
 
-def test_honest_stopping_helps_and_stops():
+def test_honest_stopping_stops_when_a_step_removes_less_than_a_fifth_of_the_error():
     """Every step removed a fifth of the true error, which the rule cannot see; the next one would not."""
     raw = digits[digit_labels == 3]
     maker = Fabricator(OptimalNoise(2.0), form="smoothed")
@@ -156,7 +124,7 @@ def test_honest_stopping_helps_and_stops():
     assert left[steps] > 0.75
 
 
-def test_rows_stay_in_place_and_classes_apart():
+def test_fabricated_rows_keep_their_place_and_their_class():
     """Row i of the result stands for row i: classes far apart stay apart in any order of rows."""
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=200)
@@ -165,20 +133,20 @@ def test_rows_stay_in_place_and_classes_apart():
     assert np.array_equal(np.abs(made.mean(axis=1)[:, None] - [0, 50, 100]).argmin(axis=1), y)
 
 
-def test_large_classes_are_split_after_the_noise():
+def test_large_classes_are_fabricated_in_branches():
     maker = Fabricator(OptimalNoise(8.0), 5, branch_size=100)
     made = maker.fabricate(digits[:700], random_state=0)
     assert len(maker.n_steps_) >= 5
     assert made.shape == (700, 64)
 
 
-def test_no_seed_gives_other_noise_and_a_seed_the_same(raw):
+def test_fabricate_repeats_with_a_seed_and_differs_without(raw):
     maker = Fabricator(NOISE, 5)
     assert not np.array_equal(maker.fabricate(raw), maker.fabricate(raw))
     np.testing.assert_array_equal(maker.fabricate(raw, random_state=1), maker.fabricate(raw, random_state=1))
 
 
-def test_frames_keep_names_types_and_declared_ranges():
+def test_data_frames_keep_names_types_and_declared_ranges():
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
@@ -194,7 +162,7 @@ def test_frames_keep_names_types_and_declared_ranges():
     assert made["age"].max() <= 120
 
 
-def test_labels_can_be_randomised():
+def test_label_mechanism_randomises_labels_and_is_in_the_guarantee():
     y = np.arange(120) % 3
     maker = Fabricator(NOISE, 5, label_mechanism=RandomisedLabels(1.0, [0, 1, 2]))
     maker.fabricate(digits[:120], y, random_state=0)
@@ -214,35 +182,7 @@ def test_labels_can_be_randomised():
         ({"branch_size": 0}, "branch_size"),
     ],
 )
-def test_bad_parameters(raw, settings, message):
+def test_fabricator_refuses_bad_parameters_in_one_line(raw, settings, message):
     with pytest.raises(ValueError, match=message) as caught:
         Fabricator(**{"mechanism": NOISE, **settings}).fabricate(raw)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("fabricate", [True, False])
-@pytest.mark.parametrize("classifier", [None, FoldingClassifier(), KNeighborsClassifier(3)], ids=repr)
-def test_private_classifier_with_any_classifier(classifier, fabricate):
-    train, test = slice(0, 1200), slice(1200, None)
-    model = PrivateClassifier(classifier, OptimalNoise(8.0), fabricate, random_state=0)
-    model.fit(digits[train], digit_labels[train])
-    assert model.score(digits[test], digit_labels[test]) > 0.8
-    assert model.guarantee_.holds
-    assert model.guarantee_.entry == (8.0, 1e-5)
-    clone(model)
-
-
-def test_private_classifier_without_smoothing_is_a_fit_to_noisy_rows():
-    """000 Def. 12, literally: the classifier on the output of the mechanism."""
-    model = PrivateClassifier(AutoencoderClassifier(), AnalyticGaussian(2.0), False, random_state=3)
-    model.fit(digits[:500], digit_labels[:500])
-    noisy = AnalyticGaussian(2.0).randomise(digits[:500], np.random.default_rng(3))
-    expected = AutoencoderClassifier().fit(noisy, digit_labels[:500])
-    np.testing.assert_array_equal(model.distances(digits[500:600]), expected.distances(digits[500:600]))
-
-
-def test_private_classifier_says_when_its_guarantee_is_void():
-    model = PrivateClassifier(KNeighborsClassifier(), NOISE, stopping="documented", random_state=0)
-    with pytest.warns(PrivacyLeakWarning):
-        model.fit(digits[:300], digit_labels[:300])
-    assert not model.guarantee_.holds

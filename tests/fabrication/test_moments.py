@@ -31,7 +31,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     ],
     expected_failed_checks=expected_failures,
 )
-def test_conforms(estimator: Any, check: Any) -> None:
+def test_moment_estimators_pass_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
@@ -41,7 +41,7 @@ def blobs():
     return (X[:20_000], y[:20_000]), (X[20_000:], y[20_000:])
 
 
-def test_without_noise_it_is_quadratic_discriminant_analysis() -> None:
+def test_moment_classifier_without_noise_is_quadratic_discriminant_analysis() -> None:
     # Classes of different sizes and spreads, close together: priors and determinants decide.
     rng = np.random.default_rng(0)
     y = rng.choice(3, 20_000, p=[0.75, 0.2, 0.05])
@@ -53,7 +53,7 @@ def test_without_noise_it_is_quadratic_discriminant_analysis() -> None:
 
 
 @pytest.mark.parametrize("hardened", [False, True])
-def test_useful_with_record_level_privacy(blobs, hardened: bool) -> None:
+def test_moment_classifier_is_accurate_at_epsilon_1_per_record(blobs, hardened: bool) -> None:
     train, test = blobs
     model = MomentClassifier(1.0, radius=20.0, hardened=hardened, random_state=0).fit(*train)
     assert model.guarantee_.record == (1.0, 1e-5)
@@ -62,14 +62,14 @@ def test_useful_with_record_level_privacy(blobs, hardened: bool) -> None:
     assert MomentClassifier(None, radius=20.0).fit(*train).score(*test) < model.score(*test) + 0.03
 
 
-def test_too_little_budget_makes_it_useless_rather_than_wrong(blobs) -> None:
+def test_moment_classifier_with_tiny_epsilon_is_inaccurate_and_finite(blobs) -> None:
     train, test = blobs
     model = MomentClassifier(1e-4, radius=20.0, classes=range(5), random_state=0).fit(*train)
     assert model.score(*test) < 0.6
     assert np.isfinite(model.predict_proba(test[0])).all()
 
 
-def test_probabilities_agree_with_decisions(blobs) -> None:
+def test_moment_classifier_probabilities_agree_with_decisions(blobs) -> None:
     train, (queries, _) = blobs
     model = MomentClassifier(1.0, radius=20.0, random_state=0).fit(*train)
     probabilities = model.predict_proba(queries)
@@ -81,25 +81,25 @@ def test_probabilities_agree_with_decisions(blobs) -> None:
     np.testing.assert_array_equal(pair.decision_function(queries) > 0, pair.predict(queries) == 1)
 
 
-def test_owners_add_up_to_nearly_the_same_classifier(blobs) -> None:
+def test_summed_moments_of_sites_give_nearly_the_pooled_classifier(blobs) -> None:
     (X, y), test = blobs
     given = {"classes": range(5), "centre": np.full(6, 0.01), "radius": 20.0}
     pooled = MomentClassifier.from_moments(PrivateMoments(1.0, random_state=9, **given).fit(X, y))
-    owners = [PrivateMoments(1.0, random_state=q, **given).fit(X[q::10], y[q::10]) for q in range(10)]
-    total = owners[0]
-    for owner in owners[1:]:
-        total = total.add(owner)
+    sites = [PrivateMoments(1.0, random_state=q, **given).fit(X[q::10], y[q::10]) for q in range(10)]
+    total = sites[0]
+    for site in sites[1:]:
+        total = total.add(site)
     together = MomentClassifier.from_moments(total)
     assert together.guarantee_.record == (1.0, 1e-5)
     assert together.guarantee_.n_owners == 10
     assert together.score(*test) > pooled.score(*test) - 0.01
-    # On their own, owners do worse than together.
-    assert np.mean([MomentClassifier.from_moments(owner).score(*test) for owner in owners]) < together.score(
+    # On their own, sites do worse than together.
+    assert np.mean([MomentClassifier.from_moments(site).score(*test) for site in sites]) < together.score(
         *test
     )
 
 
-def test_from_moments_is_the_same_as_fitting(blobs) -> None:
+def test_from_moments_equals_fit(blobs) -> None:
     train, (queries, _) = blobs
     encoder = RandomFeatures(20).fit(train[0])
     fitted = MomentClassifier(1.0, encoder=encoder, random_state=0, shrinkage=0.3, floor=0.5).fit(*train)
@@ -112,7 +112,7 @@ def test_from_moments_is_the_same_as_fitting(blobs) -> None:
         MomentClassifier.from_moments(PrivateMoments())
 
 
-def test_a_learned_encoder_voids_the_guarantee(blobs) -> None:
+def test_learned_encoder_voids_the_guarantee(blobs) -> None:
     train, _ = blobs
     with pytest.warns(PrivacyLeakWarning, match="encoder was fitted to the raw data"):
         model = MomentClassifier(1.0, encoder=PCA(3), radius=30.0).fit(*train)
@@ -121,7 +121,7 @@ def test_a_learned_encoder_voids_the_guarantee(blobs) -> None:
     assert MomentClassifier(1.0, encoder=RandomFeatures(5)).fit(*train).guarantee_.holds
 
 
-def test_encoded_digits() -> None:
+def test_moment_classifier_with_an_encoder_is_accurate_on_digits() -> None:
     X, y = load_digits(return_X_y=True)
     encoder = GradientHistograms((8, 8), n_cells=3, n_orientations=6)
     model = MomentClassifier(50.0, encoder=encoder, classes=range(10), random_state=0).fit(X[:1300], y[:1300])
@@ -145,7 +145,7 @@ def test_synthetic_records_have_the_released_moments(blobs) -> None:
         np.testing.assert_allclose(np.cov(own.T), covariance, atol=0.05 * np.abs(covariance).max())
 
 
-def test_a_classifier_trained_on_synthetic_records_works_on_real_ones(blobs) -> None:
+def test_classifier_trained_on_synthetic_records_works_on_real_ones(blobs) -> None:
     train, (queries, truth) = blobs
     fabricator = MomentFabricator(1.0, radius=20.0, random_state=0).fit(*train)
     synthetic, labels = fabricator.sample(3000, random_state=0)
@@ -155,7 +155,7 @@ def test_a_classifier_trained_on_synthetic_records_works_on_real_ones(blobs) -> 
     assert model.score(fabricator.transform(queries), truth) > 0.93
 
 
-def test_numbers_of_synthetic_records(blobs) -> None:
+def test_sample_draws_classes_in_proportion_or_balanced(blobs) -> None:
     train, _ = blobs
     keep = (train[1] != 0) | (np.arange(len(train[1])) % 2 == 0)  # half of the first class
     fabricator = MomentFabricator(1.0, radius=20.0, random_state=0).fit(train[0][keep], train[1][keep])
@@ -171,7 +171,7 @@ def test_numbers_of_synthetic_records(blobs) -> None:
         fabricator.sample(0)
 
 
-def test_without_a_centre_synthetic_records_stay_in_the_ball() -> None:
+def test_sample_without_a_centre_stays_in_the_ball() -> None:
     X, y = make_blobs(3000, centers=2, n_features=3, cluster_std=2.0, random_state=0)
     fabricator = MomentFabricator(1.0, centre=None, random_state=0).fit(X, y)
     norms = np.linalg.norm(fabricator.sample(500, random_state=0)[0], axis=1)

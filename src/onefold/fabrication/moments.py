@@ -1,15 +1,15 @@
-"""What private moments are good for: a classifier, and synthetic records to train anything else on."""
+"""A classifier on private moments, and synthetic records drawn from them to train anything else on."""
 
 import math
 import warnings
 from typing import Any, Literal, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array
+from onefold._base.arrays import Array, Floats, Index, Labels
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.encoders import Encoder, description
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
@@ -18,7 +18,6 @@ from onefold.privacy.moments import PrivateMoments
 
 __all__ = ["MomentClassifier", "MomentFabricator"]
 
-Floats = NDArray[np.float64]
 LEARNED_ENCODER = "the encoder was fitted to the raw data"
 # Values of embedded queries that are looked at together.
 BLOCK_VALUES = 4_000_000
@@ -27,7 +26,7 @@ BLOCK_VALUES = 4_000_000
 class _OnMoments(BaseEstimator):
     """An estimator that sees data only through :class:`onefold.privacy.PrivateMoments`."""
 
-    classes_: NDArray[Any]
+    classes_: Labels
     guarantee_: Guarantee
     moments_: PrivateMoments
     encoder_: Any
@@ -65,7 +64,20 @@ class _OnMoments(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Encode the rows, release their moments once, and forget them."""
+        """Encode the rows, release their moments once, and forget the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The raw rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+
+        Returns
+        -------
+        object
+            This object.
+        """
         rows, labels = check_rows(self, X, y)
         self.encoder_ = None if self.encoder is None else clone(self.encoder).fit(rows)
         encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
@@ -91,9 +103,25 @@ class _OnMoments(BaseEstimator):
         floor: float = 0.2,
         least: float = 0.25,
     ) -> Self:
-        """Fitted on a release alone, such as the sum of several owners' moments; no data is needed.
+        """Build the estimator from a release alone, such as the sum of the moments of several sites.
 
-        ``encoder`` is the fitted encoder that the records went through; None if queries come encoded.
+        Parameters
+        ----------
+        moments : PrivateMoments
+            The release, fitted.
+        encoder : transformer or None, default=None
+            The fitted encoder that the records went through; None if queries come encoded.
+        shrinkage : "auto" or float in [0, 1], default="auto"
+            How far each covariance is drawn towards the pooled one.
+        floor : float, default=0.2
+            Smallest eigenvalue of a covariance, in units of the noise's largest.
+        least : float, default=0.25
+            Smallest eigenvalue of a covariance as a share of the mean one.
+
+        Returns
+        -------
+        object
+            A fitted estimator of this class.
         """
         check_is_fitted(moments)
         if encoder is not None:
@@ -111,51 +139,78 @@ class _OnMoments(BaseEstimator):
         return hasattr(self, "moments_")
 
     def _adopt(self, moments: PrivateMoments) -> None:
-        """Everything after the release; overridden to prepare what is needed."""
+        """Take over a release; a subclass prepares what it needs here."""
         self.moments_, self.guarantee_, self.classes_ = moments, moments.guarantee_, moments.classes_
 
     def _embed(self, X: ArrayLike) -> Floats:
-        """Rows where the release lives: encoded, clipped, seen from the centre."""
+        """Take rows to where the release lives: encoded, clipped, seen from the centre."""
         check_is_fitted(self)
         rows = check_rows(self, X, reset=False)
         return self.moments_.embed(rows if self.encoder_ is None else self.encoder_.transform(rows))
 
 
 def _of_the_release(estimator: BaseEstimator) -> dict[str, Any]:
-    """The parameters that are those of :class:`onefold.privacy.PrivateMoments`, whoever holds them."""
+    """Return the parameters that an estimator shares with :class:`onefold.privacy.PrivateMoments`."""
     return {name: getattr(estimator, name) for name in PrivateMoments().get_params(deep=False)}
 
 
 class MomentClassifier(ClassifierMixin, _OnMoments):
-    r"""Quadratic discriminant on private moments: record-level privacy in one release, without gradients.
+    """Quadratic discriminant on private moments: record-level privacy in one release, without gradients.
 
     Each class is a Gaussian with the repaired mean and covariance of its noisy moments; a query goes to the
-    class with the largest density times size. Nothing but the release is kept.
+    class with the largest density times size.
 
     Parameters
     ----------
-    epsilon, delta, classes, centre, radius, shares, neighbours, hardened, random_state
-        Of the release: see :class:`onefold.privacy.PrivateMoments`.
+    epsilon : float or None, default=1.0
+        Privacy loss for a whole record. None adds no noise, and the guarantee says so.
+    delta : float, default=1e-5
+        Probability with which the loss may be exceeded.
     encoder : transformer or None, default=None
         Applied to the rows first: one of :mod:`onefold.encoders`. Any other transformer is fitted to the raw
-        data, which voids the guarantee.
+        rows, which voids the guarantee.
+    classes : array-like or None, default=None
+        All labels there can be, known without looking at the data. None finds them privately.
+    centre : "private", None or array of shape (n_features,), default="private"
+        Where records are seen from: their noisy mean, the origin, or a public point.
+    radius : float, default=1.0
+        Rows are declared to be no longer than this; longer ones are shortened.
+    shares : tuple of four floats, default=(0.05, 0.02, 0.28, 0.70)
+        How the budget is divided among centre, counts, sums and second moments.
+    neighbours : {"add-remove", "replace"}, default="add-remove"
+        What the guarantee compares: one record more or less, or one record replaced.
     shrinkage : "auto" or float in [0, 1], default="auto"
         How far each covariance is drawn towards the pooled one; "auto" follows from the noise levels.
     floor : float, default=0.2
         Smallest eigenvalue of a covariance, in units of the largest eigenvalue that the noise alone would
         have.
-
     least : float, default=0.25
         Smallest eigenvalue of a covariance as a share of the mean one.
+    hardened : bool, default=False
+        Exact noise on dyadic grids, safe against attacks on floating-point numbers.
+    random_state : int, Generator or None, default=None
+        None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
 
     Attributes
     ----------
-    classes_, moments_, guarantee_
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes.
+    moments_ : PrivateMoments
+        The release; nothing else is kept of the data.
+    guarantee_ : Guarantee
+        What the release promises.
+    encoder_ : transformer or None
+        The fitted encoder.
+
+    See Also
+    --------
+    onefold.privacy.PrivateMoments : The release, with all its parameters.
+    MomentFabricator : Synthetic records from the same release.
 
     Notes
     -----
     *Guarantees.* ``guarantee_`` is that of the release, for a record with its label; the rest is
-    post-processing. Probabilities come from Gaussian densities and tend to be too sure of themselves.
+    post-processing. Probabilities come from Gaussian densities and tend to be too sure.
 
     Examples
     --------
@@ -164,22 +219,57 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
     >>> y = rng.integers(0, 2, 5000)
     >>> X = rng.normal(size=(5000, 2)) / 10 + y[:, None] / 2
     >>> model = MomentClassifier(1.0, classes=[0, 1], random_state=0).fit(X, y)
-    >>> model.score(X, y) > 0.97
+    >>> bool(model.score(X, y) > 0.97)
     True
+    >>> model.guarantee_.record
+    (1.0, 1e-05)
     """
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Logarithm of density times size, (n, C); for two classes the advantage of the second, (n,)."""
+        """Compute the logarithm of density times size of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples,)
+            Scores; for two classes the advantage of the second.
+        """
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The most likely class of each row."""
+    def predict(self, X: ArrayLike) -> Labels:
+        """Predict the most likely class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+        """
         scores = self._scores(X)
-        return cast(NDArray[Any], self.classes_[scores.argmax(axis=1)])
+        return cast(Labels, self.classes_[scores.argmax(axis=1)])
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Probability of each class for each row, (n, C)."""
+        """Estimate the probability of each class for each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities; they come from Gaussian densities and tend to be too sure.
+        """
         scores = self._scores(X)
         likely = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(likely / likely.sum(axis=1, keepdims=True))
@@ -209,14 +299,50 @@ class MomentFabricator(TransformerMixin, _OnMoments):
 
     Parameters
     ----------
-    epsilon, delta, classes, centre, radius, shares, neighbours, hardened, random_state
-        Of the release: see :class:`onefold.privacy.PrivateMoments`.
-    encoder, shrinkage, floor, least
-        As for :class:`MomentClassifier`.
+    epsilon : float or None, default=1.0
+        Privacy loss for a whole record. None adds no noise, and the guarantee says so.
+    delta : float, default=1e-5
+        Probability with which the loss may be exceeded.
+    encoder : transformer or None, default=None
+        Applied to the rows first: one of :mod:`onefold.encoders`. Any other transformer is fitted to the raw
+        rows, which voids the guarantee.
+    classes : array-like or None, default=None
+        All labels there can be, known without looking at the data. None finds them privately.
+    centre : "private", None or array of shape (n_features,), default="private"
+        Where records are seen from: their noisy mean, the origin, or a public point.
+    radius : float, default=1.0
+        Rows are declared to be no longer than this; longer ones are shortened.
+    shares : tuple of four floats, default=(0.05, 0.02, 0.28, 0.70)
+        How the budget is divided among centre, counts, sums and second moments.
+    neighbours : {"add-remove", "replace"}, default="add-remove"
+        What the guarantee compares: one record more or less, or one record replaced.
+    shrinkage : "auto" or float in [0, 1], default="auto"
+        How far each covariance is drawn towards the pooled one; "auto" follows from the noise levels.
+    floor : float, default=0.2
+        Smallest eigenvalue of a covariance, in units of the largest eigenvalue that the noise alone would
+        have.
+    least : float, default=0.25
+        Smallest eigenvalue of a covariance as a share of the mean one.
+    hardened : bool, default=False
+        Exact noise on dyadic grids, safe against attacks on floating-point numbers.
+    random_state : int, Generator or None, default=None
+        None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
 
     Attributes
     ----------
-    classes_, moments_, guarantee_
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes.
+    moments_ : PrivateMoments
+        The release; nothing else is kept of the data.
+    guarantee_ : Guarantee
+        What the release promises.
+    encoder_ : transformer or None
+        The fitted encoder.
+
+    See Also
+    --------
+    onefold.privacy.PrivateMoments : The release, with all its parameters.
+    MomentClassifier : A classifier on the same release.
 
     Notes
     -----
@@ -244,7 +370,18 @@ class MomentFabricator(TransformerMixin, _OnMoments):
         return tags
 
     def transform(self, X: ArrayLike) -> Array:
-        """Real rows, taken to where the synthetic ones live."""
+        """Take real rows to where the synthetic ones live.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Real rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_encoded)
+            Encoded rows, seen from the centre of the release.
+        """
         return self._embed(X)
 
     def sample(
@@ -253,8 +390,25 @@ class MomentFabricator(TransformerMixin, _OnMoments):
         *,
         balanced: bool = False,
         random_state: int | np.random.Generator | None = None,
-    ) -> tuple[Floats, NDArray[Any]]:
-        """Synthetic records and labels, class by class, in proportion to the noisy sizes or balanced."""
+    ) -> tuple[Floats, Labels]:
+        """Draw synthetic records and labels, class by class.
+
+        Parameters
+        ----------
+        n_samples : int, default=1000
+            How many records.
+        balanced : bool, default=False
+            Draw equally many of each class instead of in proportion to the noisy class sizes.
+        random_state : int, Generator or None, default=None
+            Seed of the draw; it is post-processing, so a known seed costs no privacy.
+
+        Returns
+        -------
+        records : ndarray of shape (n_samples, n_encoded)
+            The synthetic records.
+        labels : ndarray of shape (n_samples,)
+            Their labels.
+        """
         check_is_fitted(self)
         check_whole_number("n_samples", n_samples)
         rng = np.random.default_rng(random_state)
@@ -269,14 +423,14 @@ class MomentFabricator(TransformerMixin, _OnMoments):
         return self._on_sphere(np.vstack(parts)), np.repeat(self.classes_, shares)
 
     def _on_sphere(self, drawn: Floats) -> Floats:
-        """Records seen from a centre have norm one, others at most that: so have their likenesses."""
+        """Scale records as the release does: to norm one if seen from a centre, else to at most one."""
         norms = np.linalg.norm(drawn, axis=1, keepdims=True)
         smallest = math.ulp(1.0) if np.any(self.moments_.centre_) else 1.0
         return np.asarray(drawn / np.maximum(norms, smallest))
 
 
-def _whole_parts(shares: Floats, total: int) -> NDArray[np.intp]:
-    """Whole numbers in proportion to ``shares`` that add up to ``total`` (largest remainders)."""
+def _whole_parts(shares: Floats, total: int) -> Index:
+    """Return whole numbers in proportion to ``shares`` that add up to ``total`` (largest remainders)."""
     exact = shares * total
     parts = np.floor(exact).astype(np.intp)
     parts[np.argsort(parts - exact, kind="stable")[: total - parts.sum()]] += 1

@@ -1,13 +1,13 @@
-"""Any classifier on private data (000 Def. 12 and 15)."""
+"""Any classifier fitted to private rows (000 Def. 12 and 15)."""
 
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array
+from onefold._base.arrays import Array, Labels
 from onefold._base.validation import check_rows
 from onefold.fabrication.fabricator import Fabricator
 from onefold.models import AutoencoderClassifier
@@ -17,7 +17,7 @@ __all__ = ["PrivateClassifier"]
 
 
 class PrivateClassifier(ClassifierMixin, BaseEstimator):
-    """Fits a classifier to noisy (000 Def. 12) or fabricated (000 Def. 15) rows instead of raw ones.
+    """Classifier fitted to noisy or fabricated rows instead of raw ones.
 
     Parameters
     ----------
@@ -26,8 +26,15 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     mechanism : Mechanism or None, default=None
         The noise; None stands for ``OptimalNoise(epsilon=1.0)``, per entry and for entries that change by 1.
     fabricate : bool, default=True
-        Smooth after the noise.
-    stopping, n_components, branch_size, label_mechanism : as in :class:`Fabricator`
+        Smooth after the noise. False fits to the noisy rows themselves.
+    stopping : {"honest", "documented"} or int, default="honest"
+        How often to smooth; see :class:`Fabricator`.
+    n_components : int, default=20
+        Dimension of the encoding used in smoothing.
+    branch_size : int, default=1000
+        Larger classes are smoothed in branches of about this size.
+    label_mechanism : RandomisedLabels or None, default=None
+        Randomises the labels; None uses them as they are.
     random_state : int, Generator or None, default=None
         None draws the noise from the entropy of the system. A seed makes the noise known: for tests only.
 
@@ -37,6 +44,28 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         What the fitted classifier promises about the rows it was fitted to.
     classifier_ : classifier
         The fitted classifier; it has seen private rows only.
+    classes_ : ndarray
+        Labels of the classes.
+
+    See Also
+    --------
+    Fabricator : Make the private rows alone.
+    MomentClassifier : A classifier with a guarantee for whole records.
+
+    References
+    ----------
+    Document 000, Definition 12 (noise alone) and Definition 15 (fabricated rows).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.privacy import Laplace
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(200) % 2
+    >>> X = rng.normal(size=(200, 3)) + 10.0 * y[:, None]
+    >>> model = PrivateClassifier(mechanism=Laplace(2.0), random_state=0).fit(X, y)
+    >>> model.predict([[0.0, 0.0, 0.0], [10.0, 10.0, 10.0]]).tolist()
+    [0, 1]
     """
 
     def __init__(
@@ -61,7 +90,20 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Make the rows private, then fit the classifier to them."""
+        """Make the rows private, then fit the classifier to them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The raw rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+
+        Returns
+        -------
+        PrivateClassifier
+            This object.
+        """
         rows, labels = check_rows(self, X, y)
         mechanism = OptimalNoise(1.0) if self.mechanism is None else self.mechanism
         rng = None if self.random_state is None else np.random.default_rng(self.random_state)
@@ -79,16 +121,49 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = self.classifier_.classes_
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Classes of the rows of ``X``."""
+    def predict(self, X: ArrayLike) -> Labels:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+        """
         return np.asarray(self.classifier_.predict(self._queries(X)))
 
     def distances(self, X: ArrayLike) -> Array:
-        """Folding measures by class, for a classifier that has them."""
+        """Measure the distance of each row to each class, for a classifier that has distances.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Distances; the smallest decides.
+        """
         return np.asarray(self.classifier_.distances(self._queries(X)))
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """The classifier's own decision function."""
+        """Evaluate the classifier's own decision function.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray
+            As the classifier gives it.
+        """
         return np.asarray(self.classifier_.decision_function(self._queries(X)))
 
     def _queries(self, X: ArrayLike) -> Array:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onefold.fabrication._division import divide_noisy, divide_raw
+from onefold.fabrication.fabricator import divide_noisy, divide_raw
 
 Rows = np.ndarray
 
@@ -23,7 +23,7 @@ def purity(parts: list[Rows], truth: Rows) -> float:
 
 
 @pytest.mark.parametrize(("n_each", "n_features"), [(100, 40), (100, 400)])
-def test_clusters_are_found_under_noise(n_each: int, n_features: int) -> None:
+def test_divide_noisy_finds_clusters_under_noise(n_each: int, n_features: int) -> None:
     raw, noisy, truth = clusters(n_each, n_features, noise=1.5)
     everything = [np.arange(len(raw))]
     parts = divide_noisy(noisy, everything, n_each, 1.5**2)
@@ -34,7 +34,7 @@ def test_clusters_are_found_under_noise(n_each: int, n_features: int) -> None:
     assert purity(parts, shuffled) < 0.6
 
 
-def test_better_than_clusters_of_the_noisy_rows_themselves() -> None:
+def test_divide_noisy_is_purer_than_k_means_on_noisy_rows() -> None:
     found: list[tuple[float, float]] = []
     for n_features, noise in ((600, 1.5), (2000, 1.0), (2000, 1.5)):
         raw, noisy, truth = clusters(300, n_features, noise)
@@ -48,21 +48,21 @@ def test_better_than_clusters_of_the_noisy_rows_themselves() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_degenerate_rows(dtype: type) -> None:
+def test_divide_noisy_covers_degenerate_rows_once_and_keeps_groups_apart(dtype: type) -> None:
     for rows in (np.zeros((30, 4)), np.ones((30, 40)), np.eye(30)[:, :1]):
         parts = divide_noisy(rows.astype(dtype), [np.arange(10), np.arange(10, 30)], 5, 1.0)
         assert sorted(np.concatenate(parts)) == list(range(30))
         assert all((part < 10).all() or (part >= 10).all() for part in parts)
 
 
-def test_small_groups_stay_whole() -> None:
+def test_divide_noisy_keeps_small_groups_whole() -> None:
     groups = [np.array([4, 1]), np.array([0, 2, 3])]
     parts = divide_noisy(np.random.default_rng(0).normal(size=(5, 3)), groups, 5, 1.0)
     for part, group in zip(parts, groups, strict=True):
         np.testing.assert_array_equal(part, group)
 
 
-def test_where_noise_hides_clusters_rows_stay_in_order() -> None:
+def test_divide_noisy_takes_consecutive_rows_where_noise_hides_clusters() -> None:
     raw, _, _ = clusters(100, 40, noise=0.5)
     widest = float(np.linalg.eigvalsh(np.cov(raw.T))[-1])
     batches = [list(range(100)), list(range(100, 200)), list(range(200, 300))]
@@ -74,7 +74,7 @@ def test_where_noise_hides_clusters_rows_stay_in_order() -> None:
         assert ([part.tolist() for part in found] == batches) is ordered
 
 
-def test_a_group_is_divided_whatever_the_others_are() -> None:
+def test_divide_noisy_divides_each_group_by_itself() -> None:
     _, noisy, _ = clusters(100, 40, noise=1.0)
     groups = [np.arange(150), np.arange(150, 300)]
     together = divide_noisy(noisy, groups, 50, 1.0)

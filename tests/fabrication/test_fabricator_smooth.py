@@ -19,7 +19,7 @@ def data():
 
 @pytest.mark.parametrize("stopping", ["honest", 2])
 @pytest.mark.parametrize("branch_size", [1000, 15])
-def test_noise_and_then_smoothing_is_fabricating(data, stopping, branch_size) -> None:
+def test_randomise_then_smooth_equals_fabricate(data, stopping, branch_size) -> None:
     X, y = data
     maker = Fabricator(Laplace(5.0), 3, stopping, branch_size)
     whole = maker.fabricate(X, y, np.random.default_rng(4))
@@ -27,7 +27,7 @@ def test_noise_and_then_smoothing_is_fabricating(data, stopping, branch_size) ->
     np.testing.assert_array_equal(maker.smooth(noisy, y), whole)
 
 
-def test_each_class_by_itself(data) -> None:
+def test_smooth_gives_each_class_the_rows_it_gets_alone(data) -> None:
     X, y = data
     maker = Fabricator(Laplace(5.0), 3, branch_size=15)
     noisy = maker.randomise(X, y)
@@ -36,6 +36,6 @@ def test_each_class_by_itself(data) -> None:
         np.testing.assert_array_equal(maker.smooth(noisy[y == label], y[y == label]), whole[y == label])
 
 
-def test_what_needs_raw_rows_is_refused(data) -> None:
+def test_smooth_with_documented_stopping_is_refused(data) -> None:
     with pytest.raises(InvalidInputError, match="raw rows"):
         Fabricator(Laplace(5.0), 3, "documented").smooth(*data)

@@ -1,0 +1,13 @@
+"""The examples in the docstrings of the fabrication room."""
+
+import doctest
+from importlib import import_module
+
+import pytest
+
+
+@pytest.mark.parametrize("name", ["fabricator", "moments", "private_classifier", "smoother"])
+def test_examples_in_docstrings(name: str) -> None:
+    result = doctest.testmod(import_module(f"onefold.fabrication.{name}"))
+    assert result.attempted > 0
+    assert result.failed == 0
