@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
+from onefold._base import lapack
 from onefold._base.lapack import (
     cholesky,
     cholesky_solve,
@@ -12,7 +14,7 @@ from onefold._base.lapack import (
     symmetric_product,
     triangular_solve,
 )
-from onefold._base.parallel import one_numpy_thread, worker_count
+from onefold._base.parallel import one_blas_thread
 
 ROUNDING = {np.float64: 1e-12, np.float32: 2e-4}
 
@@ -108,8 +110,43 @@ def test_the_wrong_order_is_refused() -> None:
         cholesky(np.arange(6.0).reshape(2, 3))
 
 
-def test_numpy_gets_its_threads_back() -> None:
-    before = worker_count(None)
-    with one_numpy_thread():
-        pass
-    assert worker_count(None) == before
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_digits_do_not_depend_on_the_number_of_workers(dtype: type) -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(600, 700)).astype(dtype)
+    right = np.asfortranarray(rng.normal(size=(600, 520)), dtype=dtype)
+
+    def compute(threads: int) -> list[np.ndarray]:
+        with threadpool_limits(threads, user_api="blas"), one_blas_thread():
+            factor = symmetric_product(rows)
+            factor.flat[::601] += 600.0
+            assert cholesky(factor)
+            solution, halfway = right.copy(order="F"), right.copy(order="F")
+            cholesky_solve(factor, solution)
+            triangular_solve(factor, halfway)
+            products = [product(rows, rows.T), product(np.asfortranarray(rows), rows.T)]
+            return [symmetric_product(rows, transposed=True), factor, solution, halfway, *products]
+
+    for one, several in zip(compute(1), compute(3), strict=True):
+        np.testing.assert_array_equal(one, several)
+
+
+def test_panels_give_what_whole_matrices_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    rows, other = rng.normal(size=(90, 130)), rng.normal(size=(130, 50))
+    matrix, right = rows @ rows.T + 90.0 * np.eye(90), np.asfortranarray(rng.normal(size=(90, 70)))
+    for name, value in {"PANEL": 16, "WORTH_SHARING": 0, "BLOCKED_CHOLESKY": 1, "BLOCK": 40}.items():
+        monkeypatch.setattr(lapack, name, value)
+    np.testing.assert_allclose(symmetric_product(rows), np.tril(rows @ rows.T), atol=1e-11)
+    np.testing.assert_allclose(symmetric_product(rows, True), np.tril(rows.T @ rows), atol=1e-11)
+    np.testing.assert_allclose(product(rows, other), rows @ other, atol=1e-11)
+    np.testing.assert_allclose(product(np.asfortranarray(rows), other), rows @ other, atol=1e-11)
+    factor, solution, halfway = np.asfortranarray(matrix), right.copy(order="F"), right.copy(order="F")
+    assert cholesky(factor)
+    np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(matrix), atol=1e-11)
+    cholesky_solve(factor, solution)
+    np.testing.assert_allclose(matrix @ solution, right, atol=1e-10)
+    triangular_solve(factor, halfway)
+    np.testing.assert_allclose(np.tril(factor) @ halfway, right, atol=1e-10)
+    matrix[70, 70] = -1.0
+    assert not cholesky(np.asfortranarray(matrix))

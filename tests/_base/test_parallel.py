@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from onefold._base.parallel import one_blas_thread, one_numpy_thread, run_parallel, worker_count
+from onefold._base.parallel import one_blas_thread, run_parallel, worker_count
 
 
 def blas_threads():
@@ -41,19 +41,33 @@ def test_the_first_error_is_raised_and_blas_restored():
         assert blas_threads() == {2}
 
 
-@pytest.mark.parametrize(
-    "first, second", [(one_blas_thread, one_numpy_thread), (one_numpy_thread, one_blas_thread)]
-)
-def test_contexts_that_overlap_leave_the_old_number(first, second):
+def test_contexts_that_overlap_leave_the_old_number():
     """Two fits at once: the one that came first goes first, and must not be undone by the other."""
     with threadpool_limits(2, user_api="blas"):
-        early, late = first(), second()
+        early, late = one_blas_thread(), one_blas_thread()
         early.__enter__()
         late.__enter__()
         early.__exit__(None, None, None)
-        assert 1 in blas_threads()  # numpy's is still held
+        assert blas_threads() == {1}  # still held
         late.__exit__(None, None, None)
         assert blas_threads() == {2}
+
+
+def test_a_single_piece_of_work_uses_one_blas_thread_too():
+    with threadpool_limits(2, user_api="blas"):
+        assert run_parallel(lambda _: blas_threads(), [0]) == [{1}]
+        assert run_parallel(lambda _: blas_threads(), [0, 1], n_jobs=1) == [{1}, {1}]
+
+
+@pytest.mark.parametrize(("n_items", "expected"), [(1, 4), (2, 2), (3, 1), (9, 1)])
+def test_pieces_of_work_share_the_workers(n_items, expected):
+    found = run_parallel(lambda _: (worker_count(None), worker_count(8)), list(range(n_items)), n_jobs=4)
+    assert found == [(expected, expected)] * n_items
+
+
+def test_the_limit_of_another_thread_does_not_change_the_number_of_workers():
+    with threadpool_limits(2, user_api="blas"), one_blas_thread():
+        assert worker_count(None) == 2
 
 
 def test_none_follows_the_blas_limit():

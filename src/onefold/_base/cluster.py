@@ -14,7 +14,7 @@ from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 
 from onefold._base.arrays import Array
-from onefold._base.parallel import one_blas_thread, run_parallel
+from onefold._base.parallel import one_blas_thread, run_parallel, using_workers
 
 __all__ = ["run_spread"]
 
@@ -48,10 +48,10 @@ def _elsewhere() -> bool:
 
 
 def _alone(function: Callable[[Array], Result], data: Array) -> Result:
-    """The work of one task, on one BLAS thread as in this process: the same numbers to the last bit.
+    """Do the work of one task on one BLAS thread, as in this process, so that the last bits are the same.
 
     Data may arrive as a view of a network buffer, at an odd address: numpy then takes other routines for the
     same product, with other last digits. So the work is done on a copy.
     """
-    with one_blas_thread():
+    with one_blas_thread(), using_workers(1):
         return function(np.array(data))

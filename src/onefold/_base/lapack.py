@@ -3,10 +3,14 @@
 scipy's Python wrappers of BLAS and LAPACK keep the interpreter locked, so machines fitted in several threads
 would wait for each other. The same compiled routines are reached here through the pointers scipy publishes
 for Cython; a call through ctypes releases the lock.
+
+Large products and solutions are computed panel by panel, by as many workers as are free. Panels depend on the
+sizes of the matrices only and each is computed on one BLAS thread: the digits are the same for any number of
+workers.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
 
@@ -15,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cython_blas, cython_lapack
 
 from onefold._base.arrays import Array
+from onefold._base.parallel import run_parallel
 
 __all__ = [
     "cholesky",
@@ -27,28 +32,78 @@ __all__ = [
 ]
 
 LETTERS = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
+PANEL = 256  # columns
+# Below so many multiplications starting a thread takes longer than the work it saves.
+WORTH_SHARING = 2e7
+# A Cholesky factorisation goes block by block, with the work between two blocks shared, from this size on.
+BLOCKED_CHOLESKY = 2048
+BLOCK = 512
 
 
 def cholesky(matrix: Array) -> bool:
     """Overwrite the lower triangle of a Fortran-ordered matrix by its factor; False if there is none."""
-    size, failed = ctypes.c_int(len(matrix)), ctypes.c_int(0)
-    of_size = ctypes.byref(size)
-    _routine("potrf", matrix.dtype)(b"L", of_size, _pointer(matrix), of_size, ctypes.byref(failed))
+    size = len(matrix)
+    if matrix.shape != (size, size):
+        raise ValueError("LAPACK needs square Fortran-ordered matrices")
+    if size < BLOCKED_CHOLESKY:
+        return _factor(matrix, 0, size)
+    for start in range(0, size, BLOCK):
+        stop = min(start + BLOCK, size)
+        if not _factor(matrix, start, stop):
+            return False
+        run_parallel(partial(_solve_below, matrix, start, stop), list(_panels(stop, size)))
+        run_parallel(partial(_update, matrix, start, stop), list(_panels(stop, size)))
+    return True
+
+
+def _factor(matrix: Array, start: int, stop: int) -> bool:
+    """Factor the square block of these rows and columns in place."""
+    n, leading, failed = _int(stop - start), _int(len(matrix)), ctypes.c_int(0)
+    _routine("potrf", matrix.dtype)(b"L", n, _pointer(matrix, start, start), leading, ctypes.byref(failed))
     return failed.value == 0
+
+
+def _solve_below(matrix: Array, start: int, stop: int, rows: slice) -> None:
+    """Rows below a factored block L, X = A L^-T, in place."""
+    m, n, leading = _int(rows.stop - rows.start), _int(stop - start), _int(len(matrix))
+    block, below = _pointer(matrix, start, start), _pointer(matrix, rows.start, start)
+    one = _scalar(matrix, 1.0)
+    _routine("trsm", matrix.dtype)(b"R", b"L", b"T", b"N", m, n, one, block, leading, below, leading)
+
+
+def _update(matrix: Array, start: int, stop: int, columns: slice) -> None:
+    """Subtract from columns what the rows below a factored block explain of them."""
+    m, n, k = (
+        _int(size) for size in (len(matrix) - columns.start, columns.stop - columns.start, stop - start)
+    )
+    below, leading = _pointer(matrix, columns.start, start), _int(len(matrix))
+    left = _pointer(matrix, columns.start, columns.start)
+    less, one = _scalar(matrix, -1.0), _scalar(matrix, 1.0)
+    _routine("gemm", matrix.dtype)(
+        b"N", b"T", m, n, k, less, below, leading, below, leading, one, left, leading
+    )
 
 
 def cholesky_solve(factor: Array, right: Array) -> None:
     """Overwrite the Fortran-ordered ``right`` by the solution for a matrix with this lower factor."""
-    size, columns, failed = ctypes.c_int(len(factor)), ctypes.c_int(right.shape[1]), ctypes.c_int(0)
-    n, k, info = ctypes.byref(size), ctypes.byref(columns), ctypes.byref(failed)
-    _routine("potrs", factor.dtype)(b"L", n, k, _pointer(factor), n, _pointer(right), n, info)
+    n, known = _int(len(factor)), _pointer(factor)
+
+    def solve(columns: slice) -> None:
+        k, info = _int(columns.stop - columns.start), ctypes.byref(ctypes.c_int(0))
+        _routine("potrs", factor.dtype)(b"L", n, k, known, n, _pointer(right, 0, columns.start), n, info)
+
+    _share(solve, right.shape[1], 2 * len(factor) ** 2)
 
 
 def triangular_solve(factor: Array, right: Array) -> None:
     """Overwrite ``right`` by the solution for a lower triangular matrix; both are Fortran-ordered."""
-    m, k = (ctypes.byref(ctypes.c_int(size)) for size in right.shape)
-    one = ctypes.byref(_scalar(right, 1.0))
-    _routine("trsm", right.dtype)(b"L", b"L", b"N", b"N", m, k, one, _pointer(factor), m, _pointer(right), m)
+    n, known, one = _int(len(factor)), _pointer(factor), _scalar(right, 1.0)
+
+    def solve(columns: slice) -> None:
+        k, mine = _int(columns.stop - columns.start), _pointer(right, 0, columns.start)
+        _routine("trsm", right.dtype)(b"L", b"L", b"N", b"N", n, k, one, known, n, mine, n)
+
+    _share(solve, right.shape[1], len(factor) ** 2)
 
 
 def eigenvectors(matrix: Array) -> Array:
@@ -71,7 +126,7 @@ def leading_eigenvectors(matrix: Array, count: int) -> tuple[Array, Array]:
     values, vectors = np.empty(size, dtype=dtype), np.empty((size, count), dtype=dtype, order="F")
     support, failed = np.empty(2 * size, dtype=np.intc), ctypes.c_int(0)
     n, first, found = (ctypes.byref(ctypes.c_int(number)) for number in (size, size - count + 1, 0))
-    unused, info = ctypes.byref(_scalar(matrix, 0.0)), ctypes.byref(failed)
+    unused, info = _scalar(matrix, 0.0), ctypes.byref(failed)
     solve = partial(
         _routine("syevr", dtype),
         *(b"V", b"I", b"L", n, _pointer(matrix), n, unused, unused, first, n, unused, found),
@@ -102,13 +157,20 @@ def product(left: Array, right: Array) -> Array:
     result = np.zeros((len(left), right.shape[1]), dtype=right.dtype)
     if not left.size or not right.size:  # BLAS refuses rows of no length
         return result
-    n_rows, length, n_columns = (ctypes.byref(ctypes.c_int(size)) for size in (*left.shape, right.shape[1]))
-    one, zero = ctypes.byref(_scalar(right, 1.0)), ctypes.byref(_scalar(right, 0.0))
+    length, n_columns = (_int(size) for size in right.shape)
+    one, zero, other = _scalar(right, 1.0), _scalar(right, 0.0), _pointer(right.T)
     # Seen in Fortran's order, everything is transposed: unless it is of that order already.
-    way, first, leading = (b"T", left, n_rows) if left.flags.f_contiguous else (b"N", left.T, length)
-    a, b, c = _pointer(right.T), _pointer(first), _pointer(result.T)
-    multiply = _routine("gemm", right.dtype)
-    multiply(b"N", way, n_columns, n_rows, length, one, a, n_columns, b, leading, zero, c, n_columns)
+    way, leading = (b"T", _int(len(left))) if left.flags.f_contiguous else (b"N", length)
+
+    def multiply(rows: slice) -> None:
+        mine = _pointer(left, rows.start, 0) if left.flags.f_contiguous else _pointer(left.T, 0, rows.start)
+        n_rows, target = _int(rows.stop - rows.start), _pointer(result.T, 0, rows.start)
+        _routine("gemm", right.dtype)(
+            *(b"N", way, n_columns, n_rows, length, one, other, n_columns, mine, leading, zero),
+            *(target, n_columns),
+        )
+
+    _share(multiply, len(left), right.size)
     return result
 
 
@@ -118,22 +180,57 @@ def symmetric_product(rows: Array, transposed: bool = False) -> Array:
     n_rows, n_columns = rows.shape
     size, length = (n_columns, n_rows) if transposed else (n_rows, n_columns)
     found = np.zeros((size, size), dtype=rows.dtype, order="F")
-    n, k, leading = (ctypes.byref(ctypes.c_int(number)) for number in (size, length, n_columns))
-    one, zero = ctypes.byref(_scalar(rows, 1.0)), ctypes.byref(_scalar(rows, 0.0))
     # Seen in Fortran's order, the rows are columns.
-    way = b"N" if transposed else b"T"
-    _routine("syrk", rows.dtype)(b"L", way, n, k, one, _pointer(rows.T), leading, zero, _pointer(found), n)
+    way, other = (b"N", b"T") if transposed else (b"T", b"N")
+    columns = rows.T
+    n, k, leading = _int(size), _int(length), _int(n_columns)
+    one, zero = _scalar(rows, 1.0), _scalar(rows, 0.0)
+
+    def start_of(place: int) -> ctypes.c_void_p:
+        return _pointer(columns, place, 0) if transposed else _pointer(columns, 0, place)
+
+    def multiply(part: slice) -> None:
+        """The columns of one panel: a square on the diagonal, and what is below it."""
+        first, width = start_of(part.start), _int(part.stop - part.start)
+        square = _pointer(found, part.start, part.start)
+        _routine("syrk", rows.dtype)(b"L", way, width, k, one, first, leading, zero, square, n)
+        if part.stop < size:
+            second, below = start_of(part.stop), _pointer(found, part.stop, part.start)
+            _routine("gemm", rows.dtype)(
+                *(way, other, _int(size - part.stop), width, k, one, second, leading, first, leading),
+                *(zero, below, n),
+            )
+
+    _share(multiply, size, size * length // 2)
     return found
 
 
-def _scalar(like: Array, value: float) -> ctypes.c_double | ctypes.c_float:
-    return ctypes.c_double(value) if like.dtype == np.float64 else ctypes.c_float(value)
+def _panels(start: int, stop: int) -> Iterator[slice]:
+    return (slice(first, min(first + PANEL, stop)) for first in range(start, stop, PANEL))
 
 
-def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+def _share(work: Callable[[slice], None], length: int, cost: int) -> None:
+    """Do the work for all columns, of so many multiplications each: in panels where that is much."""
+    if length <= PANEL or length * cost < WORTH_SHARING:
+        work(slice(0, length))
+    else:
+        run_parallel(work, list(_panels(0, length)))
+
+
+def _int(number: int) -> Any:
+    return ctypes.byref(ctypes.c_int(number))
+
+
+def _scalar(like: Array, value: float) -> Any:
+    return ctypes.byref(ctypes.c_double(value) if like.dtype == np.float64 else ctypes.c_float(value))
+
+
+def _pointer(array: NDArray[Any], *place: int) -> ctypes.c_void_p:
+    """Address of an entry, by default the first, of a matrix LAPACK can read."""
     if not array.flags.f_contiguous:
         raise ValueError("LAPACK needs Fortran-ordered matrices")
-    return ctypes.c_void_p(array.ctypes.data)
+    steps = zip(array.strides, place, strict=True) if place else ()
+    return ctypes.c_void_p(array.ctypes.data + sum(stride * index for stride, index in steps))
 
 
 @cache

@@ -1,16 +1,20 @@
-"""Threads over independent pieces of work, with one BLAS thread each.
+"""Threads over independent pieces of work, each on one BLAS thread.
 
-Many medium-sized factorisations run faster side by side on single-threaded BLAS than one after the
-other on a multi-threaded one. Everything here releases the interpreter lock inside numpy and LAPACK.
+The last digits of a matrix product or a factorisation depend on the number of threads BLAS uses. Everything
+run here therefore uses one, whatever the process is allowed: results do not change with ``n_jobs``, with the
+number of cores, or with how many pieces of work there are. Cores are kept busy by several pieces at a time,
+which is also faster than one multi-threaded call after another. A piece of work that runs alone passes the
+cores it was given to the pieces it calls :func:`run_parallel` with.
+
+Everything here releases the interpreter lock inside numpy and LAPACK.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
-from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np  # noqa: F401  # loaded before the libraries are listed: numpy and scipy bring a BLAS each
 import scipy.linalg  # noqa: F401
@@ -19,7 +23,7 @@ from threadpoolctl import ThreadpoolController
 from onefold._base.progress import track
 from onefold._base.validation import check_whole_number
 
-__all__ = ["one_blas_thread", "one_numpy_thread", "run_parallel", "worker_count"]
+__all__ = ["one_blas_thread", "one_openmp_thread", "run_parallel", "using_workers", "worker_count"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -31,37 +35,28 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-def one_blas_thread() -> AbstractContextManager[None]:
-    """Within this context every BLAS of the process works on one thread."""
-    return _one_thread(_blas().lib_controllers)
+@cache
+def _openmp() -> ThreadpoolController:
+    """Handle on the OpenMP libraries of this process; call it once scikit-learn's are loaded."""
+    return ThreadpoolController().select(user_api="openmp")
 
 
-def one_numpy_thread() -> AbstractContextManager[None]:
-    """Within this context numpy's own BLAS works on one thread, scipy's on as many as before.
-
-    Each of the two keeps its threads waiting for more work for a while, so calls to them in turn have more
-    threads than there are cores: large factorisations by scipy with small products between them took half
-    as long again.
-    """
-    return _one_thread(
-        [library for library in _blas().lib_controllers if "numpy" in Path(library.filepath).parent.name]
-    )
-
-
-# Of each library by its file: how many contexts hold it to one thread, and how many threads it had before.
+# Of each BLAS by its file: how many contexts hold it to one thread, and how many threads it had before.
 _held: dict[str, tuple[int, int]] = {}
-_holding = Lock()
+_holding = threading.Lock()
 
 
 @contextmanager
-def _one_thread(libraries: Sequence[Any]) -> Iterator[None]:
-    """The number of threads belongs to the process: of contexts that overlap in several threads of the
+def one_blas_thread() -> Iterator[None]:
+    """Let every BLAS of the process work on one thread within this context.
 
-    caller, the first to come sets it and the last to go puts back what was.
+    The number of threads belongs to the process. Of contexts that overlap in several threads of the caller,
+    the first to enter sets it and the last to leave restores it.
     """
+    libraries = _blas().lib_controllers
     with _holding:
         for library in libraries:
-            holders, before = _held.get(library.filepath, (0, library.num_threads))
+            holders, before = _held.get(library.filepath) or (0, library.num_threads)
             _held[library.filepath] = (holders + 1, before)
             if not holders:
                 library.set_num_threads(1)
@@ -77,16 +72,58 @@ def _one_thread(libraries: Sequence[Any]) -> Iterator[None]:
                     library.set_num_threads(before)
 
 
+@contextmanager
+def one_openmp_thread() -> Iterator[None]:
+    """Let OpenMP use one thread for what the calling thread starts within this context.
+
+    Threads of scikit-learn's k-means add their sums in the order in which they finish: with three or more,
+    the same call twice can give other last digits.
+    """
+    with _openmp().limit(limits=1):
+        yield
+
+
+class _Workers(threading.local):
+    """How many workers the piece of work in this thread may use; None outside of any."""
+
+    granted: int | None = None
+
+
+_workers = _Workers()
+
+
+@contextmanager
+def using_workers(count: int | None) -> Iterator[None]:
+    """Grant so many workers to whatever runs in this thread within this context."""
+    before, _workers.granted = _workers.granted, count
+    try:
+        yield
+    finally:
+        _workers.granted = before
+
+
 def worker_count(n_jobs: int | None) -> int:
-    """Number of worker threads: ``None`` uses as many as BLAS may use now, -1 all cores.
+    """Number of worker threads: ``None`` or -1 uses as many as BLAS may use now.
 
     Following the BLAS limit means that a caller who already runs several processes (a grid search, say)
-    and has limited BLAS is not given more threads than asked for.
+    and has limited BLAS is not given more threads than asked for. Within a piece of work it is at most the
+    share of that piece.
     """
+    granted = _workers.granted
     if n_jobs is None or n_jobs == -1:
-        return max((library.num_threads for library in _blas().lib_controllers), default=1)
+        return _blas_threads() if granted is None else granted
     check_whole_number("n_jobs", n_jobs)
-    return n_jobs
+    return n_jobs if granted is None else min(n_jobs, granted)
+
+
+def _blas_threads() -> int:
+    """Threads of the BLAS with the most, not counting the limit that :func:`one_blas_thread` sets."""
+    with _holding:
+        counts = [
+            _held[library.filepath][1] if library.filepath in _held else library.num_threads
+            for library in _blas().lib_controllers
+        ]
+    return max(counts, default=1)
 
 
 def run_parallel(
@@ -96,13 +133,20 @@ def run_parallel(
     description: str = "",
     show_progress: bool | None = False,
 ) -> list[Result]:
-    """Apply ``function`` to every item, results in order; the first error is raised."""
+    """Apply ``function`` to every item on one BLAS thread, results in order; the first error is raised."""
 
     def bar(results: Iterable[Result]) -> list[Result]:
         return list(track(results, len(items), description, show_progress))
 
-    workers = min(worker_count(n_jobs), len(items))
-    if workers <= 1:
-        return bar(map(function, items))
-    with one_blas_thread(), ThreadPoolExecutor(workers) as executor:
-        return bar(executor.map(function, items))
+    available = worker_count(n_jobs)
+    workers = max(min(available, len(items)), 1)
+
+    def run(item: Item) -> Result:
+        with using_workers(available // workers):
+            return function(item)
+
+    with one_blas_thread():
+        if workers == 1:
+            return bar(map(run, items))
+        with ThreadPoolExecutor(workers) as executor:
+            return bar(executor.map(run, items))

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Index
+from onefold._base.parallel import run_parallel
 from onefold._base.validation import check_rows
 from onefold.models._folding import check_measure
 from onefold.models._memory import StackMemory
@@ -69,7 +70,9 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
 
     def split_groups(self, X: Array, groups: Sequence[Index], unit: float) -> list[list[Index]]:
         """The rows of each branch of each group."""
-        return [self._branches(X, rows, unit) for rows in groups]
+        # A generator, or the global one, must be asked in a fixed order.
+        seeded = isinstance(getattr(self, "random_state", None), (int, np.integer))
+        return run_parallel(lambda rows: self._branches(X, rows, unit), groups, None if seeded else 1)
 
     def fit_branches(
         self,

@@ -8,6 +8,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold._base.arrays import Array, Index
+from onefold._base.parallel import one_openmp_thread
 from onefold.exceptions import InvalidInputError
 
 __all__ = ["PARTITIONS", "branch_count", "check_partition", "consecutive", "split"]
@@ -65,7 +66,7 @@ def _clusters(X: Array, n_clusters: int, random_state: object) -> list[Index]:
     model = KMeans(n_clusters, n_init=1, max_iter=100, random_state=random_state)
     X = X.astype(np.float32, copy=False)  # where a row belongs needs no more digits
     at_most = max(ROWS_FOR_CENTRES, 100 * n_clusters)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), one_openmp_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
         if len(X) <= at_most:
             labels = model.fit_predict(X)

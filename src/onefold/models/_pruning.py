@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import Array, Index
-from onefold._base.parallel import run_parallel, worker_count
+from onefold._base.parallel import run_parallel
 from onefold.models._folding import WITHOUT_ANGLES
 from onefold.models._hull import squared_length
 from onefold.models._layers import LayeredStack, View
@@ -41,7 +41,7 @@ def nearest_groups(pool: Pool, X: Array, name: str, n_probe: int | None, n_jobs:
     if name not in PRUNABLE or n_probe is not None or _rows_at_once(pool, pool.dtype) < PRODUCT_WIDTH:
         return np.asarray(pool.measures(X, name, n_probe, n_jobs).argmin(axis=1), dtype=np.intp)
     dtype = _dtype_of_bounds(pool, X, name)
-    size = min(_rows_at_once(pool, dtype), -(-len(X) // worker_count(n_jobs)))
+    size = _rows_at_once(pool, dtype)
     blocks = [slice(start, start + size) for start in range(0, len(X), size)]
     found = run_parallel(lambda rows: _Search(pool, X[rows], name, dtype).run(), blocks, n_jobs)
     return np.concatenate(found)

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Index
+from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import check_whole_number
 from onefold.models._autoencoder import Autoencoder
 from onefold.models._layers import LayeredStack
@@ -41,6 +42,7 @@ class LayeredAutoencoder(Autoencoder):
 class DeepAutoencoder(LayeredAutoencoder):
     """One machine of several layers."""
 
+    @one_blas_thread()
     def layers(self, X: ArrayLike) -> list[Array]:
         """Image of each row by every layer, least abstract first (000 eq. 51, 001 eq. 63)."""
         check_is_fitted(self)

@@ -7,6 +7,7 @@ autoencoder), stacks those of equal size, and takes the minimum per group, one b
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from onefold._base.parallel import run_parallel, worker_count
 from onefold._base.validation import in_precision
 from onefold.models._folding import WITHOUT_ANGLES, Folding
 
-__all__ = ["BLOCK_BYTES", "Pool", "Stack", "fit_pool"]
+__all__ = ["BLOCK_BYTES", "Pool", "Stack", "fit_pool", "row_blocks"]
 
 
 # Working memory of one worker thread while it folds a block of rows. Prediction allocates this much per
@@ -26,6 +27,10 @@ BLOCK_BYTES = 32 * 2**20
 CACHED_BYTES = 6 * 2**20
 PRODUCT_WIDTH = 32
 SMALLEST_BLOCK = 16
+# Queries of more rows than the first number are divided into this many blocks or more, for several workers.
+ROWS_OF_A_BLOCK = 128
+LEAST_BLOCKS = 4
+BLOCK_STEP = 8  # rows: products lose time at odd numbers
 # Rows larger than this (in units of the data) are shrunk before folding, so that squares cannot overflow.
 LARGEST_ENTRY = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e12}
 # Samples in one stack of small machines: large enough for one efficient product, small enough for the cache.
@@ -70,18 +75,26 @@ class Pool:
 
     def measures(self, X: Array, name: str, n_probe: int | None = None, n_jobs: int | None = None) -> Array:
         """Folding measure of each row by each group, the minimum over its machines: (M, groups)."""
+        lowest = np.full((len(X), self.n_groups), np.inf, dtype=self.dtype)
+        lock = Lock()
 
-        def fold(rows: slice) -> Array:
+        def fold(task: tuple[slice, Sequence[int]]) -> None:
+            rows, indices = task
             queries, divisor = self.to_unit(X[rows])
-            lowest = np.full((self.n_groups, len(queries)), np.inf, dtype=self.dtype)
-            for index, probed in enumerate(self._probed(queries, n_probe)):
-                values = self._values(index, queries, probed, name, divisor)
+            probed = self._probed(queries, n_probe)
+            for index in indices:
+                values = self._values(index, queries, probed[index], name, divisor)
                 starts = np.flatnonzero(np.diff(self.owners[index], prepend=-1))
-                groups = self.owners[index][starts]
-                lowest[groups] = np.minimum(lowest[groups], np.minimum.reduceat(values, starts, axis=0))
-            return lowest.T
+                least, groups = np.minimum.reduceat(values, starts, axis=0).T, self.owners[index][starts]
+                with lock:  # a minimum is the same in any order
+                    lowest[rows, groups] = np.minimum(lowest[rows, groups], least)
 
-        return np.concatenate(run_parallel(fold, self._blocks(len(X), worker_count(n_jobs)), n_jobs))
+        every, blocks = range(len(self.stacks)), self._blocks(len(X))
+        tasks: list[tuple[slice, Sequence[int]]] = [(rows, every) for rows in blocks]
+        if len(X) > 1 and len(blocks) < worker_count(n_jobs) and n_probe is None:
+            tasks = [(rows, (index,)) for rows in blocks for index in every]
+        run_parallel(fold, tasks, n_jobs)
+        return lowest
 
     def images(self, X: Array, n_probe: int | None = None, n_jobs: int | None = None) -> Array:
         """Image of each row by the machine that folds it least (000 eq. 55-56); for a single group."""
@@ -99,7 +112,7 @@ class Pool:
                 offset += stack.n_machines
             return np.asarray(images * self.dtype.type(self.unit))
 
-        return np.concatenate(run_parallel(fold, self._blocks(len(X), worker_count(n_jobs)), n_jobs))
+        return np.concatenate(run_parallel(fold, self._blocks(len(X)), n_jobs))
 
     def group(self, index: int) -> "Pool":
         """The machines of one group as a pool of their own, on the same memory."""
@@ -189,11 +202,21 @@ class Pool:
         splits = np.cumsum([stack.n_machines for stack in self.stacks])[:-1]
         return list(np.split(probed, splits))
 
-    def _blocks(self, n_rows: int, n_workers: int) -> list[slice]:
-        """Rows in blocks that fit the working memory, and at least one block per worker."""
-        fitting = min(stack.rows_at_once for stack in self.stacks)
-        size = max(min(fitting, -(-n_rows // n_workers)), 1)
-        return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+    def _blocks(self, n_rows: int) -> list[slice]:
+        return row_blocks(n_rows, min(stack.rows_at_once for stack in self.stacks))
+
+
+def row_blocks(n_rows: int, fitting: int) -> list[slice]:
+    """Blocks of about one size, of at most ``fitting`` rows, and a few of them where there are many rows.
+
+    A product of another shape has other last digits: blocks depend on the number of rows, not on workers.
+    """
+    count = max(-(-n_rows // fitting), min(-(-n_rows // ROWS_OF_A_BLOCK), LEAST_BLOCKS))
+    size = max(n_rows, 1)
+    if count > 1:
+        size = -(-n_rows // (count + count % 2))  # an even number of blocks for an even number of cores
+        size = min(-(-size // BLOCK_STEP) * BLOCK_STEP, fitting)
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
 def fit_pool(

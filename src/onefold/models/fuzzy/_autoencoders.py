@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
+from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
 from onefold.models._scale import ScaleOption
@@ -174,6 +175,7 @@ class DeepFuzzyAutoencoder(_FuzzyFamily, DeepAutoencoder):
         base, unit = self._rule_base, self.pool_.unit
         return rules_of(base.sets, base.layers, base.mean, base.mean @ base.encoder, unit, unit)
 
+    @one_blas_thread()
     def explain(self, x: ArrayLike, n_rules: int = 3) -> Explanation:
         """The rules that act most on one row ``x``; the result can be printed and drawn.
 

@@ -9,10 +9,11 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
-from onefold._base.parallel import one_numpy_thread
+from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.models._scale import ScaleOption, check_scale
 from onefold.models._unit import unit_of
+from onefold.models.compose import row_blocks
 from onefold.models.fuzzy._autoencoders import check_positive, check_rule_ratio, rule_limit
 from onefold.models.fuzzy._core import Layer, Sets, fit_layers, make_sets, most_evident
 from onefold.models.fuzzy._rules import Explanation, FuzzyRules, checked_row, explain_query, rules_of
@@ -20,6 +21,7 @@ from onefold.models.fuzzy._stack import leading_directions
 
 __all__ = ["DeepFuzzyModel"]
 
+ROWS_AT_ONCE = 2048  # predicted together
 SAME_ENCODING = 1e-6  # of the range of an input
 
 
@@ -98,11 +100,11 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._input_unit, self._unit = unit_of(inputs), unit_of(targets)
         rows, targets = inputs.astype(np.float64) / self._input_unit, targets / self._unit
         self._mean = targets.mean(axis=0)
-        self._encoder = self._directions(rows, targets)
-        targets = targets - self._mean
         at_most = rule_limit(len(rows), self.rule_ratio, self.max_rules)
-        factor = self._factor(targets)
-        with one_numpy_thread():  # large products are scipy's
+        with one_blas_thread():
+            self._encoder = self._directions(rows, targets)
+            targets = targets - self._mean
+            factor = self._factor(targets)
             if self.width == "auto":
                 self._sets, self.width_ = most_evident(rows, targets, at_most, factor)
             else:
@@ -118,7 +120,10 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> Array:
         """Output of each row (003 eq. 2.113, 2.116)."""
-        found = (self._deviations(self._inputs(X)) + self._mean) * self._unit
+        rows = self._inputs(X)
+        blocks = row_blocks(len(rows), ROWS_AT_ONCE)
+        found = np.concatenate(run_parallel(lambda block: self._deviations(rows[block]), blocks))
+        found = (found + self._mean) * self._unit
         return np.asarray(found[:, 0] if self._one_output else found)
 
     def _deviations(self, x: Array) -> Array:
@@ -134,6 +139,7 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         nothing = np.zeros_like(self._sets.shift)
         return rules_of(self._sets, self._layers, self._mean, nothing, self._input_unit, self._unit)
 
+    @one_blas_thread()
     def explain(self, x: ArrayLike, n_rules: int = 3) -> Explanation:
         """The rules that act most on one row ``x``; the result can be printed and drawn."""
         rows = checked_row(x, self._inputs)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from onefold._base.arrays import Array
 from onefold._base.lapack import leading_eigenvectors, symmetric_product
-from onefold._base.parallel import one_numpy_thread
 from onefold.models._folding import Folding
 from onefold.models.compose import BLOCK_BYTES, PRODUCT_WIDTH, SMALLEST_BLOCK
 from onefold.models.fuzzy._core import Layer, Sets, fit_layers, make_sets
@@ -120,14 +119,13 @@ def _fit(
     def encode(deviations: Array) -> Array:
         return deviations @ encoder
 
-    with one_numpy_thread():  # large products are scipy's
-        encoder, length = leading_directions(rows, n_components)
-        rows -= mean
-        encoded = rows @ encoder  # the mean only shifts encodings, which the sets do not notice
-        useful = np.ptp(encoded, axis=0) > NEGLIGIBLE * length
-        encoder, encoded = np.ascontiguousarray(encoder[:, useful]), np.ascontiguousarray(encoded[:, useful])
-        sets = make_sets(encoded, at_most, width)
-        layers = fit_layers(sets, encoded, rows, encode, n_layers, factor, n_features)
+    encoder, length = leading_directions(rows, n_components)
+    rows -= mean
+    encoded = rows @ encoder  # the mean only shifts encodings, which the sets do not notice
+    useful = np.ptp(encoded, axis=0) > NEGLIGIBLE * length
+    encoder, encoded = np.ascontiguousarray(encoder[:, useful]), np.ascontiguousarray(encoded[:, useful])
+    sets = make_sets(encoded, at_most, width)
+    layers = fit_layers(sets, encoded, rows, encode, n_layers, factor, n_features)
     stored = (
         replace(layer, consequents=layer.consequents.astype(samples.dtype, copy=False)) for layer in layers
     )

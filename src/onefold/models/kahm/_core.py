@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from onefold._base.arrays import Array, Index, Mask
-from onefold._base.parallel import one_numpy_thread
 from onefold.models._hull import LARGEST_STACKED, Hull, build_hull, centre
 from onefold.models._layers import LayeredStack
 from onefold.models.kahm._regularisation import (
@@ -85,8 +84,7 @@ MachineStack = LayeredStack[Layer]
 def fit_stack(samples: Array, n_components: int, n_layers: int, factor: float) -> MachineStack:
     """Fit S machines to samples (S, N, p) of data that is to be seen ``factor`` times as large."""
     centred, mean = centre(samples)
-    with one_numpy_thread():  # products of large machines are scipy's
-        return rebuild_stack(centred, mean, n_components, n_layers, factor)
+    return rebuild_stack(centred, mean, n_components, n_layers, factor)
 
 
 def rebuild_stack(

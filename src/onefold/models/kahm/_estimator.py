@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
+from onefold._base.parallel import one_blas_thread
 from onefold.models._scale import ScaleOption
 from onefold.models._shapes import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
 from onefold.models.compose import Stack
@@ -94,6 +95,7 @@ class KAHM(_MachineFamily):
         self.scale = scale
         self.random_state = random_state
 
+    @one_blas_thread()
     def membership(self, X: ArrayLike) -> Array:
         """Kernel-smoothed membership h_i(Px) of each row to each sample, (n, N) (000 eq. 38)."""
         check_is_fitted(self)

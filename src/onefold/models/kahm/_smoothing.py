@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onefold._base.arrays import Array
+from onefold._base.parallel import one_blas_thread
 from onefold.models._hull import build_hull, centre
 from onefold.models.kahm._core import regression_target, sample_kernel
 from onefold.models.kahm._regularisation import Ridge, Target, solve, solve_cholesky
@@ -29,6 +30,7 @@ class Smoothing:
     slope: float
 
 
+@one_blas_thread()  # rows smoothed alone come out as among others
 def smooth(
     samples: Array,
     n_components: int,

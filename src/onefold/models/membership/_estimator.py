@@ -8,12 +8,16 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
+from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.models._unit import unit_of
+from onefold.models.compose import row_blocks
 from onefold.models.membership._autoencoders import check_centred, check_ratio, inducing_limit
 from onefold.models.membership._core import Inputs, Mapping, Targets, fit_mapping
 
 __all__ = ["MembershipMapping"]
+
+ROWS_AT_ONCE = 2048  # predicted together
 
 
 class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -72,8 +76,9 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._mean = targets.mean(axis=0) if self.centred else np.zeros(targets.shape[1])
         rows = inputs.astype(np.float64) / self._units[0]
         at_most = inducing_limit(len(rows), self.inducing_ratio, self.max_inducing)
-        seen = Targets.of(targets - self._mean, factor=self._units[1])
-        self.mapping_, *_ = fit_mapping(rows, seen, at_most)
+        with one_blas_thread():
+            seen = Targets.of(targets - self._mean, factor=self._units[1])
+            self.mapping_, *_ = fit_mapping(rows, seen, at_most)
         self._one_output = np.ndim(outputs) == 1
         return self
 
@@ -81,7 +86,11 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Output of each row (001 eq. 60)."""
         check_is_fitted(self)
         rows: Any = check_rows(self, X, reset=False)
-        found = self.mapping_.outputs(rows.astype(np.float64) / self._units[0])
+
+        def outputs(block: slice) -> Array:
+            return self.mapping_.outputs(rows[block].astype(np.float64) / self._units[0])
+
+        found = np.concatenate(run_parallel(outputs, row_blocks(len(rows), ROWS_AT_ONCE)))
         found = (found + self._mean) * self._units[1]
         return np.asarray(found[:, 0] if self._one_output else found)
 

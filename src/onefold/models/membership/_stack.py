@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold._base.arrays import Array, Index, Mask
-from onefold._base.parallel import one_numpy_thread
 from onefold.models._hull import Hull, centre
 from onefold.models._layers import LayeredStack
 from onefold.models.membership._core import Inputs, Mapping, Targets, fit_mapping, solve_mapping
@@ -66,8 +65,7 @@ def fit_stack(
 
     ``centred`` mappings model deviations from the mean, others the samples as they are.
     """
-    with one_numpy_thread():  # large products are scipy's
-        return _fit(build_frame(*centre(samples), n_components, centred), n_layers, at_most, factor)
+    return _fit(build_frame(*centre(samples), n_components, centred), n_layers, at_most, factor)
 
 
 def _fit(frame: Frame, n_layers: int, at_most: int, factor: float) -> MappingStack:
@@ -117,11 +115,6 @@ def rebuild_stack(
     state: dict[str, NDArray[Any]], n_components: int, n_layers: int, centred: bool = True
 ) -> MappingStack:
     """The machine that :func:`stack_state` described."""
-    with one_numpy_thread():
-        return _rebuild(state, n_components, n_layers, centred)
-
-
-def _rebuild(state: dict[str, NDArray[Any]], n_components: int, n_layers: int, centred: bool) -> MappingStack:
     frame = build_frame(state["centred"], state["mean"], n_components, centred)
     shapes, n_samples = state["shapes"], len(frame.points)
     if shapes.shape != (n_layers, 2) or len(frame.hull.mean) != 1 or not ((shapes[:, 0] >= 1).all()):
