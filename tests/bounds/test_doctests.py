@@ -8,10 +8,10 @@ from types import ModuleType
 import pytest
 
 from onefold import bounds
-from onefold.bounds import geometry, informative, learning
+from onefold.bounds import geometry, learning
 
 
-@pytest.mark.parametrize("module", [geometry, informative, learning], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [geometry, learning], ids=lambda module: module.__name__)
 def test_worked_examples(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0

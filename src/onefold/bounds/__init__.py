@@ -1,8 +1,8 @@
 """The documents' theorems as pure functions: one per statement, numbers in, a number out.
 
-:mod:`onefold.bounds.geometry` holds the bounds on images and distances (document 000),
-:mod:`onefold.bounds.learning` the error bounds of the learning problem (document 004), and
-:mod:`onefold.bounds.informative` tells when a bound says nothing.
+:mod:`onefold.bounds.geometry` holds the bounds on images and distances (document 000) and
+:mod:`onefold.bounds.learning` the error bounds of the learning problem (document 004), with functions that
+tell when a bound is informative.
 Some of the documents' statements need conditions they do not name: each docstring gives the condition in a
 *Holds* line, and the tests show the failure without it.
 """
@@ -14,17 +14,18 @@ from onefold.bounds.geometry import (
     loose_image_norm_bound,
     wide_distance_ratio_bound,
 )
-from onefold.bounds.informative import is_informative, smallest_informative_sample
 from onefold.bounds.learning import (
     direct_risk_bound,
     folding_posterior_error_bound,
     hypothesis_posterior_error_bound,
     hypothesis_prediction_error_bound,
+    is_informative,
     posterior_error_bound,
     prediction_error_bound,
     rademacher_bound,
     risk_bound,
     rkhs_risk_bound,
+    smallest_informative_sample,
 )
 
 __all__ = [

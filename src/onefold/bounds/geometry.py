@@ -25,28 +25,55 @@ from numpy.typing import ArrayLike
 from onefold.bounds._arguments import FloatOrArray, count, non_negative, positive
 from onefold.exceptions import InvalidInputError
 
+__all__ = [
+    "distance_ratio_bound",
+    "image_norm_bound",
+    "loose_distance_ratio_bound",
+    "loose_image_norm_bound",
+    "wide_distance_ratio_bound",
+]
+
 
 def distance_ratio_bound(
     lambda_: ArrayLike, largest_eigenvalue: ArrayLike, smallest_eigenvalue: ArrayLike
 ) -> FloatOrArray:
-    r"""Bound on distance(x) / ||[x - y_1 ... x - y_N]||_2 by the spectrum of K (000 Thm 3, eq. 49 left).
+    r"""Bound distance(x) / ||[x - y_1 ... x - y_N]||_2 by the spectrum of the kernel matrix.
 
+    Parameters
+    ----------
+    lambda_ : array-like of float
+        Regularisation of the fitted machine, positive.
+    largest_eigenvalue : array-like of float
+        Largest eigenvalue of its kernel matrix K.
+    smallest_eigenvalue : array-like of float
+        Smallest eigenvalue of K; pass 0 for one that rounding made slightly negative.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    loose_distance_ratio_bound : The same without the kernel matrix.
+
+    Notes
+    -----
     Derivation: the ratio is at most :math:`\|h\| / |\sum_i h_i|`, which is at most
     :math:`(\lambda + \mu_{\max}) / (\lambda + \mu_{\min})`, the condition number of :math:`K + \lambda I`.
 
     *Holds*: for every query with ``largest_eigenvalue=N``, else where 000 eq. 147 does (module's notes).
 
-    Parameters
+    References
     ----------
-    lambda_ : regularisation of the fitted machine, positive.
-    largest_eigenvalue, smallest_eigenvalue : extreme eigenvalues of its kernel matrix K; a smallest
-        eigenvalue that rounding made slightly negative should be passed as 0.
+    Document 000, Theorem 3, eq. 49 (left).
 
     Examples
     --------
     Two samples with kernel value 1/2 between them: K has the eigenvalues 3/2 and 1/2, and with lambda = 1/2
     the bound is (1/2 + 3/2) / (1/2 + 1/2).
 
+    >>> from onefold.bounds import distance_ratio_bound
     >>> float(distance_ratio_bound(0.5, largest_eigenvalue=1.5, smallest_eigenvalue=0.5))
     2.0
     """
@@ -61,8 +88,28 @@ def distance_ratio_bound(
 def loose_distance_ratio_bound(
     frobenius_norm: ArrayLike, n_samples: ArrayLike, n_features: ArrayLike
 ) -> FloatOrArray:
-    r"""The same ratio bounded without the kernel matrix (000 Thm 3, eq. 49 right; Thm 4; 004 Thm 9).
+    r"""Bound distance(x) / ||[x - y_1 ... x - y_N]||_2 without the kernel matrix.
 
+    Parameters
+    ----------
+    frobenius_norm : array-like of float
+        Root of the sum of squares of all entries of the data matrix Y.
+    n_samples : array-like of int
+        Number of samples N.
+    n_features : array-like of int
+        Number of features p.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    distance_ratio_bound : A tighter bound by the spectrum of the kernel matrix.
+
+    Notes
+    -----
     Derivation: the trace of K is N, so :math:`\mu_{\max} \le N` and :math:`\mu_{\min} \ge 0`; and
     :math:`\lambda > 2 \|Y\|_F^2 / (pN)` (000 eq. 40). Together :math:`1 + N / \lambda < 1 + p N^2 / (2
     \|Y\|_F^2)`. A deep machine obeys it too: it keeps the nearest of its layers, and the first layer is a
@@ -71,10 +118,15 @@ def loose_distance_ratio_bound(
     The bound grows with N and shrinks with the mean square of the data: for pixel-like data of mean square
     0.1 it is 1 + 5 N, so it proves finiteness and little else.
 
+    References
+    ----------
+    Document 000, Theorem 3, eq. 49 (right), and Theorem 4; document 004, Theorem 9.
+
     Examples
     --------
     1000 samples with 10 features and mean square 0.1, that is a squared Frobenius norm of 1000:
 
+    >>> from onefold.bounds import loose_distance_ratio_bound
     >>> round(float(loose_distance_ratio_bound(1000**0.5, n_samples=1000, n_features=10)))
     5001
     """
@@ -90,15 +142,42 @@ def image_norm_bound(
     largest_eigenvalue: ArrayLike,
     smallest_eigenvalue: ArrayLike,
 ) -> FloatOrArray:
-    r"""Bound on the norm of every image, by the spectrum of K (000 Thm 2, eq. 46 left).
+    r"""Bound the norm of every image by the spectrum of the kernel matrix.
 
+    Parameters
+    ----------
+    spectral_norm : array-like of float
+        Largest singular value of the data matrix Y.
+    lambda_ : array-like of float
+        Regularisation of the fitted machine, positive.
+    largest_eigenvalue : array-like of float
+        Largest eigenvalue of its kernel matrix K.
+    smallest_eigenvalue : array-like of float
+        Smallest eigenvalue of K; pass 0 for one that rounding made slightly negative.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    loose_image_norm_bound : The same without the kernel matrix.
+
+    Notes
+    -----
     Derivation: the image is :math:`Y^T h / \sum_i h_i`, so its norm is at most :math:`\|Y\|_2` times the
     ratio bounded in :func:`distance_ratio_bound`.
 
     *Holds*: for every query with ``largest_eigenvalue=N``, else where 000 eq. 147 does (module's notes).
 
+    References
+    ----------
+    Document 000, Theorem 2, eq. 46 (left).
+
     Examples
     --------
+    >>> from onefold.bounds import image_norm_bound
     >>> float(image_norm_bound(3.0, 0.5, largest_eigenvalue=1.5, smallest_eigenvalue=0.5))
     6.0
     """
@@ -109,15 +188,42 @@ def image_norm_bound(
 def loose_image_norm_bound(
     spectral_norm: ArrayLike, frobenius_norm: ArrayLike, n_samples: ArrayLike, n_features: ArrayLike
 ) -> FloatOrArray:
-    r"""The same norm bounded without the kernel matrix (000 Thm 2, eq. 46 right; 004 Thm 8).
+    r"""Bound the norm of every image without the kernel matrix.
 
+    Parameters
+    ----------
+    spectral_norm : array-like of float
+        Largest singular value of the data matrix Y.
+    frobenius_norm : array-like of float
+        Root of the sum of squares of all entries of the data matrix Y.
+    n_samples : array-like of int
+        Number of samples N.
+    n_features : array-like of int
+        Number of features p.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    image_norm_bound : A tighter bound by the spectrum of the kernel matrix.
+
+    Notes
+    -----
     Derivation: :math:`\|Y\|_2` times :func:`loose_distance_ratio_bound`.
+
+    References
+    ----------
+    Document 000, Theorem 2, eq. 46 (right); document 004, Theorem 8.
 
     Examples
     --------
     Four samples in the plane, two on each axis at distance 1: both norms are known by hand
     (:math:`\|Y\|_2^2 = 2`, :math:`\|Y\|_F^2 = 4`), the bound is sqrt(2) (1 + 2 * 16 / 8) = 5 sqrt(2).
 
+    >>> from onefold.bounds import loose_image_norm_bound
     >>> round(float(loose_image_norm_bound(2**0.5, 2.0, n_samples=4, n_features=2)), 6)
     7.071068
     """
@@ -132,18 +238,43 @@ def loose_image_norm_bound(
 def wide_distance_ratio_bound(
     branch_frobenius_norms: ArrayLike, branch_sizes: ArrayLike, n_features: int
 ) -> np.float64:
-    r"""Bound on distance(x) / ||[x - y_1 ... x - y_N]||_F of a wide machine (000 Thm 5, eq. 61).
+    r"""Bound distance(x) / ||[x - y_1 ... x - y_N]||_F of a wide machine.
 
+    Parameters
+    ----------
+    branch_frobenius_norms : array-like of float
+        Frobenius norm of the data matrix of each branch.
+    branch_sizes : array-like of int
+        Number of samples of each branch.
+    n_features : int
+        Number of features p.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    See Also
+    --------
+    loose_distance_ratio_bound : The bound of a single branch.
+
+    Notes
+    -----
     Derivation: the wide machine keeps its nearest branch, so its distance is at most every branch's
     :math:`c_s \|[x - y_{1,s} \dots]\|_F` with :math:`c_s = 1 + p N_s^2 / (2 \|Y_s\|_F^2)` (eq. 170). Each
     of those norms is at most the norm over **all** samples, which therefore multiplies the smallest
     :math:`c_s`: the minimum speaks of the best branch, the norm of the whole data set. Eq. 170 itself is
     sharper when the query's own norms are at hand.
 
+    References
+    ----------
+    Document 000, Theorem 5, eq. 61 and 170.
+
     Examples
     --------
     Branches of 10 and 20 samples with one feature and squared norms 5 and 10 give 1 + 10 and 1 + 20:
 
+    >>> from onefold.bounds import wide_distance_ratio_bound
     >>> round(float(wide_distance_ratio_bound([5**0.5, 10**0.5], [10, 20], n_features=1)), 6)
     11.0
     """

@@ -22,15 +22,62 @@ All functions are vectorised: arguments may be arrays that broadcast against eac
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold.bounds._arguments import FloatOrArray, confidence, count, fraction, squared_error
+from onefold._base.arrays import Mask
+from onefold.bounds._arguments import (
+    FloatOrArray,
+    confidence,
+    count,
+    fraction,
+    non_negative,
+    positive,
+    squared_error,
+)
+from onefold.exceptions import InvalidInputError
+
+__all__ = [
+    "direct_risk_bound",
+    "folding_posterior_error_bound",
+    "hypothesis_posterior_error_bound",
+    "hypothesis_prediction_error_bound",
+    "is_informative",
+    "posterior_error_bound",
+    "prediction_error_bound",
+    "rademacher_bound",
+    "risk_bound",
+    "rkhs_risk_bound",
+    "smallest_informative_sample",
+]
+
+_LARGEST_SAMPLE = 2**62
 
 
 def rkhs_risk_bound(n_samples: ArrayLike, delta: ArrayLike) -> FloatOrArray:
-    r"""Risk of the sample approximation inside the kernel's space (004 Thm 1, eq. 64).
+    r"""Bound the risk of the sample approximation inside the kernel's space.
 
+    Parameters
+    ----------
+    n_samples : array-like of int
+        Number of samples N.
+    delta : array-like of float
+        Probability with which the bound may fail, strictly between 0 and 1.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    risk_bound : The same for the learnt solution.
+    direct_risk_bound : A bound of rate 1/N, which the document does not have.
+
+    Notes
+    -----
     Derivation: the two parts of the error, from the finite sample and from the label noise, have mean norms
     of at most :math:`2/\sqrt N` and :math:`1/\sqrt N`; replacing one sample moves their sum by at most 4/N,
     so McDiarmid's inequality adds :math:`\sqrt{8 \log(1/\delta) / N}`.
@@ -38,11 +85,16 @@ def rkhs_risk_bound(n_samples: ArrayLike, delta: ArrayLike) -> FloatOrArray:
     *Holds*: always. 004 eq. 186 loses a square, harmlessly: the norm is at most 1, so its square is smaller
     still. See :func:`direct_risk_bound` for the rate 1/N that the lost square gave away.
 
+    References
+    ----------
+    Document 004, Theorem 1, eq. 64.
+
     Examples
     --------
     With delta = exp(-2) the second root is 4/sqrt(N): together 7/sqrt(N).
 
     >>> import math
+    >>> from onefold.bounds import rkhs_risk_bound
     >>> round(float(rkhs_risk_bound(100, math.exp(-2))), 12)
     0.7
     """
@@ -54,8 +106,31 @@ def rkhs_risk_bound(n_samples: ArrayLike, delta: ArrayLike) -> FloatOrArray:
 def risk_bound(
     n_samples: ArrayLike, delta: ArrayLike, feature_norm_squared: ArrayLike, gap: ArrayLike = 0.0
 ) -> FloatOrArray:
-    r"""Risk E[(h - f)^2] of the learnt solution against the best one (004 Thm 2, eq. 70).
+    r"""Bound the risk E[(h - f)^2] of the learnt solution against the best one.
 
+    Parameters
+    ----------
+    n_samples : array-like of int
+        Number of samples N.
+    delta : array-like of float
+        Probability with which the bound may fail, strictly between 0 and 1.
+    feature_norm_squared : array-like of float
+        E[Phi(x)^2], above 0 and at most 1; under the normalisation of 004 eq. 85 the class frequency.
+    gap : array-like of float, default=0.0
+        Squared distance of the posterior from the multiples of the map, min over a of E[(f - a Phi)^2], from
+        0 to 1.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    direct_risk_bound : A smaller bound of rate 1/N.
+
+    Notes
+    -----
     Derivation: leaving the kernel's space divides by :math:`\|\Phi\|^2`, so the squared error of
     :func:`rkhs_risk_bound` is divided by :math:`(\|\Phi\|^2)^2`; h lies on the line of :math:`\Phi`, so by
     Pythagoras the squared distance ``gap`` of the posterior from that line is added.
@@ -63,14 +138,14 @@ def risk_bound(
     *Holds*: with the true ``gap``; the document's version (``gap=0``) only for a posterior that is a
     multiple of the map.
 
-    Parameters
+    References
     ----------
-    feature_norm_squared : E[Phi(x)^2], in (0, 1]; under the normalisation (85) the class frequency.
-    gap : min over a of E[(f - a Phi)^2], in [0, 1].
+    Document 004, Theorem 2, eq. 70.
 
     Examples
     --------
     >>> import math
+    >>> from onefold.bounds import risk_bound
     >>> round(float(risk_bound(10_000, math.exp(-2), feature_norm_squared=0.5)), 12)
     0.28
     >>> round(float(risk_bound(10_000, math.exp(-2), feature_norm_squared=0.5, gap=0.02)), 12)
@@ -83,8 +158,33 @@ def risk_bound(
 def direct_risk_bound(
     n_samples: ArrayLike, delta: ArrayLike, feature_norm_squared: ArrayLike, gap: ArrayLike = 0.0
 ) -> FloatOrArray:
-    r"""The same risk E[(h - f)^2], bounded at the rate 1/N (not in the document).
+    r"""Bound the risk E[(h - f)^2] of the learnt solution at the rate 1/N.
 
+    The documents do not have this bound.
+
+    Parameters
+    ----------
+    n_samples : array-like of int
+        Number of samples N.
+    delta : array-like of float
+        Probability with which the bound may fail, strictly between 0 and 1.
+    feature_norm_squared : array-like of float
+        E[Phi(x)^2], above 0 and at most 1; under the normalisation of 004 eq. 85 the class frequency.
+    gap : array-like of float, default=0.0
+        Squared distance of the posterior from the multiples of the map, min over a of E[(f - a Phi)^2], from
+        0 to 1.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    risk_bound : The bound of the document.
+
+    Notes
+    -----
     Derivation: h and the projection of f are multiples of :math:`\Phi`; their difference is :math:`\Phi /
     \|\Phi\|^2` times the deviation of the mean of the :math:`y_i \Phi(x_i)`, numbers of [0, 1], from its
     expectation. Hoeffding's inequality bounds that deviation by :math:`\sqrt{\log(2/\delta) / (2N)}`.
@@ -93,9 +193,14 @@ def direct_risk_bound(
 
     *Holds*: always, with the true ``gap``.
 
+    References
+    ----------
+    Hoeffding, "Probability inequalities for sums of bounded random variables", 1963, Theorem 2.
+
     Examples
     --------
     >>> import math
+    >>> from onefold.bounds import direct_risk_bound
     >>> round(float(direct_risk_bound(100, 2 * math.exp(-2), feature_norm_squared=0.5)), 12)
     0.02
     """
@@ -112,20 +217,46 @@ def prediction_error_bound(
     label_noise: ArrayLike,
     gap: ArrayLike = 0.0,
 ) -> FloatOrArray:
-    r"""Mean squared error E[(y - h)^2] of predicting the label (004 Thm 3, eq. 73).
+    r"""Bound the mean squared error E[(y - h)^2] of predicting the label.
 
+    Parameters
+    ----------
+    n_samples : array-like of int
+        Number of samples N.
+    delta : array-like of float
+        Probability with which the bound may fail, strictly between 0 and 1.
+    feature_norm_squared : array-like of float
+        E[Phi(x)^2], above 0 and at most 1; under the normalisation of 004 eq. 85 the class frequency.
+    label_noise : array-like of float
+        E[(y - f(x))^2] = E[f (1 - f)], from 0 to 1; no predictor gets below it.
+    gap : array-like of float, default=0.0
+        Squared distance of the posterior from the multiples of the map, min over a of E[(f - a Phi)^2], from
+        0 to 1.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    posterior_error_bound : The error of estimating the posterior.
+
+    Notes
+    -----
     Derivation: the label is posterior plus noise of conditional mean zero, so the error is the risk of
     :func:`risk_bound` plus the mean squared noise.
 
     *Holds*: as :func:`risk_bound`.
 
-    Parameters
+    References
     ----------
-    label_noise : E[(y - f(x))^2] = E[f (1 - f)], in [0, 1]; no predictor gets below it.
+    Document 004, Theorem 3, eq. 73.
 
     Examples
     --------
     >>> import math
+    >>> from onefold.bounds import prediction_error_bound
     >>> value = prediction_error_bound(10_000, math.exp(-2), feature_norm_squared=0.5, label_noise=0.1)
     >>> round(float(value), 12)
     0.38
@@ -136,16 +267,44 @@ def prediction_error_bound(
 def posterior_error_bound(
     n_samples: ArrayLike, delta: ArrayLike, feature_norm_squared: ArrayLike, gap: ArrayLike = 0.0
 ) -> FloatOrArray:
-    r"""Mean squared error E[(h - P(y = 1 | x))^2] of estimating the posterior (004 Thm 4, eq. 77).
+    r"""Bound the mean squared error E[(h - P(y = 1 | x))^2] of estimating the posterior.
 
+    Parameters
+    ----------
+    n_samples : array-like of int
+        Number of samples N.
+    delta : array-like of float
+        Probability with which the bound may fail, strictly between 0 and 1.
+    feature_norm_squared : array-like of float
+        E[Phi(x)^2], above 0 and at most 1; under the normalisation of 004 eq. 85 the class frequency.
+    gap : array-like of float, default=0.0
+        Squared distance of the posterior from the multiples of the map, min over a of E[(f - a Phi)^2], from
+        0 to 1.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    prediction_error_bound : The error of predicting the label.
+
+    Notes
+    -----
     Derivation: for a label in {0, 1} the best prediction in the mean square is the posterior itself, so
     this is :func:`risk_bound` read differently.
 
     *Holds*: as :func:`risk_bound`; the convergence to zero claimed after it (004 eq. 80) needs ``gap = 0``.
 
+    References
+    ----------
+    Document 004, Theorem 4, eq. 77.
+
     Examples
     --------
     >>> import math
+    >>> from onefold.bounds import posterior_error_bound
     >>> round(float(posterior_error_bound(10_000, math.exp(-2), feature_norm_squared=0.5)), 12)
     0.28
     """
@@ -153,8 +312,24 @@ def posterior_error_bound(
 
 
 def rademacher_bound(n_samples: ArrayLike) -> FloatOrArray:
-    r"""Rademacher complexity of the hypotheses, empirical and expected (004 Thm 5, eq. 93-94).
+    r"""Bound the Rademacher complexity of the hypotheses, empirical and expected.
 
+    Parameters
+    ----------
+    n_samples : array-like of int
+        Number of samples N.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    hypothesis_prediction_error_bound : Uses the complexity.
+
+    Notes
+    -----
     Derivation: a hypothesis is :math:`a \Phi` with a in [0, 1], so its correlation with random signs is at
     most :math:`|\sum_i \sigma_i \Phi(x_i)| / N`, whose root mean square is at most :math:`1/\sqrt N` for
     one fixed map.
@@ -162,8 +337,13 @@ def rademacher_bound(n_samples: ArrayLike) -> FloatOrArray:
     *Holds*: for one map fixed in advance; over all maps into [0, 1], as stated, the complexity is at least
     (1 - class frequency) / 2 for every N when no sample occurs twice.
 
+    References
+    ----------
+    Document 004, Theorem 5, eq. 93 and 94.
+
     Examples
     --------
+    >>> from onefold.bounds import rademacher_bound
     >>> rademacher_bound([25, 100]).tolist()
     [0.2, 0.1]
     """
@@ -190,8 +370,35 @@ def hypothesis_prediction_error_bound(
     label_noise: ArrayLike,
     gap: ArrayLike = 0.0,
 ) -> FloatOrArray:
-    r"""Error of predicting the label, by training error or theory, whichever is less (004 Thm 6, eq. 95).
+    r"""Bound the error of predicting the label by training error or theory, whichever is less.
 
+    Parameters
+    ----------
+    n_samples : array-like of int
+        Number of samples N.
+    delta : array-like of float
+        Probability with which the bound may fail, strictly between 0 and 1.
+    class_frequency : array-like of float
+        Share of the class, above 0 and at most 1.
+    empirical_error : array-like of float
+        Mean squared error on the training samples, from 0 to 1.
+    label_noise : array-like of float
+        E[(y - f(x))^2] = E[f (1 - f)], from 0 to 1; no predictor gets below it.
+    gap : array-like of float, default=0.0
+        Squared distance of the posterior from the multiples of the map, min over a of E[(f - a Phi)^2], from
+        0 to 1.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    hypothesis_posterior_error_bound : The error of estimating the posterior.
+
+    Notes
+    -----
     Derivation: the first branch is the training error plus four complexities (:func:`rademacher_bound`,
     doubled by symmetrisation and by the slope of the squared loss) plus McDiarmid's
     :math:`\sqrt{\log(1/\delta)/(2N)}`; the second is :func:`prediction_error_bound` with the class
@@ -200,9 +407,14 @@ def hypothesis_prediction_error_bound(
     *Holds*: for a map fixed in advance and the true ``gap``, with probability 1 - 2 delta: the minimum of
     two bounds that may each fail with probability delta may fail with their sum.
 
+    References
+    ----------
+    Document 004, Theorem 6, eq. 95.
+
     Examples
     --------
     >>> import math
+    >>> from onefold.bounds import hypothesis_prediction_error_bound
     >>> arguments = dict(class_frequency=0.5, empirical_error=0.15, label_noise=0.1)
     >>> round(float(hypothesis_prediction_error_bound(10_000, math.exp(-2), **arguments)), 12)
     0.2
@@ -221,17 +433,47 @@ def hypothesis_posterior_error_bound(
     empirical_error: ArrayLike,
     gap: ArrayLike = 0.0,
 ) -> FloatOrArray:
-    r"""Error of estimating the posterior, by the training error or by the theory (004 Thm 7, eq. 96).
+    r"""Bound the error of estimating the posterior by training error or theory, whichever is less.
 
+    Parameters
+    ----------
+    n_samples : array-like of int
+        Number of samples N.
+    delta : array-like of float
+        Probability with which the bound may fail, strictly between 0 and 1.
+    class_frequency : array-like of float
+        Share of the class, above 0 and at most 1.
+    empirical_error : array-like of float
+        Mean squared error on the training samples, from 0 to 1.
+    gap : array-like of float, default=0.0
+        Squared distance of the posterior from the multiples of the map, min over a of E[(f - a Phi)^2], from
+        0 to 1.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    hypothesis_prediction_error_bound : The error of predicting the label.
+
+    Notes
+    -----
     Derivation: the error against the posterior is the error against the label minus the label noise, hence
     at most the first branch of :func:`hypothesis_prediction_error_bound`; the second is
     :func:`posterior_error_bound` with the class frequency for :math:`\|\Phi\|^2`.
 
     *Holds*: as :func:`hypothesis_prediction_error_bound`.
 
+    References
+    ----------
+    Document 004, Theorem 7, eq. 96.
+
     Examples
     --------
     >>> import math
+    >>> from onefold.bounds import hypothesis_posterior_error_bound
     >>> round(float(hypothesis_posterior_error_bound(10_000, math.exp(-2), 0.5, empirical_error=0.15)), 12)
     0.2
     >>> round(float(hypothesis_posterior_error_bound(10_000, math.exp(-2), 1.0, empirical_error=0.15)), 12)
@@ -245,8 +487,31 @@ def hypothesis_posterior_error_bound(
 def folding_posterior_error_bound(
     n_samples: ArrayLike, delta: ArrayLike, class_frequency: ArrayLike, gap: ArrayLike = 0.0
 ) -> FloatOrArray:
-    r"""Error of the space-folding decision as an estimate of the posterior (004 Prop. 2, eq. 114).
+    r"""Bound the error of the space-folding decision as an estimate of the posterior.
 
+    Parameters
+    ----------
+    n_samples : array-like of int
+        Number of samples N.
+    delta : array-like of float
+        Probability with which the bound may fail, strictly between 0 and 1.
+    class_frequency : array-like of float
+        Share of the class, above 0 and at most 1.
+    gap : array-like of float, default=0.0
+        Squared distance of the posterior from the multiples of the map, min over a of E[(f - a Phi)^2], from
+        0 to 1.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    hypothesis_posterior_error_bound : The same with a training error.
+
+    Notes
+    -----
     Derivation: :func:`hypothesis_posterior_error_bound` with no training error, because Assumption 2 says
     that the decision map reproduces every training label. For delta below 0.8 the second branch never wins,
     whatever the class frequency: the number is the first one.
@@ -256,10 +521,93 @@ def folding_posterior_error_bound(
     keeps the error at 1/4. Read it only where classes hardly overlap, and as the document's number rather
     than a promise.
 
+    References
+    ----------
+    Document 004, Proposition 2, eq. 114.
+
     Examples
     --------
     >>> import math
+    >>> from onefold.bounds import folding_posterior_error_bound
     >>> round(float(folding_posterior_error_bound(10_000, math.exp(-2), class_frequency=0.1)), 12)
     0.05
     """
     return hypothesis_posterior_error_bound(n_samples, delta, class_frequency, 0.0, gap)
+
+
+# --- does a bound say anything? squared errors between numbers of [0, 1] never exceed 1 --------------------
+
+
+def is_informative(bound: ArrayLike, trivial: float = 1.0) -> np.bool_ | Mask:
+    """Tell whether a bound is below what is known without it.
+
+    Parameters
+    ----------
+    bound : array-like of float
+        Value or values of a bound.
+    trivial : float, default=1.0
+        The value that the bounded quantity cannot exceed anyway; 1 for squared errors between numbers of
+        [0, 1].
+
+    Returns
+    -------
+    bool or ndarray of bool
+        True where the bound is informative.
+
+    See Also
+    --------
+    smallest_informative_sample : The number of samples from which on a bound is informative.
+
+    Examples
+    --------
+    >>> from onefold.bounds import is_informative, rkhs_risk_bound
+    >>> is_informative(rkhs_risk_bound([60, 70], delta=0.05)).tolist()
+    [False, True]
+    """
+    return non_negative("bound", bound) < positive("trivial", trivial)
+
+
+def smallest_informative_sample(bound: Callable[[int], object], trivial: float = 1.0) -> int:
+    """Find the smallest number of samples from which on a decreasing bound is informative.
+
+    Parameters
+    ----------
+    bound : callable
+        Function of the number of samples N, not increasing in N.
+    trivial : float, default=1.0
+        The value that the bounded quantity cannot exceed anyway; see :func:`is_informative`.
+
+    Returns
+    -------
+    int
+        The number of samples.
+
+    See Also
+    --------
+    is_informative : Whether given values of a bound are informative.
+
+    Examples
+    --------
+    Document 004's Theorem 1 at 95 % says nothing below 63 samples; Theorem 4 for a class holding a tenth of
+    the data carries the square of that tenth in its denominator:
+
+    >>> from onefold.bounds import posterior_error_bound, rkhs_risk_bound, smallest_informative_sample
+    >>> smallest_informative_sample(lambda n: rkhs_risk_bound(n, delta=0.05))
+    63
+    >>> smallest_informative_sample(lambda n: posterior_error_bound(n, delta=0.05, feature_norm_squared=0.1))
+    623389
+    """
+
+    def informative(n_samples: int) -> bool:
+        return bool(is_informative(bound(n_samples), trivial))  # type: ignore[arg-type]
+
+    high = 1
+    while not informative(high):
+        high *= 2
+        if high > _LARGEST_SAMPLE:
+            raise InvalidInputError("the bound is not informative for any number of samples up to 2**62")
+    low = high // 2  # not informative (or 0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if informative(middle) else (middle, high)
+    return high

@@ -1,4 +1,4 @@
-"""What all encoders share: checking of rows, working in blocks, rows of norm one."""
+"""What all encoders share: checking of rows, working in blocks, rows of norm one, a description in words."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -9,10 +9,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
-from onefold._base.validation import check_rows, check_whole_number
+from onefold._base.validation import Whole, check_parameter, check_rows
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["Encoder", "as_image_shape", "unit_rows"]
+__all__ = ["Encoder", "as_image_shape", "description", "unit_rows"]
 
 ImageShape = tuple[int, ...]
 
@@ -21,23 +21,66 @@ BLOCK_VALUES = 400_000
 
 
 class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
-    """A map of single records that depends on its parameters only.
+    """Base class of maps of single records that depend on their parameters only.
 
-    ``fit`` looks at the *shape* of ``X`` and never at its values; the map is the same for every owner with
+    ``fit`` looks at the *shape* of ``X`` and never at its values; the map is the same for every site with
     the same parameters. Rows come out with Euclidean norm one, or zero when nothing is left of the record.
+
+    Attributes
+    ----------
+    entry_span : float
+        Largest difference between two values of an encoded entry.
+    n_features_in_ : int
+        Number of features of the rows.
+
+    See Also
+    --------
+    GradientHistograms : Histograms of gradient directions, for images.
+    LowFrequencyDCT : The lowest cosine coefficients, for images and signals.
+    RandomFeatures : A fixed random layer, for data of any kind.
+
+    Examples
+    --------
+    >>> from onefold.encoders import Encoder, RandomFeatures
+    >>> isinstance(RandomFeatures(), Encoder)
+    True
     """
 
     _n_features_out: int
-    entry_span: float = 2.0  # how much one value can change with the record: from -1 to 1 at most
+    entry_span: float = 2.0  # from -1 to 1 at most
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Prepare the map for rows as long as those of ``X``."""
+        """Prepare the map for rows as long as those of ``X``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; only their number of features matters.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        Encoder
+            This object.
+        """
         rows = check_rows(self, X)
         self._n_features_out = self._prepare(rows.shape[1])
         return self
 
     def transform(self, X: ArrayLike) -> Array:
-        """Encoded rows of norm one, (n, number of values); float32 stays float32."""
+        """Encode rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs)
+            Rows of norm one; float32 stays float32.
+        """
         check_is_fitted(self)
         rows = check_rows(self, X, reset=False)
         encoded = np.empty((len(rows), self._n_features_out), rows.dtype)
@@ -58,15 +101,15 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
 
     @abstractmethod
     def _prepare(self, n_features: int) -> int:
-        """Check the parameters, set up the map for rows of this length, and tell how long its rows are."""
+        """Check the parameters, set up the map for rows of this length, and return the length of its rows."""
 
     @abstractmethod
     def _encode(self, rows: Array) -> Array:
-        """The map itself, before its rows are scaled to norm one."""
+        """Apply the map itself, before its rows are scaled to norm one."""
 
 
 def unit_rows(rows: Array) -> Array:
-    """Rows scaled to Euclidean norm one; rows of zeros stay as they are.
+    """Scale rows to Euclidean norm one; rows of zeros stay as they are.
 
     The largest entry is divided out first, so that squares neither overflow nor vanish.
     """
@@ -77,7 +120,7 @@ def unit_rows(rows: Array) -> Array:
 
 
 def as_image_shape(image_shape: Any, n_features: int) -> tuple[int, int, int]:
-    """Height, width and channels of the images held by rows of this length."""
+    """Return height, width and channels of the images held by rows of this length."""
     if image_shape is None:
         return 1, n_features, 1
     try:
@@ -87,7 +130,7 @@ def as_image_shape(image_shape: Any, n_features: int) -> tuple[int, int, int]:
     if len(sizes) not in (2, 3):
         raise InvalidInputError("image_shape must be (height, width) or (height, width, channels)")
     for size in sizes:
-        check_whole_number("every part of image_shape", size)
+        check_parameter("every part of image_shape", size, Whole(1))
     height, width, channels = (*sizes, 1)[:3]
     if height * width * channels != n_features:
         given = " x ".join(str(size) for size in sizes)
@@ -95,3 +138,32 @@ def as_image_shape(image_shape: Any, n_features: int) -> tuple[int, int, int]:
             f"X has {n_features} features, but images of {given} have {height * width * channels}"
         )
     return int(height), int(width), int(channels)
+
+
+def description(encoder: Any) -> str:
+    """Describe an encoder in words that are equal for all sites with the same parameters.
+
+    Parameters
+    ----------
+    encoder : Encoder or None
+        An encoder; None stands for no encoder.
+
+    Returns
+    -------
+    str
+        Class and parameters; empty for no encoder.
+
+    See Also
+    --------
+    onefold.privacy.PrivateMoments : Keeps the description with a release (``encoding_``).
+
+    Examples
+    --------
+    >>> from onefold.encoders import RandomFeatures, description
+    >>> description(RandomFeatures(64)) == description(RandomFeatures(64, random_state=1))
+    False
+    """
+    if encoder is None:
+        return ""
+    kind, given = type(encoder), sorted(encoder.get_params().items())
+    return f"{kind.__module__}.{kind.__qualname__}({', '.join(f'{name}={value!r}' for name, value in given)})"

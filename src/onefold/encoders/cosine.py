@@ -1,12 +1,14 @@
-"""The slowest cosine waves of an image: its coarse shape."""
+"""The lowest cosine frequencies of an image: its coarse shape."""
 
 import numpy as np
 
 from onefold._base.arrays import Array
-from onefold._base.validation import check_whole_number
+from onefold._base.validation import Entry, Flag, Whole, check_parameters
 from onefold.encoders._encoder import Encoder, ImageShape, as_image_shape
 
 __all__ = ["LowFrequencyDCT"]
+
+CONSTRAINTS: dict[str, Entry] = {"n_coefficients": Whole(1), "constant": Flag()}
 
 
 class LowFrequencyDCT(Encoder):
@@ -14,12 +16,25 @@ class LowFrequencyDCT(Encoder):
 
     Parameters
     ----------
-    image_shape : (height, width) or (height, width, channels), or None
-        Shape of the image that a row holds, in C order. None takes every row as an image one pixel high.
+    image_shape : tuple of int or None, default=None
+        (height, width) or (height, width, channels) of the image that a row holds, in C order. None takes
+        every row as an image one pixel high: a signal.
     n_coefficients : int, default=64
-        Coefficients kept per channel, the slowest waves first; at most as many as there are pixels.
+        Coefficients kept per channel, those of the lowest frequencies first; at most as many as there are
+        pixels.
     constant : bool, default=True
-        Keep the coefficient of the constant wave, the mean brightness?
+        Whether to keep the coefficient of the constant wave, the mean brightness.
+
+    Attributes
+    ----------
+    entry_span : float
+        Largest difference between two values of an encoded entry.
+    n_features_in_ : int
+        Number of features of the rows.
+
+    See Also
+    --------
+    GradientHistograms : Histograms of gradient directions.
 
     Notes
     -----
@@ -28,6 +43,7 @@ class LowFrequencyDCT(Encoder):
     Examples
     --------
     >>> import numpy as np
+    >>> from onefold.encoders import LowFrequencyDCT
     >>> images = np.random.default_rng(0).random((3, 28 * 28))
     >>> LowFrequencyDCT((28, 28), 100).fit_transform(images).shape
     (3, 100)
@@ -41,7 +57,7 @@ class LowFrequencyDCT(Encoder):
         self.constant = constant
 
     def _prepare(self, n_features: int) -> int:
-        check_whole_number("n_coefficients", self.n_coefficients)
+        check_parameters(self, CONSTRAINTS)
         self._shape = as_image_shape(self.image_shape, n_features)
         height, width, channels = self._shape
         # Frequency in waves per pixel, so that an oblong image is treated alike in both directions.
@@ -60,7 +76,7 @@ class LowFrequencyDCT(Encoder):
 
 
 def _waves(size: int) -> Array:
-    """Orthonormal cosine waves as rows, the constant one first, (size, size)."""
+    """Return orthonormal cosine waves as rows, the constant one first, (size, size)."""
     waves = np.cos(np.pi / size * np.outer(np.arange(size), np.arange(size) + 0.5)) * np.sqrt(2.0 / size)
     waves[0] /= np.sqrt(2.0)
     return np.asarray(waves)

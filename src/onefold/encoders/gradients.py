@@ -1,40 +1,66 @@
-"""Histograms of oriented gradients: where in an image which edges run."""
+"""Histograms of oriented gradients: the directions of the edges in each part of an image."""
 
 import math
 
 import numpy as np
 
 from onefold._base.arrays import Array
-from onefold._base.validation import check_whole_number
+from onefold._base.validation import (
+    Entry,
+    Flag,
+    Number,
+    Whole,
+    check_parameter,
+    check_parameters,
+)
 from onefold.encoders._encoder import Encoder, ImageShape, as_image_shape
 from onefold.exceptions import InvalidInputError
 
 __all__ = ["GradientHistograms"]
 
+CONSTRAINTS: dict[str, Entry] = {
+    "n_orientations": Whole(1),
+    "signed": Flag(),
+    "margin": Whole(0),
+    "power": Number(above=0, at_most=1),
+}
+
 
 class GradientHistograms(Encoder):
-    """Images as histograms of gradient directions in a grid of overlapping cells.
+    """Histograms of gradient directions in a grid of overlapping cells, for images.
 
-    Every pixel adds the size of its gradient to the two directions next to its own and to the (up to four)
-    cells next to it, shared in proportion to nearness: neither a small shift nor a small turn makes a value
-    jump.
+    Every pixel adds the size of its gradient to the two nearest directions and to the (up to four) nearest
+    cells, shared in proportion to nearness: neither a small shift nor a small turn makes a value jump.
 
     Parameters
     ----------
-    image_shape : (height, width) or (height, width, channels), or None
-        Shape of the image that a row holds, in C order. The channels' gradients are added up. None takes
-        every row as an image one pixel high: a signal.
-    n_cells : int or (int, int), default=4
+    image_shape : tuple of int or None, default=None
+        (height, width) or (height, width, channels) of the image that a row holds, in C order. The
+        gradients of the channels are added up. None takes every row as an image one pixel high: a signal.
+    n_cells : int or tuple of two int, default=4
         Cells down and across; at most as many as there are pixels.
     n_orientations : int, default=8
-        Directions of the gradient that are told apart.
+        Number of directions of the gradient.
     signed : bool, default=True
-        Are dark-to-bright and bright-to-dark different directions? If so directions go round the full circle.
+        Whether dark-to-bright and bright-to-dark are different directions, so that directions cover the full
+        circle.
     margin : int, default=0
         Pixels on every side that the grid of cells leaves out: its outer cells fade out there. For images
         that are known to have an empty border.
-    power : float in (0, 1], default=0.5
-        Exponent applied to every value of the histogram: below one, strong edges no longer drown weak ones.
+    power : float, default=0.5
+        Exponent applied to every value of the histogram, above 0 and at most 1: below 1, strong edges no
+        longer hide weak ones.
+
+    Attributes
+    ----------
+    entry_span : float
+        Largest difference between two values of an encoded entry.
+    n_features_in_ : int
+        Number of features of the rows.
+
+    See Also
+    --------
+    LowFrequencyDCT : The coarse shape of an image.
 
     Notes
     -----
@@ -44,6 +70,7 @@ class GradientHistograms(Encoder):
     Examples
     --------
     >>> import numpy as np
+    >>> from onefold.encoders import GradientHistograms
     >>> images = np.random.default_rng(0).random((3, 28 * 28))
     >>> GradientHistograms((28, 28)).fit_transform(images).shape
     (3, 128)
@@ -69,15 +96,12 @@ class GradientHistograms(Encoder):
         self.power = power
 
     def _prepare(self, n_features: int) -> int:
-        check_whole_number("n_orientations", self.n_orientations)
-        check_whole_number("margin", self.margin, at_least=0)
-        if not 0.0 < self.power <= 1.0:
-            raise InvalidInputError("power must be above 0 and at most 1")
+        check_parameters(self, CONSTRAINTS)
         cells = self.n_cells if isinstance(self.n_cells, (tuple, list)) else (self.n_cells, self.n_cells)
         if len(cells) != 2:
             raise InvalidInputError("n_cells must be a whole number or two: cells down and across")
         for count in cells:
-            check_whole_number("n_cells", count)
+            check_parameter("n_cells", count, Whole(1))
         self._shape = as_image_shape(self.image_shape, n_features)
         down, across = (
             _windows(size, count, int(self.margin))
@@ -102,14 +126,14 @@ class GradientHistograms(Encoder):
         return np.asarray(histograms.reshape(len(rows), -1) ** rows.dtype.type(self.power))
 
     def _position(self, dy: Array, dx: Array) -> Array:
-        """Direction of the gradient in units of the distance between two of the directions told apart."""
+        """Return the direction of the gradient in units of the distance between two directions."""
         circle = 2.0 * math.pi if self.signed else math.pi
         angle = np.mod(np.arctan2(dy, dx), dy.dtype.type(circle))
         return np.asarray(angle * dy.dtype.type(int(self.n_orientations) / circle))
 
 
 def _gradient(images: Array, axis: int) -> Array:
-    """Central differences, with the border pixels continued outwards."""
+    """Compute central differences, with the border pixels continued outwards."""
     size = images.shape[axis]
     after = images.take(np.minimum(np.arange(size) + 1, size - 1), axis)
     before = images.take(np.maximum(np.arange(size) - 1, 0), axis)
@@ -117,13 +141,13 @@ def _gradient(images: Array, axis: int) -> Array:
 
 
 def _nearness(position: Array, direction: int, n_orientations: int) -> Array:
-    """One on the direction itself, falling to zero at its neighbours on the circle."""
+    """Return one on the direction itself, falling to zero at its neighbours on the circle."""
     distance = np.abs(position - position.dtype.type(direction))
     return np.asarray(np.maximum(1.0 - np.minimum(distance, n_orientations - distance), 0.0))
 
 
 def _windows(size: int, count: int, margin: int) -> Array:
-    """Triangular weights of ``size`` pixels in ``count`` cells along one axis, (count, size).
+    """Return triangular weights of ``size`` pixels in ``count`` cells along one axis, (count, size).
 
     Between the outer centres they add up to one at every pixel; beyond, they fade out over one cell.
     """

@@ -5,31 +5,46 @@ from typing import Literal
 import numpy as np
 
 from onefold._base.arrays import Array
-from onefold._base.validation import check_whole_number
+from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameters
 from onefold.encoders._encoder import Encoder
-from onefold.exceptions import InvalidInputError
 
 __all__ = ["RandomFeatures"]
 
-KINDS = ("relu", "fourier", "projection")
+CONSTRAINTS: dict[str, Entry] = {
+    "n_outputs": Whole(1),
+    "kind": OneOf(("relu", "fourier", "projection")),
+    "bandwidth": Number(above=0),
+    "random_state": Whole(0),
+}
 
 
 class RandomFeatures(Encoder):
-    """Random projections, or random waves or ramps of them.
+    """A fixed random layer: random projections of a row, or positive parts or cosines of them.
 
-    Rows are scaled to norm one first, so that only their direction counts.
+    Rows are scaled to norm one first, so that only their direction matters.
 
     Parameters
     ----------
     n_outputs : int, default=128
-        Values that come out.
+        Number of values of an encoded row.
     kind : {"relu", "fourier", "projection"}, default="relu"
         ``relu``: positive parts of random projections; ``fourier``: cosines of them with random phases, whose
         inner products approximate a Gaussian kernel; ``projection``: the projections themselves.
     bandwidth : float, default=0.5
         Width of the Gaussian kernel, used by ``fourier`` only; rows have norm one.
     random_state : int, default=0
-        Which random map it is. A number, because all owners and all queries must meet the same map.
+        Seed of the random map. It must be a number, because all sites and all queries must use the same map.
+
+    Attributes
+    ----------
+    entry_span : float
+        Largest difference between two values of an encoded entry.
+    n_features_in_ : int
+        Number of features of the rows.
+
+    See Also
+    --------
+    GradientHistograms : Histograms of gradient directions, for images.
 
     Notes
     -----
@@ -39,6 +54,7 @@ class RandomFeatures(Encoder):
     Examples
     --------
     >>> import numpy as np
+    >>> from onefold.encoders import RandomFeatures
     >>> rows = np.random.default_rng(0).random((3, 20))
     >>> RandomFeatures(50, kind="fourier").fit_transform(rows).shape
     (3, 50)
@@ -58,12 +74,7 @@ class RandomFeatures(Encoder):
         self.random_state = random_state
 
     def _prepare(self, n_features: int) -> int:
-        check_whole_number("n_outputs", self.n_outputs)
-        check_whole_number("random_state", self.random_state, at_least=0)
-        if self.kind not in KINDS:
-            raise InvalidInputError(f"kind must be one of {', '.join(KINDS)}")
-        if not 0.0 < self.bandwidth < np.inf:
-            raise InvalidInputError("bandwidth must be a positive number")
+        check_parameters(self, CONSTRAINTS)
         rng = np.random.default_rng(int(self.random_state))
         self._directions = rng.standard_normal((n_features, int(self.n_outputs)))
         self._phases = rng.uniform(0.0, 2.0 * np.pi, int(self.n_outputs))

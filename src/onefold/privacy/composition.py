@@ -15,7 +15,8 @@ from onefold._base.optional import require
 from onefold._base.validation import Entry, Instance, Number, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.guarantee import DELTA_OR_ZERO, POSITIVE, RELATIONS, UNITS, Guarantee
-from onefold.privacy.mechanisms.mechanism import Mechanism, RowNoise
+from onefold.privacy.mechanisms.mechanism import Mechanism
+from onefold.privacy.mechanisms.rows import RowNoise
 
 __all__ = ["COMPOSITIONS", "Event", "advanced", "basic", "pld", "rdp", "refuse_added_entries", "refuse_void"]
 

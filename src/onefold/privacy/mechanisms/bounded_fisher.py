@@ -12,7 +12,6 @@ from onefold._base.validation import Flag, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.guarantee import DELTA, Pair, number, positive
-from onefold.privacy.mechanisms.fisher import Weights
 from onefold.privacy.mechanisms.ground_state import (
     TOTAL_VARIATION,
     GroundState,
@@ -21,7 +20,7 @@ from onefold.privacy.mechanisms.ground_state import (
     ground_state,
     shift_epsilon,
 )
-from onefold.privacy.mechanisms.mechanism import RowNoise
+from onefold.privacy.mechanisms.rows import RowNoise, Weights
 from onefold.privacy.samplers import Lattice, RandomState, byte_stream, generator
 from onefold.privacy.sensitivity import Domain
 

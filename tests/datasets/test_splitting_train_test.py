@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onefold.datasets import _load, _partition, _split, train_test_split
+from onefold.datasets import loading, splitting, train_test_split
 from onefold.exceptions import InvalidInputError
 
 
-@pytest.mark.parametrize("module", [_load, _partition, _split], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [loading, splitting], ids=lambda module: module.__name__)
 def test_worked_examples(module) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0

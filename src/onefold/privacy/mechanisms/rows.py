@@ -1,0 +1,279 @@
+"""Noise on whole rows: every column has a scale of its own, and the unit of privacy is the record."""
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from onefold._base.arrays import Floats
+from onefold._base.validation import Whole, check_parameter
+from onefold.exceptions import InvalidInputError
+from onefold.privacy.guarantee import Guarantee, Pair, positive
+from onefold.privacy.mechanisms.mechanism import LARGEST_VALUE_IN_SCALES, SMALLEST_SCALE, draw_shape, unpack
+from onefold.privacy.samplers import RandomState
+from onefold.privacy.sensitivity import INFERRED, Box, Domain
+
+__all__ = ["RowNoise", "Weights"]
+
+ENUMERATED = 14  # up to this many columns the corners of a box are tried one by one
+LARGEST_CONDITION = 1e14
+
+
+class Weights:
+    """Powers of the positive definite matrix Pi, which weighs the columns of a row (002 eq. 4).
+
+    None stands for the identity, one number per column for a diagonal, or a matrix.
+    """
+
+    def __init__(self, Pi: Any = None) -> None:
+        self.diagonal: Floats = np.ones(())
+        self.vectors: Floats | None = None
+        if Pi is None:
+            return
+        try:
+            values = np.asarray(Pi, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInputError("Pi must hold numbers: one per column, or a square matrix") from None
+        if values.ndim == 2:
+            values = self._of_matrix(values)
+        if values.ndim != 1 or not len(values) or not np.all((values > 0) & np.isfinite(values)):
+            raise InvalidInputError(
+                "Pi must be positive definite: one positive number per column, or a matrix"
+            )
+        self.diagonal = values
+
+    def _of_matrix(self, matrix: Floats) -> Floats:
+        """Eigenvalues of the matrix, whose eigenvectors are kept unless it is diagonal."""
+        if matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+            raise InvalidInputError("Pi must be a square matrix of finite numbers")
+        if np.count_nonzero(matrix - np.diag(np.diag(matrix))) == 0:
+            return np.diag(matrix).copy()
+        if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=0):
+            raise InvalidInputError("Pi must be symmetric")
+        values, self.vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+        if not values[0] * LARGEST_CONDITION > values[-1]:
+            raise InvalidInputError("Pi must be positive definite, and not nearly singular")
+        return values
+
+    @property
+    def n_features(self) -> int | None:
+        """Columns, or None for the identity of any size."""
+        return None if self.diagonal.ndim == 0 else len(self.diagonal)
+
+    @property
+    def independent(self) -> bool:
+        """The columns of the noise are independent."""
+        return self.vectors is None
+
+    def powers(self, exponent: float, n_features: int) -> Floats:
+        """Diagonal of Pi to a power."""
+        values = np.broadcast_to(self.diagonal**exponent, n_features)
+        return values if self.vectors is None else (self.vectors**2) @ values
+
+    def noise_scales(self, lam: float, n_features: int) -> Floats:
+        """Standard deviation of each column of the noise of covariance Pi^(-1/2) / sqrt(lam) (002 eq. 9)."""
+        return np.sqrt(self.powers(-0.5, n_features)) * math.pow(lam, -0.25)
+
+    def matrix(self, exponent: float, n_features: int) -> Floats:
+        """Pi to a power."""
+        values = np.broadcast_to(self.diagonal**exponent, n_features)
+        return np.diag(values) if self.vectors is None else (self.vectors * values) @ self.vectors.T
+
+    def times(self, rows: Floats, exponent: float) -> Floats:
+        """Rows multiplied by Pi to a power."""
+        if self.vectors is None:
+            return np.asarray(rows * self.diagonal**exponent)
+        return rows @ self.matrix(exponent, len(self.diagonal))
+
+    def reach(self, widths: Floats) -> float:
+        """Largest length of Pi^(1/4) d over all d with \\|d_j\\| at most ``widths[j]``.
+
+        Exact for independent columns and for few columns; otherwise the smaller of two upper bounds, since
+        the exact value takes a search over all corners of the box.
+        """
+        if self.vectors is None:
+            return math.sqrt(float(np.sum(self.diagonal**0.5 * widths**2)))
+        form = widths[:, np.newaxis] * self._root * widths
+        p = len(form)
+        if p <= ENUMERATED:
+            corners = np.array([(1.0, *signs) for signs in itertools.product((-1.0, 1.0), repeat=p - 1)])
+            return math.sqrt(float(np.max(np.einsum("ij,ij->i", corners @ form, corners))))
+        return math.sqrt(min(float(np.abs(form).sum()), p * float(np.linalg.eigvalsh(form)[-1])))
+
+    @cached_property
+    def _root(self) -> Floats:
+        return self.matrix(0.5, len(self.diagonal))
+
+
+class RowNoise(ABC):
+    """Independent noise on every row of a table; every column has a scale of its own.
+
+    The unit of privacy is the record.
+    """
+
+    delta: float
+
+    def __init__(self, sensitivity: float | Domain, n_features: int | None) -> None:
+        self.domain = sensitivity if isinstance(sensitivity, Domain) else None
+        if self.domain is not None and n_features is not None:
+            if not isinstance(self.domain, Box):
+                raise InvalidInputError("columns with weights or bounds of their own need a Box as domain")
+            if self.domain.n_features not in (None, n_features):
+                raise InvalidInputError(
+                    f"the domain has {self.domain.n_features} features, the noise {n_features}"
+                )
+        self.sensitivity = self.domain.entry if self.domain else positive("sensitivity", sensitivity)
+        self.n_features = n_features if n_features or self.domain is None else self.domain.n_features
+
+    def _changes(self, n_features: int) -> Floats:
+        """Largest change of each column."""
+        if isinstance(self.domain, Box):
+            return np.broadcast_to(self.domain.widths, n_features)
+        return np.full(n_features, self.sensitivity)
+
+    def _width(self, n_features: int) -> int:
+        check_parameter("n_features", n_features, Whole(1))
+        if self.n_features not in (None, n_features):
+            raise InvalidInputError(f"the noise is for {self.n_features} columns, not for {n_features}")
+        return int(n_features)
+
+    @staticmethod
+    def _check_scales(scales: Floats) -> None:
+        if not np.all((scales > SMALLEST_SCALE) & np.isfinite(scales) & (scales < 1 / SMALLEST_SCALE)):
+            raise InvalidInputError("the noise would be too small or too large for float64: rescale the data")
+
+    # --- the noise ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def standard_errors(self, n_features: int) -> Floats:
+        """Compute the least root mean square error of an unbiased estimate of an entry, per column.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            The errors, in the units of the columns.
+        """
+
+    @abstractmethod
+    def _draw(self, shape: tuple[int, ...], random_state: RandomState) -> Floats:
+        """Noise whose last axis runs over the columns."""
+
+    def _added(self, values: Floats, random_state: RandomState) -> Floats:
+        return values + self._draw(values.shape, random_state)
+
+    def sample(self, shape: int | tuple[int, ...], random_state: RandomState = None) -> Floats:
+        """Draw noise for rows.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+            Shape of the result, whose last number counts the columns. A single number counts the rows where
+            the number of columns is known.
+        random_state : int, Generator or None, default=None
+            None takes entropy from the operating system. A seed makes the noise predictable: use it in tests
+            only.
+
+        Returns
+        -------
+        ndarray
+            Noise, independent from row to row.
+        """
+        sizes = draw_shape(shape)
+        if len(sizes) == 1 and self.n_features is not None:
+            sizes = (*sizes, self.n_features)
+        if not sizes or self.n_features not in (None, sizes[-1]):
+            raise InvalidInputError(f"the noise is for rows of {self.n_features or 'some'} columns")
+        return self._draw(sizes, random_state)
+
+    def randomise(self, X: Any, random_state: RandomState = None) -> Any:
+        """Clip rows to the declared domain, if there is one, and add noise to each.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Finite numbers; a row is a record.
+        random_state : int, Generator or None, default=None
+            None takes entropy from the operating system. A seed makes the noise predictable: use it in tests
+            only.
+
+        Returns
+        -------
+        ndarray or data frame
+            The private rows. Data frames keep their columns and index. float32 stays float32 (rounded after
+            the noise).
+        """
+        values, restore = unpack(X)
+        if values.ndim != 2:
+            raise InvalidInputError("expected a 2D table of rows. Reshape your data")
+        if values.shape[1] == 0:
+            raise InvalidInputError("the table has no columns")
+        width = self._width(values.shape[1])
+        if self.domain is not None:
+            values = np.asarray(self.domain.clip(values), dtype=np.float64)
+        # Float addition would round the noise away, and release the values as they are.
+        if np.any(np.abs(values) > LARGEST_VALUE_IN_SCALES * self.standard_errors(width)):
+            raise InvalidInputError("values are too large for this noise: centre or rescale the data first")
+        return restore(self._added(values, random_state))
+
+    # --- the promise --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _losses(self, n_features: int) -> tuple[Pair, Pair]:
+        """(epsilon, delta) of one entry and of a record."""
+
+    @abstractmethod
+    def _description(self) -> str:
+        """Short words for the noise."""
+
+    @abstractmethod
+    def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
+        """Return what an :class:`Event` can say beyond (epsilon, delta).
+
+        Parameters
+        ----------
+        unit : {"entry", "record"}
+            What changes between neighbouring datasets.
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        dict
+            Fields of the event: the family of the noise and its size, or nothing.
+        """
+
+    def guarantee(self, n_features: int, n_samples: int | None = None) -> Guarantee:
+        """State what a release promises, per entry and per record.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+        n_samples : int or None, default=None
+            Number of rows; the promise does not depend on it.
+
+        Returns
+        -------
+        Guarantee
+            The promise.
+        """
+        check_parameter("n_samples", n_samples, (Whole(0), None))
+        entry, record = self._losses(self._width(n_features))
+        change = "a declared domain" if self.domain else f"changes of at most {self.sensitivity:g} per entry"
+        return Guarantee(
+            unit="record",
+            entry=entry if math.isfinite(entry[0]) else (math.inf, 1.0),
+            record=record if math.isfinite(record[0]) else (math.inf, 1.0),
+            n_features=n_features,
+            untouched_entries=0.0,
+            voided_by=(INFERRED,) if self.domain is not None and self.domain.inferred else (),
+            mechanism=f"{self._description()}, for {change}",
+        )
