@@ -17,9 +17,8 @@ from experiments.harness import Outcome, Table, main, parser
 from experiments.journal import positive
 from onefold import FoldingClassifier, datasets
 from onefold.federated import LocalModel
-from onefold.federated.aggregate import decide, minimum, trimmed, weighted
-from onefold.federated.consistency import checked
-from onefold.federated.liars import LIES, lie
+from onefold.federated.rules import checked, decide, minimum, trimmed, weighted
+from onefold.federated.simulate import LIES, lie
 from onefold.federated.trust import learn_trust
 
 N_CLIENTS, N_LABELLED, LARGEST = 10, 100, 1.0

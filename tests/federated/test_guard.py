@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import logging
 import subprocess
@@ -15,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onefold.exceptions import FileFormatError, InvalidInputError, QueryRefused
-from onefold.federated import guard as module
 from onefold.federated.guard import QueryGuard
 from onefold.federated.messages import FailureCode
 
@@ -38,12 +36,6 @@ def refused(guard: QueryGuard, caller: str, n_rows: int) -> str:
         guard.admit(caller, n_rows)
     assert FailureCode(caught.value.code) is caught.value.code
     return str(caught.value.code)
-
-
-def test_worked_examples() -> None:
-    result = doctest.testmod(module)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def test_the_total_is_never_given_back(path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from onefold.exceptions import InvalidInputError, TamperedLogError
-from onefold.federated import log as module
 from onefold.federated.log import MembershipEvent, MembershipLog
 
 STORY = [
@@ -30,12 +28,6 @@ def log(tmp_path: Path) -> MembershipLog:
     for event, site, facts in STORY:
         log.append(event, site, **facts)
     return log
-
-
-def test_worked_examples() -> None:
-    result = doctest.testmod(module)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def test_the_story_is_told_back(log) -> None:

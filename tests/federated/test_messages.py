@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import hashlib
 import json
 
@@ -69,12 +68,6 @@ def same(one: messages.Message, other: messages.Message) -> bool:
             for name, array in arrays.items()
         )
     )
-
-
-def test_worked_examples() -> None:
-    result = doctest.testmod(messages)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 @pytest.mark.parametrize("message", examples(), ids=lambda message: type(message).__name__)

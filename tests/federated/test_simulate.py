@@ -173,7 +173,7 @@ def test_bytes_are_those_of_real_messages(data) -> None:
     query = Query("simulation", queries)
     assert result.query_bytes == 2 * len(to_bytes(query))
     models = [LocalModel(estimator).fit(X[rows], y[rows]) for rows in parts]
-    answers = [model.answer(query, f"owner-{number}") for number, model in enumerate(models)]
+    answers = [model.answer(query, f"site-{number}") for number, model in enumerate(models)]
     assert result.answer_bytes == sum(len(to_bytes(each)) for each in answers)
     rows = sum(X[rows].nbytes for rows in parts)
     assert rows < result.model_bytes < 2 * rows + 100_000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -11,7 +9,7 @@ from scipy.stats import binom
 from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 from onefold.datasets import load, partition
 from onefold.exceptions import InvalidInputError
-from onefold.federated import LocalModel, uncertainty
+from onefold.federated import LocalModel
 from onefold.federated.uncertainty import Calibration, Uncertainty, calibrate, largest_p_values, merge
 
 SETUPS = {
@@ -53,12 +51,6 @@ def calibration_error(probabilities: np.ndarray, truth: np.ndarray) -> float:
     return sum(
         abs(sure[bins == b].mean() - right[bins == b].mean()) * np.mean(bins == b) for b in np.unique(bins)
     )
-
-
-def test_worked_examples() -> None:
-    result = doctest.testmod(uncertainty)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 @pytest.mark.parametrize("alpha", [0.02, 0.1, 0.3])

@@ -5,12 +5,11 @@ Owners fit a :class:`LocalModel` each; the server combines their answers, class 
 exact: no other owner has to do anything, and who has left leaves no trace.
 """
 
-from onefold.federated.client import Forgotten, LocalModel
-from onefold.federated.combination import Result
 from onefold.federated.guard import QueryGuard
+from onefold.federated.local_model import Forgotten, LocalModel
 from onefold.federated.log import MembershipLog
 from onefold.federated.moments import MomentFederation, release_moments
-from onefold.federated.server import GlobalClassifier
+from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.simulate import Simulation, simulate
 from onefold.federated.uncertainty import Calibration, Uncertainty, calibrate, largest_p_values, merge
 

@@ -1,45 +1,22 @@
-"""The rows a local model rests on: raw, noisy or fabricated, with their numbers and their batches."""
+"""The rows a local model rests on (raw, noisy or fabricated), and how they are made of a site's own rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
+from sklearn.base import clone
 
-from onefold.exceptions import FileFormatError
-from onefold.fabrication import Fabricator
-from onefold.federated.aggregate import Array
+from onefold._base.arrays import AnyArray, Array, Arrays, Index, Labels
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.fabrication import Fabricator, PrivateClassifier
+from onefold.models import AutoencoderClassifier
+from onefold.privacy import Guarantee, OptimalNoise
 
-__all__ = ["Forgotten", "Rows"]
-
-Index = NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class Forgotten:
-    """What forgetting did.
-
-    Parameters
-    ----------
-    n_rows : rows that are gone.
-    n_refitted : machines that were fitted anew, the touched ones and those stacked with them.
-    n_kept : machines that stayed as they were.
-    classes_gone : labels of which no row is left.
-    exact : the model is, to the last bit, one that never saw the rows, **and** the division into batches was
-        not chosen by looking at them. False when k-means had divided a touched class with these rows: the
-        machines are free of them, the borders between the machines are not.
-    partition : how the touched classes were divided: "contiguous", "kmeans", "single" or "given".
-    """
-
-    n_rows: int
-    n_refitted: int
-    n_kept: int
-    classes_gone: tuple[Any, ...]
-    exact: bool
-    partition: str
+__all__ = ["Recipe", "Rows", "identifiers", "more_identifiers", "positions_of", "weaker"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +24,18 @@ class Rows:
     """Rows in the order they came, without those that were forgotten."""
 
     values: Array  # (n, p) what the classifier is fitted on
-    labels: NDArray[Any]
+    labels: Labels
     numbers: Index  # of each row among all rows that ever came
     batches: Index  # machine of each row within its class
     n_ever: int
     noisy: Array | None = None  # (n, p) what fabricated rows were made of
     clustered: tuple[Any, ...] = ()  # classes that k-means divided by looking at the rows
+
+    @classmethod
+    def new(cls, values: Array, labels: Labels, noisy: Array | None = None) -> Rows:
+        """Rows that have just come, each class in one batch."""
+        count = len(values)
+        return cls(values, labels, np.arange(count), np.zeros(count, dtype=np.intp), count, noisy)
 
     def without(self, positions: Index) -> Rows:
         """The other rows; the memory of these is let go."""
@@ -84,7 +67,7 @@ class Rows:
             tuple(dict.fromkeys((*self.clustered, *more.clustered))),
         )
 
-    def smoothed_again(self, labels: NDArray[Any], maker: Fabricator) -> Rows:
+    def smoothed_again(self, labels: Labels, maker: Fabricator) -> Rows:
         """With the rows of these classes fabricated anew from the noisy ones: no further noise is drawn."""
         values = self.values.copy()
         for label in labels:
@@ -93,7 +76,15 @@ class Rows:
                 values[mine] = maker.smooth(self.noisy[mine], self.labels[mine])
         return replace(self, values=values)
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def in_batches(self, batches: Index, divided: Labels, partition: str) -> Rows:
+        """With new batches for the ``divided`` classes, which were found in this way."""
+        clustered = [label for label in self.clustered if label not in divided]
+        if partition == "kmeans":
+            several = [label for label in divided if batches[self.labels == label].max(initial=0) > 0]
+            clustered += [label.item() if isinstance(label, np.generic) else label for label in several]
+        return replace(self, batches=batches, clustered=tuple(clustered))
+
+    def to_arrays(self) -> Arrays:
         """As arrays for a file."""
         labels = self.labels.astype(np.str_) if self.labels.dtype == object else self.labels
         found = {
@@ -107,7 +98,7 @@ class Rows:
         return found if self.noisy is None else {**found, "noisy": self.noisy}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Rows:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Rows:
         """What :meth:`to_arrays` made."""
         try:
             rows = cls(
@@ -129,3 +120,121 @@ class Rows:
         ):
             raise FileFormatError("the rows in this file cannot be read")
         return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """How a model comes from rows: which classifier, and which noise. A PrivateClassifier brings both."""
+
+    classifier: Any  # None stands for AutoencoderClassifier()
+    maker: Fabricator | None  # of private rows; None where rows stay raw
+    fabricate: bool
+    random_state: Any
+
+    @classmethod
+    def of(cls, model: Any) -> Recipe:
+        """The recipe of a LocalModel with these parameters."""
+        private = model.estimator
+        if not isinstance(private, PrivateClassifier):
+            if model.label_mechanism is not None and model.mechanism is None:
+                raise InvalidInputError("label_mechanism needs a mechanism: raw rows give their labels away")
+            maker = None
+            if model.mechanism is not None:
+                maker = Fabricator(model.mechanism, label_mechanism=model.label_mechanism)
+            return cls(private, maker, model.fabricate, model.random_state)
+        if model.mechanism is not None or model.label_mechanism is not None:
+            raise InvalidInputError("a PrivateClassifier has its own mechanism: give it in one place only")
+        maker = Fabricator(
+            OptimalNoise(1.0) if private.mechanism is None else private.mechanism,
+            private.n_components,
+            private.stopping,
+            private.branch_size,
+            label_mechanism=private.label_mechanism,
+        )
+        return cls(private.classifier, maker, private.fabricate, private.random_state)
+
+    def unfitted(self) -> Any:
+        """A classifier to be fitted."""
+        classifier = AutoencoderClassifier() if self.classifier is None else clone(self.classifier)
+        if not hasattr(classifier, "distances") or not hasattr(classifier, "measure"):
+            raise InvalidInputError(
+                "the estimator needs distances(X) and a measure, as onefold's classifiers have"
+            )
+        return classifier
+
+    def smoothed_again(self, rows: Rows, labels: Labels) -> Rows:
+        """Rows with these classes fabricated anew from the noisy rows that are left."""
+        if self.maker is None:
+            raise InvalidInputError("the mechanism is unknown: load the model with like=LocalModel(...)")
+        return rows.smoothed_again(labels, self.maker)
+
+    def prepare(self, samples: Array, labels: Labels) -> tuple[Rows, Guarantee | None]:
+        """Rows as the classifier may see them, each class in one batch yet, and their guarantee."""
+        if self.maker is None:
+            return Rows.new(samples.copy(), labels.copy()), None
+        rng = None if self.random_state is None else np.random.default_rng(self.random_state)
+        if self.fabricate and self.maker.stopping == "documented":  # void anyway, and cannot be done again
+            values = self.maker.fabricate(samples, labels, rng)
+            return Rows.new(values, np.asarray(self.maker.labels_)), self.maker.guarantee_
+        noisy = self.maker.randomise(samples, labels, rng)
+        private, guarantee = np.asarray(self.maker.labels_), self.maker.guarantee_
+        if not self.fabricate:
+            return Rows.new(noisy, private), guarantee
+        return Rows.new(self.maker.smooth(noisy, private), private, noisy), guarantee
+
+
+def weaker(one: Guarantee, other: Guarantee) -> Guarantee:
+    """Of rows with noise of their own, the guarantee that holds for all: the one with the larger epsilon."""
+    if (one.unit, one.n_features) != (other.unit, other.n_features):
+        raise InvalidInputError("the new rows would have a guarantee of another kind")
+    found = max(one, other, key=lambda guarantee: (guarantee.entry, guarantee.record))
+    for reason in (*one.voided_by, *other.voided_by):
+        found = found.voided(reason)
+    return found
+
+
+# --- naming rows: by their numbers, or by identifiers that stay with their site ----------------------------
+
+
+def identifiers(
+    ids: Sequence[Any] | None, n_rows: int, present: Index | slice = slice(None)
+) -> AnyArray | None:
+    """Identifiers as an array; those of ``present`` rows must be distinct."""
+    if ids is None:
+        return None
+    found = np.asarray(ids)
+    if (
+        found.shape != (n_rows,)
+        or found.dtype.kind not in "OUSiu"
+        or len(set(found[present].tolist())) != len(found[present])
+    ):
+        raise InvalidInputError("ids must be distinct texts or whole numbers, one for each row")
+    return found
+
+
+def more_identifiers(
+    known: AnyArray, present: Index, ids: Sequence[Any], n_rows: int, guarantee: Guarantee | None
+) -> AnyArray:
+    """Identifiers of all rows that ever came; new ones must differ from those of rows that are there.
+
+    Under noise they must differ from all: a second noisy version of a row would double what it gives away.
+    """
+    new = np.asarray(identifiers(ids, n_rows))
+    taken = known if guarantee is not None else known[present]
+    if set(taken.tolist()) & set(new.tolist()):
+        again = "had its noise already" if guarantee is not None else "is there already"
+        raise InvalidInputError(f"a row with one of these identifiers {again}")
+    return np.array([*known.tolist(), *new.tolist()])
+
+
+def positions_of(wanted: ArrayLike, present: AnyArray, what: str) -> Index:
+    """Where the wanted numbers or identifiers are; all must be there, each once."""
+    asked = np.asarray(wanted)
+    allowed = "iu" if present.dtype.kind in "iu" else "OUSiu"
+    if asked.ndim != 1 or asked.size == 0 or asked.dtype.kind not in allowed:
+        raise InvalidInputError(f"rows to forget must be a list of {what}, at least one")
+    places = {key: place for place, key in enumerate(present.tolist())}
+    keys = asked.tolist()
+    if len(set(keys)) != len(keys) or any(key not in places for key in keys):
+        raise InvalidInputError(f"rows to forget must be distinct {what} of rows that are still there")
+    return np.array([places[key] for key in keys], dtype=np.intp)

@@ -1,52 +1,134 @@
-"""What the server does: combine the answers of the clients that are members now."""
+"""What the server does: combine the answers of the sites that are members now."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from onefold._base.arrays import Array, Labels
+from onefold._base.validation import Entry, OneOf, Whole, check_parameters
 from onefold.exceptions import InvalidInputError
-from onefold.federated._judging import RULES, Judge
-from onefold.federated._labelled import LabelledSet
-from onefold.federated.aggregate import Array, check_answers, decide
-from onefold.federated.client import Forgotten, LocalModel, align
-from onefold.federated.combination import Reason, Result, accept, constant_sites
+from onefold.federated.local_model import Forgotten, LocalModel
 from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import Answers, Failure, Profile, Query
-from onefold.models import check_measure, maximum_of
+from onefold.federated.rules import (
+    RULES,
+    agreement,
+    align,
+    check_answers,
+    combine,
+    decide,
+    disagreeing,
+    liars_withstood,
+    owned_classes,
+)
+from onefold.federated.trust import LabelledSet, Reason, accept, constant_sites
+from onefold.models import MEASURES, maximum_of
 
-__all__ = ["RULES", "GlobalClassifier"]
+__all__ = ["RULES", "GlobalClassifier", "Result", "check_alike"]
+
+CONSTRAINTS: dict[str, Entry] = {
+    "rule": OneOf(RULES),
+    "n_liars": Whole(0),
+    "measure": (OneOf(MEASURES), None),
+}
+# Below this rank correlation with the other sites that have its classes, a site is worth a look.
+LOW_AGREEMENT = 0.0
 
 
-class GlobalClassifier:
-    """A classifier made of the clients' models or of their answers, whoever is a member at the moment.
-
-    Models and answers are independent of each other, so :meth:`add` and :meth:`remove` are exact: the
-    result is that of a federation which had those members from the start, to the last bit.
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a federation answers, and which sites had a part in it.
 
     Parameters
     ----------
-    rule : how the answers for a class are combined.
+    labels : ndarray of shape (n,)
+        The predicted label of each query.
+    measures : ndarray of shape (n, C)
+        The combined measure of each query by each class.
+    classes : ndarray of shape (C,)
+        Labels of the columns.
+    answered : tuple of str
+        Sites whose answers were used.
+    missing : tuple of str
+        Expected sites that sent no answers.
+    partial : bool
+        Whether the answers of any expected site are missing or were refused.
+    refused : dict of str to str
+        Sites whose answers were not used, with the reason.
+    outliers : dict of str to str
+        Sites whose answers were used but look odd, with the reason.
+    unprotected : tuple, default=()
+        Classes that the rule could not protect against the announced number of liars.
 
-        * "min" is the documents' rule (000 eq. 104). A single client that answers 0 decides everything: use
-          it among clients that trust each other.
-        * "trimmed" takes the (f + 1)-th smallest answer of the owners of a class, f = ``n_liars``. It
-          withstands f liars for classes with at least 2 f + 1 owners, and fewer for others: see
-          :func:`~onefold.federated.aggregate.trimmed`.
-        * "checked" does without up to f clients whose answers do not follow the other owners', and trims for
-          the liars that are left: nothing is lost where owners have unequal shares of a class. It needs some
+    See Also
+    --------
+    GlobalClassifier.combine : Returns it.
+
+    Examples
+    --------
+    >>> from onefold.federated.messages import Answers
+    >>> north = Answers("q", "north", ("high", "low"), "rms", 1.0, np.array([[0.1, 0.6]]))
+    >>> result = GlobalClassifier().combine({"north": north}, ["north", "south"])
+    >>> result.labels.tolist(), result.missing, result.partial
+    (['high'], ('south',), True)
+    """
+
+    labels: Labels
+    measures: Array
+    classes: Labels
+    answered: tuple[str, ...]
+    missing: tuple[str, ...]
+    partial: bool
+    refused: dict[str, str]
+    outliers: dict[str, str]
+    unprotected: tuple[Any, ...] = ()
+
+
+class GlobalClassifier:
+    """A classifier made of the sites' models or of their answers, for whichever sites are members now.
+
+    Models and answers are independent of each other, so :meth:`add` and :meth:`remove` are exact: the result
+    is that of a federation which had those members from the start, to the last bit.
+
+    Parameters
+    ----------
+    rule : {"min", "trimmed", "checked", "weighted"}, default="min"
+        How the answers for a class are combined.
+
+        * "min" is the documents' rule (000 eq. 104). A single site that answers 0 decides everything: use it
+          among sites that trust each other.
+        * "trimmed" takes the (f + 1)-th smallest answer of the sites that have a class, f = ``n_liars``. It
+          withstands f liars for classes that at least 2 f + 1 sites have, and fewer for others: see
+          :func:`~onefold.federated.rules.trimmed`.
+        * "checked" leaves out up to f sites whose answers do not follow those of the others, and trims for
+          the liars that are left: nothing is lost where sites have unequal shares of a class. It needs some
           twenty queries at once; with fewer it is the trimmed rule. See
-          :func:`~onefold.federated.consistency.checked`.
-        * "weighted" takes the minimum over clients whose answers predict a small labelled set, see
-          :meth:`learn_trust`. It needs no second owner of a class, but a client may behave on that set only.
-    classes : labels of the columns of answers; None takes the labels of all members' models, sorted.
-    n_liars : f, for the trimmed and the checked rule.
-    measure : the measure of answers that are given as arrays; None takes that of the members' models, and
-        the distance if there are none. What a client answers for a class it lacks depends on it.
-    log : where joining and leaving is written down; clients' ids must then be names.
+          :func:`~onefold.federated.rules.checked`.
+        * "weighted" takes the minimum over sites whose answers predict a small labelled set, see
+          :meth:`learn_trust`. It needs no second site with a class, but a site may behave on that set only.
+    classes : array-like or None, default=None
+        Labels of the columns of answers; None takes the labels of all members' models, sorted.
+    n_liars : int, default=1
+        f, for the trimmed and the checked rule.
+    measure : str or None, default=None
+        The measure of answers that are given as arrays; None takes that of the members' models, and the
+        distance if there are none. What a site answers for a class it lacks depends on it.
+    log : MembershipLog or None, default=None
+        Where joining and leaving is written down; sites' ids must then be names.
+
+    See Also
+    --------
+    LocalModel : The model of one site.
+    onefold.federated.rules : The rules as functions on arrays.
+
+    References
+    ----------
+    Document 000, eq. 103-104; document 004, eq. 105, 118 and 122.
 
     Examples
     --------
@@ -68,38 +150,49 @@ class GlobalClassifier:
         measure: str | None = None,
         log: MembershipLog | None = None,
     ) -> None:
-        self._judge = Judge(rule, n_liars)
-        self.rule, self.n_liars, self.log = rule, n_liars, log
-        self.measure = None if measure is None else check_measure(measure)
+        self.rule, self.n_liars, self.measure, self.log = rule, n_liars, measure, log
+        check_parameters(self, CONSTRAINTS)
         self.classes = None if classes is None else np.asarray(classes)
         if self.classes is not None and (
             self.classes.ndim != 1 or not 0 < self.classes.size == len(np.unique(self.classes))
         ):
             raise InvalidInputError("classes must be a list of distinct labels")
         self._members: dict[Hashable, LocalModel | Array] = {}
+        self._labelled: LabelledSet | None = None
+
+    # --- members ------------------------------------------------------------------------------------------
 
     @property
     def clients(self) -> tuple[Hashable, ...]:
-        """Ids of the members, in the order in which they joined."""
+        """Ids of the sites that are members, in the order in which they joined."""
         return tuple(self._members)
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """Labels that can be predicted, in the order of the columns of answers."""
         if self.classes is not None:
             return self.classes
-        models = [member for member in self._members.values() if isinstance(member, LocalModel)]
-        if not models:
+        if not self._models():
             raise InvalidInputError("classes are unknown: pass classes, or add a fitted LocalModel")
-        return np.unique(np.concatenate([model.classes_ for model in models]))
+        return np.unique(np.concatenate([model.classes_ for model in self._models()]))
 
     def add(self, client_id: Hashable, member: LocalModel | Answers | ArrayLike) -> Self:
-        """Let a client join, with its fitted model or with its answers (n, C) to the queries at hand.
+        """Let a site join, with its fitted model or with its answers to the queries at hand.
 
-        Answers belong to one set of queries, in the order of the constructor's ``classes``.
+        Parameters
+        ----------
+        client_id : hashable
+            Name of the site.
+        member : LocalModel, Answers or array-like of shape (n, C)
+            The model, or answers to one set of queries, in the order of the constructor's ``classes``.
+
+        Returns
+        -------
+        GlobalClassifier
+            This classifier.
         """
         if client_id in self._members:
-            raise InvalidInputError("this client id is taken: remove it first")
+            raise InvalidInputError("a site of this id is a member already: remove it first")
         if isinstance(member, LocalModel):
             self._check_comparable(member)
             joining: LocalModel | Array = member
@@ -110,73 +203,138 @@ class GlobalClassifier:
         return self
 
     def remove(self, client_id: Hashable) -> Self:
-        """Let a client leave, with everything it contributed."""
+        """Let a site leave, with everything it contributed.
+
+        Parameters
+        ----------
+        client_id : hashable
+            Name of the site.
+
+        Returns
+        -------
+        GlobalClassifier
+            This classifier.
+        """
         if client_id not in self._members:
-            raise InvalidInputError("no client of this id is a member")
+            raise InvalidInputError("no site of this id is a member")
         self._note(client_id, joining=False)
         del self._members[client_id]
-        if self._judge.labelled is not None:
-            self._judge.labelled.drop(client_id)
+        if self._labelled is not None:
+            self._labelled.drop(client_id)
         return self
 
     def forget(self, client_id: Hashable, rows: ArrayLike, *, repartition: bool = False) -> Forgotten:
-        """Let a client's model forget rows; only the batches they were in are fitted anew.
+        """Let a site's model forget rows; only the batches they were in are fitted anew.
 
-        For federations whose models are here; elsewhere the owner calls :meth:`LocalModel.forget` at home,
-        which says what is exact. The log, if there is one, is told how many rows, not which.
+        This is for federations whose models are here; elsewhere the site calls :meth:`LocalModel.forget`
+        where its data is. The log, if there is one, is told how many rows, not which.
+
+        Parameters
+        ----------
+        client_id : hashable
+            Name of the site.
+        rows : array-like
+            Numbers or identifiers of the rows.
+        repartition : bool, default=False
+            Divide the touched classes anew.
+
+        Returns
+        -------
+        Forgotten
+            What was done, and whether it was exact.
         """
         member = self._members.get(client_id)
         if not isinstance(member, LocalModel):
-            raise InvalidInputError("no client of this id is a member with a model")
+            raise InvalidInputError("no site of this id is a member with a model")
         site = "local" if self.log is None else str(client_id)
         return member.forget(rows, repartition=repartition, log=self.log, site=site)
 
     def learn_trust(
         self, X: ArrayLike | None, y: ArrayLike, answers: Mapping[Hashable, Answers] | None = None
     ) -> Self:
-        """Keep a small labelled set, public or held out, by which the weighted rule judges clients.
+        """Keep a small labelled set, public or held out, by which the weighted rule judges sites.
 
         Trust is judged anew from the members of the moment, so it follows joining and leaving exactly.
 
         Parameters
         ----------
-        X, y : labelled queries, which models are asked about.
-        answers : instead of ``X``, the clients' answers to these queries; a client without any is not
-            trusted.
+        X : array-like of shape (n, p) or None
+            Labelled queries, which models are asked about.
+        y : array-like of shape (n,)
+            Their labels.
+        answers : mapping of site to Answers or None, default=None
+            Instead of ``X``, the sites' answers to these queries; a site without any is not trusted.
+
+        Returns
+        -------
+        GlobalClassifier
+            This classifier.
         """
-        self._judge.labelled = LabelledSet(X, y, answers)
+        self._labelled = LabelledSet(X, y, answers)
         return self
 
-    def measures(self, X: ArrayLike | None = None) -> Array:
-        """The combined measure of each query by each class, (n, C).
+    # --- answering ----------------------------------------------------------------------------------------
 
-        Without ``X`` the answers given to :meth:`add` are combined; with ``X`` models are asked, and
-        answers must be answers to these very rows.
+    def measures(self, X: ArrayLike | None = None) -> Array:
+        """Return the combined measure of each query by each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or None, default=None
+            Queries. Models are asked about them, and answers given to :meth:`add` must be answers to these
+            very rows. None combines these answers alone.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            The measures: the smallest decides.
         """
         if not self._members:
-            raise InvalidInputError("there is no member: add a client first")
+            raise InvalidInputError("there is no member: add a site first")
         classes = self.classes_
         answers = [self._answers_of(member, X, classes) for member in self._members.values()]
         if len({part.shape for part in answers}) > 1:
-            raise InvalidInputError("clients answered different numbers of queries")
-        stacked, members = np.stack(answers), tuple(self._members)
-        return self._judge.combine(stacked, members, self._members, classes, self._largest())
+            raise InvalidInputError("sites answered different numbers of queries")
+        weights = self._weights(self.clients, classes, self._largest()) if self.rule == "weighted" else None
+        return combine(np.stack(answers), self.rule, self.n_liars, self._largest(), weights)
 
-    def predict(self, X: ArrayLike | None = None) -> NDArray[Any]:
-        """Label of each query (000 eq. 103-104, 004 eq. 118); see :meth:`measures` for ``X``."""
+    def predict(self, X: ArrayLike | None = None) -> Labels:
+        """Return the label of each query (000 eq. 103-104, 004 eq. 118).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p) or None, default=None
+            Queries; see :meth:`measures`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The labels.
+        """
         decisions = decide(self.measures(X))
         return np.asarray(self.classes_[decisions])
 
-    def predict_from_answers(self, answers: ArrayLike) -> NDArray[Any]:
-        """Label of each query from answers (Q, n, C) collected elsewhere; members play no part.
+    def predict_from_answers(self, answers: ArrayLike) -> Labels:
+        """Return the label of each query from answers collected elsewhere; members play no part.
 
-        The weighted rule is not possible here: it has to know whose answers they are.
+        The weighted rule is not possible here: it has to know which site gave which answers.
+
+        Parameters
+        ----------
+        answers : array-like of shape (Q, n, C)
+            Answers of Q sites.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The labels.
         """
         values = check_answers(answers, 3)
         if values.shape[2] != self.classes_.size:
             raise InvalidInputError("answers must have one column per class")
-        combined = self._judge.combine(values, None, {}, self.classes_, self._largest())
-        return np.asarray(self.classes_[decide(combined)])
+        if self.rule == "weighted":
+            raise InvalidInputError("the weighted rule needs to know whose answers they are: use combine")
+        return np.asarray(self.classes_[decide(combine(values, self.rule, self.n_liars, self._largest()))])
 
     def combine(
         self,
@@ -186,14 +344,25 @@ class GlobalClassifier:
         query: Query | None = None,
         profiles: Mapping[str, Profile] | None = None,
     ) -> Result:
-        """One result from the messages that arrived, whoever did not answer; members play no part.
+        """Make one result from the messages that arrived, whichever sites did not answer.
+
+        Members play no part, except that the weighted rule may ask models of the same names.
 
         Parameters
         ----------
-        answers : the message of each site.
-        expected : all sites that were asked.
-        query : what was asked; answers to anything else are refused. Without it the majority decides.
-        profiles : what sites declared at joining; answers that differ from it are refused.
+        answers : mapping of str to Answers or Failure
+            The message of each site.
+        expected : iterable of str
+            Names of all sites that were asked.
+        query : Query or None, default=None
+            What was asked; answers to anything else are refused. Without it the majority decides.
+        profiles : mapping of str to Profile or None, default=None
+            What sites declared when they joined; answers that differ from it are refused.
+
+        Returns
+        -------
+        Result
+            Labels, measures, and which sites had a part in them.
         """
         sites = tuple(expected)
         used, refused = accept(
@@ -210,11 +379,27 @@ class GlobalClassifier:
             classes = np.unique(np.concatenate([np.array(each.classes) for each in used.values()]))
         largest = maximum_of(next(iter(used.values())).measure)
         stacked = np.stack([align(a.values, np.array(a.classes), classes, largest) for a in used.values()])
-        judge, odd = self._judge.after_checking(stacked, len(constant), largest)
-        refused |= {tuple(used)[number]: str(Reason.DISAGREES) for number in odd}
-        stacked, names = np.delete(stacked, odd, axis=0), tuple(np.delete(tuple(used), odd).tolist())
-        measures = judge.combine(stacked, names, self._members, classes, largest)
-        outliers = {site: str(Reason.CONSTANT) for site in constant if site in names}
+        names, rule, n_liars = tuple(used), self.rule, self.n_liars
+        if rule == "checked":
+            # Sites left out count among the liars; the others that are expected are trimmed.
+            n_liars = max(n_liars - len(constant), 0)
+            odd = disagreeing(stacked, n_liars, largest)
+            refused |= {names[number]: str(Reason.DISAGREES) for number in odd}
+            stacked, names = np.delete(stacked, odd, axis=0), tuple(np.delete(names, odd).tolist())
+            rule, n_liars = "trimmed", n_liars - odd.size
+        weights = self._weights(names, classes, largest) if rule == "weighted" else None
+        measures = combine(stacked, rule, n_liars, largest, weights)
+        # Sites whose answers are used although they look odd.
+        agrees = zip(names, agreement(stacked, largest), strict=True)
+        outliers = {site: str(Reason.DISAGREES) for site, value in agrees if value <= LOW_AGREEMENT}
+        if weights is not None:
+            dropped = [site for site, mine in zip(names, weights, strict=True) if not mine.any()]
+            outliers |= dict.fromkeys(dropped, str(Reason.NOT_TRUSTED))
+        outliers |= {site: str(Reason.CONSTANT) for site in constant if site in names}
+        unprotected: tuple[Any, ...] = ()
+        if rule == "trimmed":
+            withstood = liars_withstood(owned_classes(stacked, largest).sum(axis=0), n_liars)
+            unprotected = tuple(classes[withstood < n_liars].tolist())
         return Result(
             labels=np.asarray(classes[decide(measures)]),
             measures=measures,
@@ -223,19 +408,27 @@ class GlobalClassifier:
             missing=tuple(site for site in sites if not isinstance(answers.get(site), Answers)),
             partial=not set(sites) <= set(names),
             refused=refused,
-            outliers=judge.outliers(stacked, names, self._members, classes, largest) | outliers,
-            unprotected=judge.unprotected(stacked, classes, largest),
+            outliers=outliers,
+            unprotected=unprotected,
         )
 
-    def _largest(self) -> float:
-        if self.measure is not None:
-            return maximum_of(self.measure)
-        for member in self._members.values():
-            if isinstance(member, LocalModel):
-                return maximum_of(member.measure)
-        return float("inf")
+    # --- inside -------------------------------------------------------------------------------------------
 
-    def _answers_of(self, member: LocalModel | Array, X: ArrayLike | None, classes: NDArray[Any]) -> Array:
+    def _models(self) -> list[LocalModel]:
+        return [member for member in self._members.values() if isinstance(member, LocalModel)]
+
+    def _largest(self) -> float:
+        """The maximum of the measure of this federation."""
+        models = self._models()
+        measure = self.measure if self.measure is not None or not models else models[0].measure
+        return maximum_of("euclidean" if measure is None else measure)
+
+    def _weights(self, sites: tuple[Hashable, ...], classes: Labels, largest: float) -> Array:
+        if self._labelled is None:
+            raise InvalidInputError("the weighted rule needs a labelled set: call learn_trust first")
+        return self._labelled.weights(sites, self._members, classes, largest)
+
+    def _answers_of(self, member: LocalModel | Array, X: ArrayLike | None, classes: Labels) -> Array:
         if not isinstance(member, LocalModel):
             return member
         if X is None:
@@ -247,7 +440,7 @@ class GlobalClassifier:
             raise InvalidInputError("answers need the constructor's classes: they say what the columns mean")
         if isinstance(member, Answers):
             if self.measure not in (None, member.measure):
-                raise InvalidInputError("clients must use the measure of this federation")
+                raise InvalidInputError("sites must use the measure of this federation")
             return align(member.values, np.array(member.classes), self.classes, maximum_of(member.measure))
         answers = check_answers(member, 2)
         if answers.shape[1] != self.classes.size:
@@ -258,19 +451,11 @@ class GlobalClassifier:
         """Answers can only be compared when they are measured alike; fails for a model that is not fitted."""
         own = model.classes_
         if self.classes is not None and not np.all(np.isin(own, self.classes)):
-            raise InvalidInputError("the client has a class that is not among the classes of this federation")
+            raise InvalidInputError("the site has a class that is not among the classes of this federation")
         if self.measure not in (None, model.measure):
-            raise InvalidInputError("clients must use the measure of this federation")
-        for other in self._members.values():
-            if not isinstance(other, LocalModel):
-                continue
-            if other.measure != model.measure:
-                raise InvalidInputError("clients must use the same measure")
-            if not np.isclose(other.scale or 1.0, model.scale or 1.0, rtol=1e-9, atol=0.0):
-                raise InvalidInputError(
-                    "clients see the data at different scales: give all the same number as scale"
-                )
-            return
+            raise InvalidInputError("sites must use the measure of this federation")
+        for other in self._models()[:1]:
+            check_alike((model.measure, model.scale), (other.measure, other.scale))
 
     def _note(self, client_id: Hashable, joining: bool) -> None:
         if self.log is None:
@@ -281,3 +466,11 @@ class GlobalClassifier:
             known = any(entry.site == site for entry in self.log)
             event = MembershipEvent.REJOIN if known else MembershipEvent.JOIN
         self.log.append(event, site)
+
+
+def check_alike(one: tuple[str, float | None], other: tuple[str, float | None]) -> None:
+    """Refuse sites whose answers cannot be compared: another measure, or another scale."""
+    if one[0] != other[0]:
+        raise InvalidInputError("sites must use the same measure")
+    if not np.isclose(one[1] or 1.0, other[1] or 1.0, rtol=1e-9, atol=0.0):
+        raise InvalidInputError("sites see the data at different scales: give all the same number as scale")

@@ -1,55 +1,81 @@
-"""A whole federation in one process: what would joining bring each owner, and what would it cost?"""
+"""A whole federation in one process: what would joining bring each site, and what would it cost?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from onefold import datasets
+from onefold._base.arrays import AnyArray, Array, Index, Labels, Mask
 from onefold._base.progress import track
 from onefold.exceptions import InvalidInputError
-from onefold.federated._streams import Stream, stream_for
-from onefold.federated.aggregate import Array, decide
-from onefold.federated.client import ClassModels, LocalModel, align
-from onefold.federated.liars import LIES, lie
+from onefold.federated.local_model import DistanceClassifier, LocalModel
 from onefold.federated.messages import Answers, Query, to_bytes
-from onefold.federated.server import GlobalClassifier
+from onefold.federated.rules import align, combine, decide, liars_withstood
+from onefold.federated.server import GlobalClassifier, check_alike
+from onefold.federated.trust import learn_trust
 from onefold.models import AutoencoderClassifier, maximum_of
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 
-__all__ = ["Simulation", "simulate"]
+__all__ = ["LIES", "Simulation", "lie", "simulate"]
 
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Accuracies on one test set, who had which classes, and what would have travelled.
+    """Accuracies on one test set, which site had which classes, and how many bytes would have travelled.
 
     Parameters
     ----------
-    alone : accuracy of each owner's own model.
-    pooled : accuracy of one model of all rows in one place; NaN if that was not asked for.
-    federated : accuracy of the global classifier, in one round, with whatever liars there are.
-    classes : labels, in the order of the columns of ``class_counts``.
-    class_counts : number of rows of each class at each owner, (Q, C).
-    n_test : number of test rows.
-    honest : like ``federated``, with nobody lying.
-    private_alone, private_federated : the same with private models; None without a mechanism.
-    guarantees : what each owner's private model promises; None without a mechanism.
-    query_bytes : the test rows as one message, once to each owner.
-    answer_bytes : the answers of all owners.
-    model_bytes : all private models as files, if they travelled instead; None without a mechanism.
+    alone : tuple of float
+        Accuracy of each site's own model.
+    pooled : float
+        Accuracy of one model of all rows in one place; NaN if that was not asked for.
+    federated : float
+        Accuracy of the global classifier, in one round, with whatever liars there are.
+    classes : ndarray of shape (C,)
+        Labels, in the order of the columns of ``class_counts``.
+    class_counts : ndarray of int of shape (Q, C)
+        Number of rows of each class at each site.
+    n_test : int
+        Number of test rows.
+    honest : float
+        Like ``federated``, if no site lied.
+    private_alone : tuple of float or None, default=None
+        Like ``alone``, with private models; None without a mechanism.
+    private_federated : float or None, default=None
+        Like ``federated``, with private models; None without a mechanism.
+    guarantees : tuple of Guarantee or None, default=None
+        What each site's private model promises; None without a mechanism.
+    query_bytes : int, default=0
+        The test rows as one message, once to each site.
+    answer_bytes : int, default=0
+        The answers of all sites.
+    model_bytes : int or None, default=None
+        All private models as files, if they travelled instead; None without a mechanism.
+
+    See Also
+    --------
+    simulate : Returns it.
+
+    Examples
+    --------
+    >>> from onefold.datasets import load
+    >>> data = load("blobs")
+    >>> result = simulate(data.X_train, data.y_train, 2, random_state=0)
+    >>> len(result.alone), int(result.class_counts.sum()) + result.n_test == len(data.y_train)
+    (2, True)
     """
 
     alone: tuple[float, ...]
     pooled: float
     federated: float
-    classes: NDArray[Any]
-    class_counts: NDArray[np.intp]
+    classes: Labels
+    class_counts: Index
     n_test: int
     honest: float
     private_alone: tuple[float, ...] | None = None
@@ -66,7 +92,7 @@ def simulate(
     n_clients: int,
     partition: str | Sequence[ArrayLike] = "iid",
     *,
-    estimator: ClassModels | None = None,
+    estimator: DistanceClassifier | None = None,
     X_test: ArrayLike | None = None,
     y_test: ArrayLike | None = None,
     rule: str = "min",
@@ -81,31 +107,62 @@ def simulate(
     show_progress: bool | None = None,
     **partition_options: Any,
 ) -> Simulation:
-    """Spread rows over owners, let each fit alone, and combine them in one round.
+    """Spread rows over sites, let each fit alone, and combine them in one round.
 
-    Owners come one after the other: each fits, answers and is forgotten, so that a thousand need the memory
-    of one (and of the combined answers; the checked and the weighted rule keep all answers).
+    Sites come one after the other: each fits, answers and is forgotten, so that a thousand need the memory of
+    one (and of the combined answers; the checked and the weighted rule keep all answers).
 
     Parameters
     ----------
-    X, y : rows to be spread.
-    n_clients : number of owners.
-    partition : a way of :func:`onefold.datasets.partition`, or one array of row numbers per owner.
-    estimator : the classifier every owner uses; ``AutoencoderClassifier()`` when None.
-    X_test, y_test : rows to be judged on; when None, a quarter of every class of ``X``, which nobody then
-        owns. Row numbers in ``partition`` count the rows that are left.
-    rule : see :class:`GlobalClassifier`.
-    n_liars : how many liars the trimmed and the checked rule expect; None expects those in ``liars``, at
-        least one.
-    liars : what owners who lie answer, for demonstration: "zero", "random", "flipped" or "shrunk" for some
-        owners' numbers.
-    labelled : queries and labels by which the weighted rule judges owners.
-    mechanism, fabricate, label_mechanism : noise, as in :class:`LocalModel`: every owner then fits a private
-        model as well. The noise comes from the entropy of the system, whatever ``random_state`` is.
-    pooled : also fit one model of all rows, the yardstick.
-    random_state : seed of the partition and of random lies.
-    show_progress : None shows a bar for long runs on a terminal, True always, False never.
-    **partition_options : passed on: ``alpha``, ``classes_per_client``, ``imbalance``.
+    X : array-like of shape (n, p)
+        Rows to be spread.
+    y : array-like of shape (n,)
+        Their labels.
+    n_clients : int
+        Number of sites.
+    partition : str or sequence of array-like, default="iid"
+        A way of :func:`onefold.datasets.partition`, or one array of row numbers per site.
+    estimator : classifier or None, default=None
+        The classifier every site uses; None stands for ``AutoencoderClassifier()``.
+    X_test : array-like of shape (m, p) or None, default=None
+        Rows to be judged on; None takes a quarter of every class of ``X``, which no site then has. Row
+        numbers in ``partition`` count the rows that are left.
+    y_test : array-like of shape (m,) or None, default=None
+        Their labels.
+    rule : {"min", "trimmed", "checked", "weighted"}, default="min"
+        See :class:`GlobalClassifier`.
+    n_liars : int or None, default=None
+        How many liars the trimmed and the checked rule expect; None expects those in ``liars``, at least one.
+    liars : mapping of int to str or None, default=None
+        What sites that lie answer, for demonstration: "zero", "random", "flipped" or "shrunk" for the numbers
+        of some sites.
+    labelled : tuple of (X, y) or None, default=None
+        Queries and labels by which the weighted rule judges sites.
+    mechanism : Mechanism or None, default=None
+        Noise, as in :class:`LocalModel`: every site then fits a private model as well. The noise comes from
+        the entropy of the system, whatever ``random_state`` is.
+    fabricate : bool, default=True
+        Smooth after the noise.
+    label_mechanism : RandomisedLabels or None, default=None
+        Randomises the labels as well.
+    pooled : bool, default=True
+        Also fit one model of all rows, for comparison.
+    random_state : int or None, default=None
+        Seed of the partition and of random lies.
+    show_progress : bool or None, default=None
+        None shows a bar for long runs on a terminal, True always, False never.
+    **partition_options : dict
+        Passed on to the partition: ``alpha``, ``classes_per_client``, ``imbalance``.
+
+    Returns
+    -------
+    Simulation
+        Accuracies and bytes.
+
+    See Also
+    --------
+    GlobalClassifier : The rules.
+    LocalModel : The model of one site.
 
     Examples
     --------
@@ -117,7 +174,7 @@ def simulate(
     True
     """
     features, labels, asked, truth = _parts(X, y, X_test, y_test)
-    owners = _owners(labels, n_clients, partition, random_state, partition_options)
+    sites = _sites(labels, n_clients, partition, random_state, partition_options)
     lies = _lies(liars, n_clients)
     prototype = AutoencoderClassifier() if estimator is None else estimator
     expected = max(len(lies), 1) if n_liars is None else n_liars
@@ -127,17 +184,17 @@ def simulate(
         raise InvalidInputError("the weighted rule needs labelled queries: pass labelled=(X, y)")
     plain = _Round(server, asked, truth, public, lies, random_state)
     private = None if mechanism is None else _Round(server, asked, truth, public, lies, random_state)
-    for number, rows in enumerate(track(owners, len(owners), "owners", show_progress)):
+    for number, rows in enumerate(track(sites, len(sites), "sites", show_progress)):
         plain.ask(number, LocalModel(prototype, keep_rows=False).fit(features[rows], labels[rows]))
         if private is not None:
             noisy = LocalModel(
                 prototype, mechanism, fabricate=fabricate, label_mechanism=label_mechanism, keep_rows=False
             )
             private.ask(number, noisy.fit(features[rows], labels[rows]))
-    held = np.unique(np.concatenate(owners))
+    held = np.unique(np.concatenate(sites))
     together = clone(prototype).fit(features[held], labels[held]).predict(asked) if pooled else None
-    counts = [[np.sum(labels[rows] == label) for label in server.classes_] for rows in owners]
-    query = Query("simulation", _floats(asked))
+    counts = [[np.sum(labels[rows] == label) for label in server.classes_] for rows in sites]
+    floats = asked if asked.dtype in (np.float32, np.float64) else asked.astype(np.float64)
     return Simulation(
         tuple(plain.alone),
         float("nan") if together is None else _accuracy(together, truth),
@@ -149,21 +206,21 @@ def simulate(
         private_alone=None if private is None else tuple(private.alone),
         private_federated=None if private is None else private.accuracy(lying=True),
         guarantees=None if private is None else tuple(private.guarantees),
-        query_bytes=n_clients * len(to_bytes(query)),
+        query_bytes=n_clients * len(to_bytes(Query("simulation", floats))),
         answer_bytes=plain.answer_bytes,
         model_bytes=None if private is None else private.model_bytes,
     )
 
 
 class _Round:
-    """One round of questions and answers; of each owner only what the rule needs is kept."""
+    """One round of questions and answers; of each site only what the rule needs is kept."""
 
     def __init__(
         self,
         server: GlobalClassifier,
-        X_test: NDArray[Any],
-        y_test: NDArray[Any],
-        public: tuple[NDArray[Any], NDArray[np.intp]] | None,
+        X_test: AnyArray,
+        y_test: Labels,
+        public: tuple[AnyArray, Index] | None,
         lies: Mapping[int, str],
         random_state: int | None,
     ) -> None:
@@ -172,53 +229,159 @@ class _Round:
         self.alone: list[float] = []
         self.guarantees: list[Guarantee] = []
         self.answer_bytes = self.model_bytes = 0
-        self.streams: dict[bool, Stream] = {}
+        self.kept: dict[bool, _Smallest | _Everything] = {}
         self.likeness: tuple[str, float | None] | None = None
 
     def ask(self, number: int, model: LocalModel) -> None:
-        """Let one owner answer, honestly and, if it is a liar, once more."""
+        """Let one site answer, honestly and, if it is a liar, once more."""
         classes, largest = self.server.classes_, maximum_of(model.measure)
-        self._check_comparable(model)
+        likeness = (model.measure, model.scale)
+        self.likeness = likeness if self.likeness is None else self.likeness
+        check_alike(likeness, self.likeness)
         own = model.answers(self.X_test)
         self.alone.append(_accuracy(model.classes_[own.argmin(axis=1)], self.y_test))
         columns = tuple(_columns(model.classes_, classes).tolist())
-        message = Answers("simulation", f"owner-{number}", columns, model.measure, model.scale, own)
+        message = Answers("simulation", f"site-{number}", columns, model.measure, model.scale, own)
         self.answer_bytes += len(to_bytes(message))
         if model.guarantee_ is not None:
             self.guarantees.append(model.guarantee_)
             if model.is_private:
-                self.model_bytes += len(to_bytes(model.to_parcel(f"owner-{number}")))
+                self.model_bytes += len(to_bytes(model.to_parcel(f"site-{number}")))
         answers = align(own, model.classes_, classes, largest)
         labelled = None if self.public is None else model.answers(self.public[0], classes)
-        self._stream(False, largest).add(answers, labelled)
+        self._keep(False, largest).add(answers, labelled)
         if self.lies:
             if number in self.lies:
                 answers = lie(self.lies[number], answers, largest, self.rng)
                 labelled = None if labelled is None else lie(self.lies[number], labelled, largest, self.rng)
-            self._stream(True, largest).add(answers, labelled)
+            self._keep(True, largest).add(answers, labelled)
 
     def accuracy(self, lying: bool) -> float:
-        """What the combined answers are worth."""
-        measures: Array = self.streams[lying and bool(self.lies)].combined()
+        """Accuracy of the combined answers."""
+        measures = self.kept[lying and bool(self.lies)].combined()
         return _accuracy(self.server.classes_[decide(measures)], self.y_test)
 
-    def _stream(self, lying: bool, largest: float) -> Stream:
-        if lying not in self.streams:
-            truth = None if self.public is None else self.public[1]
-            self.streams[lying] = stream_for(self.server.rule, self.server.n_liars, largest, truth)
-        return self.streams[lying]
-
-    def _check_comparable(self, model: LocalModel) -> None:
-        scale = model.scale
-        if self.likeness is None:
-            self.likeness = (model.measure, scale)
-        if not np.isclose(self.likeness[1] or 1.0, scale or 1.0, rtol=1e-9, atol=0.0):
-            raise InvalidInputError(
-                "clients see the data at different scales: give all the same number as scale"
-            )
+    def _keep(self, lying: bool, largest: float) -> _Smallest | _Everything:
+        if lying not in self.kept:
+            rule, n_liars = self.server.rule, self.server.n_liars
+            if rule in ("checked", "weighted"):
+                truth = None if self.public is None else self.public[1]
+                self.kept[lying] = _Everything(rule, n_liars, largest, truth)
+            else:
+                self.kept[lying] = _Smallest(n_liars if rule == "trimmed" else 0, largest)
+        return self.kept[lying]
 
 
-def _parts(X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[Any, NDArray[Any], Any, NDArray[Any]]:
+class _Smallest:
+    """For the minimum and the trimmed rule: the f + 1 smallest answers, and the number of sites by class."""
+
+    def __init__(self, n_liars: int, largest: float) -> None:
+        self.n_liars, self.largest = n_liars, largest
+        self.kept: Array | None = None
+        self.n_owners: Index | None = None
+
+    def add(self, answers: Array, labelled: Array | None) -> None:
+        """Take the answers (n, C) of one site."""
+        owned = (answers < self.largest).any(axis=0)
+        if self.kept is None or self.n_owners is None:
+            self.n_owners = np.zeros(owned.shape, dtype=np.intp)
+            self.kept = np.full((self.n_liars + 1, *answers.shape), self.largest, dtype=answers.dtype)
+        self.n_owners += owned
+        if self.n_liars == 0:
+            self.kept = np.minimum(self.kept, answers)
+        else:
+            self.kept = np.sort(np.concatenate([self.kept, answers[None]]), axis=0)[:-1]
+
+    def combined(self) -> Array:
+        """The combined measures (n, C) of all sites so far."""
+        assert self.kept is not None  # there is at least one site
+        assert self.n_owners is not None
+        cut = liars_withstood(self.n_owners, self.n_liars)
+        return np.asarray(np.take_along_axis(self.kept, cut[None, None, :], axis=0)[0])
+
+
+class _Everything:
+    """For the other rules all answers: which sites to believe is known only when all have answered."""
+
+    def __init__(self, rule: str, n_liars: int, largest: float, truth: Index | None) -> None:
+        self.rule, self.n_liars, self.largest, self.truth = rule, n_liars, largest, truth
+        self.answers: list[Array] = []
+        self.labelled: list[Array] = []
+
+    def add(self, answers: Array, labelled: Array | None) -> None:
+        """Take the answers (n, C) of one site, and those to the labelled queries if there are any."""
+        self.answers.append(answers)
+        if labelled is not None:
+            self.labelled.append(labelled)
+
+    def combined(self) -> Array:
+        """The combined measures (n, C) of all sites so far."""
+        weights = None
+        if self.rule == "weighted" and self.truth is not None:
+            weights = learn_trust(np.stack(self.labelled), self.truth, self.largest)
+        return combine(np.stack(self.answers), self.rule, self.n_liars, self.largest, weights)
+
+
+# --- sites that lie, to show and test what a rule withstands -----------------------------------------------
+
+Lie = Callable[[Array, Mask, np.random.Generator], Array]
+
+
+def _zero(answers: Array, _: Mask, __: np.random.Generator) -> Array:
+    """Everything is as close as can be."""
+    return np.zeros_like(answers)
+
+
+def _random(answers: Array, finite: Mask, rng: np.random.Generator) -> Array:
+    """Numbers from the usual range that say nothing."""
+    top = float(answers[finite].max(initial=0.0))
+    return rng.uniform(0.0, top, size=answers.shape).astype(answers.dtype)
+
+
+def _flipped(answers: Array, finite: Mask, _: np.random.Generator) -> Array:
+    """What holds for one class is said about the next one."""
+    known = np.flatnonzero(finite.any(axis=0))
+    flipped = answers.copy()
+    flipped[:, known] = answers[:, np.roll(known, 1)]
+    return flipped
+
+
+def _shrunk(answers: Array, _: Mask, __: np.random.Generator) -> Array:
+    """The truth at a tenth of its size: consistent in itself, and closer than any other site."""
+    return np.asarray(answers * answers.dtype.type(0.1))
+
+
+LIES: dict[str, Lie] = {"zero": _zero, "random": _random, "flipped": _flipped, "shrunk": _shrunk}
+
+
+def lie(kind: str, answers: Array, largest: float, rng: np.random.Generator) -> Array:
+    """Return the answers of a site that lies in this way, within the range of the measure.
+
+    Parameters
+    ----------
+    kind : {"zero", "random", "flipped", "shrunk"}
+        The lie.
+    answers : ndarray of shape (n, C)
+        Honest answers.
+    largest : float
+        The maximum of the measure.
+    rng : Generator
+        Where random lies come from.
+
+    Examples
+    --------
+    >>> lie("flipped", np.array([[0.1, 0.9, 1.0]]), 1.0, np.random.default_rng(0)).tolist()
+    [[0.9, 0.1, 1.0]]
+    """
+    if kind not in LIES:
+        raise InvalidInputError(f"a lie must be one of {', '.join(LIES)}")
+    return np.minimum(LIES[kind](answers, answers < largest, rng), answers.dtype.type(largest))
+
+
+# --- arguments --------------------------------------------------------------------------------------------
+
+
+def _parts(X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[AnyArray, Labels, AnyArray, Labels]:
     X, y = np.asarray(X), np.asarray(y)
     if (X_test is None) != (y_test is None):
         raise InvalidInputError("X_test and y_test go together")
@@ -227,45 +390,41 @@ def _parts(X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[Any, NDArray[Any],
     return X, y, np.asarray(X_test), np.asarray(y_test)
 
 
-def _accuracy(predicted: NDArray[Any], truth: NDArray[Any]) -> float:
+def _accuracy(predicted: Labels, truth: Labels) -> float:
     return float(np.mean(predicted == truth))
 
 
-def _floats(X: NDArray[Any]) -> NDArray[Any]:
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-
-
-def _columns(labels: ArrayLike, classes: NDArray[Any]) -> NDArray[np.intp]:
+def _columns(labels: ArrayLike, classes: Labels) -> Index:
     found = np.asarray(labels)
     if not np.all(np.isin(found, classes)):
-        raise InvalidInputError("labelled queries must have labels that the owners' rows have")
+        raise InvalidInputError("labelled queries must have labels that the sites' rows have")
     return np.searchsorted(classes, found)
 
 
 def _lies(liars: Mapping[int, str] | None, n_clients: int) -> dict[int, str]:
     found = dict(liars or {})
     if any(number not in range(n_clients) or kind not in LIES for number, kind in found.items()):
-        raise InvalidInputError(f"liars must map owners' numbers to {', '.join(LIES)}")
+        raise InvalidInputError(f"liars must map the numbers of sites to {', '.join(LIES)}")
     return found
 
 
-def _owners(
-    y: NDArray[Any],
+def _sites(
+    y: Labels,
     n_clients: int,
     partition: str | Sequence[ArrayLike],
     random_state: int | None,
     options: dict[str, Any],
-) -> list[NDArray[np.intp]]:
+) -> list[Index]:
     if isinstance(partition, str):
         return datasets.partition(y, n_clients, partition, random_state=random_state, **options)
-    owners = [np.asarray(rows) for rows in partition]
+    sites = [np.asarray(rows) for rows in partition]
     if options:
         raise InvalidInputError("options of a partition make no sense with row numbers")
-    if len(owners) != n_clients:
-        raise InvalidInputError("there must be one array of row numbers per client")
-    for rows in owners:
+    if len(sites) != n_clients:
+        raise InvalidInputError("there must be one array of row numbers per site")
+    for rows in sites:
         if rows.ndim != 1 or rows.size == 0 or not np.issubdtype(rows.dtype, np.integer):
-            raise InvalidInputError("every client needs a list of whole row numbers, not empty")
+            raise InvalidInputError("every site needs a list of whole row numbers, not empty")
         if rows.min() < 0 or rows.max() >= len(y):
             raise InvalidInputError("a row number lies outside the data")
-    return owners
+    return sites

@@ -1,7 +1,7 @@
 """How sure a federation is: calibrated probabilities, prediction sets, and a flag for queries from elsewhere.
 
 Every owner holds some rows back, measures them with the models (the global measures where models travel, its
-own answers where queries do), and sends counts on a fixed grid: a :class:`Calibration`. Counts of owners are
+own answers where queries do), and sends counts on a fixed grid: a :class:`Calibration`. Counts of sites are
 added up, so an owner that leaves takes its counts along.
 
 What is promised, and when. A query that comes from owner q with a probability proportional to n_q + 1 (n_q
@@ -23,13 +23,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.isotonic import IsotonicRegression
 
+from onefold._base.arrays import Array, Floats, Index, Integers, Mask
 from onefold._base.validation import check_whole_number
 from onefold.exceptions import InvalidInputError
-from onefold.federated._grid import Counts, bounded_measures, cells_of, counts_from, relative_to_others
-from onefold.federated.aggregate import Array, check_answers
+from onefold.federated.rules import check_answers, check_truth
 
 __all__ = ["Calibration", "Uncertainty", "calibrate", "largest_p_values", "merge"]
 
@@ -48,10 +48,10 @@ class Calibration:
     largest, unit : the maximum of the measure, and for the distance the length at the middle of the grid.
     """
 
-    relative: Counts
-    relative_wrong: Counts
-    typical: Counts
-    nearest: Counts
+    relative: Integers
+    relative_wrong: Integers
+    typical: Integers
+    nearest: Integers
     n_owners: int
     largest: float
     unit: float
@@ -90,13 +90,14 @@ def calibrate(
     n_cells : K, cells of the grid; the same for all owners. Fewer say less about single rows.
     """
     check_whole_number("n_cells", n_cells, at_least=2)
-    values, columns = _labelled(measures, truth, largest)
+    values = check_answers(measures, 2, largest)
+    columns = check_truth(truth, *values.shape)
     n_rows, n_classes = values.shape
-    cells = cells_of(relative_to_others(values), n_cells)
+    cells = _cells_of(_relative_to_others(values), n_cells)
     right = cells[np.arange(n_rows), columns]
     wrong = np.ones(cells.shape, dtype=bool)
     wrong[np.arange(n_rows), columns] = False
-    grid = cells_of(bounded_measures(values, largest, unit), n_cells)
+    grid = _cells_of(_bounded_measures(values, largest, unit), n_cells)
     counts = functools.partial(np.bincount, minlength=n_cells)
     by_class = [columns == column for column in range(n_classes)]
     return Calibration(
@@ -152,7 +153,7 @@ class Uncertainty:
         self.calibration = calibration
 
     @functools.cached_property
-    def _share(self) -> NDArray[np.float64]:
+    def _share(self) -> Floats:
         """Share of right classes in each cell: the farther, the less likely, so a decreasing curve."""
         right, wrong = self.calibration.relative.sum(axis=0), self.calibration.relative_wrong
         total = right + wrong
@@ -167,9 +168,9 @@ class Uncertainty:
     def probabilities(self, measures: ArrayLike) -> Array:
         """Probability of each class for each query, (n, C); rows add up to one."""
         values = self._check(measures)
-        relative = relative_to_others(values)
+        relative = _relative_to_others(values)
         # Within a step of the curve the nearer class still comes first, by next to nothing.
-        weights = self._share[cells_of(relative, self._share.size)] * (1.0 - 1e-6 * relative)
+        weights = self._share[_cells_of(relative, self._share.size)] * (1.0 - 1e-6 * relative)
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def p_values(self, measures: ArrayLike, conditional: bool = False) -> Array:
@@ -180,16 +181,14 @@ class Uncertainty:
         """
         values = self._check(measures)
         table = self.calibration.relative
-        cells = cells_of(relative_to_others(values), table.shape[1])
+        cells = _cells_of(_relative_to_others(values), table.shape[1])
         if conditional:
-            at_least = counts_from(table)
+            at_least = _counts_from(table)
             found = [self._p(far[cells[:, c]], table[c]) for c, far in enumerate(at_least)]
             return np.stack(found, axis=1)
-        return self._p(counts_from(table.sum(axis=0))[cells], table)
+        return self._p(_counts_from(table.sum(axis=0))[cells], table)
 
-    def prediction_sets(
-        self, measures: ArrayLike, alpha: float = 0.1, conditional: bool = False
-    ) -> NDArray[np.bool_]:
+    def prediction_sets(self, measures: ArrayLike, alpha: float = 0.1, conditional: bool = False) -> Mask:
         """Classes that cannot be ruled out, (n, C): the right one is in with probability >= 1 - alpha."""
         _check_rate("alpha", alpha)
         return np.asarray(self.p_values(measures, conditional) > alpha)
@@ -198,10 +197,10 @@ class Uncertainty:
         """How unusual the distance to the nearest class is, (n,): small for queries unlike any seen."""
         values = self._check(measures)
         table = self.calibration.nearest
-        grid = bounded_measures(values, self.calibration.largest, self.calibration.unit).min(axis=1)
-        return self._p(counts_from(table)[cells_of(grid, table.size)], table)
+        grid = _bounded_measures(values, self.calibration.largest, self.calibration.unit).min(axis=1)
+        return self._p(_counts_from(table)[_cells_of(grid, table.size)], table)
 
-    def is_foreign(self, measures: ArrayLike, false_alarm: float = 0.01) -> NDArray[np.bool_]:
+    def is_foreign(self, measures: ArrayLike, false_alarm: float = 0.01) -> Mask:
         """Whether a query is farther from all classes than nearly all rows held back, (n,).
 
         A query like those rows is flagged with a probability of at most ``false_alarm``.
@@ -214,7 +213,7 @@ class Uncertainty:
             )
         return np.asarray(self.foreign_p_values(measures) <= false_alarm)
 
-    def _p(self, at_least: Counts, table: Counts) -> Array:
+    def _p(self, at_least: Integers, table: Integers) -> Array:
         """(1 + rows at least as far) / (1 + rows), with a one for each owner: see the module's promise."""
         extra = self.calibration.n_owners
         return np.asarray((at_least + extra) / (int(table.sum()) + extra))
@@ -247,9 +246,9 @@ def largest_p_values(calibrations: Mapping[Any, Calibration], answers: Mapping[A
         table = calibration.typical
         if values.shape[1] != len(table) or (found is not None and found.shape != values.shape):
             raise InvalidInputError("owners must answer the same queries in the same columns")
-        cells = cells_of(bounded_measures(values, calibration.largest, calibration.unit), table.shape[1])
+        cells = _cells_of(_bounded_measures(values, calibration.largest, calibration.unit), table.shape[1])
         n_rows = table.sum(axis=1)
-        at_least = np.take_along_axis(counts_from(table).T, cells, axis=0)
+        at_least = np.take_along_axis(_counts_from(table).T, cells, axis=0)
         # An owner without rows of a class has seen nothing that could be more unusual: it has no say.
         mine = np.where(n_rows > 0, (at_least + 1) / (n_rows + 1), 0.0)
         found = mine if found is None else np.maximum(found, mine)
@@ -263,11 +262,38 @@ def _check_rate(name: str, value: float) -> None:
         raise InvalidInputError(f"{name} must lie between 0 and 1")
 
 
-def _labelled(measures: ArrayLike, truth: ArrayLike, largest: float) -> tuple[Array, NDArray[np.intp]]:
-    values = check_answers(measures, 2, largest)
-    columns = np.asarray(truth)
-    if columns.shape != (len(values),) or columns.size == 0 or columns.dtype.kind not in "iu":
-        raise InvalidInputError("truth must be one column number per row")
-    if columns.min() < 0 or columns.max() >= values.shape[1]:
-        raise InvalidInputError("truth must name columns of the measures")
-    return values, columns.astype(np.intp)
+# --- measures on a grid of equal cells between 0 and 1 -----------------------------------------------------
+
+
+def _relative_to_others(values: Array) -> Array:
+    """Each class's measure relative to the nearest other class: m / (m + other), 0 for near, 1 for far."""
+    if values.shape[1] < 2:
+        return np.zeros(values.shape)
+    exact = values.astype(np.float64)
+    order = np.sort(exact, axis=1)
+    first, second = order[:, :1], order[:, 1:2]
+    other = np.where(np.arange(values.shape[1]) == exact.argmin(axis=1)[:, None], second, first)
+    with np.errstate(invalid="ignore", over="ignore"):
+        ratio = exact / (exact + other)
+    # Infinitely far is far, unless all are; two that are at no distance are equally near.
+    ratio = np.where(np.isinf(exact), np.where(np.isinf(other), 0.5, 1.0), ratio)
+    return np.where((exact == 0) & (other == 0), 0.5, ratio)
+
+
+def _bounded_measures(values: Array, largest: float, unit: float) -> Array:
+    """Measures on a scale from 0 to 1."""
+    exact = values.astype(np.float64)
+    if np.isfinite(largest):
+        return np.asarray(exact / largest)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(np.isinf(exact), 1.0, exact / (exact + unit))
+
+
+def _cells_of(fractions: Array, n_cells: int) -> Index:
+    """Number of the cell each fraction falls into; what is not known counts as far."""
+    return np.minimum((np.nan_to_num(fractions, nan=1.0) * n_cells).astype(np.intp), n_cells - 1)
+
+
+def _counts_from(table: Integers) -> Integers:
+    """Rows in each cell or a farther one."""
+    return np.asarray(np.cumsum(table[..., ::-1], axis=-1)[..., ::-1])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from onefold.cli.federate.encrypted import Opened
-    from onefold.federated.combination import Result
+    from onefold.federated.server import Result
 
 
 def destination(args: argparse.Namespace) -> str | None:

@@ -21,9 +21,9 @@ from onefold.cli.tables import Table, read_table
 from onefold.exceptions import FederationError, InvalidInputError
 
 if TYPE_CHECKING:
-    from onefold.federated.combination import Result
     from onefold.federated.flower.folders import ServerFolder
     from onefold.federated.flower.registry import Site
+    from onefold.federated.server import Result
 
     Results = Sequence[Result | encrypted.Opened]
 

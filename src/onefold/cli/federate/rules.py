@@ -17,10 +17,10 @@ from onefold.exceptions import FederationError, FileFormatError, InvalidInputErr
 
 if TYPE_CHECKING:
     from onefold.federated import GlobalClassifier
-    from onefold.federated.combination import Result
     from onefold.federated.flower.asking import Gathered
     from onefold.federated.flower.folders import ServerFolder
-    from onefold.federated.probes import HiddenProbes
+    from onefold.federated.server import Result
+    from onefold.federated.trust import HiddenProbes
 
 RULES = ("min", "trimmed", "checked", "weighted")
 HELP = (
@@ -106,7 +106,7 @@ class Combining:
 
     def query(self, rows: NDArray[Any], query_id: str) -> HiddenProbes:
         """What to ask: the rows, with the held-out ones hidden among them."""
-        from onefold.federated.probes import hide
+        from onefold.federated.trust import hide
 
         if self.rows is None:
             return hide(rows, None, query_id)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onefold.exceptions import FederationError, OnefoldError
-from onefold.federated.client import LocalModel
 from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.spool import Request, Spool
+from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Failure, FailureCode, Lock, Profile, Query, SealedResult
 
 __all__ = ["Asking", "AskingModels", "AskingSealed", "AskingSites", "Gathered", "way_of_asking"]

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from onefold.exceptions import OnefoldError
-from onefold.federated.client import LocalModel
 from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.flower.registry import Registry, Status
 from onefold.federated.flower.site_app import KEPT_OUT, MODEL, PROFILE
+from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Failure, Message, ModelParcel, Profile, to_parts
 
 __all__ = ["Reception"]

@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from onefold.exceptions import MessageError, MissingDependencyError, QueryRefused
-from onefold.federated.client import align
 from onefold.federated.fhe import Client, Quantiser
 from onefold.federated.fhe.messages import PublicKey, from_bytes, to_bytes
 from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.messages import Answers, ClassLabels, FailureCode, Limits, Lock, SealedAnswers
+from onefold.federated.rules import align
 
 __all__ = ["opened_lock", "quantised", "sealed"]
 

@@ -12,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from onefold.exceptions import FederationError, QueryRefused
-from onefold.federated.client import LocalModel
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, write_private
 from onefold.federated.flower.sealing import opened_lock, sealed
 from onefold.federated.guard import QueryGuard
+from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import (
     Answers,
     Failure,

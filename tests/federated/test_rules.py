@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,32 +9,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from onefold.exceptions import InvalidInputError
-from onefold.federated import aggregate, client, server, simulate
-from onefold.federated.aggregate import check_answers, decide, minimum, trimmed
+from onefold.federated.rules import check_answers, decide, minimum, trimmed
 
 answers = npst.arrays(
     np.float64,
     npst.array_shapes(min_dims=3, max_dims=3, max_side=6),
     elements=st.floats(0, 1e6) | st.just(np.inf),
 )
-
-
-@pytest.mark.parametrize("name", ["aggregate", "client", "server", "simulate"])
-def test_worked_examples(name: str) -> None:
-    import importlib
-
-    result = doctest.testmod(importlib.import_module(f"onefold.federated.{name}"))
-    assert result.attempted > 0
-    assert result.failed == 0
-
-
-def test_simulate_is_the_function_and_its_neighbours_are_modules() -> None:
-    from onefold import federated
-
-    assert callable(federated.simulate)
-    assert all(module.__name__.startswith("onefold.federated") for module in (aggregate, client, server))
-    assert simulate is federated.simulate
-    assert federated.__all__ == sorted(federated.__all__)
 
 
 @given(answers, st.randoms(use_true_random=False))

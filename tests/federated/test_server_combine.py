@@ -9,8 +9,8 @@ from onefold import FoldingClassifier
 from onefold.datasets import load, partition
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated import GlobalClassifier, LocalModel
-from onefold.federated.combination import Reason
 from onefold.federated.messages import Answers, Failure, FailureCode, Query, from_parts, to_parts
+from onefold.federated.trust import Reason
 
 SITES = ("east", "north", "south", "west")
 

@@ -129,7 +129,7 @@ def test_new_rows_get_noise_and_the_weaker_guarantee_counts(data) -> None:
     model.extend(X[200:], y[200:])
     assert model.guarantee_.entry == (6.0, 0.0)
     assert not np.any(np.all(model._rows.values == X, axis=1))
-    model._settings.mechanism = Laplace(9.0)
+    model._recipe.maker.mechanism = Laplace(9.0)
     model.extend(X[:10], y[:10])
     assert model.guarantee_.entry == (9.0, 0.0)
     assert model.estimator_.guarantee_ == model.guarantee_

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 
 from onefold.exceptions import InvalidInputError
-from onefold.federated import probes
 from onefold.federated.messages import Answers, Failure, FailureCode
-from onefold.federated.probes import hide
-
-
-def test_worked_examples() -> None:
-    result = doctest.testmod(probes)
-    assert result.attempted > 0
-    assert result.failed == 0
+from onefold.federated.trust import hide
 
 
 def test_rows_come_back_in_their_places() -> None:

@@ -194,7 +194,7 @@ def test_a_private_model_forgets_without_new_noise(data, fabricate) -> None:
     rest_y = np.delete(y, [5, 6])
     rows = after
     if fabricate:
-        rows = model._settings.maker().smooth(after, rest_y)
+        rows = model._recipe.maker.smooth(after, rest_y)
     fresh = LocalModel(estimator).fit(rows, rest_y, batches=model.batches_)
     same(model, fresh, queries)
     untouched = rest_y != y[5]
@@ -330,7 +330,7 @@ def test_rows_that_cannot_be_forgotten(data, bad) -> None:
 def test_refusals(data) -> None:
     X, y, _ = data
     model = LocalModel(FoldingClassifier(n_components=3)).fit(X[:3], y[:3])
-    with pytest.raises(InvalidInputError, match="remove the client"):
+    with pytest.raises(InvalidInputError, match="remove the site"):
         model.forget([0, 1, 2])
     assert len(model.row_numbers_) == 3
     for call in (lambda: model.remove_class(99), lambda: model.remove_batch(int(y[0]), 7)):
@@ -405,5 +405,5 @@ def test_the_server_lets_a_client_forget(data, tmp_path: Path) -> None:
     for client in ("c", "b"):
         if client == "b":
             server.remove("b")
-        with pytest.raises(InvalidInputError, match="no client"):
+        with pytest.raises(InvalidInputError, match="no site"):
             server.forget(client, [0])

@@ -1,0 +1,695 @@
+"""What a site does: fit a model where the data is, and answer queries with one number per row and class."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+
+from onefold import io
+from onefold._base.arrays import AnyArray, Array, Index, Labels
+from onefold._base.validation import check_rows
+from onefold.exceptions import InvalidInputError, MessageError
+from onefold.fabrication import PrivateClassifier
+from onefold.federated._rows import Recipe, Rows, identifiers, more_identifiers, positions_of, weaker
+from onefold.federated.log import MembershipLog
+from onefold.federated.messages import Answers, ModelParcel, Profile, Query, check_guarantee, plain_labels
+from onefold.federated.rules import align, check_answers
+from onefold.models import ClassModels, StackMemory, maximum_of
+from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
+
+__all__ = ["DistanceClassifier", "Forgotten", "LocalModel"]
+
+# Samples of one machine in a parcel: rebuilding it takes the square of this in memory, and the cube in time.
+LARGEST_MACHINE = 10_000
+
+
+class DistanceClassifier(Protocol):
+    """A classifier that can say how far a row is from each of its classes."""
+
+    measure: str
+    classes_: Labels
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+        """Model each class of the data."""
+
+    def distances(self, X: ArrayLike) -> Array:
+        """Return the measure of each row by each class, (n, C)."""
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What forgetting did.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows that are gone.
+    n_refitted : int
+        Machines that were fitted anew, the touched ones and those stacked with them.
+    n_kept : int
+        Machines that stayed as they were.
+    classes_gone : tuple
+        Labels of which no row is left.
+    exact : bool
+        The model is, to the last bit, one that never saw the rows, **and** the division into batches was not
+        chosen by looking at them. False when k-means had divided a touched class with these rows: the
+        machines are free of them, the borders between the machines are not.
+    partition : str
+        How the touched classes were divided: "contiguous", "kmeans", "single" or "given".
+
+    See Also
+    --------
+    LocalModel.forget : Returns it.
+
+    Examples
+    --------
+    >>> X = [[0.0, 0.1], [0.1, 0.0], [0.9, 1.0], [1.0, 0.9]]
+    >>> done = LocalModel().fit(X, ["low", "low", "high", "high"]).forget([2, 3])
+    >>> done.n_rows, done.classes_gone, done.exact
+    (2, ('high',), True)
+    """
+
+    n_rows: int
+    n_refitted: int
+    n_kept: int
+    classes_gone: tuple[Any, ...]
+    exact: bool
+    partition: str
+
+
+class _RowChecks(ClassifierMixin, BaseEstimator):
+    """Holds the number of features and their names, which later rows must have too."""
+
+    @classmethod
+    def like(cls, estimator: Any) -> _RowChecks:
+        checks = cls()
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(estimator, name):
+                setattr(checks, name, getattr(estimator, name))
+        return checks
+
+
+class LocalModel(BaseEstimator):
+    """The model of one site: fitted on the site's rows, asked for one number per row and class.
+
+    Parameters
+    ----------
+    estimator : classifier or None, default=None
+        A classifier with ``distances``, ``classes_`` and ``measure``; it is cloned, not changed. None stands
+        for ``AutoencoderClassifier()``. A :class:`~onefold.fabrication.PrivateClassifier` brings its own
+        mechanism and settings.
+    mechanism : Mechanism or None, default=None
+        Noise of :mod:`onefold.privacy`. With it the model sees noisy rows only, drawn once, and carries
+        ``guarantee_``. None: the model is of raw rows, and its answers are functions of them.
+    fabricate : bool, default=True
+        Smooth after the noise (000 Def. 15); otherwise the noisy rows are used (000 Def. 12).
+    label_mechanism : RandomisedLabels or None, default=None
+        Randomises the labels as well; without it labels and class sizes are not covered.
+    random_state : int, Generator or None, default=None
+        Seed of the noise, for tests only: a known seed makes noise known. None is the entropy of the system.
+    keep_rows : bool, default=True
+        Keep what is needed for :meth:`forget`, :meth:`extend` and the like; takes the memory of the data once
+        more (twice for fabricated rows).
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted classifier.
+    classes_ : ndarray
+        Labels this site has rows of, sorted.
+    measure : str
+        The measure in which answers are given.
+    guarantee_ : Guarantee or None
+        What the fitted model promises about the rows it was fitted on.
+    batches_ : ndarray of int
+        Number of each row's machine within its class.
+    row_numbers_ : ndarray of int
+        Numbers of the rows that are left.
+    fit_count_ : int
+        How often the model was fitted or changed.
+
+    See Also
+    --------
+    GlobalClassifier : Combines the models or the answers of sites.
+
+    Notes
+    -----
+    An answer reveals how close a query is to the rows of the model. Without a mechanism these are the site's
+    raw rows, :meth:`save` writes them to the file, and nothing of it is private. Sites whose answers are to
+    be compared must use the same features, the same measure and, for the space folding measures, the same
+    ``scale``.
+
+    *Guarantees.* Forgetting is exact on one machine, for any number of threads: the model after
+    :meth:`forget` is, to the last bit, one fitted without the rows. Another processor may give other last
+    digits.
+
+    References
+    ----------
+    Document 000, Definitions 7, 12 and 15; document 004, Remark 10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 0.1], [0.1, 0.0], [0.9, 1.0], [1.0, 0.9]])
+    >>> site = LocalModel().fit(X, ["low", "low", "high", "high"])
+    >>> int(site.answers(X[:1], classes=["high", "low", "other"]).argmin())
+    1
+    >>> float(site.answers(X[:1], classes=["high", "low", "other"])[0, 2])
+    inf
+    >>> site.forget([3]).exact
+    True
+    >>> from onefold.privacy import OptimalNoise
+    >>> private = LocalModel(mechanism=OptimalNoise(2.0, delta=1e-5)).fit(X, [0, 0, 1, 1])
+    >>> private.guarantee_.entry  # (epsilon, delta) of one entry, not of a whole row
+    (2.0, 1e-05)
+    """
+
+    fit_count_: int = 0
+    _digest: str | None = None
+    _must_be_private = False  # loaded with a guarantee: no raw row may get in
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        mechanism: Mechanism | None = None,
+        *,
+        fabricate: bool = True,
+        label_mechanism: RandomisedLabels | None = None,
+        random_state: Any = None,
+        keep_rows: bool = True,
+    ) -> None:
+        self.estimator = estimator
+        self.mechanism = mechanism
+        self.fabricate = fabricate
+        self.label_mechanism = label_mechanism
+        self.random_state = random_state
+        self.keep_rows = keep_rows
+
+    # --- fitting and changing -----------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        batches: ArrayLike | None = None,
+        ids: Sequence[Any] | None = None,
+    ) -> Self:
+        """Model every class the site has rows of.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of the site.
+        y : array-like of shape (n,)
+            Their labels.
+        batches : array-like of int of shape (n,) or None, default=None
+            Rows of one class with one number share a machine. None divides the rows as the estimator does.
+            ``batches_`` holds what was used.
+        ids : sequence or None, default=None
+            Distinct identifiers of the rows, by which :meth:`forget` may name them. They stay in this object
+            and are never written to a file. None names rows by their numbers.
+
+        Returns
+        -------
+        LocalModel
+            This model, fitted. A fit that fails leaves the earlier model as it was.
+        """
+        recipe = Recipe.of(self)
+        estimator, checks, memory = recipe.unfitted(), _RowChecks(), StackMemory()
+        samples, labels = check_rows(checks, X, y)
+        names = identifiers(ids, len(samples))
+        rows, guarantee = self._prepared(recipe, samples, labels)
+        if batches is not None:
+            numbers = np.asarray(batches)
+            if numbers.shape != (len(samples),) or numbers.dtype.kind not in "iu":
+                raise InvalidInputError("batches must be one whole number per row")
+            rows = replace(rows, batches=numbers.astype(np.intp))
+        elif isinstance(estimator, ClassModels):
+            rows = _divided(estimator, rows)
+        fitted, rows = _fitted_to(estimator, rows, guarantee, checks, memory if self.keep_rows else None)
+        self._install(fitted, rows)
+        self._recipe, self._checked, self._memory, self._ids = recipe, checks, memory, names
+        self._partition = "given" if batches is not None else _partition_of(fitted)
+        return self
+
+    def forget(
+        self,
+        rows: ArrayLike,
+        *,
+        repartition: bool = False,
+        log: MembershipLog | None = None,
+        site: str = "local",
+    ) -> Forgotten:
+        """Let rows go, with everything they contributed; only the machines they were in are fitted anew.
+
+        The result is, bit for bit, that of fitting the other rows in the same batches. Batches of consecutive
+        rows depend on how many rows there were, not on what was in them, so forgetting is exact. **A
+        division by k-means was itself chosen with the forgotten rows**: the machines are free of them, the
+        borders are not, and the result says ``exact=False``. ``repartition=True`` divides the touched
+        classes anew instead, which is exact and fits all machines of these classes.
+
+        Fabricated rows are smoothed mixtures, so the touched classes are smoothed and divided anew from the
+        noisy rows that are left: exact, and no noise is drawn again. What was given out before stays given
+        out.
+
+        Parameters
+        ----------
+        rows : array-like
+            Numbers of rows as they came to :meth:`fit` and :meth:`extend`, or identifiers if it had them.
+        repartition : bool, default=False
+            Divide the touched classes anew.
+        log : MembershipLog or None, default=None
+            Where to write down that it happened, how many rows, and whether it was exact. Neither row numbers
+            nor identifiers are written.
+        site : str, default="local"
+            Name of the site in the log.
+
+        Returns
+        -------
+        Forgotten
+            What was done.
+        """
+        kept = self._kept()
+        if self._ids is None:
+            positions = positions_of(rows, kept.numbers, "row numbers")
+        else:
+            positions = positions_of(rows, self._ids[kept.numbers], "identifiers")
+        return self._drop(positions, repartition, log, "forget", site)
+
+    def remove_batch(
+        self, label: Any, batch: int, *, log: MembershipLog | None = None, site: str = "local"
+    ) -> Forgotten:
+        """Let one batch of a class go; see :meth:`forget`.
+
+        Parameters
+        ----------
+        label : int or str
+            The class.
+        batch : int
+            Number of the batch, as in ``batches_``.
+        log : MembershipLog or None, default=None
+            Where to write down that it happened.
+        site : str, default="local"
+            Name of the site in the log.
+
+        Returns
+        -------
+        Forgotten
+            What was done.
+        """
+        kept = self._kept()
+        positions = np.flatnonzero((kept.labels == label) & (kept.batches == batch))
+        if not positions.size:
+            raise InvalidInputError("there is no such batch")
+        return self._drop(positions, False, log, "batch-removed", site)
+
+    def remove_class(self, label: Any, *, log: MembershipLog | None = None, site: str = "local") -> Forgotten:
+        """Let a class go; the other classes are not touched.
+
+        Parameters
+        ----------
+        label : int or str
+            The class.
+        log : MembershipLog or None, default=None
+            Where to write down that it happened.
+        site : str, default="local"
+            Name of the site in the log.
+
+        Returns
+        -------
+        Forgotten
+            What was done.
+        """
+        positions = np.flatnonzero(self._kept().labels == label)
+        if not positions.size:
+            raise InvalidInputError("there is no such class")
+        return self._drop(positions, False, log, "class-removed", site)
+
+    def extend(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        ids: Sequence[Any] | None = None,
+        log: MembershipLog | None = None,
+        site: str = "local",
+    ) -> Self:
+        """Add rows as batches of their own; machines of other rows are not touched, new classes just appear.
+
+        With a mechanism noise is drawn for the new rows only: of every row there is one noisy version. **A
+        row that was there before, forgotten or not, must not come again**: its two versions together give
+        away what two releases do. Rows with identifiers are checked for that, others cannot be.
+        Fabricated rows of a class that gains some are smoothed anew.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            New rows.
+        y : array-like of shape (n,)
+            Their labels.
+        ids : sequence or None, default=None
+            Their identifiers, if :meth:`fit` had identifiers.
+        log : MembershipLog or None, default=None
+            Where to write down that it happened.
+        site : str, default="local"
+            Name of the site in the log.
+
+        Returns
+        -------
+        LocalModel
+            This model.
+        """
+        kept, recipe = self._kept(), self._recipe
+        samples, labels = check_rows(self._checked, X, y, reset=False)
+        if (ids is None) != (self._ids is None):
+            raise InvalidInputError("rows are named by identifiers either always or never")
+        if (labels.dtype.kind in "OUS") != (kept.labels.dtype.kind in "OUS"):
+            raise InvalidInputError("labels must be all texts or all numbers")
+        names = None
+        if ids is not None and self._ids is not None:
+            names = more_identifiers(self._ids, kept.numbers, ids, len(samples), self.guarantee_)
+        more, guarantee = self._prepared(recipe, samples, labels)
+        if guarantee is not None and self.guarantee_ is not None and guarantee != self.guarantee_:
+            guarantee = weaker(self.guarantee_, guarantee)
+        estimator, touched = recipe.unfitted(), np.unique(more.labels)
+        if kept.noisy is None:
+            joined = kept.with_more(_divided(estimator, more))
+        else:
+            joined = _divided(estimator, recipe.smoothed_again(kept.with_more(more), touched), touched)
+        self._install(*_fitted_to(estimator, joined, guarantee, self._checked, self._memory))
+        self._ids = names
+        if log is not None:
+            new = set(touched.tolist()) - set(kept.labels.tolist())
+            log.append("class-added" if new else "batch-added", site, rows=len(samples), new_classes=len(new))
+        return self
+
+    @property
+    def batches_(self) -> Index:
+        """Number of each row's machine within its class, for the rows that are left."""
+        return self._kept().batches
+
+    @property
+    def row_numbers_(self) -> Index:
+        """Numbers of the rows that are left, as they came to :meth:`fit` and :meth:`extend`."""
+        return self._kept().numbers
+
+    # --- answering ----------------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> Labels:
+        """Labels this site has rows of, sorted."""
+        return np.asarray(self._fitted().classes_)
+
+    @property
+    def measure(self) -> str:
+        """Name of the measure in which answers are given."""
+        return str(self._fitted().measure)
+
+    @property
+    def scale(self) -> float | None:
+        """Scale at which a folding measure sees the data; None for the distance, which has its units."""
+        if self.measure == "euclidean":
+            return None
+        return float(getattr(self._fitted(), "scale_", 1.0))
+
+    @property
+    def guarantee_(self) -> Guarantee | None:
+        """What the fitted model promises about the rows it was fitted on; None if they are raw."""
+        found: Guarantee | None = getattr(self._fitted(), "guarantee_", None)
+        return found
+
+    @property
+    def is_private(self) -> bool:
+        """Whether a guarantee holds for everything this model gives away."""
+        return self.guarantee_ is not None and self.guarantee_.holds
+
+    def answers(self, X: ArrayLike, classes: ArrayLike | None = None) -> Array:
+        """Measure each row by each class; for a class that the site lacks, answer the measure's maximum.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Queries.
+        classes : array-like of shape (C,) or None, default=None
+            Labels of the columns, in any order, including all of the site's; None takes ``classes_``.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            One number per row and class: the smaller, the closer.
+        """
+        largest = maximum_of(self.measure)
+        distances = check_answers(self._fitted().distances(X), 2, largest)
+        if classes is None:
+            return distances
+        columns = np.asarray(classes)
+        if columns.ndim != 1 or columns.size == 0 or len(np.unique(columns)) != columns.size:
+            raise InvalidInputError("classes must be a list of distinct labels")
+        return align(distances, self.classes_, columns, largest)
+
+    def answer(self, query: Query, site: str) -> Answers:
+        """Answer a query by a message.
+
+        Parameters
+        ----------
+        query : Query
+            What is asked.
+        site : str
+            Name of this site.
+
+        Returns
+        -------
+        Answers
+            The message.
+        """
+        values = self.answers(query.features)
+        return Answers(query.id, site, plain_labels(self.classes_), self.measure, self.scale, values)
+
+    def profile(self, site: str) -> Profile:
+        """Return what the site says about itself when it joins.
+
+        Parameters
+        ----------
+        site : str
+            Name of this site.
+
+        Returns
+        -------
+        Profile
+            The message.
+        """
+        guarantee = None if self.guarantee_ is None else self.guarantee_.to_dict()
+        n_features = int(self._fitted().n_features_in_)
+        classes = plain_labels(self.classes_)
+        return Profile(site, classes, self.measure, self.scale, n_features, guarantee, self.digest())
+
+    def digest(self) -> str:
+        """Return the SHA-256 sum of the fitted model, as its file would have it."""
+        if self._digest is None:
+            self._digest = hashlib.sha256(io.to_bytes(self._fitted())).hexdigest()
+        return self._digest
+
+    # --- travelling and files -----------------------------------------------------------------------------
+
+    def to_parcel(self, site: str) -> ModelParcel:
+        """Pack the model into a message; refused unless a guarantee holds for it.
+
+        Parameters
+        ----------
+        site : str
+            Name of this site.
+
+        Returns
+        -------
+        ModelParcel
+            The message.
+        """
+        if not self.is_private:
+            raise InvalidInputError(
+                "only a private model may travel: this one holds raw rows, or its guarantee is void"
+            )
+        return ModelParcel(site, io.to_bytes(self._fitted()))
+
+    @classmethod
+    def from_parcel(cls, parcel: ModelParcel) -> Self:
+        """Unpack the model of a message; one without a guarantee that holds is refused.
+
+        Parameters
+        ----------
+        parcel : ModelParcel
+            What :meth:`to_parcel` made.
+
+        Returns
+        -------
+        LocalModel
+            The model, without the rows that :meth:`forget` needs.
+
+        Raises
+        ------
+        MessageError
+            If the message holds no private classifier.
+        """
+        try:
+            estimator = io.from_bytes(parcel.content, LARGEST_MACHINE)
+        except InvalidInputError:
+            raise MessageError("the parcel holds no model") from None
+        guarantee = getattr(estimator, "guarantee_", None)
+        if guarantee is None or not guarantee.holds or not hasattr(estimator, "distances"):
+            raise MessageError("the parcel holds no classifier with a guarantee that holds")
+        check_guarantee(guarantee.to_dict())
+        if hasattr(estimator, "n_jobs"):
+            estimator.n_jobs = None  # how many threads answer is for this machine to say
+        return cls._of(estimator)
+
+    def save(self, path: str | os.PathLike[str], *, with_rows: bool = True) -> None:
+        """Write the fitted model to a file, without pickle.
+
+        The file holds the rows the model was fitted on: noisy or fabricated ones with a mechanism, **raw ones
+        without**. Identifiers of rows are never in the file.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        with_rows : bool, default=True
+            Add what :meth:`forget` needs, in the same privacy, at twice the size.
+        """
+        rows = getattr(self, "_rows", None)
+        extras = rows.to_arrays() if with_rows and rows is not None else None
+        io.save(cast(Any, self._fitted()), path, extras)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, like: Any = None, ids: Sequence[Any] | None = None
+    ) -> Self:
+        """Read the model that :meth:`save` wrote, with its guarantee.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        like : LocalModel or None, default=None
+            A LocalModel with the mechanism and settings of the saved one, for :meth:`extend`, for
+            :meth:`forget` of fabricated rows, and for fitting anew: mechanisms are not in the file.
+        ids : sequence or None, default=None
+            Identifiers of all rows that ever came, if :meth:`forget` is to be called with them.
+
+        Returns
+        -------
+        LocalModel
+            The model.
+        """
+        estimator = io.load(path)
+        if not hasattr(estimator, "distances"):
+            raise InvalidInputError("the file holds no classifier")
+        model = cls._of(estimator, like)
+        arrays = io.load_extras(path)
+        if arrays:
+            model._rows = Rows.from_arrays(arrays)
+            model._ids = identifiers(ids, model._rows.n_ever, model._rows.numbers)
+        return model
+
+    # --- inside -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _of(cls, estimator: Any, like: Any = None) -> Self:
+        """A model with this fitted classifier."""
+        model = cls(clone(estimator))
+        if like is not None:
+            model.set_params(**{**like.get_params(deep=False), "keep_rows": True})
+            if not isinstance(like.estimator, PrivateClassifier):
+                model.estimator = clone(estimator)
+        model.estimator_ = estimator
+        model._must_be_private = model.guarantee_ is not None
+        model._recipe, model._checked = Recipe.of(model), _RowChecks.like(estimator)
+        model._memory, model._ids, model._partition = StackMemory(), None, _partition_of(estimator)
+        return model
+
+    def _prepared(self, recipe: Recipe, samples: Array, labels: Labels) -> tuple[Rows, Guarantee | None]:
+        if recipe.maker is None and self._must_be_private:
+            raise InvalidInputError(
+                "this model is private: load it with like=LocalModel(...) to name its noise"
+            )
+        return recipe.prepare(samples, labels)
+
+    def _drop(
+        self, positions: Index, repartition: bool, log: MembershipLog | None, event: str, site: str
+    ) -> Forgotten:
+        kept, recipe = self._kept(), self._recipe
+        touched = np.unique(kept.labels[positions])
+        rest = kept.without(positions)
+        if not len(rest.values):
+            raise InvalidInputError("no row would be left: remove the site from the federation instead")
+        estimator, exact = recipe.unfitted(), True
+        if rest.noisy is not None:
+            rest = _divided(estimator, recipe.smoothed_again(rest, touched), touched)
+        elif repartition:
+            rest = _divided(estimator, rest, touched)
+        elif event != "class-removed":
+            exact = not set(touched.tolist()) & set(kept.clustered)
+        gone = tuple(label for label in touched.tolist() if not np.any(rest.labels == label))
+        self._install(*_fitted_to(estimator, rest, self.guarantee_, self._checked, self._memory))
+        done = Forgotten(
+            len(positions), self._memory.n_fitted, self._memory.n_kept, gone, exact, self._partition
+        )
+        if log is not None:
+            log.append(event, site, rows=done.n_rows, exact=exact, partition=done.partition)
+        return done
+
+    def _install(self, estimator: Any, rows: Rows) -> None:
+        self.estimator_, self._digest, self.fit_count_ = estimator, None, self.fit_count_ + 1
+        if self.keep_rows:
+            self._rows = rows
+
+    def _kept(self) -> Rows:
+        self._fitted()
+        if not hasattr(self, "_rows"):
+            raise InvalidInputError("this model does not have its rows: fit it with keep_rows=True")
+        return self._rows
+
+    def _fitted(self) -> Any:
+        if not hasattr(self, "estimator_"):
+            raise NotFittedError("this LocalModel has not been fitted: call fit(X, y) first")
+        return self.estimator_
+
+
+def _fitted_to(
+    estimator: Any, rows: Rows, guarantee: Guarantee | None, checks: _RowChecks, memory: StackMemory | None
+) -> tuple[Any, Rows]:
+    """The classifier fitted to these rows in these batches; machines that would come out equal are kept."""
+    if isinstance(estimator, ClassModels):
+        estimator.fit_batches(rows.values, rows.labels, rows.batches, memory)
+        rows = replace(rows, batches=estimator.batches_)
+    else:
+        estimator.fit(rows.values, rows.labels)
+    if hasattr(checks, "feature_names_in_"):
+        estimator.feature_names_in_ = checks.feature_names_in_
+    if guarantee is not None:
+        estimator.guarantee_ = guarantee
+    return estimator, rows
+
+
+def _divided(estimator: Any, rows: Rows, labels: AnyArray | None = None) -> Rows:
+    """Rows of these classes (None: of all) in the batches that the classifier divides them into."""
+    divided = np.unique(rows.labels) if labels is None else labels
+    mine = np.flatnonzero(np.isin(rows.labels, divided))
+    if not isinstance(estimator, ClassModels) or not mine.size:
+        return rows
+    batches = rows.batches.copy()
+    batches[mine] = estimator.divide(rows.values, rows.labels, mine)
+    return rows.in_batches(batches, divided, _partition_of(estimator))
+
+
+def _partition_of(estimator: Any) -> str:
+    """How the classifier divides a class."""
+    family = estimator.prototype() if isinstance(estimator, ClassModels) else None
+    return str(getattr(family, "partition", "single"))
