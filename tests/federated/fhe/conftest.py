@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 import pytest
-
-pytest.importorskip("seal")
 
 from onefold.federated.fhe import Client, Querier, Server
 
 
-class Federation:
+class Roles:
     """The three roles of one small setting."""
 
     def __init__(self, n_clients: int, n_classes: int, bits: int = 8) -> None:
@@ -24,5 +24,11 @@ class Federation:
 
 
 @pytest.fixture(scope="session")
-def small() -> Federation:
-    return Federation(3, 4)
+def seal() -> ModuleType:
+    """The binding of SEAL; tests that need it are skipped where it is not installed."""
+    return pytest.importorskip("seal")
+
+
+@pytest.fixture(scope="session")
+def small(seal) -> Roles:
+    return Roles(3, 4)

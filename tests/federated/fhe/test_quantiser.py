@@ -10,13 +10,13 @@ from onefold.federated.fhe import EncryptedArgmin, Quantiser
 from onefold.federated.fhe.quantiser import shifts
 
 
-def test_the_default_is_the_document_s_rounding() -> None:
+def test_default_map_is_the_rounding_of_the_document() -> None:
     measures = np.random.default_rng(0).random((3, 4, 5))
     for bits in (4, 8, 16):
         assert np.array_equal(Quantiser(bits).quantise(measures), np.rint((2**bits - 1) * measures))
 
 
-def test_every_map_is_monotone_and_in_range() -> None:
+def test_every_map_is_monotone_and_uses_all_numbers() -> None:
     measures = np.linspace(0, 1, 10_001)
     for map_ in ((1.0, 1.0), (0.3, 0.5), (0.01, 4.0), (0.8, 1.0, 0.6), (1.0, 0.5, 0.99)):
         numbers = Quantiser(6, *map_).quantise(measures)
@@ -31,7 +31,7 @@ def _crowded(seed: int) -> np.ndarray:
     return np.minimum(answers, 1.0)
 
 
-def test_a_fitted_map_loses_less_on_new_rows() -> None:
+def test_fitted_map_loses_less_than_a_quarter_on_new_rows() -> None:
     held_out, new = _crowded(0), _crowded(1)
     exact = np.argmin(new.min(axis=0), axis=1)
     losses = []
@@ -46,7 +46,7 @@ def test_a_fitted_map_loses_less_on_new_rows() -> None:
     assert fitted.clip_ < 0.1
 
 
-def test_a_narrow_band_far_from_zero_is_spread_out() -> None:
+def test_fit_spreads_a_narrow_band_far_from_zero() -> None:
     rng = np.random.default_rng(2)
     held_out, new = 0.7 + 0.05 * rng.random((2, 4, 400, 10))
     fitted = Quantiser(8).fit(held_out)
@@ -59,7 +59,7 @@ def test_a_narrow_band_far_from_zero_is_spread_out() -> None:
     assert np.mean(wins[1] > 1) < 0.1
 
 
-def test_nothing_to_gain_leaves_the_plain_map() -> None:
+def test_fit_keeps_the_plain_map_if_nothing_ties() -> None:
     answers = np.zeros((2, 5, 3))
     answers[:, :, 1:] = 1.0
     fitted = Quantiser(8).fit(answers)
@@ -80,12 +80,12 @@ def test_nothing_to_gain_leaves_the_plain_map() -> None:
         {"floor": np.nan},
     ],
 )
-def test_bad_parameters(wrong: dict) -> None:
+def test_parameters_out_of_range_are_refused(wrong: dict) -> None:
     with pytest.raises(InvalidInputError):
         Quantiser(**wrong)
 
 
-def test_bad_measures() -> None:
+def test_measures_out_of_range_or_of_wrong_shape_are_refused() -> None:
     for wrong in ([-0.1], [1.1], ["a"], [np.inf]):
         with pytest.raises(InvalidInputError):
             Quantiser().quantise(wrong)
@@ -94,7 +94,7 @@ def test_bad_measures() -> None:
             Quantiser().fit(wrong)
 
 
-def test_texts_truth_values_and_nothing_are_no_numbers() -> None:
+def test_texts_booleans_and_none_are_refused_as_numbers() -> None:
     for name in ("bits", "clip", "power", "floor"):
         for wrong in ("x", None, True, [1.0], b"1"):
             with pytest.raises(InvalidInputError):
@@ -107,7 +107,7 @@ def test_texts_truth_values_and_nothing_are_no_numbers() -> None:
             Quantiser().quantise(wrong)
 
 
-def test_looks_have_boundaries_evenly_apart() -> None:
+def test_shifts_lie_evenly_apart() -> None:
     assert shifts(1) == []
     for looks in (2, 4, 8):
         places = np.sort(np.array([0.0, *shifts(looks)]) % 1)
@@ -118,7 +118,7 @@ def test_looks_have_boundaries_evenly_apart() -> None:
             shifts(wrong)
 
 
-def test_a_shift_moves_the_boundaries_and_nothing_else() -> None:
+def test_shift_moves_the_boundaries_and_nothing_else() -> None:
     measures = np.linspace(0, 1, 4081)
     plain = Quantiser(4).quantise(measures)
     for shift in shifts(8):
@@ -130,7 +130,7 @@ def test_a_shift_moves_the_boundaries_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("mode", ["clear", "simulate"])
-def test_looks_tell_apart_what_one_look_cannot(mode: str) -> None:
+def test_more_looks_leave_fewer_ties(mode: str) -> None:
     rng = np.random.default_rng(3)
     answers = rng.random((3, 300, 4))
     answers[:, :20, 1] = answers[:, :20, 0]  # exact ties stay

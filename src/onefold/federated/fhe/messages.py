@@ -361,12 +361,13 @@ def from_bytes(kind: type[M], data: bytes, max_bytes: int | None = None) -> M:
         raise MessageError(f"the message is not of version {VERSION}, the only one this program reads")
     if header.get("kind") != KINDS[kind]:
         raise MessageError(f"the message is not of the kind {KINDS[kind]}, which is expected here")
-    contents = {name for name, array in arrays.items() if array.dtype == np.uint8 and array.ndim == 1}
     names = {each.name for each in fields(kind)}
-    if contents != set(arrays) or (set(header) - {"version", "kind"}) | contents != names:
+    if sorted(list(header) + list(arrays)) != sorted(names | {"version", "kind"}):
         raise MessageError("the message has missing or unknown fields")
+    if any(array.dtype != np.uint8 or array.ndim != 1 for array in arrays.values()):
+        raise MessageError("the contents of the message must be bytes")
     values: dict[str, Any] = {name: value for name, value in header.items() if name in names}
-    values |= {name: arrays[name].tobytes() for name in contents}
+    values |= {name: array.tobytes() for name, array in arrays.items()}
     return kind(**values)
 
 

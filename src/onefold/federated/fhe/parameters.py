@@ -242,7 +242,7 @@ def choose(n_clients: int, n_classes: int, bits: int = 8) -> Parameters:
     --------
     >>> from onefold.federated.fhe.parameters import choose
     >>> choose(10, 10).message_size(n_rows=1)
-    1802240
+    1835008
     """
     setting = {"n_clients": n_clients, "n_classes": n_classes, "bits": bits}
     for name, number in setting.items():

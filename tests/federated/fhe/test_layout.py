@@ -1,0 +1,25 @@
+"""The layout: every mark has a place of its own, where the rotated thermometer is about its value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onefold.federated.fhe._layout import layouts
+
+
+@pytest.mark.parametrize("n_values", [16, 256, 1024])
+@pytest.mark.parametrize("n_columns", [2, 5, 11, 16])
+@pytest.mark.parametrize("n_queries", [1, 2, 5, 40])
+def test_every_class_meets_every_value_once(n_values: int, n_columns: int, n_queries: int) -> None:
+    for layout, rows in layouts(n_values, n_columns, 4096, n_queries):
+        n_rows = rows.stop - rows.start
+        query, column, value = np.mgrid[:n_rows, :n_columns, :n_values].reshape(3, -1)
+        plane, slot = layout.places(query, column, value)
+        assert len(set(zip(plane.tolist(), slot.tolist(), strict=True))) == len(plane)
+        assert plane.max() < layout.planes
+        for k in range(layout.planes):  # after k rotations the thermometer's value is that of the mark
+            here = plane == k
+            values = np.roll(layout.values().reshape(2, -1), -k * layout.plane_step, axis=1).ravel()
+            assert np.array_equal(values[slot[here]], value[here])
+            assert np.array_equal(layout.queries()[slot[here]], query[here])
