@@ -146,7 +146,7 @@ def test_each_owner_keeps_its_own_guarantee() -> None:
     federation.add("b", release_moments(X, y, agreed(3.0, delta=1e-6, hardened=True)))
     joint = federation.guarantee
     assert (joint.record, joint.n_owners, joint.neighbours) == ((3.0, 1e-5), 2, "add-remove")
-    assert "each of 2 owners' records, if no record is with two owners" in str(joint)
+    assert "each of 2 sites, if no record is at two sites" in str(joint)
     assert joint == federation.moments().guarantee_ == federation.fitted(MomentClassifier).guarantee_
     assert federation.moments().epsilon == 3.0
     assert federation.remove("b").guarantee.record == (1.0, 1e-5)

@@ -177,7 +177,7 @@ def test_owners_of_separate_records_share_the_weaker_promise() -> None:
     both = one.among_owners(other)
     assert (both.record, both.n_owners, both.voided_by) == ((1.0, 1e-4), 2, ("raw data",))
     assert both.among_owners(one).n_owners == 3
-    assert "each of 2 owners' records, if no record is with two owners" in str(both)
+    assert "each of 2 sites, if no record is at two sites" in str(both)
     assert both.mechanism == "Gaussian"
     hardened = replace(one, mechanism="Gaussian, hardened")
     assert both.among_owners(hardened).mechanism == "Gaussian / Gaussian, hardened"

@@ -35,7 +35,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def _delta_of(epsilon: float, mu: float) -> float:
-    """The formula above, rounded up. In logarithms, since exp(epsilon) alone would overflow."""
+    """Evaluate the formula above, rounded up. In logarithms, since exp(epsilon) alone would overflow."""
     if mu < SMALL_MU:
         return _small_mu_delta(epsilon, mu) * (1.0 + ROUNDING)
     log_first = float(log_ndtr(mu / 2 - epsilon / mu))
@@ -46,7 +46,7 @@ def _delta_of(epsilon: float, mu: float) -> float:
 
 
 def _small_mu_delta(epsilon: float, mu: float) -> float:
-    r"""The same without a difference of nearly equal numbers.
+    r"""Evaluate the same without a difference of nearly equal numbers.
 
     With :math:`R(t) = \Phi(-t) / \varphi(t)` and :math:`e^\epsilon \varphi(-\mu/2 - \epsilon/\mu) =
     \varphi(\mu/2 - \epsilon/\mu)` it is :math:`\varphi(t) (R(t) - R(t + \mu))` at :math:`t = \epsilon/\mu -
@@ -62,7 +62,7 @@ def _small_mu_delta(epsilon: float, mu: float) -> float:
 
 
 def _last_true(condition: Callable[[float], bool], low: float, high: float) -> float:
-    """The largest x of [low, high] with ``condition``, which holds at ``low`` and fails at ``high``."""
+    """Find the largest x of [low, high] with ``condition``, which holds at ``low`` and fails at ``high``."""
     for _ in range(200):
         middle = math.sqrt(low * high)
         if not low < middle < high:
@@ -72,10 +72,31 @@ def _last_true(condition: Callable[[float], bool], low: float, high: float) -> f
 
 
 def mu_of(epsilon: float, delta: float) -> float:
-    """The largest mu whose Gaussian privacy is (epsilon, delta).
+    """Compute the largest mu whose Gaussian privacy is (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss.
+    delta : float
+        Probability with which the loss may be exceeded.
+
+    Returns
+    -------
+    float
+        The parameter mu.
+
+    See Also
+    --------
+    epsilon_of : The inverse.
+
+    References
+    ----------
+    Balle and Wang, "Improving the Gaussian mechanism for differential privacy", 2018, Theorem 8.
 
     Examples
     --------
+    >>> from onefold.privacy.calibration import mu_of
     >>> round(mu_of(1.0, 1e-5), 3)
     0.268
     """
@@ -84,7 +105,34 @@ def mu_of(epsilon: float, delta: float) -> float:
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """The smallest epsilon (0 included) that mu-Gaussian privacy gives at ``delta``."""
+    """Compute the smallest epsilon (0 included) that mu-Gaussian privacy gives at a delta.
+
+    Parameters
+    ----------
+    mu : float
+        Parameter of Gaussian privacy: distance of neighbours in standard deviations of the noise.
+    delta : float
+        Probability with which the loss may be exceeded.
+
+    Returns
+    -------
+    float
+        The privacy loss.
+
+    See Also
+    --------
+    mu_of : The inverse.
+
+    References
+    ----------
+    Balle and Wang, "Improving the Gaussian mechanism for differential privacy", 2018, Theorem 8.
+
+    Examples
+    --------
+    >>> from onefold.privacy.calibration import epsilon_of
+    >>> round(epsilon_of(0.5, 1e-5), 3)
+    1.993
+    """
     mu, delta = positive("mu", mu), number("delta", delta, DELTA)
     if _delta_of(0.0, mu) <= delta:
         return 0.0
@@ -96,17 +144,69 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def gaussian_delta(epsilon: float, sigma: float, l2: float) -> float:
-    """The smallest delta of Gaussian noise ``sigma`` at ``epsilon`` when neighbours lie ``l2`` apart."""
+    """Compute the smallest delta of Gaussian noise at an epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss.
+    sigma : float
+        Standard deviation of the noise.
+    l2 : float
+        Largest Euclidean distance of neighbouring data.
+
+    Returns
+    -------
+    float
+        The probability with which epsilon may be exceeded.
+
+    See Also
+    --------
+    gaussian_epsilon : The smallest epsilon at a delta.
+
+    References
+    ----------
+    Balle and Wang, "Improving the Gaussian mechanism for differential privacy", 2018, Theorem 8.
+
+    Examples
+    --------
+    >>> from onefold.privacy.calibration import gaussian_delta
+    >>> round(gaussian_delta(1.0, sigma=2.0, l2=1.0), 6)
+    0.00683
+    """
     if epsilon != 0:
         epsilon = number("epsilon", epsilon, EPSILON)
     return _delta_of(epsilon, positive("l2", l2) / positive("sigma", sigma))
 
 
 def gaussian_epsilon(delta: float, sigma: float, l2: float) -> float:
-    """The smallest epsilon of Gaussian noise ``sigma`` at ``delta`` when neighbours lie ``l2`` apart.
+    """Compute the smallest epsilon of Gaussian noise at a delta.
+
+    Parameters
+    ----------
+    delta : float
+        Probability with which the loss may be exceeded.
+    sigma : float
+        Standard deviation of the noise.
+    l2 : float
+        Largest Euclidean distance of neighbouring data.
+
+    Returns
+    -------
+    float
+        The privacy loss.
+
+    See Also
+    --------
+    gaussian_sigma : The noise that an epsilon needs.
+
+    References
+    ----------
+    Balle and Wang, "Improving the Gaussian mechanism for differential privacy", 2018, Theorem 8.
 
     Examples
     --------
+    >>> from onefold.privacy.calibration import gaussian_epsilon, gaussian_sigma
     >>> round(gaussian_epsilon(1e-5, gaussian_sigma(1.0, 1e-5, 2.0), 2.0), 9)
     1.0
     """
@@ -114,10 +214,33 @@ def gaussian_epsilon(delta: float, sigma: float, l2: float) -> float:
 
 
 def gaussian_sigma(epsilon: float, delta: float, l2: float) -> float:
-    """The smallest sigma that is (epsilon, delta) private when neighbours lie ``l2`` apart.
+    """Compute the smallest standard deviation of Gaussian noise that is (epsilon, delta) private.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss.
+    delta : float
+        Probability with which the loss may be exceeded.
+    l2 : float
+        Largest Euclidean distance of neighbouring data.
+
+    Returns
+    -------
+    float
+        The standard deviation.
+
+    See Also
+    --------
+    onefold.privacy.AnalyticGaussian : Noise of this size.
+
+    References
+    ----------
+    Balle and Wang, "Improving the Gaussian mechanism for differential privacy", 2018, Theorem 8.
 
     Examples
     --------
+    >>> from onefold.privacy.calibration import gaussian_sigma
     >>> round(gaussian_sigma(1.0, 1e-5, 1.0), 4)
     3.7306
     """
@@ -129,6 +252,37 @@ def gaussian_sigma(epsilon: float, delta: float, l2: float) -> float:
 
 
 def classical_gaussian_sigma(epsilon: float, delta: float, l2: float) -> float:
-    """The textbook sigma (003 Result 6), proved only for epsilon below 1 and larger than needed."""
+    """Compute the standard deviation of the textbooks, which is larger than needed.
+
+    It is proved for epsilon below 1 only.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss.
+    delta : float
+        Probability with which the loss may be exceeded.
+    l2 : float
+        Largest Euclidean distance of neighbouring data.
+
+    Returns
+    -------
+    float
+        The standard deviation.
+
+    See Also
+    --------
+    gaussian_sigma : The smallest standard deviation.
+
+    References
+    ----------
+    Document 003, Result 6.
+
+    Examples
+    --------
+    >>> from onefold.privacy.calibration import classical_gaussian_sigma
+    >>> round(classical_gaussian_sigma(0.5, 1e-5, 1.0), 4)
+    9.6896
+    """
     epsilon, delta = number("epsilon", epsilon, EPSILON), number("delta", delta, DELTA)
     return positive("l2", l2) * math.sqrt(2 * math.log(1.25 / delta)) / epsilon

@@ -42,13 +42,61 @@ DELTA_OR_ZERO = Number(at_least=0, below=1)
 
 
 def number(name: str, value: Any, constraint: Number) -> float:
-    """Return a parameter as a float, so that computing goes on in float64; refuse it outside its limits."""
+    """Return a parameter as a float, so that computing goes on in float64; refuse it outside its limits.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the error.
+    value : object
+        Its value.
+    constraint : Number
+        Its limits.
+
+    Returns
+    -------
+    float
+        The value.
+
+    See Also
+    --------
+    positive : The same for positive numbers.
+
+    Examples
+    --------
+    >>> from onefold.privacy.guarantee import DELTA, number
+    >>> number("delta", 0.5, DELTA)
+    0.5
+    """
     check_parameter(name, value, constraint)
     return float(value)
 
 
 def positive(name: str, value: Any) -> float:
-    """Return a positive and finite parameter as a float."""
+    """Return a positive and finite parameter as a float; refuse any other.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the error.
+    value : object
+        Its value.
+
+    Returns
+    -------
+    float
+        The value.
+
+    See Also
+    --------
+    number : The same for other limits.
+
+    Examples
+    --------
+    >>> from onefold.privacy.guarantee import positive
+    >>> positive("sigma", 2)
+    2.0
+    """
     return number(name, value, POSITIVE)
 
 
@@ -75,23 +123,57 @@ CONSTRAINTS: dict[str, Entry] = {
 class Guarantee:
     """Differential privacy of one release, for one entry and for a whole record.
 
+    ``str(guarantee)`` states the promise in sentences, with what is not covered.
+
     Parameters
     ----------
-    unit : what the noise was calibrated for: "entry", "record" or "label"
-    entry : (epsilon, delta) when one entry changes; epsilon is infinite where nothing is promised
-    record : (epsilon, delta) for a whole record, under the relation ``neighbours``
-    n_features : entries of a record
-    untouched_entries : expected number of entries released without any noise; None if not known
-    labels : (epsilon, delta) of each label, or None: labels and class sizes are NOT covered
-    voided_by : reasons why the numbers do not hold; empty when they do
-    mechanism : short description of the noise
-    sensitivity : the change the numbers are about, in the unit; None if not said
-    neighbours : what ``record`` is about: "replace" (one record is replaced by another; the number of records
-        is known) or "add-remove" (there is one record more or less; their number is covered as well)
-    replaced : (epsilon, delta) when a whole record is replaced. Under "add-remove" None stands for what
-        always holds: one record less, then one more
-    labels_in_record : the label is part of the record, so that ``record`` covers it
-    n_owners : owners of separate records to each of whom this is promised
+    unit : {"entry", "record", "label"}
+        What the noise was calibrated for.
+    entry : tuple of two float
+        (epsilon, delta) when one entry changes; epsilon is infinite where nothing is promised.
+    record : tuple of two float
+        (epsilon, delta) of a whole record, under the relation ``neighbours``.
+    n_features : int
+        Entries of a record.
+    untouched_entries : float or None, default=None
+        Expected number of entries released without any noise; None if it is not known.
+    labels : tuple of two float or None, default=None
+        (epsilon, delta) of each label. None means that labels and class sizes are NOT covered.
+    voided_by : tuple of str, default=()
+        Reasons why the numbers do not hold; empty when they do.
+    mechanism : str, default=""
+        Short description of the noise.
+    sensitivity : float or None, default=None
+        The change that the numbers are about, in the unit; None if it is not stated.
+    neighbours : {"replace", "add-remove"}, default="replace"
+        How neighbouring datasets differ in a record. "replace": one record is replaced by another; the
+        number of records is public. "add-remove": there is one record more or less; their number is covered
+        as well.
+    replaced : tuple of two float or None, default=None
+        (epsilon, delta) when a whole record is replaced. Under "add-remove" None stands for what always
+        holds: one record less, then one more.
+    labels_in_record : bool, default=False
+        Whether the label is part of the record, so that ``record`` covers it.
+    n_owners : int, default=1
+        Number of sites with separate records to each of which this is promised.
+
+    See Also
+    --------
+    Ledger : Adds up what several releases spend.
+    Mechanism.guarantee : The guarantee of a noise.
+
+    References
+    ----------
+    Document 000, Definition 10, and document 003, Definition 2, for one changed entry.
+
+    Examples
+    --------
+    >>> from onefold.privacy import Laplace
+    >>> guarantee = Laplace(0.5).guarantee(n_features=10)
+    >>> guarantee.entry, guarantee.record, guarantee.holds
+    ((0.5, 0.0), (5.0, 0.0), True)
+    >>> guarantee.voided("the bounds of the data were inferred from the data").holds
+    False
     """
 
     unit: str
@@ -122,7 +204,7 @@ class Guarantee:
             object.__setattr__(self, "labels", _pair("labels", self.labels))
 
     def _replacement(self) -> Pair:
-        """What holds for a replaced record: ``record`` itself, or two steps of add-remove."""
+        """Return what holds for a replaced record: ``record`` itself, or two steps of add-remove."""
         if self.neighbours == "replace":
             if self.replaced not in (None, self.record):
                 raise InvalidInputError("under neighbours='replace', replaced is what record says")
@@ -131,7 +213,7 @@ class Guarantee:
 
     @property
     def holds(self) -> bool:
-        """Nothing has voided the guarantee."""
+        """Whether nothing has voided the guarantee."""
         return not self.voided_by
 
     @property
@@ -144,7 +226,18 @@ class Guarantee:
         return self.record[0] + self.labels[0], min(1.0, self.record[1] + self.labels[1])
 
     def voided(self, reason: str) -> "Guarantee":
-        """The same release after a step that spoils it."""
+        """Return the guarantee after a step that makes it void.
+
+        Parameters
+        ----------
+        reason : str
+            What makes it void.
+
+        Returns
+        -------
+        Guarantee
+            The guarantee with the reason added.
+        """
         if not isinstance(reason, str) or not reason.strip():
             raise InvalidInputError("say in words what voids the guarantee")
         if reason in self.voided_by:
@@ -152,24 +245,59 @@ class Guarantee:
         return replace(self, voided_by=(*self.voided_by, reason))
 
     def with_labels(self, epsilon: float, delta: float = 0.0) -> "Guarantee":
-        """The same release with labels that are themselves private."""
+        """Return the guarantee of the same release together with private labels.
+
+        Parameters
+        ----------
+        epsilon : float
+            Privacy loss of each label.
+        delta : float, default=0.0
+            Probability with which it may be exceeded.
+
+        Returns
+        -------
+        Guarantee
+            The guarantee of both.
+        """
         if self.labels_in_record:
             raise InvalidInputError("the label is part of the record here and covered already")
         return replace(self, labels=(epsilon, delta))
 
     def record_under(self, neighbours: str) -> Pair:
-        """(epsilon, delta) of a whole record under a relation.
+        """Return (epsilon, delta) of a whole record under a relation.
 
         A guarantee for records more or less covers replaced ones; the other way round nothing is promised.
+
+        Parameters
+        ----------
+        neighbours : {"replace", "add-remove"}
+            How neighbouring datasets differ in a record.
+
+        Returns
+        -------
+        epsilon : float
+            Privacy loss, infinite where nothing is promised.
+        delta : float
+            Probability with which it may be exceeded.
         """
         if check_relation(neighbours) == self.neighbours:
             return self.record
         return self.replaced or NOTHING if neighbours == "replace" else NOTHING
 
     def among_owners(self, other: "Guarantee") -> "Guarantee":
-        """What each owner is promised when releases from separate owners' records are published together.
+        """Return what each site is promised when several sites publish releases of their records.
 
-        A record is with one owner, so nothing adds up: it is the weaker of the two promises.
+        A record is at one site, so nothing adds up: the weaker of the two promises holds.
+
+        Parameters
+        ----------
+        other : Guarantee
+            The guarantee of other sites' releases, for the same unit, features and relation.
+
+        Returns
+        -------
+        Guarantee
+            The promise to each site.
         """
         if self._kind() != other._kind():
             raise InvalidInputError(
@@ -193,7 +321,13 @@ class Guarantee:
         return self.unit, self.n_features, self.neighbours, self.labels_in_record
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; an infinite epsilon becomes None."""
+        """Return the guarantee as plain values for JSON.
+
+        Returns
+        -------
+        dict
+            All parameters, with None for an infinite epsilon; ``holds``; and the sentences as ``text``.
+        """
         plain = asdict(self)
         for name in PAIRS:
             if plain[name] is not None:
@@ -204,7 +338,18 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Guarantee":
-        """The guarantee that ``to_dict`` described, also before it named the relation."""
+        """Restore the guarantee that :meth:`to_dict` described, also in versions that named no relation.
+
+        Parameters
+        ----------
+        plain : mapping
+            The description.
+
+        Returns
+        -------
+        Guarantee
+            The guarantee.
+        """
         try:
             known = {**_older(plain), **plain}
             pairs: dict[str, Any] = {name: _read_pair(known[name]) for name in PAIRS}
@@ -219,13 +364,13 @@ class Guarantee:
         lines += self._with_labels() if self.labels_in_record else [*self._features(), self._labels()]
         if self.n_owners > 1:
             lines.append(
-                f"Holds for each of {self.n_owners} owners' records, if no record is with two owners."
+                f"Holds for the records of each of {self.n_owners} sites, if no record is at two sites."
             )
         lines.append(f"Not covered: {self._gaps()}.")
         return "\n".join(lines)
 
     def _with_labels(self) -> list[str]:
-        """A record is a row with its label."""
+        """Describe a release in which a record is a row with its label."""
         if not math.isfinite(self.record[0]):
             return ["No noise was added: nothing is promised to anybody."]
         lines = [f"Noise: {self.mechanism}, calibrated per record."] if self.mechanism else []
@@ -272,7 +417,7 @@ class Guarantee:
 
 
 def _older(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """What descriptions without these names meant: replaced records, or moments of records with labels."""
+    """Return the meaning of descriptions without these names: replaced records, or records with labels."""
     moments = "neighbours" in plain
     return {
         "neighbours": "replace",
@@ -283,13 +428,59 @@ def _older(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_relation(neighbours: Any) -> str:
-    """Return the name of a neighbouring relation, or refuse what is none."""
+    """Return the name of a neighbouring relation, or refuse what is none.
+
+    Parameters
+    ----------
+    neighbours : str
+        A name.
+
+    Returns
+    -------
+    str
+        The same name.
+
+    See Also
+    --------
+    Guarantee : Says under which relation it holds.
+
+    Examples
+    --------
+    >>> from onefold.privacy.guarantee import check_relation
+    >>> check_relation("add-remove")
+    'add-remove'
+    """
     check_parameter("neighbours", neighbours, CONSTRAINTS["neighbours"])
     return str(neighbours)
 
 
 def two_steps(pair: Pair) -> Pair:
-    """One record less, then one more: group privacy of two."""
+    """Return what holds for a replaced record where one record more or less is covered.
+
+    Replacing is removing one record, then adding one: group privacy of two.
+
+    Parameters
+    ----------
+    pair : tuple of two float
+        (epsilon, delta) for one record more or less.
+
+    Returns
+    -------
+    epsilon : float
+        Privacy loss for a replaced record.
+    delta : float
+        Probability with which it may be exceeded.
+
+    See Also
+    --------
+    Guarantee : States both pairs.
+
+    Examples
+    --------
+    >>> from onefold.privacy.guarantee import two_steps
+    >>> two_steps((0.5, 0.0))
+    (1.0, 0.0)
+    """
     epsilon, delta = pair
     larger = (1.0 + math.exp(min(epsilon, 700.0))) * delta
     return (2.0 * epsilon, larger) if larger < 1.0 else NOTHING

@@ -27,7 +27,26 @@ INFERRED = "the bounds of the data were inferred from the data"
 
 
 class Domain(ABC):
-    """Where every record lies by declaration."""
+    """Base class of the sets in which every record lies by declaration.
+
+    Attributes
+    ----------
+    n_features : int or None
+        Entries of a record, if they are known.
+    inferred : bool
+        Whether the domain was taken from the data, which voids every guarantee.
+
+    See Also
+    --------
+    Box : Bounds of each feature.
+    Ball : A bound on the length of a row.
+
+    Examples
+    --------
+    >>> from onefold.privacy.sensitivity import Box, Domain
+    >>> isinstance(Box(0, 1), Domain)
+    True
+    """
 
     n_features: int | None
     inferred = False
@@ -49,7 +68,18 @@ class Domain(ABC):
 
     @abstractmethod
     def clip(self, X: Array) -> Array:
-        """Rows of ``X`` moved into the domain, each by itself."""
+        """Move rows into the domain, each by itself.
+
+        Parameters
+        ----------
+        X : ndarray of shape (..., n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of the same shape
+            Rows of the domain.
+        """
 
     def _features(self) -> int:
         if self.n_features is None:
@@ -62,15 +92,30 @@ class Domain(ABC):
 
 
 class Box(Domain):
-    """Each feature between its bounds.
+    """The set of records whose every feature lies between bounds.
 
     Parameters
     ----------
-    low, high : numbers, or one per feature
-    n_features : needed for the size of a record when both bounds are plain numbers
+    low : array-like of shape () or (n_features,)
+        Smallest value, for all features or one per feature.
+    high : array-like of shape () or (n_features,)
+        Largest value, for all features or one per feature.
+    n_features : int or None, default=None
+        Entries of a record. The size of a record needs it when both bounds are plain numbers.
+
+    Attributes
+    ----------
+    inferred : bool
+        Whether the bounds were taken from the data, which voids every guarantee.
+
+    See Also
+    --------
+    Ball : A bound on the length of a row.
+    onefold.privacy.sensitivity.from_data : A box around given data, which is not private.
 
     Examples
     --------
+    >>> from onefold.privacy import Box
     >>> pixels = Box(0, 1, n_features=784)
     >>> pixels.entry, pixels.l1, pixels.l2
     (1.0, 784.0, 28.0)
@@ -127,18 +172,49 @@ class Box(Domain):
         return diagonal
 
     def clip(self, X: Array) -> Array:
-        """Every entry moved to the nearest bound."""
+        """Move every entry that is out of bounds to the nearest bound.
+
+        Parameters
+        ----------
+        X : ndarray of shape (..., n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of the same shape
+            Rows of the domain.
+        """
         self._check(X)
         return np.clip(X, self.low, self.high)
 
 
 class Ball(Domain):
-    """Rows of Euclidean (``norm=2``) or absolute (``norm=1``) length at most ``radius``.
+    """The set of records of limited length.
 
-    Clipping shortens a row as a whole, so one changed entry moves all of them: for ``unit="record"`` only.
+    Clipping shortens a row as a whole, so that one changed entry moves all entries. Mechanisms therefore take
+    a ball for ``unit="record"`` only.
+
+    Parameters
+    ----------
+    radius : float
+        Largest length of a row.
+    norm : {2, 1}, default=2
+        Euclidean length (2) or sum of absolute values (1).
+    n_features : int or None, default=None
+        Entries of a record.
+
+    Attributes
+    ----------
+    inferred : bool
+        Always False.
+
+    See Also
+    --------
+    Box : Bounds of each feature.
 
     Examples
     --------
+    >>> from onefold.privacy import Ball
     >>> Ball(1.0).l2
     2.0
     """
@@ -169,7 +245,18 @@ class Ball(Domain):
         return 2 * self.radius
 
     def clip(self, X: Array) -> Array:
-        """Rows that are too long shortened, to a hair below the radius so that rounding cannot exceed it."""
+        """Shorten rows that are too long, to slightly below the radius so that rounding cannot exceed it.
+
+        Parameters
+        ----------
+        X : ndarray of shape (..., n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of the same shape
+            Rows of the domain.
+        """
         self._check(X)
         rows = np.asarray(X, dtype=np.float64)
         # Scaled before squaring: no overflow. The rounding of a sum of p squares is below p 2^-52.
@@ -185,10 +272,39 @@ class Ball(Domain):
 
 
 def from_data(X: Any) -> Box:
-    """The smallest box around the data: convenient, and **not private**.
+    """Return the smallest box around the data, which is **not private**.
 
-    The largest value of a column belongs to somebody. A warning says so, and every guarantee of a mechanism
-    that uses this box is marked void.
+    The largest value of a column belongs to a person. A warning says so, and every guarantee of a mechanism
+    that uses this box is void.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Finite numbers.
+
+    Returns
+    -------
+    Box
+        The box, marked as inferred.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        Always.
+
+    See Also
+    --------
+    Box : Bounds declared from what the columns mean.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from onefold.privacy import Laplace, sensitivity
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     box = sensitivity.from_data([[1.0, 5.0], [3.0, 2.0]])
+    >>> Laplace(1.0, sensitivity=box).guarantee(n_features=2).holds
+    False
     """
     warnings.warn(
         "bounds inferred from the data are not private: declare them from what the columns mean",
