@@ -14,14 +14,21 @@ pytest.importorskip("flwr")
 pytest.importorskip("seal")
 
 from onefold.cli.app import main
-from onefold.cli.federate import encrypted
-from onefold.cli.federate.keyring import Keyring, _rounded
-from onefold.cli.federate.lock import _labels
-from onefold.cli.federate.sealed_file import SealedPart, load_lock, load_sealed, save_sealed
+from onefold.cli.federate.querykey import labels_from
 from onefold.exceptions import FederationError, FileFormatError, InvalidInputError
 from onefold.federated.fhe import Client, Querier, Server
 from onefold.federated.fhe.messages import from_bytes, to_bytes
 from onefold.federated.fhe.parameters import choose
+from onefold.federated.flower import encrypted
+from onefold.federated.flower.encrypted import (
+    EncryptedPart,
+    Keyring,
+    QueryKeyFile,
+    decrypted,
+    load_answers,
+    room_for,
+    save_answers,
+)
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.messages import Limits, Lock
 
@@ -44,11 +51,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("setting", [(4, 10, 8), (200, 100, 8), (200, 100, 10), (200, 100, 12), (4, 10, 12)])
 def test_no_query_is_so_large_that_sites_would_refuse_it(setting: tuple[int, int, int]) -> None:
-    sealing = encrypted.Sealing.__new__(encrypted.Sealing)
-    sealing.parameters, sealing.n_sites = choose(*setting), setting[0]
-    assert 0 < sealing.bytes_of(sealing.most_rows()) < Limits().max_bytes
+    parameters = choose(*setting)
+    size = parameters.message_size(encrypted.most_rows(parameters, setting[0]))
+    assert 0 < size < Limits().max_bytes
     if setting[0] == 4:
-        assert sealing.bytes_of(sealing.most_rows()) <= encrypted.MOST_BYTES
+        assert size <= encrypted.MOST_BYTES
 
 
 QUERY = ["federate", "query", "rows.npz"]
@@ -144,15 +151,15 @@ def test_keys_are_made_once_and_for_their_owner_only(here: Path) -> None:
 
 
 def test_classes_are_read_as_tables_have_them() -> None:
-    assert _labels(["10", "9", "-1"]) == [-1, 9, 10]
-    assert _labels(["007", "8"]) == ["007", "8"]
-    assert _labels(["b", "1"]) == ["1", "b"]
+    assert labels_from(["10", "9", "-1"]) == [-1, 9, 10]
+    assert labels_from(["007", "8"]) == ["007", "8"]
+    assert labels_from(["b", "1"]) == ["1", "b"]
 
 
 def test_room_for_sites() -> None:
-    assert [_rounded(n) for n in (1, 2, 3, 4, 5, 100, 129, 200)] == [2, 2, 4, 4, 8, 128, 200, 200]
+    assert [room_for(n) for n in (1, 2, 3, 4, 5, 100, 129, 200)] == [2, 2, 4, 4, 8, 128, 200, 200]
     with pytest.raises(InvalidInputError):
-        _rounded(201)
+        room_for(201)
 
 
 def test_how_far_distances_go() -> None:
@@ -169,23 +176,26 @@ def locked(here: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, Lock, 
     capsys.readouterr()
     assert main([*LOCK, "--keys", "keys", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    lock, keys = load_lock(here / "q.lock")
-    assert told == {"lock": "q.lock", "key": lock.key_id, "classes": ["a", "b"], "bits": 8, "bound": 1.0}
-    return here, lock, keys
+    key = QueryKeyFile.load(here / "q.lock")
+    made = {"query_key": "q.lock", "lock": "q.lock", "key": key.key_id}
+    assert told == {**made, "classes": ["a", "b"], "bits": 8, "bound": 1.0}
+    return here, key.lock, key.evaluation_keys()
 
 
 def test_a_lock_with_keys_of_another_is_refused(locked: tuple[Path, Lock, bytes]) -> None:
-    _, lock, keys = locked
-    stranger = encrypted.make_lock(Querier(4, 2), ["a", "b"], (1.0, 1.0, 0.0))
-    assert encrypted._keys_of(lock, keys) is keys
+    here, lock, keys = locked
+    stranger = QueryKeyFile.of(Querier(4, 2), ["a", "b"], 1.0, 1.0, 0.0).lock
+    QueryKeyFile(stranger, lambda: keys).save(here / "mixed.querykey")
     with pytest.raises(InvalidInputError, match="evaluation keys"):
-        encrypted._keys_of(stranger, keys)
+        QueryKeyFile.load(here / "mixed.querykey")
     for wrong in ({"content": stranger.content}, {"classes": ("a", "b", "c")}, {"bits": 10}):
         with pytest.raises(InvalidInputError, match="belong together"):
-            encrypted.Sealing(replace(lock, **wrong), lambda: keys, 2, None)
+            QueryKeyFile(replace(lock, **wrong), lambda: keys)
+    with pytest.raises(InvalidInputError, match="fewer sites"):
+        QueryKeyFile(lock, lambda: keys).check_sites(5)
 
 
-def sealed_part(lock: Lock, keys: bytes, **changes: Any) -> SealedPart:
+def sealed_part(lock: Lock, keys: bytes, **changes: Any) -> EncryptedPart:
     """What a server makes of two sites' answers to three rows."""
     numbers = np.array([[[5, 9], [7, 7], [-1, 3]], [[6, 8], [9, 8], [-1, 200]]])
     names = ("north", "south")
@@ -201,14 +211,14 @@ def sealed_part(lock: Lock, keys: bytes, **changes: Any) -> SealedPart:
         "sites": names,
         "content": content,
     }
-    return SealedPart(**{**given, **changes})
+    return EncryptedPart(**{**given, **changes})
 
 
 def test_a_sealed_file_is_opened_by_its_key(
     locked: tuple[Path, Lock, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     here, lock, keys = locked
-    save_sealed(here / "x.sealed", lock, [sealed_part(lock, keys), sealed_part(lock, keys)])
+    save_answers(here / "x.sealed", lock, [sealed_part(lock, keys), sealed_part(lock, keys)])
     assert main(["federate", "open", "x.sealed", "--keys", "keys", "--json"]) == 3
     told = json.loads(capsys.readouterr().out)
     assert told["labels"] == ["a", "a", "b"] * 2
@@ -227,14 +237,14 @@ def test_a_result_of_something_else_is_refused(locked: tuple[Path, Lock, bytes],
     here, lock, keys = locked
     querier = Keyring(here / "keys").find(lock.key_id)
     part = sealed_part(lock, keys)
-    assert encrypted.opened(querier, ["a", "b"], part).labels.tolist() == ["a", "a", "b"]
+    assert decrypted(querier, ["a", "b"], [part], {}).predictions.tolist() == ["a", "a", "b"]
     damaged = part.content[:-4000] + bytes([part.content[-4000] ^ 255]) + part.content[-3999:]
     changes = {"query": {"query_id": "p"}, "rows": {"n_rows": 2}, "sites": {"sites": ("north",)}}
     changes["damaged"] = {"content": damaged}
     if wrong == "key":
         querier = Querier(4, 2, 8)
     with pytest.raises(FederationError, match="the result cannot be used"):
-        encrypted.opened(querier, ["a", "b"], SealedPart(**{**vars(part), **changes.get(wrong, {})}))
+        decrypted(querier, ["a", "b"], [EncryptedPart(**{**vars(part), **changes.get(wrong, {})})], {})
 
 
 def test_files_hold_no_secret(locked: tuple[Path, Lock, bytes]) -> None:
@@ -244,9 +254,9 @@ def test_files_hold_no_secret(locked: tuple[Path, Lock, bytes]) -> None:
     part = secret[len(secret) // 2 :][:64]
     assert part in path.read_bytes()
     assert part not in (here / "q.lock").read_bytes()
-    save_sealed(here / "x.sealed", lock, [sealed_part(lock, keys)])
+    save_answers(here / "x.sealed", lock, [sealed_part(lock, keys)])
     assert part not in (here / "x.sealed").read_bytes()
-    key_id, classes, (loaded,) = load_sealed(here / "x.sealed")
+    key_id, classes, (loaded,) = load_answers(here / "x.sealed")
     assert (key_id, classes, loaded.sites) == (lock.key_id, ["a", "b"], ("north", "south"))
 
 

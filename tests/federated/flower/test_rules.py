@@ -106,7 +106,7 @@ def test_held_out_rows_that_speak_for_nobody(ask, federation: Path) -> None:
     write("noise.csv", X, np.random.default_rng(0).permutation(y))
     told = ask("new.csv", "--held-out", "noise.csv")
     assert told["code"] == 1
-    assert "no client is trusted" in told["error"]
+    assert "no site is trusted" in told["error"]
     assert told["error"].count("\n") == 1
 
 
@@ -183,4 +183,4 @@ def test_a_simulation_with_liars(
     assert main([*base, "--owners", "2"]) == 2
     capsys.readouterr()
     assert main([*base[:-1], "--rule", "checked"]) == 0
-    assert "the same with 2 owner(s) who lie: flipped" in capsys.readouterr().out
+    assert "the same with 2 site(s) that lie: flipped" in capsys.readouterr().out

@@ -26,7 +26,7 @@ from onefold.federated.flower.folders import (
     private_folder,
     write_private,
 )
-from onefold.federated.flower.sealing import quantised
+from onefold.federated.flower.site import quantised
 from onefold.federated.flower.spool import Reply, Request, Spool
 from onefold.federated.messages import (
     Answers,

@@ -1,4 +1,4 @@
-"""``onefold federate remove``: let a site go, with everything it contributed."""
+"""``onefold federate remove``: take a site out, with everything it contributed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def add_parser(parts: Any) -> None:
     """Declare the sub-command."""
     parser = parts.add_parser(
         "remove",
-        help="let a site go, exactly",
+        help="take a site out of the federation, exactly",
         description="Take a site out: its key is not let in any more, its model is deleted, and every later "
         "answer is that of a federation which never had it. Works whether the server is running or not.",
     )
@@ -25,11 +25,9 @@ def add_parser(parts: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Remove, tell."""
-    from onefold.federated.flower.registry import Registry
+    from onefold.federated.flower import Federation
 
-    registry = Registry(running.server_folder(args))
-    registry.remove(args.site)
-    left = list(registry.members)
+    left = list(Federation(args.folder).remove(args.site).members)
     if args.json:
         print_json({"removed": args.site, "members": left})
     else:

@@ -1,51 +1,29 @@
-"""What the parts of ``onefold federate`` share: finding folders, running until told to stop, exit codes."""
+"""What the parts of ``onefold federate`` share: exit codes, stopping in order, and telling a result."""
 
 from __future__ import annotations
 
 import argparse
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onefold.cli.console import say_error
+from onefold.cli.console import print_json, say, say_error
+from onefold.cli.outputs import STANDARD_OUTPUT
 from onefold.exceptions import FederationError, InvalidInputError
 
 if TYPE_CHECKING:
-    from onefold.federated.flower.folders import ServerFolder, SiteFolder
+    from onefold.federated.flower import QueryResult
 
 # Beside 0 (done) and 2 (bad input): something did not start or answer; only some sites answered.
 FAILED, PARTIAL = 1, 3
-SERVER_FILE, SITE_FILE = "server.json", "site.json"
 
 
 def add_folder_option(parser: Any, kind: str) -> None:
     """Where the server or the site keeps its things."""
-    parser.add_argument("--folder", metavar="DIR", help=f"folder of the {kind} (here, or as init made it)")
-
-
-def server_folder(args: argparse.Namespace) -> ServerFolder:
-    """The folder of the server: the one named, this one, or the one ``init`` makes."""
-    from onefold.federated.flower.folders import ServerFolder
-
-    places = [args.folder] if args.folder is not None else [".", "server", "federation/server"]
-    for place in places:
-        if (Path(place) / SERVER_FILE).is_file():
-            return ServerFolder(Path(place))
-    raise InvalidInputError(f"{places[0]}: no server's folder; make one with onefold federate init")
-
-
-def site_folder(args: argparse.Namespace) -> SiteFolder:
-    """The folder of the site: the one named, or this one."""
-    from onefold.federated.flower.folders import SiteFolder
-
-    place = Path("." if args.folder is None else args.folder)
-    if not (place / SITE_FILE).is_file():
-        raise InvalidInputError(f"{place}: no site's folder; name it with --folder")
-    return SiteFolder(place)
+    default = "this folder" if kind == "site" else "this folder, server or federation/server"
+    parser.add_argument("--folder", metavar="DIR", help=f"folder of the {kind} (default: {default})")
 
 
 @contextmanager
@@ -75,14 +53,6 @@ def until_stopped() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def keep_checking(check: Callable[[], None], is_going: Callable[[], bool], seconds: float | None) -> None:
-    """Check every half second until told to stop, or for some time."""
-    end = None if seconds is None else time.monotonic() + seconds
-    while is_going() and (end is None or time.monotonic() < end):
-        check()
-        time.sleep(0.5)
-
-
 def with_exit_code(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
     """What did not start or answer is no bad input: exit code 1."""
 
@@ -100,3 +70,47 @@ def tell(line: str) -> None:
     """One line on standard output, at once, though it may go to a file."""
     print(line, flush=True)
     sys.stdout.flush()
+
+
+def destination(out: str | None, as_json: bool) -> str | None:
+    """Where predictions are written: to ``--out``, to the terminal, or with ``--json`` nowhere."""
+    where = out if out is not None or as_json else STANDARD_OUTPUT
+    if where == STANDARD_OUTPUT and as_json:
+        raise InvalidInputError("--json and --out - both want standard output")
+    return where
+
+
+def tell_result(
+    result: QueryResult, out: str | None, accuracy: float | None, *, as_json: bool, quiet: bool
+) -> int:
+    """Tell how many rows were answered and by whom, as JSON or in a line; the exit code."""
+    if as_json:
+        print_json(_summary(result, out, accuracy))
+    else:
+        right = "" if accuracy is None else f", accuracy {accuracy:.4f}"
+        where = f", written to {out}" if out not in (None, STANDARD_OUTPUT) else ""
+        say(f"{result.n_rows} rows by {len(result.answered)} site(s){where}{right}", quiet)
+    if result.partial:
+        sites = sorted({*result.refused, *result.missing})
+        without = [f"{site} ({result.refused.get(site, 'no answer')})" for site in sites]
+        say(f"PARTIAL: without {', '.join(without)}", quiet=False)
+    for site, reason in result.kept_out.items():
+        say(f"{site} is kept out and was not asked: {reason}", quiet)
+    for site, code in result.outliers.items():
+        say(f"answers of {site} look odd: {code}", quiet)
+    return PARTIAL if result.partial else 0
+
+
+def _summary(result: QueryResult, out: str | None, accuracy: float | None) -> dict[str, Any]:
+    summary = {
+        **result.encryption,
+        "rows": result.n_rows,
+        "answered": list(result.answered),
+        "missing": list(result.missing),
+        "refused": result.refused,
+        "partial": result.partial,
+        "outliers": result.outliers,
+        "kept_out": result.kept_out,
+    }
+    summary |= {"labels": result.predictions.tolist()} if out is None else {"predictions": out}
+    return summary if accuracy is None else summary | {"accuracy": accuracy}

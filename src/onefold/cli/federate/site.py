@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as kinds
 from onefold.cli.console import busy, print_json, say, without_bars
-from onefold.cli.federate import running
-from onefold.cli.federate.fitting import RAW, add_model_options, add_privacy_options, local_model
+from onefold.cli.federate import fitting, running
 from onefold.cli.labels import labels_of
+from onefold.cli.noise import label_noise_of
 from onefold.cli.tables import read_table
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
-    from onefold.federated.flower.folders import SiteFolder, SiteSettings
-    from onefold.federated.messages import Profile
-
-
-SENDS = {
-    "send_model": "private-model",
-    "send_raw_model": "raw-model",
-    "send_answers_only": "answers",
-    "send_sealed_only": "sealed-answers",
-}
+    from onefold.federated.flower import Site
 
 
 def add_parser(parts: Any) -> None:
@@ -39,105 +29,67 @@ def add_parser(parts: Any) -> None:
         epilog="The noise is drawn anew at every fit, and every fit spends its epsilon again: fit once.",
     )
     running.add_folder_option(parser, "site")
-    parser.add_argument("--data", metavar="D", help="table of rows: .csv, .npz or .parquet")
-    parser.add_argument("--label", metavar="COL", help="column that holds the classes")
-    parser.add_argument("--ignore", action="append", default=[], metavar="COL", help="column to leave out")
-    parser.add_argument("--fit-only", action="store_true", help="fit and tell, do not connect")
-    parser.add_argument("--seconds", type=kinds.positive, metavar="S", help="stop by itself after this time")
-    parser.add_argument(
-        "--give-up", type=kinds.positive, default=300.0, metavar="S", help="when refused for so long (300)"
+    add = parser.add_argument
+    add("--data", metavar="D", help="table of rows: .csv, .npz or .parquet")
+    add("--label", metavar="COL", help="column that holds the classes")
+    add("--ignore", action="append", default=[], metavar="COL", help="column to leave out")
+    add(
+        "--fit-only",
+        action="store_true",
+        help="fit the model, print its guarantee and exit without connecting",
     )
-    parser.add_argument("--json", action="store_true", help="print profile and promise as JSON")
-    add_privacy_options(parser.add_argument_group("privacy"))
-    add_model_options(parser.add_argument_group("model"))
-    _add_limits(parser.add_argument_group("what leaves this site (kept for the next start)"))
+    add("--seconds", type=kinds.positive, metavar="S", help="stop after this many seconds")
+    add(
+        "--give-up",
+        type=kinds.positive,
+        default=300.0,
+        metavar="S",
+        help="seconds after which a refused site gives up (default: 300)",
+    )
+    add("--json", action="store_true", help="print the profile and the guarantee as JSON")
+    fitting.add_privacy_options(parser.add_argument_group("privacy"))
+    fitting.add_model_options(parser.add_argument_group("model, the same at all sites"))
+    fitting.add_limits(parser.add_argument_group("what leaves this site (kept for the next start)"))
     parser.set_defaults(run=running.with_exit_code(run))
-
-
-def _add_limits(group: Any) -> None:
-    whole = kinds.positive_int
-    group.add_argument("--per-minute", type=whole, metavar="N", help="rows answered per minute (10000)")
-    group.add_argument("--total", type=whole, metavar="N", help="rows answered for ever (1000000)")
-    group.add_argument("--caller-total", type=whole, metavar="N", help="the same for each caller (1000000)")
-    sends = group.add_mutually_exclusive_group()
-    sends.add_argument("--send-model", action="store_true", help="let a private model go to the server")
-    sends.add_argument(
-        "--send-raw-model", action="store_true", help="let the model go even if it holds RAW ROWS"
-    )
-    sends.add_argument("--send-answers-only", action="store_true", help="let no model go (at first)")
-    sends.add_argument("--send-sealed-only", action="store_true", help="give no answer that is not encrypted")
-    group.add_argument(
-        "--trust-key",
-        action="append",
-        default=[],
-        type=kinds.key_id,
-        metavar="ID",
-        help="give encrypted answers under this querier's key, and no other that was not named so",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Fit if there is data, say what is promised, then serve."""
-    from onefold.federated.flower.site import read_profile
-    from onefold.federated.flower.supernode import Node
+    from onefold.federated.flower import Site
 
-    folder = running.site_folder(args)
-    settings = _settings(folder, args)
+    site = Site("." if args.folder is None else args.folder)
+    sends = next((kind for option, kind in fitting.SENDS.items() if getattr(args, option)), None)
+    limits = {name: getattr(args, name) for name in ("per_minute", "total", "caller_total")}
+    site.configure(**limits, sends=sends, trust_keys=args.trust_key)
     if (args.data is None) != (args.label is None):
         raise InvalidInputError("--data and --label go together")
-    profile = read_profile(folder) if args.data is None else _fit(folder, args)
-    _tell(profile, settings, args)
+    if args.data is not None:
+        with busy(f"reading {args.data}", args.json):
+            table = read_table(args.data, keep=[args.label], ignore=args.ignore)
+        y = labels_of(table, args.label)
+        estimator = fitting.estimator(args.model, args.measure, args.scale, args.n_components, args.seed)
+        noise = fitting.mechanism(args, table.values.shape[1])
+        extra = {"fabricate": not args.no_smoothing, "label_mechanism": label_noise_of(args, y)}
+        with without_bars(args.json):
+            site.fit(table.values, y, estimator, noise, columns=table.names, **extra)
+    _tell(site, args.json)
     if args.fit_only:
         return 0
     remark = partial(say, quiet=False) if args.json else running.tell
-    with running.until_stopped() as is_going, Node(folder, remark, args.give_up) as node:
-        running.keep_checking(node.check, is_going, args.seconds)
+    with running.until_stopped() as keep_going:
+        site.serve(args.seconds, say=remark, give_up=args.give_up, keep_going=keep_going)
     return 0
 
 
-def _settings(folder: SiteFolder, args: argparse.Namespace) -> SiteSettings:
-    """The settings with what the options change, kept for the next start."""
-    from onefold.federated.flower.folders import write_private
-
-    names = ("per_minute", "total", "caller_total")
-    changes: dict[str, Any] = {n: getattr(args, n) for n in names if getattr(args, n) is not None}
-    for option, kind in SENDS.items():
-        if getattr(args, option):
-            changes["sends"] = kind
-    if args.trust_key:
-        write_private(folder.trusted_keys, _lines({*args.trust_key, *(folder.trusted_key_ids or ())}))
-    settings = replace(folder.settings, **changes)
-    if settings != folder.settings:
-        settings.save(folder.settings_file)
-    return settings
-
-
-def _lines(texts: set[str]) -> bytes:
-    return "".join(f"{text}\n" for text in sorted(texts)).encode()
-
-
-def _fit(folder: SiteFolder, args: argparse.Namespace) -> Profile:
-    from onefold.federated.flower.site import store_model
-
-    with busy(f"reading {args.data}", args.json):
-        table = read_table(args.data, keep=[args.label], ignore=args.ignore)
-    y = labels_of(table, args.label)
-    model = local_model(args, y, table.values.shape[1])
-    with without_bars(args.json):
-        model.fit(table.values, y)
-    return store_model(folder, model, table.names)
-
-
-def _tell(profile: Profile, settings: SiteSettings, args: argparse.Namespace) -> None:
-    from onefold.federated.flower.site import may_send
+def _tell(site: Site, as_json: bool) -> None:
     from onefold.federated.messages import to_parts
 
-    leaves = may_send(settings, profile)
-    if args.json:
+    profile, settings, leaves = site.profile, site.settings, site.model_may_leave
+    if as_json:
         limits = {"per_minute": settings.per_minute, "total": settings.total, "caller": settings.caller_total}
         print_json({"profile": to_parts(profile)[0], "limits": limits, "model_may_leave": leaves})
         return
-    text = RAW if profile.guarantee is None else str(profile.guarantee["text"])
+    text = fitting.RAW if profile.guarantee is None else str(profile.guarantee["text"])
     running.tell(
         f"site {profile.site}: {len(profile.classes)} classes, {profile.n_features} features\n{text}"
     )

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import IO, Self
 from onefold.exceptions import FederationError
 from onefold.federated.flower.environment import MARK
 
-__all__ = ["Process", "free_port", "wait_until"]
+__all__ = ["Process", "Watch", "free_port", "wait_until"]
 
 PATIENCE = 10.0
+PAUSE = 0.5
 
 
 class Process:
@@ -74,6 +76,46 @@ class Process:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+class Watch:
+    """Calls a check twice a second in the background, until it is closed or the check fails.
+
+    Parameters
+    ----------
+    check : what to call. stop : called once when the watch is closed.
+    """
+
+    def __init__(self, check: Callable[[], None], stop: Callable[[], None]) -> None:
+        self._check, self._stop = check, stop
+        self._closing = threading.Event()
+        self.error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.is_set():
+                self._check()
+                self._closing.wait(PAUSE)
+        except Exception as error:  # whoever closes the watch is told
+            self.error = error
+
+    def close(self) -> None:
+        """Stop; raise what the check failed with, if it did."""
+        self._closing.set()
+        self._thread.join()
+        self._stop()
+        if self.error is not None:
+            raise self.error
+
+    @staticmethod
+    def until(check: Callable[[], None], seconds: float | None, keep_going: Callable[[], bool]) -> None:
+        """Call a check twice a second here, for some time or until told to stop."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while keep_going() and (end is None or time.monotonic() < end):
+            check()
+            time.sleep(PAUSE)
 
 
 def _append_private(path: Path) -> IO[bytes]:

@@ -16,7 +16,7 @@ from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import Profile, check_name, from_parts, to_parts
 
-__all__ = ["Registry", "Site", "Status"]
+__all__ = ["Registry", "RegistryEntry", "Status"]
 
 FORMAT = 1
 
@@ -31,8 +31,8 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Site:
-    """One line of the list.
+class RegistryEntry:
+    """What the server knows about one site.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Site:
         }
 
     @classmethod
-    def from_plain(cls, name: str, plain: Mapping[str, Any]) -> Site:
+    def from_plain(cls, name: str, plain: Mapping[str, Any]) -> RegistryEntry:
         """What :meth:`to_plain` wrote."""
         header = plain["profile"]
         profile = None if header is None else from_parts(header, {})
@@ -77,6 +77,9 @@ class Site:
         )
 
 
+Site = RegistryEntry  # the name of version 0.1; onefold.federated.flower.Site is the site itself
+
+
 class Registry:
     """The list of sites of one server folder; safe for several processes, and the same after a restart."""
 
@@ -85,12 +88,12 @@ class Registry:
         self.log = MembershipLog(folder.log)
 
     @property
-    def sites(self) -> dict[str, Site]:
+    def sites(self) -> dict[str, RegistryEntry]:
         """All sites that were ever invited, by name."""
         return self._read()
 
     @property
-    def members(self) -> dict[str, Site]:
+    def members(self) -> dict[str, RegistryEntry]:
         """Sites whose answers count, by name, in the order of their names."""
         return {name: site for name, site in sorted(self._read().items()) if site.status is Status.MEMBER}
 
@@ -111,7 +114,7 @@ class Registry:
             keys = {site.public_key for site in others if site.status is not Status.REMOVED}
             if public_key and public_key in keys:
                 raise InvalidInputError("another site has this key: every site needs its own")
-            sites[name] = Site(name, public_key)
+            sites[name] = RegistryEntry(name, public_key)
 
     def set_node(self, name: str, node_id: int | None) -> None:
         """Note a site's number at Flower."""
@@ -149,7 +152,7 @@ class Registry:
             sites[name] = replace(sites[name], status=Status.REMOVED, profile=None, reason=None)
             (self.folder.models / f"{name}.onefold").unlink(missing_ok=True)
 
-    def _note_joining(self, site: Site, profile: Profile) -> None:
+    def _note_joining(self, site: RegistryEntry, profile: Profile) -> None:
         same = site.profile is not None and site.profile.model_digest == profile.model_digest
         if site.status is Status.MEMBER and same:
             return
@@ -158,7 +161,7 @@ class Registry:
         self.log.append(event, site.name, model=profile.model_digest, classes=list(profile.classes))
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, Site]]:
+    def _changing(self) -> Iterator[dict[str, RegistryEntry]]:
         """The list to be changed, while nobody else can."""
         with file_lock(self.folder.registry):
             sites = self._read()
@@ -166,19 +169,19 @@ class Registry:
             plain = {"format": FORMAT, "sites": {name: site.to_plain() for name, site in sites.items()}}
             write_private(self.folder.registry, json.dumps(plain, indent=1, allow_nan=False).encode())
 
-    def _read(self) -> dict[str, Site]:
+    def _read(self) -> dict[str, RegistryEntry]:
         try:
             plain = json.loads(self.folder.registry.read_bytes())
             if plain["format"] != FORMAT:
                 raise ValueError
-            return {name: Site.from_plain(name, site) for name, site in plain["sites"].items()}
+            return {name: RegistryEntry.from_plain(name, site) for name, site in plain["sites"].items()}
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise FileFormatError(f"{self.folder.registry}: the list of sites is damaged") from None
 
 
-def _waits_for_a_key(site: Site) -> bool:
+def _waits_for_a_key(site: RegistryEntry) -> bool:
     return site.status is Status.INVITED and site.profile is None and bool(site.public_key)
 
 

@@ -10,13 +10,13 @@ from typing import Any, Self
 
 from onefold._base.files import atomic_write
 from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.federated.rules import RULES
 
 __all__ = ["ServerSettings", "SiteSettings", "is_loopback", "write_private"]
 
 FORMAT = 1
 MODES = ("query", "model")
 SENDS = ("answers", "sealed-answers", "private-model", "raw-model")
-RULES = ("min", "trimmed", "checked", "weighted")
 
 
 def is_loopback(host: str) -> bool:

@@ -28,6 +28,7 @@ UNUSED_KEYS_SECONDS = 30 * 24 * 3600.0
 # The run writes its sign of life every second; longer than this and it is taken for dead.
 SILENCE = 15.0
 SILENT_LOOKS = 600
+NOT_RUNNING = "the server is not running: start it with onefold federate server, or Federation.start()"
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Spool:
             # Many looks in a row: the run may be starting again, or the whole machine may have paused.
             silent = 0 if self.status() is not None else silent + 1
             if silent > SILENT_LOOKS:
-                raise FederationError("the server is not running: start it with onefold federate server")
+                raise FederationError(NOT_RUNNING)
             if time.monotonic() > deadline and not is_busy() and not path.exists():
                 raise FederationError(f"the server did not reply within {seconds:g} s")
             time.sleep(0.05)
@@ -92,6 +93,12 @@ class Spool:
         path.unlink()
         expected = json.loads(first)["expected"]
         return Reply(tuple(map(str, expected)), tuple(from_bytes(part) for part in rest))
+
+    def withdraw(self, query_ids: Iterable[str]) -> None:
+        """Drop requests of ours that nobody has fetched yet, and replies that nobody will read."""
+        for query_id in query_ids:
+            self._request(query_id).unlink(missing_ok=True)
+            self._reply(query_id).unlink(missing_ok=True)
 
     def sweep(self) -> None:
         """Drop what nobody will fetch any more."""

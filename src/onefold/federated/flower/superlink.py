@@ -15,7 +15,7 @@ from onefold.federated.flower.environment import CONNECTION, command, make_envir
 from onefold.federated.flower.folders import ServerFolder, is_loopback, owner_only, private_folder
 from onefold.federated.flower.launch import END_OF_ANSWER
 from onefold.federated.flower.processes import Process, wait_until
-from onefold.federated.flower.registry import Registry, Site, Status
+from onefold.federated.flower.registry import Registry, RegistryEntry, Status
 from onefold.federated.flower.spool import Spool
 
 __all__ = ["Server"]
@@ -156,7 +156,7 @@ class Server:
         self._register(new)
         self._seen = stamp  # as it was before our own changes: the next look may find others made meanwhile
 
-    def _register(self, sites: Sequence[Site]) -> None:
+    def _register(self, sites: Sequence[RegistryEntry]) -> None:
         keys = private_folder(self.folder.state / "keys")
         for site in sites:
             (keys / f"{site.name}.pub").write_text(site.public_key + "\n", encoding="ascii")

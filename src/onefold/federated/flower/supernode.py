@@ -13,7 +13,6 @@ from onefold.federated.flower.connection import Finding, clock_ahead, look_at
 from onefold.federated.flower.environment import command, make_environment
 from onefold.federated.flower.folders import SiteFolder, owner_only
 from onefold.federated.flower.processes import Process, free_port
-from onefold.federated.flower.site import read_profile
 
 __all__ = ["Node"]
 
@@ -33,7 +32,7 @@ class Node:
 
     Parameters
     ----------
-    folder : made by ``onefold federate init``, with a model in it.
+    folder : made by ``onefold federate init``, with a model in it (:meth:`Site.serve` checks that).
     say : is told what happens, in single lines.
     give_up : after how many seconds of being refused.
     """
@@ -53,7 +52,6 @@ class Node:
         self._was_connected = False
         self._said_absent = False
         self._others = 0
-        read_profile(folder)
         self._check_files()
 
     def __enter__(self) -> Self:

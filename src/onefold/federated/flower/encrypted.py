@@ -1,0 +1,518 @@
+"""Encrypted queries: only the holder of the secret key learns the predictions.
+
+Three roles share no secret. The *querier* makes a query key (:func:`make_query_key`) and decrypts what comes
+back (:func:`decrypt`). The *server* hands the query key to the sites and computes on their encrypted answers
+(:mod:`onefold.federated.flower.evaluation`). The *sites* answer under the query key
+(:mod:`onefold.federated.flower.site`). The secret key stays in the querier's :class:`Keyring` and is used in
+:func:`decrypted` only.
+
+Two kinds of files go between the querier's machine and the server's; neither holds a secret. A *query key
+file* holds what the sites encrypt with and what the server computes with. A file of *encrypted answers* holds
+what the server computed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onefold._base.files import atomic_write, file_lock
+from onefold._base.frames import pack_frame, unpack_frame
+from onefold.exceptions import (
+    DecryptionError,
+    FederationError,
+    FileFormatError,
+    InvalidInputError,
+    MessageError,
+)
+from onefold.federated.fhe import Querier
+from onefold.federated.fhe import messages as fhe_messages
+from onefold.federated.fhe.parameters import MOST_CLIENTS, Parameters
+from onefold.federated.flower.asking import AskingSealed, QueryResult, new_query_id
+from onefold.federated.flower.folders import ServerFolder, owner_only
+from onefold.federated.messages import Failure, Query, QueryKey, from_bytes, plain_labels, to_bytes
+
+__all__ = [
+    "ANSWERS_SUFFIXES",
+    "BITS",
+    "KEY_SUFFIXES",
+    "EncryptedPart",
+    "Keyring",
+    "QueryKeyFile",
+    "decrypt",
+    "default_bound",
+    "default_key_folder",
+    "load_answers",
+    "make_query_key",
+    "save_answers",
+]
+
+BITS = 8
+# The first of each is the documented one, the other that of version 0.1.
+KEY_SUFFIXES = (".querykey", ".lock")
+ANSWERS_SUFFIXES = (".encrypted", ".sealed")
+SECRET_SUFFIX = ".key"
+MEBIBYTE = 2**20
+# Of one site's answers to one query; Flower sends about a megabyte in a second.
+MOST_BYTES = 32 * MEBIBYTE
+SECONDS_PER_MEBIBYTE = 2.0
+# At 16 bits the server keeps the messages of all sites in memory.
+MOST_BYTES_TOGETHER = 2**30
+ROWS_AT_ONCE = 64  # fewer where one ciphertext holds fewer: 4 at 12 bits
+FORMAT = 1
+LARGEST_FILE = 2**32
+
+PathLike = str | os.PathLike[str]
+
+
+# --- the querier's secret keys on disk --------------------------------------------------------------------
+
+
+def default_key_folder() -> Path:
+    """Where secret keys are kept unless told otherwise: among the user's own data, never at a server."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "onefold" / "keys"
+
+
+class Keyring:
+    """The secret keys of one querier: one file for each number of sites, classes and bits.
+
+    Parameters
+    ----------
+    folder : str or path-like, default=None
+        Where the keys are; None takes the user's own folder.
+    away_from : str or path-like, default=None
+        A server's folder, in which secret keys must not be.
+    """
+
+    def __init__(self, folder: PathLike | None = None, away_from: PathLike | None = None) -> None:
+        self.folder = default_key_folder() if folder is None else Path(folder)
+        if away_from is not None and self.folder.resolve().is_relative_to(Path(away_from).resolve()):
+            raise InvalidInputError(f"{self.folder}: secret keys must not be in the server's folder")
+
+    def querier(self, n_sites: int, n_classes: int, bits: int) -> Querier:
+        """The keys for a federation of that size: those that are there, or new ones."""
+        n_clients = room_for(n_sites)
+        path = self.folder / f"{n_clients}-{n_classes}-{bits}{SECRET_SUFFIX}"
+        try:
+            self._prepare()
+            with file_lock(path):
+                if path.exists():
+                    return _load_secret(path)
+                made = Querier(n_clients, n_classes, bits)
+                made.save(path)
+        except OSError as error:
+            raise InvalidInputError(f"{path}: {error.strerror or 'I/O error'}") from None
+        return made
+
+    def find(self, key_id: str) -> Querier:
+        """The keys of that id."""
+        for path in sorted(self.folder.glob(f"*{SECRET_SUFFIX}")):
+            querier = _load_secret(path)
+            if querier.key_id == key_id:
+                return querier
+        raise FederationError(f"{self.folder}: the secret key of this query is not here")
+
+    def _prepare(self) -> None:
+        """Make the folder for its owner only; one that is there is left as it is, or refused.
+
+        Others may look into it, for the keys themselves are readable by their owner only. But whoever may
+        write into it could put a key of their own in the place of one, and read what comes under it.
+        """
+        if not self.folder.exists():
+            self.folder.mkdir(mode=0o700, parents=True)
+        if os.name != "nt" and self.folder.stat().st_mode & 0o022:
+            raise InvalidInputError(
+                f"{self.folder}: others can write here: chmod go-w it, or use another folder (--keys)"
+            )
+
+
+def _load_secret(path: Path) -> Querier:
+    if not owner_only(path):
+        raise InvalidInputError(f"{path}: others can read this key; chmod 600 it")
+    try:
+        return Querier.load(path)
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from None
+
+
+def room_for(n_sites: int) -> int:
+    """Room for more sites than there are, so that a site that joins does not make new keys necessary."""
+    if n_sites > MOST_CLIENTS:
+        raise InvalidInputError(f"at most {MOST_CLIENTS} sites can answer an encrypted query")
+    return min(MOST_CLIENTS, max(2, 1 << (n_sites - 1).bit_length()))
+
+
+# --- query keys -------------------------------------------------------------------------------------------
+
+
+class QueryKeyFile:
+    """The public part of a querier's key: what sites encrypt with and what the server computes with.
+
+    Parameters
+    ----------
+    lock : QueryKey
+        What the sites get: the public key, the order of the classes, and the map from measures to whole
+        numbers.
+    evaluation_keys : callable
+        Makes the bytes that the server computes with; they are large, and needed once per server.
+
+    See Also
+    --------
+    make_query_key : Makes one and writes it to a file.
+    """
+
+    def __init__(self, lock: QueryKey, evaluation_keys: Callable[[], bytes]) -> None:
+        key = fhe_messages.from_bytes(fhe_messages.PublicKey, lock.content)
+        if (key.key_id, key.n_classes, key.bits) != (lock.key_id, len(lock.classes), lock.bits):
+            raise InvalidInputError("the query key and its public key do not belong together")
+        self.lock, self.evaluation_keys = lock, evaluation_keys
+        self.parameters, self.most_sites = key.parameters, key.n_clients
+
+    @property
+    def key_id(self) -> str:
+        """Id of the key, which the querier tells the sites by another way (``--trust-key``)."""
+        return self.lock.key_id
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The id of the key and the map from measures to whole numbers, as plain values."""
+        lock = self.lock
+        map_ = {"bits": lock.bits, "bound": lock.bound, "power": lock.power, "floor": lock.floor}
+        return {"key": lock.key_id, **map_}
+
+    @classmethod
+    def of(
+        cls, querier: Querier, classes: Sequence[Any], bound: float, power: float, floor: float
+    ) -> QueryKeyFile:
+        """The public part of a querier's key, for some classes and one map to whole numbers."""
+        public = querier.public_key()
+        try:
+            lock = QueryKey(
+                public.key_id,
+                plain_labels(classes),
+                public.bits,
+                bound,
+                power,
+                floor,
+                fhe_messages.to_bytes(public),
+            )
+        except MessageError as error:
+            raise InvalidInputError(str(error)) from None
+        return cls(lock, lambda: fhe_messages.to_bytes(querier.evaluation_keys()))
+
+    def save(self, path: PathLike) -> None:
+        """Write a query key file; it holds no secret."""
+        contents = {"lock": to_bytes(self.lock), "keys": self.evaluation_keys()}
+        _write(Path(path), {"kind": "lock", "format": FORMAT}, contents)
+
+    @classmethod
+    def load(cls, path: PathLike) -> QueryKeyFile:
+        """Read what :meth:`save` wrote."""
+        _, contents = _read(Path(path), "lock", "query key file")
+        try:
+            lock = from_bytes(contents["lock"])
+        except (MessageError, KeyError):
+            lock = None
+        if not isinstance(lock, QueryKey) or "keys" not in contents:
+            raise FileFormatError(f"{path}: is no query key file of this version")
+        keys = contents["keys"]
+        evaluation = fhe_messages.from_bytes(fhe_messages.EvaluationKeys, keys)
+        if evaluation.key_id != lock.key_id:  # the server would keep them under that id for later queries
+            raise InvalidInputError("the query key and its evaluation keys do not belong together")
+        return cls(lock, lambda: keys)
+
+    def check_sites(self, n_sites: int) -> None:
+        """Refuse a federation with more sites than the key has room for."""
+        if self.most_sites < n_sites:
+            raise InvalidInputError("the query key is made for fewer sites than the federation has")
+
+    def most_rows(self, n_sites: int) -> int:
+        """Rows of one query, so that neither a site's message nor all of them together become too large."""
+        return most_rows(self.parameters, n_sites)
+
+    def seconds(self, n_sites: int, n_rows: int) -> float:
+        """How long the answers of all sites to so many rows take on their way."""
+        size = self.parameters.message_size(n_rows)
+        return SECONDS_PER_MEBIBYTE * n_sites * size / MEBIBYTE
+
+
+def most_rows(parameters: Parameters, n_sites: int) -> int:
+    """Rows of one query, so that neither a site's message nor all of them together become too large."""
+    most = MOST_BYTES
+    if parameters.digits > 1:
+        most = min(most, MOST_BYTES_TOGETHER // n_sites)
+    at_once = min(ROWS_AT_ONCE, parameters.degree // parameters.n_values)
+    return int(max(1, most // parameters.message_size(at_once)) * at_once)
+
+
+def make_query_key(
+    path: PathLike,
+    n_sites: int,
+    classes: Iterable[Any],
+    bound: float,
+    *,
+    bits: int = BITS,
+    power: float = 1.0,
+    floor: float = 0.0,
+    keys: PathLike | None = None,
+) -> QueryKeyFile:
+    """Make a query key file for a querier whose server is elsewhere.
+
+    The secret key stays in the querier's folder. The file holds no secret: it goes to the server's operator,
+    who asks with :meth:`Federation.collect`, and the id of the key goes to the sites by another way, so that
+    a site can refuse keys that the server made itself.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to write, ending in ``.querykey``.
+    n_sites : int
+        Largest number of sites that may answer.
+    classes : iterable of int or str
+        All classes of the sites.
+    bound : float
+        Measures above this are taken for ``bound``.
+    bits : int, default=8
+        Bits of the whole number that a measure becomes.
+    power : float, default=1.0
+        Exponent applied to the scaled measure before rounding.
+    floor : float, default=0.0
+        Measures below this are taken for ``floor``.
+    keys : str or path-like, default=None
+        Folder of the querier's secret keys; None takes ``~/.local/share/onefold/keys``.
+
+    Returns
+    -------
+    QueryKeyFile
+        What was written.
+
+    See Also
+    --------
+    Federation.collect : Asks the sites under a query key.
+    decrypt : Reads what the server computed.
+
+    Examples
+    --------
+    >>> from onefold.federated.flower import make_query_key
+    >>> key = make_query_key("me.querykey", 3, ["healthy", "ill"], bound=1.0)  # doctest: +SKIP
+    """
+    name = Path(path)
+    if name.suffix not in KEY_SUFFIXES:
+        raise InvalidInputError(f"{path}: the name must end in {KEY_SUFFIXES[0]}")
+    labels = sorted(set(given := list(classes)))  # sorted, so that ties fall as they do in clear
+    if len(labels) < len(given):
+        raise InvalidInputError("classes must be distinct")
+    querier = Keyring(keys).querier(n_sites, len(labels), bits)
+    made = QueryKeyFile.of(querier, labels, bound, power, floor)
+    made.save(name)
+    return made
+
+
+def default_bound(measure: str, rows: np.ndarray[Any, Any]) -> float:
+    """1 for the folding measures; for distances how far the rows spread, which the sites see anyway.
+
+    A row is closer to the rows of its own class than to the middle of all, so few smallest distances are cut
+    off; those that are can only tie with each other.
+    """
+    if measure != "euclidean":
+        return 1.0
+    values = rows.astype(np.float64)
+    spread = float(np.sqrt(np.mean(np.sum((values - values.mean(axis=0)) ** 2, axis=1))))
+    if not spread > 0:
+        raise InvalidInputError("these rows do not show how large distances are: give a bound (--bound B)")
+    return spread
+
+
+# --- asking and decrypting --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class EncryptedPart:
+    """What came back for one query.
+
+    ``refused`` holds the codes of those who did not answer and said why, ``content`` the encrypted result of
+    ``sites``.
+    """
+
+    query_id: str
+    n_rows: int
+    expected: tuple[str, ...]
+    refused: dict[str, str]
+    sites: tuple[str, ...]
+    content: bytes = field(repr=False)
+
+    @property
+    def partial(self) -> bool:
+        """Whether the answer of any member is missing."""
+        return not set(self.expected) <= set(self.sites)
+
+
+def ask_encrypted(
+    folder: ServerFolder,
+    rows: np.ndarray[Any, Any],
+    key: QueryKeyFile,
+    n_sites: int,
+    caller: str,
+    timeout: float,
+    batch_size: int,
+) -> list[EncryptedPart]:
+    """Have the sites asked and the answers added; nothing here needs the secret key."""
+    key.check_sites(n_sites)
+    batch = min(batch_size, key.most_rows(n_sites), len(rows))
+    queries = [Query(new_query_id(), rows[start : start + batch]) for start in range(0, len(rows), batch)]
+    patience = timeout + key.seconds(n_sites, batch)
+    parts = []
+    for found in AskingSealed(folder, caller, patience, key.lock, key.evaluation_keys).ask(queries):
+        refused = {site: m.code.value for site, m in found.messages.items() if isinstance(m, Failure)}
+        sites, content = ((), b"") if found.sealed is None else (found.sealed.sites, found.sealed.content)
+        part = EncryptedPart(
+            found.query.id, len(found.query.features), found.expected, refused, sites, content
+        )
+        if found.sealed is None:
+            raise FederationError(_why_nothing(part))
+        parts.append(part)
+    return parts
+
+
+def decrypted(
+    querier: Querier, classes: Sequence[Any], parts: Sequence[EncryptedPart], about: dict[str, Any]
+) -> QueryResult:
+    """Decrypt a result: of the classes that attain the minimum the first is taken, as in clear."""
+    labels = np.asarray(list(classes))
+    wins = [_decrypted_part(querier, len(labels), part) for part in parts]
+    answered = {site for part in parts for site in part.sites}
+    missing = {site for part in parts for site in part.expected if site not in part.sites}
+    return QueryResult(
+        predictions=np.concatenate([labels[np.argmax(each, axis=1)] for each in wins]),
+        measures=None,
+        classes=labels,
+        answered=tuple(sorted(answered)),
+        missing=tuple(sorted(missing)),
+        refused={site: code for part in parts for site, code in part.refused.items()},
+        partial=any(part.partial for part in parts),
+        encryption=about | {"ties": sum(int(np.sum(each.sum(axis=1) > 1)) for each in wins)},
+    )
+
+
+def _decrypted_part(querier: Querier, n_classes: int, part: EncryptedPart) -> np.ndarray[Any, Any]:
+    try:
+        result = fhe_messages.from_bytes(fhe_messages.EncryptedResult, part.content)
+        if (result.query_id, result.n_rows, result.n_answered) != (
+            part.query_id,
+            part.n_rows,
+            len(part.sites),
+        ):
+            raise MessageError("the result belongs to another query")
+        wins = querier.decrypt(result)
+    except (MessageError, DecryptionError) as error:
+        raise FederationError(f"the result cannot be used: {error}") from None
+    if wins.shape[1] != n_classes or not np.all(wins.any(axis=1)):
+        raise FederationError("the result cannot be used: no class attains the minimum for some rows")
+    return wins
+
+
+def decrypt(path: PathLike, *, keys: PathLike | None = None) -> QueryResult:
+    """Decrypt the file of encrypted answers that a server wrote under a query key.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File that :meth:`Federation.collect` wrote, ending in ``.encrypted``.
+    keys : str or path-like, default=None
+        Folder of the querier's secret keys; None takes ``~/.local/share/onefold/keys``.
+
+    Returns
+    -------
+    QueryResult
+        The predictions and who had a part in them; ``measures`` is None.
+
+    Raises
+    ------
+    FederationError
+        If the secret key is not in the folder, or the result does not decrypt to one.
+
+    See Also
+    --------
+    make_query_key : Makes the key that this uses.
+
+    Examples
+    --------
+    >>> from onefold.federated.flower import decrypt
+    >>> decrypt("answers.encrypted").predictions  # doctest: +SKIP
+    """
+    key_id, classes, parts = load_answers(Path(path))
+    if not parts:
+        raise FileFormatError(f"{path}: there is no result in it")
+    return decrypted(Keyring(keys).find(key_id), classes, parts, {"key": key_id})
+
+
+def _why_nothing(part: EncryptedPart) -> str:
+    without = [f"{site} {part.refused.get(site, 'answered or absent')}" for site in part.expected]
+    if set(part.refused) >= set(part.expected):
+        return f"no answer can be used: {', '.join(without)}"
+    return (
+        "no site answered in time, or the server could not compute on what came (it needs the extra fhe; see "
+        f"evaluation.log): {', '.join(without)}"
+    )
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def save_answers(path: PathLike, lock: QueryKey, parts: Sequence[EncryptedPart]) -> None:
+    """Write a file of encrypted answers."""
+    listing = [
+        [p.query_id, p.n_rows, list(p.expected), p.refused, list(p.sites), len(p.content)] for p in parts
+    ]
+    header = {
+        "kind": "sealed",
+        "format": FORMAT,
+        "key_id": lock.key_id,
+        "classes": list(lock.classes),
+        "parts": listing,
+    }
+    _write(Path(path), header, {"content": b"".join(part.content for part in parts)})
+
+
+def load_answers(path: PathLike) -> tuple[str, list[Any], list[EncryptedPart]]:
+    """Read what :func:`save_answers` wrote: the id of the key, the classes, and the parts."""
+    header, contents = _read(Path(path), "sealed", "file of encrypted answers")
+    parts, start = [], 0
+    try:
+        for query_id, n_rows, expected, refused, sites, length in header["parts"]:
+            content = contents["content"][start : start + length]
+            refusals = {str(site): str(code) for site, code in refused.items()}
+            names = tuple(map(str, expected)), tuple(map(str, sites))
+            parts.append(EncryptedPart(str(query_id), int(n_rows), names[0], refusals, names[1], content))
+            start += length
+        key_id, classes = str(header["key_id"]), list(header["classes"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise FileFormatError(f"{path}: is no file of encrypted answers of this version") from None
+    return key_id, classes, parts
+
+
+def _write(path: Path, header: dict[str, Any], contents: dict[str, bytes]) -> None:
+    arrays = {name: np.frombuffer(content, dtype=np.uint8) for name, content in contents.items()}
+    try:
+        with atomic_write(path) as file:
+            file.write(pack_frame(header, arrays))
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be written ({error.strerror or 'I/O error'})") from None
+
+
+def _read(path: Path, kind: str, what: str) -> tuple[dict[str, Any], dict[str, bytes]]:
+    try:
+        header, arrays = unpack_frame(path.read_bytes(), LARGEST_FILE)
+    except OSError as error:
+        raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
+    except MessageError:
+        raise FileFormatError(f"{path}: is no {what} of this version, or is damaged") from None
+    if header.get("kind") != kind or header.get("format") != FORMAT:
+        raise FileFormatError(f"{path}: is no {what} of this version")
+    return header, {name: array.tobytes() for name, array in arrays.items()}

@@ -1,0 +1,757 @@
+"""A running federation from Python: ask it, see who is there, let sites in and go, run its server.
+
+The object works on the server's folder, beside a server that another process runs or that it runs itself.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onefold._base.arrays import AnyArray, Array
+from onefold._base.validation import Number, Whole, check_parameter
+from onefold.exceptions import FederationError, InvalidInputError
+from onefold.federated.fhe import Querier
+from onefold.federated.flower.asking import (
+    Combining,
+    QueryResult,
+    keep_held_out,
+    new_query_id,
+    way_of_asking,
+)
+from onefold.federated.flower.encrypted import (
+    ANSWERS_SUFFIXES,
+    BITS,
+    EncryptedPart,
+    Keyring,
+    QueryKeyFile,
+    ask_encrypted,
+    decrypted,
+    default_bound,
+    save_answers,
+)
+from onefold.federated.flower.folders import ServerFolder, ServerSettings, SiteFolder
+from onefold.federated.flower.processes import Watch
+from onefold.federated.flower.registry import Registry, RegistryEntry, Status
+from onefold.federated.flower.setup import add_site, create_federation, make_site_folder
+from onefold.federated.flower.site import column_names
+from onefold.federated.flower.spool import NOT_RUNNING, Spool
+from onefold.federated.flower.superlink import Server
+from onefold.federated.messages import Profile, columns_digest
+
+__all__ = ["Collected", "Federation", "FederationStatus", "SiteStatus"]
+
+PLACES = (".", "server", "federation/server")
+TIMEOUT = 60.0
+BATCH_SIZE = 5000
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class SiteStatus:
+    """What the server knows about one site.
+
+    Parameters
+    ----------
+    name : str
+        Name of the site.
+    status : str
+        "invited", "member", "refused" or "removed".
+    reason : str or None
+        Why the site was refused, in one fixed word.
+    online : bool
+        Whether the site is connected now.
+    classes : list or None
+        Classes of its model; None, like all that follows, before the site has said what it has.
+    features : int or None
+        Number of features.
+    measure : str or None
+        Measure of its answers.
+    model : str or None
+        SHA-256 sum of its model.
+    guarantee : dict or None
+        What its model promises about its rows; None if the answers are functions of raw rows.
+
+    See Also
+    --------
+    Federation.status : Returns these.
+
+    Examples
+    --------
+    >>> from onefold.federated.flower import SiteStatus
+    >>> SiteStatus("north", "invited").online
+    False
+    """
+
+    name: str
+    status: str
+    reason: str | None = None
+    online: bool = False
+    classes: list[Any] | None = None
+    features: int | None = None
+    measure: str | None = None
+    model: str | None = None
+    guarantee: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class FederationStatus:
+    """Whether a server is running, how it combines answers, and its sites.
+
+    Parameters
+    ----------
+    running : bool
+        Whether the server is running.
+    mode : str
+        "query" or "model".
+    rule : str
+        Rule by which answers are combined.
+    log_entries : int
+        Entries of the membership log, whose chain of hashes was checked.
+    sites : tuple of SiteStatus
+        All sites that were ever invited.
+
+    See Also
+    --------
+    Federation.status : Returns this.
+
+    Examples
+    --------
+    >>> from onefold.federated.flower import FederationStatus
+    >>> FederationStatus(False, "query", "min", 0, ()).running
+    False
+    """
+
+    running: bool
+    mode: str
+    rule: str
+    log_entries: int
+    sites: tuple[SiteStatus, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self) | {"sites": [asdict(site) for site in self.sites]}
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Encrypted answers that the server wrote to a file for a querier elsewhere.
+
+    Parameters
+    ----------
+    path : Path
+        The file, which only the querier can decrypt.
+    key_id : str
+        Id of the key under which the sites answered.
+    n_rows : int
+        Number of rows that were asked about.
+    answered : tuple of str
+        Sites whose answers are in the result.
+    missing : tuple of str
+        Members that sent no answer.
+    partial : bool
+        Whether the answer of any member is missing.
+
+    See Also
+    --------
+    Federation.collect : Returns this.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from onefold.federated.flower import Collected
+    >>> Collected(Path("x.encrypted"), "0" * 64, 5, ("north",), (), False).partial
+    False
+    """
+
+    path: Path
+    key_id: str
+    n_rows: int
+    answered: tuple[str, ...]
+    missing: tuple[str, ...]
+    partial: bool
+
+
+class Federation:
+    """A federation seen from its server's folder.
+
+    Every method but :meth:`start` and :meth:`serve` works beside a server that another process runs, from a
+    notebook for example. As a context manager it stops the server that it started, and nothing else.
+
+    Parameters
+    ----------
+    folder : str or path-like, default=None
+        The server's folder, or the folder of the whole federation. None looks in this folder, in ``server``
+        and in ``federation/server``.
+
+    Attributes
+    ----------
+    folder : ServerFolder
+        The folder and the paths in it.
+    settings : ServerSettings
+        Address, mode and rule, as the folder holds them now.
+    members : tuple of str
+        Sites whose answers count, sorted.
+
+    See Also
+    --------
+    Site : The other end.
+    onefold.federated.simulate : A whole federation in one process, without a network.
+
+    Notes
+    -----
+    Whoever can read the server's folder is the server's operator: no other right is needed, and none is
+    given. In query mode the rows of a query go to every member in clear.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from onefold.federated.flower import Federation
+    >>> home = tempfile.TemporaryDirectory()
+    >>> fed = Federation.create(home.name, ["north", "south"], insecure=True)
+    >>> fed.status().running, [site.name for site in fed.status().sites]
+    (False, ['north', 'south'])
+    >>> fed.remove("south").members
+    ()
+    >>> home.cleanup()
+
+    With a running server and its sites:
+
+    >>> with Federation("federation/server") as fed:  # doctest: +SKIP
+    ...     result = fed.query(X, rule="checked", n_liars=1)
+    ...     result.predictions, result.partial, result.missing
+    """
+
+    def __init__(self, folder: PathLike | None = None) -> None:
+        self.folder = _find_folder(folder)
+        self._watch: Watch | None = None
+
+    # --- setting up -----------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        root: PathLike,
+        sites: Sequence[str],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8443,
+        mode: str = "query",
+        rule: str = "min",
+        n_liars: int = 1,
+        held_out: tuple[ArrayLike, ArrayLike] | None = None,
+        own_keys: bool = False,
+        insecure: bool = False,
+    ) -> Federation:
+        """Make the folders, keys and certificates of a new federation.
+
+        Parameters
+        ----------
+        root : str or path-like
+            Folder to make; it gets ``server``, ``sites`` with a folder for each site, and ``GUIDE.md``.
+        sites : sequence of str
+            Names of the sites.
+        host : str, default="127.0.0.1"
+            Name or address under which the sites reach the server.
+        port : int, default=8443
+            Port of the server.
+        mode : {"query", "model"}, default="query"
+            Whether rows go to the sites and numbers return, or private models travel once.
+        rule : str, default="min"
+            How answers are combined, see :class:`onefold.federated.GlobalClassifier`.
+        n_liars : int, default=1
+            Number of lying sites that the rule is to withstand.
+        held_out : tuple of array-like (X, y), default=None
+            Rows with known classes that no site knows, for the weighted rule.
+        own_keys : bool, default=False
+            Make no keys for the sites: each makes its own.
+        insecure : bool, default=False
+            Plaintext without keys, for tests on the loopback address only.
+
+        Returns
+        -------
+        Federation
+            The federation; its server does not run yet.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is a federation already, or a setting cannot be used.
+        """
+        settings = ServerSettings(host, port, mode, rule, n_liars, insecure)
+        rows = None if held_out is None else (_rows(held_out[0]), np.asarray(held_out[1]))
+        if (rule == "weighted") != (rows is not None):
+            raise InvalidInputError("the weighted rule needs held-out rows (--held-out FILE), others none")
+        place = Path(root)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        made = create_federation(place, list(sites), settings, own_keys)
+        if rows is not None:
+            keep_held_out(made, rows)
+        return cls(made.root)
+
+    def add(
+        self, site: str, public_key: PathLike | None = None, *, make: PathLike | None = None
+    ) -> Path | None:
+        """Let a site in by its public key; a running server takes notice within seconds.
+
+        Parameters
+        ----------
+        site : str
+            Name of the site: a new one, one that was removed, or one that was invited and never came.
+        public_key : str or path-like, default=None
+            File of its public key (ECDSA on a NIST curve, in OpenSSH's format); None in plaintext, or with
+            ``make``.
+        make : str or path-like, default=None
+            Make the folder that the site gets; without ``public_key`` with a key pair in it.
+
+        Returns
+        -------
+        Path or None
+            The folder that was made. It must be handed over by a safe way if it holds a private key.
+        """
+        key = None if public_key is None else Path(public_key)
+        made = None if make is None else SiteFolder(Path(make))
+        if made is not None:
+            with_key = key is None and not self.settings.insecure
+            make_site_folder(self.folder, made, site, with_key)
+            key = made.public_key if with_key else key
+        try:
+            add_site(self.folder, site, key)
+        except BaseException:  # nothing is left of what was made in vain
+            if made is not None:
+                shutil.rmtree(made.root)
+            raise
+        return None if made is None else made.root
+
+    def remove(self, site: str) -> Self:
+        """Take a site out with everything it contributed, whether the server is running or not.
+
+        Its key is not let in any more, its model is deleted, and every later answer is that of a federation
+        which never had it.
+
+        Parameters
+        ----------
+        site : str
+            Name of the site.
+
+        Returns
+        -------
+        Federation
+            This object.
+
+        Raises
+        ------
+        InvalidInputError
+            If no site of that name is in the federation.
+        """
+        Registry(self.folder).remove(site)
+        return self
+
+    # --- looking --------------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> ServerSettings:
+        """Address, mode and rule, as the folder holds them now."""
+        return self.folder.settings
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Sites whose answers count, sorted."""
+        return tuple(Registry(self.folder).members)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server is running, in this process or another."""
+        return Spool(self.folder.spool).status() is not None
+
+    def status(self) -> FederationStatus:
+        """Tell who is a member, who is connected, and what each site promises; check the membership log.
+
+        Returns
+        -------
+        FederationStatus
+            The state of the federation now.
+
+        Raises
+        ------
+        TamperedLogError
+            If the log of who came and went was edited.
+        """
+        registry, online = Registry(self.folder), Spool(self.folder.spool).status()
+        entries = registry.log.verify()
+        sites = tuple(_status_of(site, online or ()) for site in registry.sites.values())
+        settings = self.settings
+        return FederationStatus(online is not None, settings.mode, settings.rule, entries, sites)
+
+    def wait_for(self, sites: Iterable[str], timeout: float = 300.0) -> Self:
+        """Wait until some sites are members and connected.
+
+        Parameters
+        ----------
+        sites : iterable of str
+            Names of the sites.
+        timeout : float, default=300.0
+            Seconds to wait.
+
+        Returns
+        -------
+        Federation
+            This object.
+
+        Raises
+        ------
+        FederationError
+            If a site is not there in time, was refused, or the server is not running.
+        InvalidInputError
+            If a site is not in the federation.
+        """
+        wanted = set(sites)
+        deadline = time.monotonic() + timeout
+        while True:
+            known, online = Registry(self.folder).sites, Spool(self.folder.spool).status()
+            unknown = sorted(name for name in wanted if name not in known)
+            if unknown:
+                raise InvalidInputError(f"no site {unknown[0]} is in this federation")
+            refused = {n: known[n].reason for n in wanted if known[n].status is Status.REFUSED}
+            if refused:
+                raise FederationError(f"the server keeps sites out: {refused}")
+            there = {n for n in wanted if known[n].status is Status.MEMBER and n in (online or ())}
+            if there == wanted:
+                return self
+            if time.monotonic() > deadline:
+                raise FederationError(
+                    NOT_RUNNING
+                    if online is None
+                    else f"not there in time: {', '.join(sorted(wanted - there))}"
+                )
+            time.sleep(0.2)
+
+    # --- asking ---------------------------------------------------------------------------------------
+
+    def query(
+        self,
+        X: ArrayLike,
+        *,
+        columns: Sequence[str] | None = None,
+        encrypted: bool = False,
+        rule: str | None = None,
+        n_liars: int | None = None,
+        held_out: tuple[ArrayLike, ArrayLike] | None = None,
+        timeout: float = TIMEOUT,
+        batch_size: int = BATCH_SIZE,
+        caller: str | None = None,
+        bits: int | None = None,
+        bound: float | None = None,
+        power: float | None = None,
+        floor: float | None = None,
+        keys: PathLike | None = None,
+    ) -> QueryResult:
+        """Predict the class of every row from the answers of all members.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows with the features of the sites, in their order and units.
+        columns : sequence of str, default=None
+            Names of the features, compared with those of the sites; None takes those of a data frame.
+        encrypted : bool, default=False
+            Have the sites answer under your own key, so that neither the server nor another site reads an
+            answer. Only the minimum can be computed so, and only in query mode.
+        rule : str, default=None
+            How answers are combined for this query; None takes the server's rule.
+        n_liars : int, default=None
+            Number of lying sites to withstand; None takes the server's.
+        held_out : tuple of array-like (X, y), default=None
+            Rows with known classes for the weighted rule; None takes those in the server's folder.
+        timeout : float, default=60.0
+            Seconds that the sites have. Whoever has not answered then is missing from the result.
+        batch_size : int, default=5000
+            Rows in one message.
+        caller : str, default=None
+            Who asks, for the sites' budgets; None takes the user's name.
+        bits : int, default=None
+            For an encrypted query: bits of a measure; None takes 8.
+        bound : float, default=None
+            For an encrypted query: measures above are taken for ``bound``. None takes 1 for the folding
+            measures and the spread of the rows for distances.
+        power : float, default=None
+            For an encrypted query: exponent of the scaled measure; None takes 1.
+        floor : float, default=None
+            For an encrypted query: measures below are taken for ``floor``; None takes 0.
+        keys : str or path-like, default=None
+            For an encrypted query: folder of your secret keys, never inside the server's folder; None takes
+            ``~/.local/share/onefold/keys``.
+
+        Returns
+        -------
+        QueryResult
+            Predictions, measures, and who had a part in them.
+
+        Raises
+        ------
+        FederationError
+            If the server is not running or does not reply, no site is a member, or no answer can be used.
+        InvalidInputError
+            If the rows do not have the features of the sites, or the options do not go together.
+        """
+        if encrypted:
+            self._check_encrypted(rule, held_out)
+        elif any(value is not None for value in (bits, bound, power, floor, keys)):
+            raise InvalidInputError("bits, bound, power, floor and keys are for encrypted queries")
+        else:
+            labelled = None if held_out is None else (_rows(held_out[0]), np.asarray(held_out[1]))
+            combining = Combining(self.folder, rule, n_liars, labelled)
+        rows, members = self._check_query(X, columns, timeout, batch_size)
+        asker = _caller(caller)
+        if encrypted:
+            numbers = (BITS if bits is None else bits, bound, 1.0 if power is None else power, floor or 0.0)
+            querier, key = self._own_key(rows, members, *numbers, keys)
+            parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size)
+            return decrypted(querier, key.lock.classes, parts, key.description)
+        starts = range(0, len(rows), batch_size)
+        asked = [combining.query(rows[start : start + batch_size], new_query_id()) for start in starts]
+        gathered = way_of_asking(self.folder, asker, timeout).ask([each.mixed for each in asked])
+        results = [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
+        return QueryResult.of(results, self._kept_out())
+
+    def _own_key(
+        self,
+        rows: Array,
+        members: Mapping[str, RegistryEntry],
+        bits: int,
+        bound: float | None,
+        power: float,
+        floor: float,
+        keys: PathLike | None,
+    ) -> tuple[Querier, QueryKeyFile]:
+        """The secret key of who runs this, and its public part for the members' classes."""
+        profiles = [site.profile for site in members.values() if site.profile is not None]
+        classes = sorted({label for profile in profiles for label in profile.classes})
+        width = default_bound(profiles[0].measure, rows) if bound is None else bound
+        querier = Keyring(keys, away_from=self.folder.root).querier(len(members), len(classes), bits)
+        return querier, QueryKeyFile.of(querier, classes, width, power, floor)
+
+    def collect(
+        self,
+        X: ArrayLike,
+        query_key: PathLike,
+        out: PathLike,
+        *,
+        columns: Sequence[str] | None = None,
+        timeout: float = TIMEOUT,
+        batch_size: int = BATCH_SIZE,
+        caller: str | None = None,
+    ) -> Collected:
+        """Ask under the query key of a querier elsewhere, and write what only the querier can decrypt.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows with the features of the sites.
+        query_key : str or path-like
+            File that the querier made with :func:`make_query_key`.
+        out : str or path-like
+            File to write, ending in ``.encrypted``; it goes back to the querier.
+        columns : sequence of str, default=None
+            Names of the features, as in :meth:`query`.
+        timeout : float, default=60.0
+            Seconds that the sites have.
+        batch_size : int, default=5000
+            Rows in one message.
+        caller : str, default=None
+            Who asks, for the sites' budgets; None takes the user's name.
+
+        Returns
+        -------
+        Collected
+            Where the file is and who had a part in it.
+
+        Raises
+        ------
+        FederationError
+            As in :meth:`query`.
+        InvalidInputError
+            As in :meth:`query`, or if the file is no query key.
+        """
+        if Path(out).suffix not in ANSWERS_SUFFIXES:
+            raise InvalidInputError(f"{out}: the name must end in {ANSWERS_SUFFIXES[0]}")
+        self._check_encrypted(None, None)
+        key = QueryKeyFile.load(query_key)
+        rows, members = self._check_query(X, columns, timeout, batch_size)
+        parts = ask_encrypted(self.folder, rows, key, len(members), _caller(caller), timeout, batch_size)
+        save_answers(out, key.lock, parts)
+        return _collected(Path(out), key.key_id, parts)
+
+    def _check_query(
+        self, X: ArrayLike, columns: Sequence[str] | None, timeout: float, batch_size: int
+    ) -> tuple[Array, Mapping[str, RegistryEntry]]:
+        """The rows, and those who will be asked: at least one, with columns of the same number and names."""
+        check_parameter("timeout", timeout, Number(above=0))
+        check_parameter("batch_size", batch_size, Whole(1))
+        rows, names = _rows(X), column_names(X) if columns is None else tuple(columns)
+        if names is not None and len(names) != rows.shape[1]:
+            raise InvalidInputError(f"there are {len(names)} column names for {rows.shape[1]} feature(s)")
+        members = Registry(self.folder).members
+        if not members:
+            raise FederationError("the federation has no member yet")
+        profiles: list[Profile] = [site.profile for site in members.values() if site.profile is not None]
+        widths = {profile.n_features for profile in profiles}
+        if widths and rows.shape[1] not in widths:
+            raise InvalidInputError(
+                f"the rows have {rows.shape[1]} feature(s), those of the sites have {max(widths)}"
+            )
+        digest = columns_digest(names)
+        if digest is not None and any(profile.columns not in (None, digest) for profile in profiles):
+            raise InvalidInputError("the columns are not those of the sites, or in another order")
+        return rows, members
+
+    def _check_encrypted(self, rule: str | None, held_out: Any) -> None:
+        settings = self.settings
+        if settings.mode == "model":
+            raise InvalidInputError("encrypted queries are for query mode: in model mode no site is asked")
+        if (settings.rule if rule is None else rule) != "min":
+            raise InvalidInputError(
+                "an encrypted query can only take the minimum: give the rule min (--rule min)"
+            )
+        if held_out is not None:
+            raise InvalidInputError("held-out rows (--held-out) are for the weighted rule only")
+
+    def _kept_out(self) -> dict[str, str]:
+        """Sites that are there and not asked, and why."""
+        sites = Registry(self.folder).sites.values()
+        return {site.name: site.reason or "" for site in sites if site.status is Status.REFUSED}
+
+    # --- running the server ---------------------------------------------------------------------------
+
+    def start(self, bind: str | None = None) -> Self:
+        """Start the server in the background of this process, and return when it is ready.
+
+        Parameters
+        ----------
+        bind : str, default=None
+            Address to listen on; None listens on all of this machine's, or on the loopback address if that
+            is the server's host.
+
+        Returns
+        -------
+        Federation
+            This object; :meth:`stop`, leaving a ``with`` block or the end of the process stops the server.
+
+        Raises
+        ------
+        FederationError
+            If the server does not start, or its port is in use.
+        """
+        if self._watch is not None:
+            raise FederationError("this object runs the server already")
+        server = Server(self.folder, bind)
+        server.start()
+        self._watch = Watch(server.check, server.stop)
+        return self
+
+    def stop(self) -> None:
+        """Stop the server that this object started; does nothing if it started none.
+
+        Raises
+        ------
+        FederationError
+            If the server had failed before.
+        """
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
+
+    def serve(
+        self,
+        seconds: float | None = None,
+        *,
+        bind: str | None = None,
+        ready: Callable[[ServerSettings], None] | None = None,
+        keep_going: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Run the server until interrupted.
+
+        Parameters
+        ----------
+        seconds : float, default=None
+            Stop after this time.
+        bind : str, default=None
+            Address to listen on, as in :meth:`start`.
+        ready : callable, default=None
+            Called with the settings when the server is ready.
+        keep_going : callable, default=lambda: True
+            Called twice a second; when it returns False the server stops.
+        """
+        server = Server(self.folder, bind)
+        with server:
+            if ready is not None:
+                ready(server.settings)
+            Watch.until(server.check, seconds, keep_going)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"Federation({str(self.folder.root)!r})"
+
+
+def _find_folder(folder: PathLike | None) -> ServerFolder:
+    places = PLACES if folder is None else (folder, Path(folder) / "server")
+    for place in places:
+        found = ServerFolder(Path(place))
+        if found.settings_file.is_file():
+            return found
+    raise InvalidInputError(f"{places[0]}: no server's folder; make one with onefold federate init")
+
+
+def _caller(name: str | None) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", getpass.getuser()) if name is None else name
+
+
+def _rows(X: ArrayLike) -> Array:
+    """Rows as a table of finite numbers; float32 stays, everything else becomes float64."""
+    try:
+        values: AnyArray = np.asarray(X)
+        rows = values if values.dtype == np.float32 else values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError("the rows must be numbers") from None
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise InvalidInputError("the rows must be a table (n, p) with at least one row and one column")
+    if not np.all(np.isfinite(rows)):
+        raise InvalidInputError("the rows must be finite numbers")
+    return rows
+
+
+def _status_of(site: RegistryEntry, online: Iterable[str]) -> SiteStatus:
+    known, profile = (site.name, site.status.value, site.reason, site.name in online), site.profile
+    if profile is None:
+        return SiteStatus(*known)
+    return SiteStatus(
+        *known,
+        classes=list(profile.classes),
+        features=profile.n_features,
+        measure=profile.measure,
+        model=profile.model_digest,
+        guarantee=profile.guarantee,
+    )
+
+
+def _collected(path: Path, key_id: str, parts: Sequence[EncryptedPart]) -> Collected:
+    answered = {site for part in parts for site in part.sites}
+    missing = {site for part in parts for site in part.expected if site not in part.sites}
+    n_rows, partial = sum(part.n_rows for part in parts), any(part.partial for part in parts)
+    return Collected(path, key_id, n_rows, tuple(sorted(answered)), tuple(sorted(missing)), partial)

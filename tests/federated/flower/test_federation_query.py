@@ -1,0 +1,405 @@
+"""The Python interface to a running federation, with a thread in the place of Flower's processes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onefold import AutoencoderClassifier, WideKAHM
+from onefold.exceptions import FederationError, InvalidInputError, OnefoldError
+from onefold.federated import GlobalClassifier, LocalModel
+from onefold.federated.flower import Federation, Site, asking, decrypt, make_query_key, spool
+from onefold.federated.flower.evaluation import Job, evaluate
+from onefold.federated.flower.folders import private_folder, write_private
+from onefold.federated.flower.registry import Registry
+from onefold.federated.flower.site import answer
+from onefold.federated.flower.spool import Reply, Request, Spool
+from onefold.federated.messages import Failure, Message, to_bytes
+
+pytest.importorskip("cryptography")
+
+NAMES = ("north", "south", "west")
+COLUMNS = ("a", "b", "c")
+
+
+def make_rows(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_rows) % 3
+    centres = np.array([[0.2, 0.2, 0.5], [0.8, 0.3, 0.5], [0.5, 0.8, 0.4]])
+    return centres[y] + 0.08 * rng.standard_normal((n_rows, 3)), y
+
+
+X, Y = make_rows(30, 9)
+
+
+class FakeRun:
+    """Takes requests from the spool and answers them from the sites' folders, as the run at a server does."""
+
+    def __init__(self, federation: Federation, sites: Path) -> None:
+        self.federation, self.sites = federation, sites
+        self.spool = Spool(federation.folder.spool)
+        self.absent: set[str] = set()
+        self.is_deaf = False  # gives its sign of life but takes no request
+        self.callers: list[str] = []
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            self.spool.report(set(self.federation.members) - self.absent)
+            if not self.is_deaf:
+                for request in self.spool.take():
+                    self.callers.append(request.caller)
+                    self.reply(request)
+            time.sleep(0.02)
+        self.spool.close_run()
+
+    def reply(self, request: Request) -> None:
+        members = self.federation.members
+        present = [name for name in members if name not in self.absent]
+        said: dict[str, Message] = {
+            name: answer(Site(self.sites / name).folder, request.query, request.caller, request.lock)
+            for name in present
+        }
+        query_id = request.query.id
+        if request.lock is None:
+            self.spool.deliver(query_id, Reply(members, tuple(said.values())))
+            return
+        job = private_folder(self.spool.job(query_id))
+        failures = tuple(m for m in said.values() if isinstance(m, Failure))
+        Job(request.lock.key_id, len(request.query.features), Reply(members, failures)).save(job)
+        for name, message in said.items():
+            if not isinstance(message, Failure):
+                write_private(job / f"{name}.answers", to_bytes(message))
+        self.spool.deliver(query_id, evaluate(self.spool, query_id))
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, LocalModel]]:
+    """A plaintext federation whose three sites have fitted a model each, of two classes each."""
+    root = tmp_path_factory.mktemp("api")
+    Federation.create(root, NAMES, insecure=True)
+    models = {}
+    for number, name in enumerate(NAMES):
+        rows, labels = make_rows(120, number)
+        mine = labels != number
+        estimator = AutoencoderClassifier(WideKAHM(scale="auto", random_state=0))
+        models[name] = LocalModel(estimator, keep_rows=False).fit(rows[mine], labels[mine])
+        Site(root / "sites" / name).store(models[name], COLUMNS).configure(per_minute=10**6)
+    return root, models
+
+
+@pytest.fixture
+def federation(fitted: tuple[Path, dict[str, LocalModel]]) -> Federation:
+    """All three sites are members again, whatever a test before did."""
+    root, _ = fitted
+    found = Federation(root)
+    registry = Registry(found.folder)
+    for name in NAMES:
+        if registry.sites[name].status == "removed":
+            found.add(name)
+        registry.admit(name, Site(root / "sites" / name).profile)
+    return found
+
+
+@pytest.fixture
+def run(federation: Federation, fitted: tuple[Path, Any]) -> Iterator[FakeRun]:
+    made = FakeRun(federation, fitted[0] / "sites")
+    made.thread.start()
+    while not federation.is_running:
+        time.sleep(0.01)
+    yield made
+    made.stopping.set()
+    made.thread.join()
+
+
+def in_one_process(models: dict[str, LocalModel], *names: str) -> GlobalClassifier:
+    classifier = GlobalClassifier()
+    for name in sorted(names):
+        classifier.add(name, models[name])
+    return classifier
+
+
+def wait_until_offline(federation: Federation, name: str) -> None:
+    while name in {site.name for site in federation.status().sites if site.online}:
+        time.sleep(0.02)
+
+
+# --- plain queries ----------------------------------------------------------------------------------------
+
+
+def test_query_returns_what_one_process_would_predict(
+    federation: Federation, run: FakeRun, fitted: tuple[Path, dict[str, LocalModel]]
+) -> None:
+    expected = in_one_process(fitted[1], *NAMES)
+    with federation as fed:
+        result = fed.query(X, columns=COLUMNS, caller="notebook")
+    np.testing.assert_array_equal(result.predictions, expected.predict(X))
+    np.testing.assert_allclose(result.measures, expected.measures(X), rtol=1e-9)
+    assert (result.answered, result.missing, result.partial) == (NAMES, (), False)
+    assert result.classes.tolist() == [0, 1, 2]
+    assert run.callers == ["notebook"]
+    assert federation.is_running  # leaving the block stops no server that others run
+
+
+def test_query_in_batches_gives_the_same_predictions(federation: Federation, run: FakeRun) -> None:
+    whole, parts = federation.query(X), federation.query(X, batch_size=7)
+    assert parts.n_rows == len(X)
+    np.testing.assert_array_equal(parts.predictions, whole.predictions)
+    # Other batch shapes give other last digits.
+    np.testing.assert_allclose(parts.measures, whole.measures, rtol=1e-9)
+
+
+def test_query_with_an_absent_site_is_partial_and_names_it(
+    federation: Federation, run: FakeRun, fitted: tuple[Path, dict[str, LocalModel]]
+) -> None:
+    run.absent = {"west"}
+    result = federation.query(X)
+    assert (result.partial, result.missing, result.answered) == (True, ("west",), ("north", "south"))
+    np.testing.assert_array_equal(result.predictions, in_one_process(fitted[1], "north", "south").predict(X))
+
+
+def test_query_with_no_site_there_is_a_federation_error(federation: Federation, run: FakeRun) -> None:
+    run.absent = set(NAMES)
+    with pytest.raises(FederationError, match=r"no answer can be used.*north absent"):
+        federation.query(X)
+
+
+def test_two_queries_at_once_each_get_their_own_answer(
+    federation: Federation, run: FakeRun, fitted: tuple[Path, dict[str, LocalModel]]
+) -> None:
+    expected = in_one_process(fitted[1], *NAMES)
+    with ThreadPoolExecutor(4) as pool:
+        asked = [X[start : start + 5] for start in range(0, 20, 5)]
+        found = list(pool.map(federation.query, asked))
+    for rows, result in zip(asked, found, strict=True):
+        np.testing.assert_array_equal(result.predictions, expected.predict(rows))
+
+
+def test_query_takes_the_rule_of_the_call(federation: Federation, run: FakeRun) -> None:
+    result = federation.query(X, rule="trimmed", n_liars=1)
+    assert result.partial is False
+    assert set(result.unprotected) == {0, 1, 2}  # two sites for each class cannot outvote one liar
+    checked = federation.query(X, rule="weighted", held_out=make_rows(30, 20))
+    assert np.mean(checked.predictions == Y) > 0.9
+
+
+def test_data_frame_columns_are_compared(federation: Federation, run: FakeRun) -> None:
+    pandas = pytest.importorskip("pandas")
+    assert federation.query(pandas.DataFrame(X, columns=list(COLUMNS))).partial is False
+    with pytest.raises(InvalidInputError, match="columns are not those of the sites"):
+        federation.query(pandas.DataFrame(X, columns=["b", "a", "c"]))
+
+
+BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "other features": (X[:, :2], {}, "2 feature"),
+    "other column names": (X, {"columns": ["a", "b", "z"]}, "columns are not those"),
+    "too few column names": (X, {"columns": ["a"]}, "1 column names for 3"),
+    "one row as a vector": (X[0], {}, "must be a table"),
+    "no rows": (X[:0], {}, "at least one row"),
+    "texts": ([["a", "b", "c"]], {}, "must be numbers"),
+    "not a number": (np.full((2, 3), np.nan), {}, "finite"),
+    "unknown rule": (X, {"rule": "median"}, "rule"),
+    "held-out rows without the weighted rule": (X, {"held_out": (X, Y)}, "weighted rule only"),
+    "weighted rule without rows": (X, {"rule": "weighted"}, "needs held-out rows"),
+    "bits without encryption": (X, {"bits": 8}, "for encrypted queries"),
+    "encrypted with another rule": (X, {"encrypted": True, "rule": "checked"}, "only take the minimum"),
+    "no time": (X, {"timeout": 0}, "timeout"),
+    "no rows at once": (X, {"batch_size": 0}, "batch_size"),
+    "a caller with a path": (X, {"caller": "../me"}, "a caller must be"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_query_is_refused_with_one_line(case: str, federation: Federation, run: FakeRun) -> None:
+    rows, options, message = BAD[case]
+    with pytest.raises(InvalidInputError, match=message) as caught:
+        federation.query(rows, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_query_without_a_server_says_how_to_start_it(federation: Federation) -> None:
+    with pytest.raises(FederationError, match="not running: start it with"):
+        federation.query(X)
+
+
+def test_query_gives_up_when_the_server_does_not_reply(
+    federation: Federation, run: FakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "GRACE", 0.2)
+    run.is_deaf = True
+    with pytest.raises(FederationError, match="did not reply within"):
+        federation.query(X, timeout=0.1)
+    assert list((federation.folder.spool / "requests").iterdir()) == []  # it is not answered later
+
+
+def test_query_gives_up_when_the_server_stops_half_way(
+    federation: Federation, run: FakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "SILENT_LOOKS", 5)
+    run.is_deaf = True
+    stopper = threading.Timer(0.3, run.stopping.set)
+    stopper.start()
+    with pytest.raises(FederationError, match="not running"):
+        federation.query(X)
+    stopper.join()
+
+
+# --- members ----------------------------------------------------------------------------------------------
+
+
+def test_status_tells_members_and_who_is_online(federation: Federation, run: FakeRun) -> None:
+    run.absent = {"west"}
+    wait_until_offline(federation, "west")
+    found = federation.status()
+    assert (found.running, found.mode, found.rule) == (True, "query", "min")
+    assert {site.name: (site.status, site.online) for site in found.sites} == {
+        "north": ("member", True),
+        "south": ("member", True),
+        "west": ("member", False),
+    }
+    assert found.to_dict()["sites"][0]["features"] == 3
+
+
+def test_removed_site_has_no_part_in_later_answers(
+    federation: Federation, run: FakeRun, fitted: tuple[Path, dict[str, LocalModel]]
+) -> None:
+    assert federation.remove("south").members == ("north", "west")
+    result = federation.query(X)
+    assert (result.answered, result.partial) == (("north", "west"), False)
+    np.testing.assert_array_equal(result.predictions, in_one_process(fitted[1], "north", "west").predict(X))
+    for unknown in ("south", "nowhere"):
+        with pytest.raises(InvalidInputError, match=f"no site {unknown} is in this federation"):
+            federation.remove(unknown)
+
+
+def test_wait_for_returns_when_the_sites_are_there(federation: Federation, run: FakeRun) -> None:
+    assert federation.wait_for(NAMES, timeout=10) is federation
+    run.absent = {"west"}
+    wait_until_offline(federation, "west")
+    with pytest.raises(FederationError, match="not there in time: west"):
+        federation.wait_for(["west", "north"], timeout=0)
+    with pytest.raises(InvalidInputError, match="no site east"):
+        federation.wait_for(["east"], timeout=0)
+
+
+def test_folder_of_the_federation_or_of_its_server_is_found(
+    fitted: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, _ = fitted
+    server = Federation(root / "server").folder.root
+    assert Federation(root).folder.root == server
+    monkeypatch.chdir(root)
+    assert Federation().folder.root.resolve() == server
+    with pytest.raises(InvalidInputError, match="no server's folder"):
+        Federation(root / "sites")
+    with pytest.raises(InvalidInputError, match="no site's folder"):
+        Site(root / "server")
+
+
+def test_create_refuses_a_rule_without_its_rows_and_leaves_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "new"
+    for options in ({"rule": "weighted"}, {"held_out": (X, Y)}, {"rule": "median"}, {"port": 0}):
+        with pytest.raises(InvalidInputError):
+            Federation.create(place, ["a"], **options)  # type: ignore[arg-type]
+    assert not place.exists()
+    made = Federation.create(place, ["a"], rule="weighted", held_out=(X, Y))
+    assert made.folder.held_out.exists()
+    with pytest.raises(InvalidInputError, match="there is a federation already"):
+        Federation.create(place, ["a"])
+
+
+def test_add_makes_a_folder_with_a_key_and_leaves_none_when_it_fails(tmp_path: Path) -> None:
+    made = Federation.create(tmp_path / "f", ["north"])
+    folder = made.add("east", make=tmp_path / "east")
+    assert folder == tmp_path / "east"
+    assert (tmp_path / "east" / "node.key").exists()
+    with pytest.raises(InvalidInputError, match="another site has this key"):
+        made.add("west", tmp_path / "east" / "node.pub", make=tmp_path / "west")
+    assert not (tmp_path / "west").exists()
+
+
+# --- sites ------------------------------------------------------------------------------------------------
+
+
+def test_site_without_a_model_does_not_serve(tmp_path: Path) -> None:
+    Federation.create(tmp_path, ["north"], insecure=True)
+    site = Site(tmp_path / "sites/north")
+    for serve in (site.serve, site.start):
+        with pytest.raises(FederationError, match="no model yet"):
+            serve()
+    assert not site.is_running
+
+
+def test_site_settings_are_kept_and_checked(tmp_path: Path) -> None:
+    Federation.create(tmp_path, ["north"], insecure=True)
+    folder = tmp_path / "sites/north"
+    Site(folder).configure(total=7, sends="private-model", trust_keys=["0" * 64])
+    again = Site(folder).configure(trust_keys=["1" * 64])
+    assert (again.settings.total, again.settings.sends) == (7, "private-model")
+    assert again.folder.trusted_key_ids == {"0" * 64, "1" * 64}
+    bad: list[Callable[[], object]] = [
+        lambda: again.configure(total=0),
+        lambda: again.configure(sends="everything"),
+        lambda: again.configure(trust_keys=["x"]),
+    ]
+    for call in bad:
+        with pytest.raises(OnefoldError):
+            call()
+    assert Site(folder).settings == again.settings
+
+
+# --- encrypted queries, three roles -----------------------------------------------------------------------
+
+
+def test_encrypted_query_predicts_the_closest_class(
+    federation: Federation, run: FakeRun, tmp_path: Path
+) -> None:
+    pytest.importorskip("seal")
+    result = federation.query(X[:6], encrypted=True, keys=tmp_path / "keys", power=0.5)
+    assert result.measures is None
+    assert (result.answered, result.partial) == (NAMES, False)
+    assert result.predictions.tolist() == Y[:6].tolist()
+    assert (result.encryption["bits"], result.encryption["power"]) == (8, 0.5)
+    with pytest.raises(InvalidInputError, match="must not be in the server's folder"):
+        federation.query(X, encrypted=True, keys=federation.folder.root / "keys")
+
+
+def test_querier_elsewhere_makes_a_key_and_decrypts_the_file(
+    federation: Federation, run: FakeRun, tmp_path: Path
+) -> None:
+    pytest.importorskip("seal")
+    keys = tmp_path / "secret"
+    key = make_query_key(tmp_path / "me.querykey", 3, [0, 1, 2], bound=1.0, keys=keys)
+    run.absent = {"west"}
+    found = federation.collect(X, tmp_path / "me.querykey", tmp_path / "x.encrypted", columns=COLUMNS)
+    assert (found.key_id, found.n_rows) == (key.key_id, len(X))
+    assert (found.partial, found.missing, found.answered) == (True, ("west",), ("north", "south"))
+    result = decrypt(tmp_path / "x.encrypted", keys=keys)
+    assert (result.partial, result.missing) == (True, ("west",))
+    assert np.mean(result.predictions == Y) > 0.9
+    with pytest.raises(FederationError, match="secret key of this query is not here"):
+        decrypt(tmp_path / "x.encrypted", keys=tmp_path / "empty")
+    with pytest.raises(InvalidInputError, match=r"must end in \.encrypted"):
+        federation.collect(X, tmp_path / "me.querykey", tmp_path / "x.txt")
+    with pytest.raises(InvalidInputError, match=r"must end in \.querykey"):
+        make_query_key(tmp_path / "me.txt", 3, [0, 1], bound=1.0, keys=keys)
+
+
+def test_site_that_trusts_another_key_refuses_to_answer_encrypted(
+    federation: Federation, run: FakeRun, fitted: tuple[Path, Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("seal")
+    site = Site(fitted[0] / "sites/south").configure(trust_keys=["0" * 64])
+    try:
+        result = federation.query(X, encrypted=True, keys=tmp_path / "keys")
+        assert (result.partial, result.refused) == (True, {"south": "untrusted-key"})
+    finally:
+        site.folder.trusted_keys.unlink()
