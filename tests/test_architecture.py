@@ -90,7 +90,6 @@ NOT_YET_ONE_ALIAS = {
     "datasets",
     "fabrication",
     "federated",
-    "federated.fhe",
     "io",
     "privacy",
     "release",
@@ -106,7 +105,6 @@ NOT_YET_ONE_CLASS = {
     "Ridge",
     "Server",
     "_Checked",
-    "_Evaluation",
     "_Search",
 }
 

@@ -7,7 +7,8 @@ import stat
 import numpy as np
 import pytest
 
-from onefold._base.frames import pack_frame, unpack_frame
+from onefold._base.archive import read_archive, save_archive
+from onefold._base.frames import pack_frame
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated.fhe import Client, Querier
 from onefold.federated.fhe.messages import EncryptedResult
@@ -47,10 +48,35 @@ def test_key_file_is_private_and_gives_the_same_querier(small, tmp_path) -> None
 def test_key_file_without_a_whole_setting_is_refused(small, tmp_path) -> None:
     path = tmp_path / "secret.key"
     small.querier.save(path)
-    header, arrays = unpack_frame(path.read_bytes(), 2**28)
-    path.write_bytes(pack_frame({**header, "setting": header["setting"][:3]}, arrays))
-    with pytest.raises(FileFormatError):
+    about, arrays = read_archive(path, "secret key")
+    for wrong in ({"setting": about["setting"][:3]}, {"setting": 4}, {"version": 3}, {"version": None}):
+        save_archive(path, "secret key", {**about, **wrong}, arrays)
+        with pytest.raises(FileFormatError):
+            Querier.load(path)
+    for name in arrays:
+        for wrong in ({}, {name: arrays[name][:100]}, {name: arrays[name][::-1]}):
+            others = {key: array for key, array in arrays.items() if key != name}
+            save_archive(path, "secret key", about, {**others, **wrong})
+            with pytest.raises(FileFormatError):
+                Querier.load(path)
+
+
+def test_key_file_of_version_0_1_loads(small, tmp_path) -> None:
+    path = tmp_path / "secret.key"
+    header = {"version": 2, "kind": "fhe-secret-key", "setting": [3, 4, 8, small.querier.key_id]}
+    keys = {"secret": small.querier._secret, "public": small.querier._public}
+    arrays = {name: np.frombuffer(key, dtype=np.uint8) for name, key in keys.items()}
+    path.write_bytes(pack_frame(header, arrays))
+    result = small.server.aggregate(small.messages(np.eye(3, 4, dtype=int)[:, None]))
+    assert np.array_equal(Querier.load(path).decrypt(result), small.querier.decrypt(result))
+    path.write_bytes(pack_frame({**header, "kind": "fhe-public-key"}, arrays))
+    with pytest.raises(FileFormatError, match="no secret key"):
         Querier.load(path)
+
+
+def test_missing_key_file_is_refused_with_its_path(tmp_path) -> None:
+    with pytest.raises(InvalidInputError, match="No such file"):
+        Querier.load(tmp_path / "none.key")
 
 
 def test_key_path_that_is_no_path_is_refused(small) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import Mask
-from onefold._base.files import atomic_write
-from onefold._base.frames import pack_frame, unpack_frame
+from onefold._base.archive import read_archive, save_archive
+from onefold._base.arrays import Arrays, Mask
+from onefold._base.frames import unpack_frame
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated.fhe._layout import PLAIN_MODULUS, Slots, attained
 from onefold.federated.fhe._seal import Chain, contexts_for, reading
@@ -31,7 +31,8 @@ from onefold.federated.fhe.server import FACTOR_BYTES, Server, Tally
 __all__ = ["LEAST_BUDGET", "Querier"]
 
 LEAST_BUDGET = 1  # bits that must be left: a result without any is refused, since it could be anything
-MAX_FILE_BYTES = 2**28
+KIND = "secret key"
+MAX_FILE_BYTES = 2**28  # of a key file of version 0.1
 MOST_TRIAL_SITES = {1: 64, 2: 4}  # by the number of digits: sites are what takes the time
 
 
@@ -226,14 +227,10 @@ class Querier:
         path : str or path
             The file; it is written whole or not at all.
         """
-        target = _file(path)
-        header = {"version": VERSION, "kind": "fhe-secret-key", "setting": list(self._setting)}
-        arrays = {
-            name: np.frombuffer(key, dtype=np.uint8)
-            for name, key in (("secret", self._secret), ("public", self._public))
-        }
-        with atomic_write(target, private=True) as file:
-            file.write(pack_frame(header, arrays))
+        about = {"version": VERSION, "setting": list(self._setting)}
+        keys = {"secret": self._secret, "public": self._public}
+        arrays = {name: np.frombuffer(key, dtype=np.uint8) for name, key in keys.items()}
+        save_archive(_file(path), KIND, about, arrays, private=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Querier:
@@ -254,20 +251,34 @@ class Querier:
         FileFormatError
             If the file is damaged, or holds no secret key of this version.
         """
-        target = _file(path)
+        about, arrays = _read(_file(path))
         try:
-            header, arrays = unpack_frame(target.read_bytes(), MAX_FILE_BYTES)
-            setting, key_id = header["setting"], header["setting"][3]
-            if header["version"] != VERSION or header["kind"] != "fhe-secret-key":
+            *setting, key_id = about["setting"]
+            if about["version"] != VERSION:
                 raise FileFormatError("the file holds no secret key of this version")
             querier = cls.__new__(cls)
-            querier.parameters = choose(*setting[:3])
+            querier.parameters = choose(*setting)
             querier._open(arrays["secret"].tobytes(), arrays["public"].tobytes())
         except (MessageError, LookupError, TypeError, ValueError):
             raise FileFormatError("the file holds no secret key of this version, or is damaged") from None
         if querier.key_id != key_id:
             raise FileFormatError("the keys in the file do not belong together")
         return querier
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Return the description and the keys of a key file; version 0.1 wrote them as a frame."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
+    try:
+        about, arrays = unpack_frame(content, MAX_FILE_BYTES)
+    except MessageError:
+        return read_archive(content, KIND)
+    if about.get("kind") != "fhe-secret-key":
+        raise FileFormatError("the file holds no secret key")
+    return about, arrays
 
 
 def _file(path: Any) -> Path:
