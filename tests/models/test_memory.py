@@ -7,7 +7,7 @@ import pytest
 
 from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 from onefold._base.parallel import worker_count
-from onefold.models.compose import BLOCK_BYTES, CACHED_BYTES
+from onefold.models.pool import BLOCK_BYTES, CACHED_BYTES
 
 
 @pytest.mark.parametrize(

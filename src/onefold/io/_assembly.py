@@ -9,8 +9,8 @@ from onefold.exceptions import FileFormatError
 from onefold.io._archive import Arrays
 from onefold.io._contents import MAPPING, Regression, build, family_of
 from onefold.models import ClassModels
-from onefold.models._folding import check_measure
-from onefold.models.compose import Pool, Stack
+from onefold.models.folding import check_measure
+from onefold.models.pool import Pool, Stack
 from onefold.privacy import Guarantee
 
 __all__ = ["assemble"]

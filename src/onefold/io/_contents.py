@@ -21,7 +21,7 @@ from onefold.models import (
     WideKAHM,
     WideMembershipAutoencoder,
 )
-from onefold.models.compose import Pool
+from onefold.models.pool import Pool
 
 __all__ = ["MAPPING", "Model", "Regression", "arrays_of", "build", "description_of", "family_of"]
 

@@ -1,10 +1,9 @@
 """Autoencoders of one set of samples, and the classifiers made of them."""
 
-from onefold.models._autoencoder import Autoencoder
-from onefold.models._folding import MEASURES, check_measure, maximum_of
-from onefold.models._memory import StackMemory
-from onefold.models._partition import branch_count, consecutive, split
 from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingClassifier
+from onefold.models.clusters import branch_count, consecutive, split
+from onefold.models.compose import Autoencoder
+from onefold.models.folding import MEASURES, check_measure, maximum_of
 from onefold.models.fuzzy import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
 from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
 from onefold.models.membership import (
@@ -12,6 +11,7 @@ from onefold.models.membership import (
     MembershipMapping,
     WideMembershipAutoencoder,
 )
+from onefold.models.pool import StackMemory
 
 __all__ = [
     "KAHM",

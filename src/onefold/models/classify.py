@@ -13,13 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.arrays import Array, Index
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.exceptions import InvalidInputError
-from onefold.models._autoencoder import Autoencoder
-from onefold.models._folding import check_measure
-from onefold.models._memory import StackMemory
-from onefold.models._pruning import nearest_groups
-from onefold.models._scale import ScaleOption, unit_and_factor
-from onefold.models.compose import Pool
+from onefold.models.compose import Autoencoder
+from onefold.models.folding import check_measure
 from onefold.models.kahm._estimator import WideKAHM
+from onefold.models.pool import Pool, StackMemory
+from onefold.models.scale import ScaleOption, unit_and_factor
 
 __all__ = ["AutoencoderClassifier", "ClassModels", "FoldingClassifier"]
 
@@ -83,10 +81,8 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class whose autoencoder folds each row least (000 eq. 62, 004 eq. 118)."""
-        check_is_fitted(self)
-        rows = check_rows(self, X, reset=False)
-        nearest = nearest_groups(self.pool_, rows, self.measure, self.prototype().n_probe, self.n_jobs)
-        return self.classes_[nearest]
+        nearest = self.distances(X).argmin(axis=1)  # the first of equal ones
+        return np.asarray(self.classes_[nearest])
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Minus the distances, (n, C); for two classes the advantage of the second, (n,)."""

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from onefold.models._hull import build_hull, centre
-from onefold.models.kahm._core import regression_target, sample_kernel
-from onefold.models.kahm._regularisation import solve_equidistant, solve_spectral
+from onefold.models.hull import build_hull, centre
+from onefold.models.kahm._core import regression_target, sample_kernel, solve_equidistant, solve_spectral
 
 
 @pytest.mark.parametrize(("n_samples", "n_features"), [(2, 1), (2, 7), (5, 4), (5, 5), (20, 64), (64, 80)])

@@ -7,7 +7,7 @@ from onefold import AutoencoderClassifier, DeepMembershipAutoencoder, WideMember
 from onefold.exceptions import FileFormatError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import LocalModel
-from onefold.models.membership._stack import rebuild_stack
+from onefold.models.membership._core import rebuild_stack
 from onefold.privacy import OptimalNoise
 
 

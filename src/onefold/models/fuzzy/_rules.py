@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from onefold._base.arrays import Array, Index
 from onefold._base.validation import check_whole_number
-from onefold.models.fuzzy._core import LARGEST_INPUT, Layer, Sets
+from onefold.models.fuzzy._core import LARGEST_INPUT, RuleLayer, Sets
 
 __all__ = ["Explanation", "FuzzyRules", "checked_row", "explain_query", "rules_of"]
 
@@ -38,7 +38,7 @@ class FuzzyRules:
 
 
 def rules_of(
-    sets: Sets, layers: Sequence[Layer], mean: Array, offset: Array, input_unit: float, unit: float
+    sets: Sets, layers: Sequence[RuleLayer], mean: Array, offset: Array, input_unit: float, unit: float
 ) -> list[FuzzyRules]:
     """The rules of every layer in units of the data; ``offset`` is what was subtracted from the inputs."""
     centres = (sets.centres * sets.widths + sets.shift + offset) * input_unit

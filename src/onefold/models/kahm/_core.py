@@ -1,4 +1,4 @@
-"""Kernel affine hull machines on arrays: fitting and folding, no checks, no classes users see.
+"""Kernel affine hull machines on arrays: fitting, folding and smoothing; no checks, no classes users see.
 
 A stack holds S machines of equal size (000 Def. 1 and 3); every step below is one operation over all of them.
 For a query the kernel values of one layer give the image as one product,
@@ -6,47 +6,294 @@ For a query the kernel values of one layer give the image as one product,
     image = k A^-1 T / (k A^-1 1),
 
 in hull coordinates, from which the next layer's encoding and the distance follow (000 eq. 33, 48, 51).
+
+The regularisation lambda* is a fixed point (000 eq. 40-44). With A = K + lambda I, the mean squared error of
+kernel ridge regression of the samples on themselves is R(lambda) = lambda^2 ||A^-1 Y||_F^2 / (pN) (000 eq. 42
+and 109), and lambda* = R(lambda*) + tau with tau = 2 ||Y||_F^2 / (pN). Solving for A^-1 [T, 1], which the
+machine needs anyway, gives R for free: no inverse is formed. R is increasing with slope below one, so secant
+steps inside [tau, 3/2 tau] are safe.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from onefold._base.arrays import Array, Index, Mask
-from onefold.models._hull import LARGEST_STACKED, Hull, build_hull, centre
-from onefold.models._layers import LayeredStack
-from onefold.models.kahm._regularisation import (
-    Ridge,
-    Target,
-    resolvable,
-    solve,
-    solve_equidistant,
-)
+from onefold._base.arrays import Array, Floats, Index, Mask
+from onefold._base.lapack import cholesky, cholesky_solve
+from onefold._base.parallel import one_blas_thread
+from onefold.models.hull import LARGEST_STACKED, Hull, build_hull, centre
+from onefold.models.layers import LayeredStack
 
 __all__ = [
     "LARGEST_STACKED",
-    "Layer",
+    "KernelLayer",
+    "KernelRidge",
     "MachineStack",
+    "Smoothing",
+    "Target",
     "fit_stack",
     "memberships",
     "rebuild_stack",
     "regression_target",
+    "resolvable",
     "sample_kernel",
+    "smooth",
+    "solve",
+    "solve_cholesky",
+    "solve_equidistant",
+    "solve_spectral",
 ]
+
+# --- the regularisation lambda* ------------------------------------------------------------------------
+
+
+MAXIMUM_STEPS = 60
+# Relative accuracy of lambda*, and of the lambda the solution is computed with, by precision.
+TOLERANCE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
+SOLUTION_TOLERANCE = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 3e-5}
+# Steps shorter than this, relative to lambda, tell nothing about the slope.
+SMALLEST_SECANT = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-3}
+# Below this lambda a float32 Cholesky factor of K + lambda I is too rough: solve in float64 instead.
+SMALLEST_SINGLE_LAMBDA = 0.02
 
 
 @dataclass(frozen=True)
-class Layer:
+class KernelRidge:
+    """Solutions for S machines: ``solution`` = A^-1 [T, 1] of shape (S, N, r + 1)."""
+
+    regularisation: Floats  # (S,) lambda*
+    solved: Floats  # (S,) the lambda of the solution: equal but for the tolerance
+    effective: Floats  # (S,) that lambda kept within what the arithmetic can resolve
+    solution: Array
+    slope: float = 0.0  # dR/dlambda at the solution, to start the next layer with
+
+
+@dataclass(frozen=True)
+class Target:
+    """What R depends on besides K: Y = T Q + 1 mean^T, with Q orthonormal and never needed."""
+
+    points: Array  # (S, N, r) the coordinates T
+    mean_points: Array  # (S, r) Q mean
+    mean_norm2: Array  # (S,)
+    mean_square: Floats  # (S,) ||Y||_F^2 / (pN), already at the machine's scale
+    n_features: int
+    factor: float  # scale of the data as the machine sees it
+
+    def select(self, index: int) -> "Target":
+        """The target of one machine, still with a leading axis."""
+        one = slice(index, index + 1)
+        return Target(
+            self.points[one],
+            self.mean_points[one],
+            self.mean_norm2[one],
+            self.mean_square[one],
+            self.n_features,
+            self.factor,
+        )
+
+
+def resolvable(regularisation: Floats, n_samples: int, dtype: np.dtype) -> Floats:
+    """Lambda within what the arithmetic can tell apart: duplicates make K singular, huge data drown it."""
+    eps = np.finfo(dtype).eps
+    return np.clip(regularisation, 4.0 * n_samples * eps, n_samples / eps)
+
+
+def solve(
+    kernel: Array,
+    target: Target,
+    previous: KernelRidge | None = None,
+    known: Floats | None = None,
+) -> KernelRidge:
+    """Whichever way suits the size of the machines."""
+    if kernel.shape[1] <= LARGEST_STACKED:
+        return solve_spectral(kernel, target, known)
+    if len(kernel) > 1:
+        raise ValueError("machines of this size are solved one by one")
+    return solve_cholesky(kernel, target, previous, known)
+
+
+def solve_spectral(kernel: Array, target: Target, known: Floats | None = None) -> KernelRidge:
+    """All S machines at once through eigenvalues of K: for many small machines.
+
+    ``known`` (S, 2) gives lambda* and the lambda of the solution when they are known, as for a loaded model.
+    """
+    n_samples = kernel.shape[1]
+    values, vectors = np.linalg.eigh(kernel.astype(np.float64))
+    values = np.maximum(values, 0.0)
+    right = np.concatenate([target.points, np.ones_like(target.points[:, :, :1])], axis=2)
+    rotated = vectors.transpose(0, 2, 1) @ right.astype(np.float64)
+    # Squared length of each row of V^T Y, from its parts inside the hull and along the mean.
+    energies = _row_norms(rotated[:, :, :-1], rotated[:, :, -1], target)
+    lam = _spectral_fixed_point(values, energies, target) if known is None else known[:, 1]
+    used = resolvable(lam, n_samples, np.dtype(np.float64))
+    solution = vectors @ (rotated / (values + used[:, None])[:, :, None])
+    return KernelRidge(lam if known is None else known[:, 0], lam, used, solution.astype(target.points.dtype))
+
+
+def solve_equidistant(target: Target, known: Floats | None = None) -> KernelRidge:
+    """All S machines at once where encodings keep every direction of the hull: K is known without data.
+
+    Whitening N centred samples in N - 1 dimensions puts them at the corners of a regular simplex, so every
+    off-diagonal kernel value is 1/e (000 eq. 35 and 39 with n = N - 1). K then has two eigenvalues: one
+    along the vector of ones and one on all of its complement, where the centred samples are.
+    """
+    n_machines, n_samples, rank = target.points.shape
+    apart = math.exp(-1.0)
+    values = np.broadcast_to([1.0 - apart, 1.0 - apart + n_samples * apart], (n_machines, 2))
+    inside = np.einsum("snr,snr->s", target.points, target.points, dtype=np.float64)
+    energies = np.stack([inside, n_samples * target.mean_norm2.astype(np.float64)], axis=1)
+    lam = _spectral_fixed_point(values, energies, target) if known is None else known[:, 1]
+    used = resolvable(lam, n_samples, np.dtype(np.float64))
+    shrunk = 1.0 / (values + used[:, None])
+    solution = np.empty((n_machines, n_samples, rank + 1), dtype=target.points.dtype)
+    solution[:, :, :-1] = target.points * shrunk[:, :1, None]
+    solution[:, :, -1] = shrunk[:, 1:]
+    return KernelRidge(lam if known is None else known[:, 0], lam, used, solution)
+
+
+def _spectral_fixed_point(values: Array, energies: Array, target: Target) -> Floats:
+    """Newton's method on R(lambda) + tau - lambda for all machines at once.
+
+    ``energies`` are the squared lengths of the samples' parts along the eigenvectors of K.
+    """
+    n_samples = target.points.shape[1]
+    weights = energies * (target.factor**2 / (target.n_features * n_samples))
+    tau = 2.0 * target.mean_square
+    lam = 1.25 * tau
+    for _ in range(MAXIMUM_STEPS):
+        used = resolvable(lam, n_samples, np.dtype(np.float64))[:, None]
+        shrunk = used / (values + used)
+        error = (weights * shrunk**2).sum(axis=1)  # 000 eq. 42
+        slope = (2.0 * weights * shrunk**2 * (1.0 - shrunk) / used).sum(axis=1)
+        following = np.clip(lam + (error + tau - lam) / (1.0 - np.minimum(slope, 0.99)), tau, 1.5 * tau)
+        settled = np.all(np.abs(following - lam) <= 1e-14 * lam)
+        lam = following
+        if settled:
+            break
+    return np.asarray(lam)
+
+
+def solve_cholesky(
+    kernel: Array,
+    target: Target,
+    previous: KernelRidge | None = None,
+    known: Floats | None = None,
+) -> KernelRidge:
+    """One machine (S = 1) by secant steps on Cholesky factors: for N in the hundreds or thousands.
+
+    The search starts from the layer before, whose lambda* is close, and runs in float32 as long as
+    that is precise enough to tell the next step. ``known`` as above.
+    """
+    tau = 2.0 * float(target.mean_square[0])
+    rough = tau >= SMALLEST_SINGLE_LAMBDA
+    precise = np.dtype(np.float32 if rough and target.points.dtype == np.float32 else np.float64)
+    if known is not None:
+        solution, _, used = _System(kernel[0], target, precise).evaluate(float(known[0, 1]))
+        return KernelRidge(
+            known[:, 0], known[:, 1], np.array([used]), solution[None].astype(target.points.dtype)
+        )
+    search = _Search(1.25 * tau, None, tau)
+    if previous is not None:
+        search = _Search(float(previous.regularisation[0]), previous.slope, tau)
+    if rough and precise == np.float64:
+        search.run(_System(kernel[0], target, np.dtype(np.float32)), solve=False)
+    lam, solution, used = search.run(_System(kernel[0], target, precise))
+    solution = solution[None].astype(target.points.dtype)
+    return KernelRidge(
+        np.array([search.lam]), np.array([lam]), np.array([used]), solution, search.slope or 0.0
+    )
+
+
+class _System:
+    """K + lambda I with its right-hand side [T, 1], in one precision."""
+
+    def __init__(self, kernel: Array, target: Target, dtype: np.dtype) -> None:
+        self.target = target
+        self.kernel = np.asarray(kernel, dtype=dtype, order="F")
+        self.right = np.empty((len(kernel), target.points.shape[2] + 1), dtype=dtype, order="F")
+        self.right[:, :-1] = target.points[0]
+        self.right[:, -1] = 1.0
+
+    def evaluate(self, lam: float) -> tuple[Array, float, float]:
+        """Solution A^-1 [T, 1], the error R(lambda), and the lambda really used."""
+        n_samples, dtype = len(self.kernel), self.kernel.dtype
+        used = float(resolvable(np.array([lam]), n_samples, dtype)[0])
+        while True:
+            factor = self.kernel.copy(order="F")
+            factor.flat[:: n_samples + 1] += dtype.type(used)
+            if cholesky(factor):
+                break
+            used *= 16.0  # rounding made K slightly indefinite: the smallest shift that heals it
+        solution = self.right.copy(order="F")
+        cholesky_solve(factor, solution)
+        norms = _row_norms(solution[None, :, :-1], solution[None, :, -1], self.target)
+        with np.errstate(over="ignore"):
+            error = np.square(np.float64(used) * self.target.factor) * norms.mean() / self.target.n_features
+        # R is below the mean square of the data (000 eq. 22), which a huge scale could make overflow.
+        return solution, min(float(error), float(self.target.mean_square[0])), used
+
+
+class _Search:
+    """Secant steps towards lambda = R(lambda) + tau, which can go on in a higher precision."""
+
+    def __init__(self, lam: float, slope: float | None, tau: float) -> None:
+        self.tau, self.slope = tau, slope
+        self.lam = min(max(lam, tau), 1.5 * tau)  # R lies between 0 and half of tau
+
+    def run(self, system: _System, solve: bool = True) -> tuple[float, Array, float]:
+        """Step until ``lam``, the next value, is certain and, to ``solve``, close to that of the solution.
+
+        Returns the lambda of the last solution, the solution, and the lambda really used in it.
+        """
+        dtype = system.kernel.dtype
+        before: tuple[float, float] | None = None
+        for _ in range(MAXIMUM_STEPS):
+            lam = self.lam
+            solution, error, used = system.evaluate(lam)
+            doubt = 0.1  # how wrong the slope may be, as a part of it
+            if self.slope is None:
+                self.slope, doubt = _single_mode_slope(error, lam, self.tau), 1.0
+            elif before is not None and abs(lam - before[0]) > SMALLEST_SECANT[dtype] * lam:
+                self.slope = min(max((error - before[1]) / (lam - before[0]), 0.0), 0.99)
+            step = (error + self.tau - lam) / (1.0 - self.slope)
+            self.lam = min(max(lam + step, self.tau), 1.5 * self.tau)
+            # What an error in the slope leaves of the step is the error of the next lambda.
+            left = doubt * self.slope / (1.0 - self.slope) * abs(self.lam - lam)
+            close = not solve or abs(self.lam - lam) <= SOLUTION_TOLERANCE[dtype] * lam
+            if close and left <= TOLERANCE[dtype] * lam:
+                break
+            before = (lam, error)
+        return lam, solution, used
+
+
+def _row_norms(inside: Array, ones: Array, target: Target) -> Floats:
+    """Squared row lengths of M Y, given M T and M 1, where Y = T Q + 1 mean^T; (S, N)."""
+    own = np.einsum("snr,snr->sn", inside, inside)
+    cross = np.einsum("snr,sr->sn", inside, target.mean_points) * ones
+    return np.asarray(own + 2.0 * cross + ones**2 * target.mean_norm2[:, None], dtype=np.float64)
+
+
+def _single_mode_slope(error: float, lam: float, tau: float) -> float:
+    """Slope of R if all of the data lay in one eigenvector of K: a first guess."""
+    kept = (2.0 * error / tau) ** 0.5 if tau > 0.0 else 1.0
+    return min(max(2.0 * error / lam * (1.0 - kept), 0.0), 0.9) if lam > 0.0 else 0.0
+
+
+# --- machines ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KernelLayer:
     """One layer of S machines: everything that turns encodings into an image."""
 
     centres: Array  # (S, N, n) whitened encodings of the samples over the number of components, or (S, N, r):
     # the same for points that are not encoded yet, where the hull has few dimensions
     bias: Array  # (S, N, 1) minus their squared length over twice that number
     weights: Array  # (S, r + 2, N): A^-1 T, A^-1 1, and ones, so that one product gives all three
-    lambdas: NDArray[np.float64]  # (S, 2) lambda*, and the lambda the weights were solved with
+    lambdas: Floats  # (S, 2) lambda*, and the lambda the weights were solved with
     floor: Array  # (S,) 1 / (lambda + N): see ``_safe``
     active: Mask  # (S,) whether the machine has a component left for this layer
 
@@ -55,10 +302,10 @@ class Layer:
         """One kernel value per sample."""
         return int(self.centres.shape[1])
 
-    def select(self, index: int | Index) -> "Layer":
-        """The layer of one machine, on the same memory; or of several, copied."""
-        chosen = index if isinstance(index, np.ndarray) else slice(index, index + 1)
-        return Layer(*(getattr(self, name)[chosen] for name in Layer.__dataclass_fields__))
+    def select(self, index: int) -> "KernelLayer":
+        """The layer of one machine, on the same memory."""
+        one = slice(index, index + 1)
+        return KernelLayer(*(getattr(self, name)[one] for name in KernelLayer.__dataclass_fields__))
 
     def image(self, hull: Hull, points: Array, inside: Array) -> Array:
         """Coordinates of the images of points (000 eq. 33), (S, r, M)."""
@@ -78,7 +325,7 @@ class Layer:
         return images
 
 
-MachineStack = LayeredStack[Layer]
+MachineStack = LayeredStack[KernelLayer]
 
 
 def fit_stack(samples: Array, n_components: int, n_layers: int, factor: float) -> MachineStack:
@@ -93,14 +340,14 @@ def rebuild_stack(
     n_components: int,
     n_layers: int,
     factor: float,
-    known: NDArray[np.float64] | None = None,
+    known: Floats | None = None,
 ) -> MachineStack:
     """Machines from centred samples; ``known`` (L, S, 2) holds the lambdas when they were fitted before."""
     hull = build_hull(centred, mean, n_components, factor)
     encoded = hull.points @ hull.encoder
     target = regression_target(hull, factor)
-    layers: list[Layer] = []
-    ridge: Ridge | None = None
+    layers: list[KernelLayer] = []
+    ridge: KernelRidge | None = None
     for depth in range(min(n_layers, max(int(hull.n_encoded.max()), 1))):
         n_used = hull.n_encoded - depth  # layer l uses n - l + 1 components (000 eq. 51)
         given = None if known is None else known[depth]
@@ -130,8 +377,12 @@ def memberships(stack: MachineStack, queries: Array) -> Array:
 
 
 def _solve(
-    encoded: Array, n_used: Index, target: Target, previous: Ridge | None, known: NDArray[np.float64] | None
-) -> Ridge:
+    encoded: Array,
+    n_used: Index,
+    target: Target,
+    previous: KernelRidge | None,
+    known: Floats | None,
+) -> KernelRidge:
     n_samples = encoded.shape[1]
     if n_used.min() == n_samples - 1 > 0:
         return solve_equidistant(target, known)
@@ -153,7 +404,7 @@ def sample_kernel(encoded: Array, n_used: Index) -> Array:
     return kernel
 
 
-def _layer(hull: Hull, encoded: Array, n_used: Index, ridge: Ridge, first: bool) -> Layer:
+def _layer(hull: Hull, encoded: Array, n_used: Index, ridge: KernelRidge, first: bool) -> KernelLayer:
     dtype = encoded.dtype
     count = np.maximum(n_used, 1)[:, None, None]
     used = np.where(np.arange(encoded.shape[2]) < n_used[:, None, None], encoded, 0.0)
@@ -171,7 +422,7 @@ def _layer(hull: Hull, encoded: Array, n_used: Index, ridge: Ridge, first: bool)
     floor = (ridge.effective / (ridge.effective + n_samples)).astype(dtype)
     active = (n_used >= 1) if not first else np.ones(n_machines, dtype=bool)
     lambdas = np.column_stack([ridge.regularisation, ridge.solved])
-    return Layer(centres, bias, weights, lambdas, floor, active)
+    return KernelLayer(centres, bias, weights, lambdas, floor, active)
 
 
 def _safe(kernel: Array, floor: Array, sums: Array, totals: Array) -> Mask:
@@ -200,3 +451,75 @@ def _send_far(points: Array, images: Array, queries: Array, unsafe: Mask) -> Non
         lengths = np.einsum("nr,nr->n", samples, samples)
         scores = lengths[:, None] - 2.0 * (samples @ queries[machine][:, rows])
         images[machine][:, rows] = samples[np.argmax(scores, axis=0)].T
+
+
+# --- smoothing the samples by their own machine --------------------------------------------------------
+
+
+# Lambda of the solution, relative to lambda*: further away is solved once more.
+CLOSE_ENOUGH = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """Result of one step."""
+
+    smoothed: Array  # (N, p) H Y
+    images: Array  # (N, p) the image of every sample under the machine of the samples
+    relative: float  # lambda* over tau, and the slope there: where a step on similar samples may start
+    slope: float
+
+
+@one_blas_thread()  # rows smoothed alone come out as among others
+def smooth(
+    samples: Array,
+    n_components: int,
+    factor: float = 1.0,
+    n_features: int | None = None,
+    near: Smoothing | None = None,
+) -> Smoothing:
+    """Smooth the rows of ``samples``, seen at ``factor`` times their size.
+
+    Only distances between rows matter, and the number of features: rows may be given by their coordinates in
+    any orthonormal basis, with the ``n_features`` they have in truth. ``near`` is the result for samples much
+    like these.
+    """
+    n_samples, width = samples.shape
+    n_features = width if n_features is None else n_features
+    if width > n_samples:
+        basis, coordinates = np.linalg.qr(samples.T)
+        result = smooth(coordinates.T, n_components, factor, n_features, near)
+        return replace(result, smoothed=result.smoothed @ basis.T, images=result.images @ basis.T)
+    # Here the coordinates of the hull are the centred rows themselves.
+    hull = build_hull(*centre(samples[None].copy()), n_components, factor)
+    kernel = sample_kernel(hull.points @ hull.encoder, hull.n_encoded)
+    target = regression_target(hull, factor)
+    target = replace(target, n_features=n_features, mean_square=target.mean_square * (width / n_features))
+    ridge = _ridge(kernel, target, near)
+    inverse = ridge.solution[0].astype(np.float64)  # A^-1 [T, 1]
+    used = float(ridge.effective[0])
+    # H M = M - lambda (K + lambda I)^-1 M, where Y = T + 1 mean^T
+    sums = 1.0 - used * inverse[:, -1]
+    smoothed = hull.points[0] - used * inverse[:, :-1] + sums[:, None] * hull.mean[0]
+    # The same guard as for any query: a denominator below the bound of 000 eq. 147 sends the sample far.
+    safe = sums * (used + n_samples) >= np.einsum("ij,ij->i", kernel[0], kernel[0])
+    images = smoothed / np.where(safe, sums, 1.0)[:, None]
+    for row in np.flatnonzero(~safe):
+        images[row] = samples[np.argmax(np.linalg.norm(samples - samples[row], axis=1))]
+    dtype, tau = samples.dtype, 2.0 * float(target.mean_square[0])
+    relative = float(ridge.regularisation[0]) / tau if tau > 0.0 else 1.0
+    return Smoothing(smoothed.astype(dtype), images.astype(dtype), relative, ridge.slope)
+
+
+def _ridge(kernel: Array, target: Target, near: Smoothing | None) -> KernelRidge:
+    """Solution at lambda*, sought from where it was for similar samples."""
+    previous = None
+    if near is not None:
+        guess = 2.0 * near.relative * target.mean_square
+        previous = KernelRidge(guess, guess, guess, np.empty(0), near.slope)
+    found = solve(kernel, target, previous, None)
+    wanted, distance = found.regularisation, abs(found.solved - found.regularisation)
+    if np.all(distance <= CLOSE_ENOUGH[target.points.dtype] * wanted):
+        return found
+    exact = solve_cholesky(kernel, target, known=np.stack([wanted, wanted], axis=1))
+    return replace(exact, slope=found.slope)

@@ -3,14 +3,12 @@
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array
+from onefold._base.arrays import Array, Arrays
 from onefold._base.parallel import one_blas_thread
-from onefold.models._scale import ScaleOption
-from onefold.models._shapes import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
-from onefold.models.compose import Stack
+from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
 from onefold.models.kahm._core import (
     LARGEST_STACKED,
     MachineStack,
@@ -18,6 +16,8 @@ from onefold.models.kahm._core import (
     memberships,
     rebuild_stack,
 )
+from onefold.models.pool import Stack
+from onefold.models.scale import ScaleOption
 
 __all__ = ["KAHM", "DeepKAHM", "WideKAHM"]
 
@@ -32,12 +32,12 @@ class _MachineFamily(LayeredAutoencoder):
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         return fit_stack(samples, self.n_components, self.n_layers, factor)
 
-    def stack_state(self, stack: Stack) -> dict[str, NDArray[Any]]:
+    def stack_state(self, stack: Stack) -> Arrays:
         machines = cast(MachineStack, stack)
         lambdas = np.stack([layer.lambdas for layer in machines.layers])
         return {"centred": machines.hull.centred, "mean": machines.hull.mean, "lambdas": lambdas}
 
-    def stack_from_state(self, state: dict[str, NDArray[Any]], factor: float) -> Stack:
+    def stack_from_state(self, state: Arrays, factor: float) -> Stack:
         return rebuild_stack(
             state["centred"], state["mean"], self.n_components, self.n_layers, factor, state["lambdas"]
         )

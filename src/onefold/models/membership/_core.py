@@ -9,16 +9,39 @@ N x M features, and their eigenvalues make every step of beta cost O(M), for all
 eigenvectors give the weights.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 
-from onefold._base.arrays import Array, Index
+from onefold._base.arrays import Array, Arrays, Index, Mask
 from onefold._base.lapack import cholesky, eigenvectors, product, symmetric_product, triangular_solve
-from onefold.models.membership._inducing import Centres, largest_count
+from onefold.models.clusters import FarApart, candidates, clusters, means
+from onefold.models.hull import Hull, build_hull, centre
+from onefold.models.layers import LayeredStack
 
-__all__ = ["Inputs", "Mapping", "Targets", "fit_mapping", "solve_mapping"]
+__all__ = [
+    "Centres",
+    "Frame",
+    "Inputs",
+    "Mapping",
+    "MappingLayer",
+    "MappingStack",
+    "Targets",
+    "build_frame",
+    "counts_from",
+    "fit_mapping",
+    "fit_stack",
+    "largest_count",
+    "rebuild_stack",
+    "solve_mapping",
+    "stack_state",
+]
+
+# --- one mapping ---------------------------------------------------------------------------------------
+
 
 DEGREES_OF_FREEDOM = 2.1  # 001 eq. 52
 SMALLEST_TAU = 0.1  # kappa of 001 Alg. 1
@@ -230,3 +253,263 @@ def _ridge(values: Array, energies: Array, targets: Targets, tau: float) -> floa
         if done:
             break
     return tau + noise
+
+
+# --- inducing points -----------------------------------------------------------------------------------
+
+
+ROUNDS = 6  # of k-means: with 20, distances of digits from their images are 0.02 % smaller
+ROUNDS_AGAIN = 2  # of k-means that goes on from the clusters of the layer before
+# How the smoothing that is left falls with the number of points, where only one number was tried.
+USUAL_DECAY = 2.0
+
+
+class Centres:
+    """Centroids of inputs for any number of clusters (001 eq. 51).
+
+    Inputs of a further layer are nearly those of the layer before: k-means goes on from its clusters, the
+    first ones where there are to be fewer.
+    """
+
+    def __init__(self, x: Array, before: Index | None = None) -> None:
+        self._inputs = candidates(x)
+        self._far: FarApart | None = None
+        self._means = None if before is None else means(self._inputs, before)[1]
+
+    def __call__(self, count: int) -> tuple[Array, Index]:
+        """At most ``count`` of them, (count, n), and the cluster of each input."""
+        if self._means is None:
+            return clusters(self._inputs, self._inputs[self._starts(count)], ROUNDS)
+        return clusters(self._inputs, self._means[:count], ROUNDS_AGAIN)
+
+    def at_most(self, count: int) -> int:
+        """``count``, or the number of distinct inputs where that is less."""
+        inputs = self._inputs
+        if inputs.shape[1] and len(np.unique(inputs[:, 0])) >= count:
+            return count if self._means is None else min(count, len(self._means))
+        self._means = None  # clusters may have become one
+        return len(self._starts(count))
+
+    def _starts(self, count: int) -> Index:
+        if self._far is None:
+            self._far = FarApart(self._inputs)
+        return self._far.first(count)
+
+
+def counts_from(largest: int) -> list[int]:
+    """The counts Alg. 1 goes through, each 0.9 of the one before; one less where that is the same."""
+    counts = [largest]
+    while counts[-1] > 1:
+        counts.append(min(math.ceil(0.9 * counts[-1]), counts[-1] - 1))
+    return counts
+
+
+def largest_count(largest: int, smoothing: Callable[[int], float], needed: float, guess: int) -> int:
+    """The first count of Alg. 1 that leaves the smoothing ``needed``; 1 if none does.
+
+    Fewer points leave more, so the place is searched for between counts known to leave enough and too
+    little: where a power of the count through the last two values says, and halfway every fourth time.
+    """
+    counts = counts_from(largest)
+    below, above = -1, len(counts) - 1  # places that leave too little, and enough or nothing to lose
+    tried: list[tuple[int, float]] = []
+    while above - below > 1:
+        place = sum(count > guess for count in counts) if len(tried) % 4 < 3 else (below + above) // 2
+        place = min(max(place, below + 1), above - 1)
+        tried.append((counts[place], smoothing(counts[place])))
+        below, above = (below, place) if tried[-1][1] >= needed else (place, above)
+        guess = _extrapolate(tried, needed)
+    return counts[above]
+
+
+def _extrapolate(tried: list[tuple[int, float]], needed: float) -> int:
+    """The count that would leave just what is needed, if smoothing were a power of the count."""
+    (count, left), decay = tried[-1], USUAL_DECAY
+    if not left > 0.0:
+        return count // 2
+    if len(tried) > 1 and tried[-2][1] > 0.0:
+        other, left_there = tried[-2]
+        decay = math.log(left / left_there) / math.log(other / count)
+    exponent = math.log(left / needed) / max(decay, 0.5)
+    return int(count * math.exp(min(exponent, 20.0)))
+
+
+# --- the frame of an autoencoder -----------------------------------------------------------------------
+
+
+# Ranges enter the kernel as ratios: no component is dropped because its range is small in absolute terms.
+ANY_RANGE = 1e200
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One hull, and what is learned in its r coordinates."""
+
+    hull: Hull
+    points: Array  # (N, r) the samples, from the mean
+    used: Index  # (u,) coordinates in which anything varies or differs from zero; others are zero in images
+    targets: Array  # (N, u) what mappings are fitted to
+    offset: Array  # (r,) what is subtracted from their outputs to have coordinates from the mean
+    directions: Array  # (r, n) principal directions, of unit length
+
+    def axes(self, depth: int) -> Array:
+        """The leading max(n - l + 1, 1) directions: P^l of 001 Alg. 2 in these coordinates."""
+        available = self.directions.shape[1]
+        return self.directions[:, : max(available - depth, min(available, 1))]
+
+    def expand(self, weights: Array) -> Array:
+        """Weights (M, u) for all coordinates, (M, r)."""
+        if len(self.used) == len(self.offset):
+            return weights
+        expanded = np.zeros((len(weights), len(self.offset)))
+        expanded[:, self.used] = weights
+        return expanded
+
+
+def build_frame(samples: Array, mean: Array, n_components: int, centred: bool) -> Frame:
+    """The frame of centred samples (1, N, p) with this mean (1, p); ``centred``: for deviations from it."""
+    hull = build_hull(samples, mean, n_components, ANY_RANGE)
+    if not centred and not hull.spans_everything:
+        hull = _with_mean(hull, n_components)
+    points = hull.points[0, : samples.shape[1]].astype(np.float64, copy=False)
+    offset = np.zeros(points.shape[1]) if centred else hull.mean_points[0].astype(np.float64)
+    targets = points if centred else points + offset
+    used = np.flatnonzero(targets.any(axis=0))
+    if len(used) < len(offset):
+        targets = np.take(targets, used, axis=1)
+    return Frame(hull, points, used, targets, offset, _directions(hull))
+
+
+def _with_mean(hull: Hull, n_components: int) -> Hull:
+    """The hull with the direction of the mean as one more row, and the principal directions as they were."""
+    squared = np.einsum("snp,snp->n", hull.centred, hull.centred, dtype=np.float64)
+    length = float(np.sqrt(squared.mean())) or 1.0
+    norm = float(np.linalg.norm(hull.mean.astype(np.float64))) or 1.0
+    row = hull.mean * hull.mean.dtype.type(length / norm)  # as long as the others, for the sake of rounding
+    extended = build_hull(
+        np.concatenate([hull.centred, row[:, None]], axis=1), hull.mean, n_components, ANY_RANGE
+    )
+    points = _directions(hull).astype(hull.mean.dtype) * hull.mean.dtype.type(length)
+    encoder, _ = extended.coordinates(hull.features(points[None])[0])
+    return replace(extended, encoder=encoder, n_encoded=hull.n_encoded)
+
+
+def _directions(hull: Hull) -> Array:
+    directions = hull.encoder[0, :, : int(hull.n_encoded[0])].astype(np.float64)
+    lengths = np.sqrt(np.einsum("rk,rk->k", directions, directions))
+    return np.asarray(directions / lengths)
+
+
+# --- autoencoders as stacks ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MappingLayer:
+    """One membership-mapping autoencoder (001 Def. 2)."""
+
+    mapping: Mapping
+    axes: Array  # (r, n_l) hull coordinates to encodings: P^l of 001 Alg. 2
+    offset: Array  # (r,) from outputs to hull coordinates, which are seen from the mean
+    n_samples: int  # it was fitted to; the hull may hold another row
+
+    @property
+    def active(self) -> Mask:
+        """Every machine has every layer."""
+        return np.ones(1, dtype=bool)
+
+    @property
+    def width(self) -> int:
+        """One kernel value per inducing point."""
+        return len(self.mapping.inputs.inducing)
+
+    def select(self, index: int) -> "MappingLayer":
+        """The layer itself: there is one machine."""
+        return self
+
+    def image(self, hull: Hull, points: Array, inside: Array) -> Array:
+        """Coordinates of the images of points (001 eq. 60, 63), (1, r, M)."""
+        kernel = self.mapping.inputs.kernel(points[0].T.astype(np.float64) @ self.axes)
+        images = self.mapping.weights.T @ kernel.T
+        if self.offset.any():
+            images -= self.offset[:, None]
+        return np.ascontiguousarray(images[None], dtype=points.dtype)
+
+
+MappingStack = LayeredStack[MappingLayer]
+
+
+def fit_stack(
+    samples: Array, n_components: int, n_layers: int, at_most: int, factor: float, centred: bool = True
+) -> MappingStack:
+    """Fit one machine to samples (1, N, p), with at most so many inducing points, seen ``factor`` times.
+
+    ``centred`` mappings model deviations from the mean, others the samples as they are.
+    """
+    return _fit(build_frame(*centre(samples), n_components, centred), n_layers, at_most, factor)
+
+
+def _fit(frame: Frame, n_layers: int, at_most: int, factor: float) -> MappingStack:
+    targets = Targets.of(frame.targets, frame.hull.mean.shape[1], factor)
+    layers: list[MappingLayer] = []
+    kernel, clusters = None, None
+    for depth in range(n_layers):
+        x = _encodings(frame, depth, layers, kernel)
+        mapping, kernel, clusters = fit_mapping(x, targets, at_most, clusters)
+        at_most = len(mapping.inputs.inducing)  # 001 eq. 62
+        layers.append(_layer(frame, depth, mapping))
+    return LayeredStack(frame.hull, tuple(layers))
+
+
+def _layer(frame: Frame, depth: int, mapping: Mapping) -> MappingLayer:
+    complete = replace(mapping, weights=frame.expand(mapping.weights))
+    return MappingLayer(complete, frame.axes(depth), frame.offset, len(frame.points))
+
+
+def _encodings(frame: Frame, depth: int, layers: list[MappingLayer], kernel: Array | None) -> Array:
+    """Encodings of the samples (001 eq. 61), from the mean, given the kernel values of the layer before.
+
+    Its outputs are never needed themselves, only what is encoded of them.
+    """
+    axes = frame.axes(depth)
+    if kernel is None:
+        return np.asarray(frame.points @ axes)
+    return np.asarray(kernel @ (layers[-1].mapping.weights @ axes) - frame.offset @ axes)
+
+
+def stack_state(stack: MappingStack) -> Arrays:
+    """Samples, inducing points and regularisations: weights are solved for again when loading."""
+    mappings = [layer.mapping for layer in stack.layers]
+    parts = [mapping.inputs for mapping in mappings]
+    return {
+        "centred": stack.hull.centred[:, : stack.layers[0].n_samples],
+        "mean": stack.hull.mean,
+        "lambdas": np.array([[mapping.ridge, mapping.tau, mapping.variance] for mapping in mappings]),
+        "shapes": np.array([part.inducing.shape for part in parts], dtype=np.int64),
+        "inducing": np.concatenate([part.inducing.ravel() for part in parts]),
+        "shift": np.concatenate([part.shift for part in parts]),
+        "inverse_range": np.concatenate([part.inverse_range for part in parts]),
+    }
+
+
+def rebuild_stack(state: Arrays, n_components: int, n_layers: int, centred: bool = True) -> MappingStack:
+    """The machine that :func:`stack_state` described."""
+    frame = build_frame(state["centred"], state["mean"], n_components, centred)
+    shapes, n_samples = state["shapes"], len(frame.points)
+    if shapes.shape != (n_layers, 2) or len(frame.hull.mean) != 1 or not ((shapes[:, 0] >= 1).all()):
+        raise ValueError("the layers do not fit the parameters")
+    if (shapes[:, 0] > n_samples).any():
+        raise ValueError("there are more inducing points than samples")
+    counts, widths = shapes.prod(axis=1), shapes[:, 1]
+    flat = np.split(state["inducing"], np.cumsum(counts)[:-1])
+    shifts = np.split(state["shift"], np.cumsum(widths)[:-1])
+    ranges = np.split(state["inverse_range"], np.cumsum(widths)[:-1])
+    targets = Targets.of(frame.targets, frame.hull.mean.shape[1])
+    layers: list[MappingLayer] = []
+    kernel = None
+    for depth in range(n_layers):
+        x = _encodings(frame, depth, layers, kernel)
+        inputs = Inputs(shifts[depth], ranges[depth], flat[depth].reshape(shapes[depth]))
+        ridge, tau, seen = (float(number) for number in state["lambdas"][depth])
+        mapping, kernel = solve_mapping(inputs, x, targets, ridge, tau, seen)
+        layers.append(_layer(frame, depth, mapping))
+    return LayeredStack(frame.hull, tuple(layers))

@@ -8,7 +8,6 @@ All arrays carry a leading axis of S hulls of N samples each, so that hundreds o
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -59,21 +58,6 @@ class Hull:
             self.n_encoded[one],
         )
 
-    def inner(self, indices: Index) -> "Hull":
-        """Several hulls, for points in their coordinates only: without the samples' features."""
-        return Hull(
-            self.centred[:0],
-            self.mean[indices],
-            self.points[indices],
-            self.lift,
-            None if self.basis is None else self.basis[:0],
-            self.mean_points[indices],
-            self.origin,
-            self.offset_points[indices],
-            self.encoder[indices],
-            self.n_encoded[indices],
-        )
-
     @property
     def small(self) -> bool:
         """Whether the hull has so few dimensions that encoding saves nothing."""
@@ -90,41 +74,23 @@ class Hull:
         spread = np.einsum("snr,snr->s", self.points, self.points)
         return np.asarray((spread / n_samples + self.mean_norm2) / n_features)
 
-    def coordinates(self, queries: Array, dtype: np.dtype[Any] | None = None) -> tuple[Array, Array]:
+    def coordinates(self, queries: Array) -> tuple[Array, Array]:
         """Coordinates (S, r, M) of queries (M, p) from each mean, and squared distances from it, (S, M).
 
         Queries lie along the last axis, here and in everything that follows, so that whatever is done per
-        query runs over contiguous memory however few samples a machine has. ``dtype`` is the precision of the
-        products, by default that of the hull.
+        query runs over contiguous memory however few samples a machine has.
         """
         inside: Array
         if self.spans_everything:
             inside = np.ascontiguousarray(queries.T)[None] - self.mean[:, :, None]
             return inside, squared_length(inside)
-        dtype = self.mean.dtype if dtype is None else dtype
-        offset = (self.mean - self.origin).astype(dtype, copy=False)
-        shifted = (queries - self.origin).astype(dtype, copy=False)
+        offset, shifted = self.mean - self.origin, queries - self.origin
         inside = self._project(shifted.T)
-        inside -= self.offset_points.astype(dtype, copy=False)[:, :, None]
+        inside -= self.offset_points[:, :, None]
         # |x - mean|^2 without forming M x p differences for each of the S hulls.
         total = np.einsum("mp,mp->m", shifted, shifted) - 2.0 * (offset @ shifted.T)
         total += np.einsum("sp,sp->s", offset, offset)[:, None]
         return inside, total
-
-    def pair_coordinates(self, queries: Array, machines: Index) -> tuple[Array, Array]:
-        """The same of one query for each of K hulls of a basis: (K, r, 1) and (K, 1).
-
-        Pairs of one hull are one product.
-        """
-        assert self.basis is not None  # what bounds are made of
-        shifted = queries - self.origin
-        inside = np.empty((len(machines), self.basis.shape[1]), dtype=queries.dtype)
-        order = np.argsort(machines, kind="stable")
-        for mine in np.split(order, np.flatnonzero(np.diff(machines[order])) + 1):
-            inside[mine] = shifted[mine] @ self.basis[machines[mine[0]]].T
-        inside -= self.offset_points[machines]
-        apart = queries - self.mean[machines]
-        return inside[:, :, None], np.einsum("kp,kp->k", apart, apart)[:, None]
 
     @property
     def spans_everything(self) -> bool:
@@ -159,7 +125,7 @@ class Hull:
         assert self.basis is not None  # hulls that span everything have nothing to project
         # One large product for all hulls.
         n_hulls, rank, n_features = self.basis.shape
-        rows = self.basis.reshape(n_hulls * rank, n_features).astype(columns.dtype, copy=False)
+        rows = self.basis.reshape(n_hulls * rank, n_features)
         return np.asarray(rows @ columns).reshape(n_hulls, rank, -1)
 
 

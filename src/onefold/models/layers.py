@@ -6,14 +6,14 @@ point under one layer is, in coordinates of the hull.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from onefold._base.arrays import Array, Index, Mask
-from onefold.models._folding import Folding
-from onefold.models._hull import Hull, squared_length
-from onefold.models.compose import BLOCK_BYTES, CACHED_BYTES, PRODUCT_WIDTH, SMALLEST_BLOCK
+from onefold._base.arrays import Array, Mask
+from onefold.models.folding import Folding
+from onefold.models.hull import Hull, squared_length
+from onefold.models.pool import BLOCK_BYTES, CACHED_BYTES, PRODUCT_WIDTH, SMALLEST_BLOCK
 
 __all__ = ["Layer", "LayeredStack", "View"]
 
@@ -29,8 +29,8 @@ class Layer(Protocol):
     def width(self) -> int:
         """Kernel values per query and machine, which the working memory must hold."""
 
-    def select(self, index: int | Index) -> Self:
-        """The layer of one machine, on the same memory; or of several, copied."""
+    def select(self, index: int) -> Self:
+        """The layer of one machine, on the same memory."""
 
     def image(self, hull: Hull, points: Array, inside: Array) -> Array:
         """Coordinates (S, r, M) of the images of points (S, r, M); ``inside`` are those of the queries."""
@@ -46,7 +46,7 @@ class View:
     inside: Array  # (S, r, M) coordinates of the queries, from each mean
     total: Array  # (S, M) squared distances from each mean
     products: Array  # (S, M) inner products with each mean, from zero
-    query2: Array  # (M,) squared lengths, from zero; (K, 1) where each hull has a query of its own
+    query2: Array  # (M,) squared lengths, from zero
 
 
 @dataclass(frozen=True)
@@ -85,29 +85,14 @@ class LayeredStack(Generic[SomeLayer]):
         layers = tuple(layer.select(index) for layer in self.layers if layer.active[index])
         return LayeredStack(self.hull.select(index), layers)
 
-    def pairs(self, machines: Index) -> "LayeredStack[SomeLayer]":
-        """Machines, with repetitions, to fold one query each that is known by its :class:`View`."""
-        layers = tuple(layer.select(machines) for layer in self.layers)
-        return LayeredStack(self.hull.inner(machines), layers)
-
-    def view(self, queries: Array, dtype: np.dtype[Any] | None = None) -> View:
-        """What folding needs to know of queries (M, p); bounds may be content with a lower precision."""
-        inside, total = self.hull.coordinates(queries, dtype)
-        mean, queries = (part.astype(inside.dtype, copy=False) for part in (self.hull.mean, queries))
-        return View(inside, total, mean @ queries.T, np.einsum("mp,mp->m", queries, queries))
-
-    def pair_view(self, queries: Array, machines: Index) -> View:
-        """The same of one query (K, p) for each of K machines."""
-        inside, total = self.hull.pair_coordinates(queries, machines)
-        products = np.einsum("kp,kp->k", self.hull.mean[machines], queries)[:, None]
-        return View(inside, total, products, np.einsum("kp,kp->k", queries, queries)[:, None])
+    def view(self, queries: Array) -> View:
+        """What folding needs to know of queries (M, p)."""
+        inside, total = self.hull.coordinates(queries)
+        return View(inside, total, self.hull.mean @ queries.T, np.einsum("mp,mp->m", queries, queries))
 
     def fold(self, queries: Array, angles: bool = False) -> Folding:
         """Distance of every query from its image under every machine, the best layer each (000 eq. 52)."""
-        return self.fold_view(self.view(queries), angles)
-
-    def fold_view(self, view: View, angles: bool = False) -> Folding:
-        """The same for queries known by their view."""
+        view = self.view(queries)
         best: Folding | None = None
         for layer, points in zip(self.layers, self._walk(view.inside), strict=True):
             folding = self._measure(view, points, angles)

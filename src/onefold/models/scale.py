@@ -14,7 +14,7 @@ from onefold._base.arrays import Array
 from onefold._base.parallel import one_blas_thread
 from onefold.exceptions import DataScaleWarning, InvalidInputError
 
-__all__ = ["ScaleOption", "check_scale", "unit_and_factor"]
+__all__ = ["ScaleOption", "check_scale", "unit_and_factor", "unit_of"]
 
 ScaleOption = str | float | None
 
@@ -79,3 +79,11 @@ def _warn(mean_square: float, factor: float, scale: ScaleOption) -> None:
     else:
         return
     warnings.warn(f"{message}: {remedy}", DataScaleWarning, stacklevel=4)
+
+
+def unit_of(values: Array) -> float:
+    """A power of two near the largest entry, where squares could overflow or vanish; else one."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0.0 or 1e-60 < largest < 1e60:
+        return 1.0
+    return 2.0 ** max(min(round(math.log2(largest)), 1020), -1020)

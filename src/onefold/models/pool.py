@@ -1,0 +1,328 @@
+"""Machines side by side: branches of one wide machine, classes of a classifier, or both at once.
+
+The global answer of independent machines is a minimum (000 eq. 56 and 62, 004 eq. 121), whatever family
+they come from. A *pool* keeps all machines of all groups (a group is one class, or the one model of an
+autoencoder), stacks those of equal size, and takes the minimum per group, one block of rows at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+
+from onefold._base.arrays import Array, Index, Mask
+from onefold._base.cluster import run_spread
+from onefold._base.parallel import run_parallel, worker_count
+from onefold._base.validation import in_precision
+from onefold.models.folding import WITHOUT_ANGLES, Folding
+
+__all__ = [
+    "BLOCK_BYTES",
+    "CACHED_BYTES",
+    "PRODUCT_WIDTH",
+    "SMALLEST_BLOCK",
+    "Pool",
+    "Stack",
+    "StackMemory",
+    "fit_pool",
+    "row_blocks",
+]
+
+# Working memory of one worker thread while it folds a block of rows. Prediction allocates this much per
+# thread and the (rows, groups) result, however many rows there are.
+BLOCK_BYTES = 32 * 2**20
+CACHED_BYTES = 6 * 2**20
+PRODUCT_WIDTH = 32
+SMALLEST_BLOCK = 16
+# Queries of more rows than the first number are divided into this many blocks or more, for several workers.
+ROWS_OF_A_BLOCK = 128
+LEAST_BLOCKS = 4
+BLOCK_STEP = 8  # rows: products lose time at odd numbers
+# Rows larger than this (in units of the data) are shrunk before folding, so that squares cannot overflow.
+LARGEST_ENTRY = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e12}
+# Samples in one stack of small machines: large enough for one efficient product, small enough for the cache.
+STACKED_SAMPLES = 1024
+
+
+class Stack(Protocol):
+    """S fitted machines of equal size; what every model family provides."""
+
+    @property
+    def n_machines(self) -> int:
+        """Number S of machines."""
+
+    @property
+    def centres(self) -> Array:
+        """Mean of each machine's samples, (S, p)."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many query rows to fold together, within the working memory."""
+
+    def select(self, index: int) -> Stack:
+        """One machine, on the same memory."""
+
+    def fold(self, queries: Array, angles: bool = False) -> Folding:
+        """Foldings (S, M) of queries (M, p)."""
+
+    def best_images(self, queries: Array) -> tuple[Array, Array]:
+        """Images (S, M, p) and their squared distances (S, M)."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Fitted machines of one or more groups."""
+
+    stacks: tuple[Stack, ...]
+    owners: tuple[Index, ...]  # group of each machine, ascending within a stack
+    positions: tuple[Index, ...]  # place of each machine within its group
+    n_groups: int
+    unit: float  # a power of two the data is divided by, so that extreme scales stay representable
+    factor: float  # scale at which the machines see data in that unit
+
+    def measures(self, X: Array, name: str, n_probe: int | None = None, n_jobs: int | None = None) -> Array:
+        """Folding measure of each row by each group, the minimum over its machines: (M, groups)."""
+        lowest = np.full((len(X), self.n_groups), np.inf, dtype=self.dtype)
+        lock = Lock()
+
+        def fold(task: tuple[slice, Sequence[int]]) -> None:
+            rows, indices = task
+            queries, divisor = self.to_unit(X[rows])
+            probed = self._probed(queries, n_probe)
+            for index in indices:
+                values = self._values(index, queries, probed[index], name, divisor)
+                starts = np.flatnonzero(np.diff(self.owners[index], prepend=-1))
+                least, groups = np.minimum.reduceat(values, starts, axis=0).T, self.owners[index][starts]
+                with lock:  # a minimum is the same in any order
+                    lowest[rows, groups] = np.minimum(lowest[rows, groups], least)
+
+        every, blocks = range(len(self.stacks)), self._blocks(len(X))
+        tasks: list[tuple[slice, Sequence[int]]] = [(rows, every) for rows in blocks]
+        if len(X) > 1 and len(blocks) < worker_count(n_jobs) and n_probe is None:
+            tasks = [(rows, (index,)) for rows in blocks for index in every]
+        run_parallel(fold, tasks, n_jobs)
+        return lowest
+
+    def images(self, X: Array, n_probe: int | None = None, n_jobs: int | None = None) -> Array:
+        """Image of each row by the machine that folds it least (000 eq. 55-56); for a single group."""
+
+        def fold(rows: slice) -> Array:
+            queries, divisor = self.to_unit(X[rows])
+            winners = self._winners(queries, n_probe, divisor)
+            images = np.empty_like(queries)
+            offset = 0
+            for stack in self.stacks:
+                for index in np.unique(winners[(winners >= offset) & (winners < offset + stack.n_machines)]):
+                    mine = np.flatnonzero(winners == index)
+                    machine = stack.select(int(index) - offset)
+                    images[mine] = machine.best_images(queries[mine])[0][0]
+                offset += stack.n_machines
+            return np.asarray(images * self.dtype.type(self.unit))
+
+        return np.concatenate(run_parallel(fold, self._blocks(len(X)), n_jobs))
+
+    def group(self, index: int) -> Pool:
+        """The machines of one group as a pool of their own, on the same memory."""
+        return self.single(*self.machines(index))
+
+    def single(self, *machines: Stack) -> Pool:
+        """A pool of one group with the given machines."""
+        zeros = tuple(np.zeros(1, dtype=np.intp) for _ in machines)
+        places = tuple(np.array([place], dtype=np.intp) for place in range(len(machines)))
+        return Pool(machines, zeros, places, 1, self.unit, self.factor)
+
+    def machines(self, index: int) -> list[Stack]:
+        """The machines of one group, each as a stack of one, in the order of its branches."""
+        found = [
+            (int(place), stack.select(machine))
+            for stack, owners, places in zip(self.stacks, self.owners, self.positions, strict=True)
+            for machine, place in enumerate(places)
+            if owners[machine] == index
+        ]
+        return [machine for _, machine in sorted(found, key=lambda pair: pair[0])]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The precision the machines were fitted in."""
+        return np.dtype(self.stacks[0].centres.dtype)
+
+    def to_unit(self, X: Array) -> tuple[Array, Array]:
+        """Rows in the pool's unit, none too large to square, and what each was divided by for that."""
+        X = in_precision(X, self.dtype)
+        largest = np.abs(X).max(axis=1, initial=0.0)
+        divisor = np.maximum(largest / X.dtype.type(LARGEST_ENTRY[X.dtype]), X.dtype.type(self.unit))
+        if self.unit == 1.0 and not (divisor > 1.0).any():
+            return X, divisor
+        return X / divisor[:, None], divisor
+
+    def _values(self, index: int, queries: Array, probed: Mask | None, name: str, divisor: Array) -> Array:
+        """Measures of one stack, (S, M); infinite for machines that are not probed."""
+        stack = self.stacks[index]
+
+        def fold(rows: Index | slice) -> Array:
+            folding = stack.fold(queries[rows], angles=name not in WITHOUT_ANGLES)
+            return folding.measure(name, divisor[rows], self.seen(divisor[rows]), queries.shape[1])
+
+        if probed is None:
+            return fold(slice(None))
+        values = np.full(probed.shape, np.inf, dtype=queries.dtype)
+        if stack.n_machines == 1:  # a large machine: fold only the rows that ask for it
+            rows = np.flatnonzero(probed[0])
+            values[0, rows] = fold(rows)[0]
+        else:
+            np.copyto(values, fold(slice(None)), where=probed)
+        return values
+
+    def seen(self, divisor: Array) -> Array:
+        """How many times larger than in its divided form the machines see each row; finite."""
+        with np.errstate(over="ignore"):
+            seen = divisor.astype(np.float64) / self.unit * self.factor
+        return np.minimum(seen, np.finfo(divisor.dtype).max).astype(divisor.dtype)
+
+    def _winners(self, queries: Array, n_probe: int | None, divisor: Array) -> Index:
+        """Index, over all stacks, of the machine with the smallest distance to its image, per row."""
+        nearest = np.full(len(queries), np.inf)
+        winners = np.zeros(len(queries), dtype=np.intp)
+        offset = 0
+        for index, probed in enumerate(self._probed(queries, n_probe)):
+            values = self._values(index, queries, probed, "euclidean", divisor)
+            best = values.argmin(axis=0)
+            value = values[best, np.arange(len(queries))]
+            closer = value < nearest
+            nearest[closer], winners[closer] = value[closer], best[closer] + offset
+            offset += len(values)
+        return winners
+
+    def _probed(self, queries: Array, n_probe: int | None) -> list[Mask | None]:
+        """Which machines each row is folded by: the ``n_probe`` per group whose centres are nearest."""
+        owners = np.concatenate(self.owners)
+        if n_probe is None or n_probe >= np.bincount(owners).max():
+            return [None] * len(self.stacks)
+        centres = np.concatenate([stack.centres for stack in self.stacks])
+        # |x - c|^2 up to |x|^2, which is the same for all centres.
+        scores = np.einsum("kp,kp->k", centres, centres)[:, None] - 2.0 * (centres @ queries.T)
+        probed = np.zeros(scores.shape, dtype=bool)
+        for group in range(self.n_groups):
+            mine = np.flatnonzero(owners == group)
+            nearest = np.argsort(scores[mine], axis=0, kind="stable")[:n_probe]
+            probed[mine[nearest], np.arange(len(queries))] = True
+        splits = np.cumsum([stack.n_machines for stack in self.stacks])[:-1]
+        return list(np.split(probed, splits))
+
+    def _blocks(self, n_rows: int) -> list[slice]:
+        return row_blocks(n_rows, min(stack.rows_at_once for stack in self.stacks))
+
+
+def row_blocks(n_rows: int, fitting: int) -> list[slice]:
+    """Blocks of about one size, of at most ``fitting`` rows, and a few of them where there are many rows.
+
+    A product of another shape has other last digits: blocks depend on the number of rows, not on workers.
+    """
+    count = max(-(-n_rows // fitting), min(-(-n_rows // ROWS_OF_A_BLOCK), LEAST_BLOCKS))
+    size = max(n_rows, 1)
+    if count > 1:
+        size = -(-n_rows // (count + count % 2))  # an even number of blocks for an even number of cores
+        size = min(-(-size // BLOCK_STEP) * BLOCK_STEP, fitting)
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+
+def fit_pool(
+    X: Array,
+    groups: Sequence[Sequence[Index]],
+    fit_stack: Callable[[Array], Stack],
+    largest_stacked: int,
+    unit: float,
+    factor: float,
+    n_jobs: int | None = None,
+    show_progress: bool | None = False,
+) -> Pool:
+    """Fit one machine to every branch of every group, given as rows of X; equal small sizes together.
+
+    Threads of this process do the work, or the workers of the joblib backend the caller has chosen.
+    """
+    jobs = _plan([[len(rows) for rows in group] for group in groups], largest_stacked)
+
+    def samples_of(job: list[tuple[int, int]]) -> Array:
+        rows = np.stack([groups[group][place] for group, place in job])
+        samples = X[rows]  # a copy, to be centred in place
+        if unit != 1.0:
+            samples /= samples.dtype.type(unit)
+        return samples
+
+    # The largest machines first, so that no worker is left alone with one at the end.
+    order = sorted(range(len(jobs)), key=lambda job: -len(groups[jobs[job][0][0]][jobs[job][0][1]]))
+    jobs = [jobs[job] for job in order]
+    stacks = run_spread(fit_stack, samples_of, jobs, n_jobs, "fitting", show_progress)
+    owners = tuple(np.array([group for group, _ in job], dtype=np.intp) for job in jobs)
+    positions = tuple(np.array([place for _, place in job], dtype=np.intp) for job in jobs)
+    return Pool(tuple(stacks), owners, positions, len(groups), unit, factor)
+
+
+def _plan(sizes: list[list[int]], largest_stacked: int) -> list[list[tuple[int, int]]]:
+    """Jobs of (group, place) pairs: small machines of equal size together, large ones alone."""
+    by_size: dict[int, list[tuple[int, int]]] = {}
+    jobs: list[list[tuple[int, int]]] = []
+    for group, members in enumerate(sizes):
+        for place, size in enumerate(members):
+            if size > largest_stacked:
+                jobs.append([(group, place)])
+            else:
+                by_size.setdefault(size, []).append((group, place))
+    for size, members_of_size in by_size.items():
+        step = max(STACKED_SAMPLES // size, 1)
+        jobs += [members_of_size[start : start + step] for start in range(0, len(members_of_size), step)]
+    return jobs
+
+
+# --- what a fit remembers ------------------------------------------------------------------------------
+
+
+class StackMemory:
+    """Remembers the stacks of the last fit; the next gets back those whose samples have not changed by a bit.
+
+    A machine's numbers depend, in the last digits, on the machines it is stacked with. Going by whole stacks
+    therefore makes the result that of a fit from scratch, bit for bit.
+
+    Attributes
+    ----------
+    n_fitted : machines that had to be fitted since :meth:`begin`.
+    n_kept : machines that were taken over.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[bytes, Stack] = {}
+        self._now: dict[bytes, Stack] = {}
+        self.n_fitted = self.n_kept = 0
+
+    def begin(self) -> None:
+        """A new fit starts: what the last one made is at hand, what was there before it is dropped."""
+        self._last, self._now = self._now, {}
+        self.n_fitted = self.n_kept = 0
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return type(self), ()  # a worker elsewhere is not sent all machines to compare with
+
+    def fit(self, settings: str, samples: Array, fit_stack: Callable[[Array], Stack]) -> Stack:
+        """The stack of samples (S, N, p) under these settings, taken over or fitted."""
+        sum_ = hashlib.sha256(f"{settings} {samples.dtype.str} {samples.shape}".encode())
+        sum_.update(np.ascontiguousarray(samples).data)  # before fitting, which centres in place
+        key = sum_.digest()
+        known = self._last.get(key)
+        stack = fit_stack(samples) if known is None else known
+        self._now[key] = stack
+        return stack
+
+    def end(self, stacks: Sequence[Stack]) -> None:
+        """The fit is done, with these stacks: count what was kept, and forget what is no longer in use."""
+        if len(self._now) < len({id(stack) for stack in stacks}):  # fitted by workers elsewhere
+            self._now = {}
+            self.n_fitted = sum(stack.n_machines for stack in stacks)
+            return
+        self.n_kept = sum(stack.n_machines for key, stack in self._now.items() if key in self._last)
+        self.n_fitted = sum(stack.n_machines for key, stack in self._now.items() if key not in self._last)
+        self._last = {}
