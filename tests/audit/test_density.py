@@ -22,7 +22,7 @@ def pooled(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("samples", [SMALL, PLANE], ids=["line", "plane"])
 @pytest.mark.parametrize("width, relative", [(0.3, 0.1), (1.0, 0.01), (2.0, 5.0)])
-def test_one_width_and_one_regularisation_equal_the_literal_fit(
+def test_fit_with_one_width_and_regularisation_matches_the_reference(
     samples, width: float, relative: float
 ) -> None:
     a, b = samples
@@ -32,12 +32,12 @@ def test_one_width_and_one_regularisation_equal_the_literal_fit(
     expected = literal.distances(theta, H, h)
     assert (found.l2, found.l2_linear, found.l2_quadratic) == pytest.approx(expected, rel=1e-9)
     assert (found.width, found.regularisation) == pytest.approx((width, relative))
-    queries = RNG.normal(size=(7, a.shape[1]))
+    queries = np.random.default_rng(5).normal(size=(7, a.shape[1]))
     values = [literal.value(x, theta, pooled(a, b), width) for x in queries]
     np.testing.assert_allclose(found(queries), values, rtol=1e-8, atol=1e-12)
 
 
-def test_cross_validation_chooses_what_the_literal_one_chooses() -> None:
+def test_cross_validation_chooses_as_the_reference() -> None:
     widths, ridges = [0.2, 0.5, 1.0, 1.7, 3.0], [0.001, 0.03, 1.0, 30.0]
     chosen = set()
     for seed in range(6):
@@ -58,27 +58,27 @@ def test_cross_validation_chooses_what_the_literal_one_chooses() -> None:
 
 
 @pytest.mark.parametrize("mean, sd", [(0.5, 1.0), (1.0, 1.0), (2.0, 1.0), (0.0, 2.0), (1.0, 0.5)])
-def test_the_distance_of_normal_densities(mean: float, sd: float) -> None:
+def test_l2_of_two_normal_samples_is_near_the_true_value(mean: float, sd: float) -> None:
     rng = np.random.default_rng(3)
     found = density_difference(rng.normal(size=6000), rng.normal(mean, sd, size=4000)).l2
     assert found / literal.gaussian_l2(0, 1, mean, sd) == pytest.approx(1.0, abs=0.12)  # neither 1/2 nor 2
 
 
-def test_samples_of_one_density_are_near_zero() -> None:
+def test_l2_of_two_samples_of_one_density_is_near_zero() -> None:
     for seed in range(5):
         rng = np.random.default_rng(seed)
         found = density_difference(rng.normal(size=6000), rng.normal(size=4000)).l2
         assert 0 <= found < 0.1 * literal.gaussian_l2(0, 1, 0.5, 1)
 
 
-def test_the_distance_in_the_plane() -> None:
+def test_l2_in_two_dimensions_is_near_the_true_value() -> None:
     rng = np.random.default_rng(4)
     shifted = rng.normal([1.0, 1.0], size=(3000, 2))
     true = (1 - np.exp(-2 / 4)) / (2 * np.pi)
     assert density_difference(rng.normal(size=(3000, 2)), shifted).l2 / true == pytest.approx(1.0, abs=0.2)
 
 
-def test_the_difference_itself() -> None:
+def test_calling_the_estimate_gives_the_difference_of_densities() -> None:
     rng = np.random.default_rng(5)
     found = density_difference(rng.normal(size=8000), rng.normal(1.5, 1.0, size=8000))
     x = np.linspace(-4, 6, 2001)
@@ -88,7 +88,7 @@ def test_the_difference_itself() -> None:
     assert np.trapezoid(found(wide) ** 2, wide) == pytest.approx(found.l2_quadratic, rel=1e-6)
 
 
-def test_the_combined_estimate_is_nearer_than_the_plain_ones() -> None:
+def test_combined_l2_is_nearer_to_the_truth_than_the_plain_estimates() -> None:
     # Strong regularisation shrinks the plain estimates; the combination undoes the first order of it.
     rng = np.random.default_rng(6)
     a, b = rng.normal(size=5000), rng.normal(1.0, 1.0, size=5000)
@@ -103,7 +103,7 @@ def test_the_combined_estimate_is_nearer_than_the_plain_ones() -> None:
 A, B = np.random.default_rng(7).gamma(3, size=900), np.random.default_rng(8).gamma(4, size=700)
 
 
-def test_order_and_repetition_do_not_matter() -> None:
+def test_order_of_samples_and_repeated_calls_change_nothing() -> None:
     base = density_difference(A, B)
     assert density_difference(A, B).l2 == base.l2
     assert density_difference(A[::-1], np.random.default_rng(0).permutation(B)).l2 == base.l2
@@ -111,7 +111,7 @@ def test_order_and_repetition_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize("size", [700, 900])
-def test_exchanging_the_samples_changes_the_sign_only(size: int) -> None:
+def test_exchanging_the_samples_changes_only_the_sign(size: int) -> None:
     there, back = density_difference(A[:size], B), density_difference(B, A[:size])
     assert back.l2 == pytest.approx(there.l2, rel=1e-12)
     x = np.linspace(0, 10, 50)
@@ -119,30 +119,30 @@ def test_exchanging_the_samples_changes_the_sign_only(size: int) -> None:
 
 
 @pytest.mark.parametrize("factor", [1e-150, 1e-3, 7.0, 1e150])
-def test_the_unit_changes_it_like_a_density(factor: float) -> None:
+def test_unit_of_samples_scales_the_estimate_like_a_density(factor: float) -> None:
     base, scaled = density_difference(A, B), density_difference(factor * A, factor * B)
     assert scaled.l2 * factor == pytest.approx(base.l2, rel=1e-8)
     assert scaled.width == pytest.approx(base.width * factor, rel=1e-9)
     np.testing.assert_allclose(scaled(factor * A[:20]) * factor, base(A[:20]), rtol=1e-6, atol=1e-12)
 
 
-def test_a_shift_changes_nothing() -> None:
+def test_shift_of_both_samples_changes_nothing() -> None:
     assert density_difference(A + 1000, B + 1000).l2 == pytest.approx(density_difference(A, B).l2, rel=1e-6)
 
 
-def test_equal_samples_have_no_difference() -> None:
+def test_equal_samples_have_l2_zero() -> None:
     assert density_difference(A, A).l2 == pytest.approx(0.0, abs=1e-20)
     assert density_difference(np.full(9, 5.0), np.full(30, 5.0)).l2 == pytest.approx(0.0, abs=1e-20)
     assert density_difference(np.full(9, 5.0), np.full(30, 7.0)).l2 > 0.1
 
 
-def test_the_seed_moves_the_folds_only() -> None:
+def test_seed_changes_only_the_folds() -> None:
     values = {density_difference(A, B, random_state=seed).l2 for seed in range(8)}
     assert len(values) > 1
     assert max(values) < 1.5 * min(values)
 
 
-def test_few_centres_are_enough() -> None:
+def test_few_centres_give_nearly_the_l2_of_many() -> None:
     rng = np.random.default_rng(9)
     a, b = rng.normal(size=3000), rng.normal(1.0, 1.0, size=500)
     few, many = (density_difference(a, b, max_centres=count) for count in (60, 600))
@@ -167,13 +167,13 @@ def test_few_centres_are_enough() -> None:
         ((A, B), {"widths": []}),
     ],
 )
-def test_bad_input_is_one_line(arguments, options) -> None:
+def test_density_difference_refuses_bad_input_in_one_line(arguments, options) -> None:
     with pytest.raises(InvalidInputError) as caught:
         density_difference(*arguments, **options)
     assert "\n" not in str(caught.value)
 
 
-def test_queries_are_checked() -> None:
+def test_calling_the_estimate_checks_its_input() -> None:
     found = density_difference(A, B)
     assert found([]).shape == (0,)
     with pytest.raises(InvalidInputError, match="columns"):

@@ -17,7 +17,7 @@ def laplace(scale: float):
     return lambda data, rng: data + rng.laplace(scale=scale, size=data.shape)
 
 
-def test_noise_that_is_right_is_not_accused_and_nearly_all_of_it_is_found() -> None:
+def test_bound_is_below_and_near_the_true_epsilon() -> None:
     for epsilon in (0.5, 1.0, 3.0):
         audit = audit_epsilon(
             laplace(1 / epsilon), X, NEIGHBOUR, 0.0, 200_000, 0.999, stacked=True, random_state=1
@@ -28,13 +28,13 @@ def test_noise_that_is_right_is_not_accused_and_nearly_all_of_it_is_found() -> N
 
 
 @pytest.mark.parametrize("scale", [0.5, 0.7])
-def test_too_little_noise_is_caught(scale: float) -> None:
+def test_claim_with_too_little_noise_is_contradicted(scale: float) -> None:
     audit = audit_epsilon(laplace(scale), X, NEIGHBOUR, 0.0, 6000, 0.99, random_state=2)
     assert 1.0 < audit.epsilon_lower < 1 / scale
     assert audit.contradicts(1.0)
 
 
-def test_a_release_that_ignores_the_data_is_accused_as_seldom_as_stated() -> None:
+def test_release_that_ignores_the_data_is_contradicted_as_seldom_as_stated() -> None:
     # Choosing the event on the counted trials would fail here: some threshold always looks telling.
     accused = [
         audit_epsilon(
@@ -46,7 +46,7 @@ def test_a_release_that_ignores_the_data_is_accused_as_seldom_as_stated() -> Non
     assert np.mean(accused) < 0.2
 
 
-def test_the_bound_fails_as_seldom_as_stated() -> None:
+def test_bound_fails_as_seldom_as_its_confidence_says() -> None:
     # Randomised response has the loss in every output: nothing is looser than the limits themselves.
     epsilon = 1.0
     keep = np.exp(epsilon) / (1 + np.exp(epsilon))
@@ -70,7 +70,7 @@ def float_of(output) -> float:
     return float(np.ravel(output)[0])
 
 
-def test_delta_is_granted() -> None:
+def test_delta_lowers_the_bound() -> None:
     # Reveals the data with probability 0.05, else nothing: (0, 0.05) private, so nothing may be found.
     def reveals(data, rng):
         return data[0] if rng.random() < 0.05 else -1.0
@@ -81,7 +81,7 @@ def test_delta_is_granted() -> None:
     assert denied.epsilon_lower > 4
 
 
-def test_swapping_the_neighbours_finds_the_same() -> None:
+def test_swapping_the_neighbours_gives_the_same_finding() -> None:
     def one_sided(data, rng):  # a zero is always told, a one only half of the time
         return float(data[0] == 1 and rng.random() < 0.5)
 
@@ -91,7 +91,7 @@ def test_swapping_the_neighbours_finds_the_same() -> None:
     assert back.epsilon_lower > 5
 
 
-def test_what_is_learnt_is_not_trusted_on_what_it_was_learnt_from() -> None:
+def test_learnt_statistic_is_not_counted_on_its_training_releases() -> None:
     # In 200 numbers a discriminant separates any few releases perfectly, and no others.
     wide, other = np.zeros((10, 20)), np.zeros((10, 20))
     other[3, 4] = 1.0
@@ -104,7 +104,7 @@ def test_what_is_learnt_is_not_trusted_on_what_it_was_learnt_from() -> None:
 # --- planted mistakes of other kinds ----------------------------------------------------------------------
 
 
-def test_a_seed_that_is_always_the_same_is_caught() -> None:
+def test_constant_seed_is_contradicted() -> None:
     def seeded(data, rng):
         return data + np.random.default_rng(7).laplace(size=data.shape)
 
@@ -112,7 +112,7 @@ def test_a_seed_that_is_always_the_same_is_caught() -> None:
     assert audit.epsilon_lower == audit.detectable > 3
 
 
-def test_noise_used_for_two_releases_is_caught() -> None:
+def test_noise_used_for_two_releases_is_contradicted() -> None:
     # Nobody knows the noise, but the two releases differ by exactly the difference of their data.
     def twice(data, rng, fresh: bool):
         noise = rng.laplace(size=(2, *data.shape))
@@ -125,12 +125,12 @@ def test_noise_used_for_two_releases_is_caught() -> None:
     assert not fresh.contradicts(1.0)
 
 
-def test_one_noise_for_a_whole_table_is_caught() -> None:
+def test_one_noise_value_for_a_whole_table_is_contradicted() -> None:
     audit = audit_epsilon(lambda d, r: d + r.laplace(), X, NEIGHBOUR, 0.0, 1000, 0.99, random_state=0)
     assert audit.contradicts(3.0)
 
 
-def test_a_spread_that_gives_the_data_away_is_caught() -> None:
+def test_spread_that_depends_on_the_data_is_contradicted() -> None:
     # The mean tells nothing; how far the numbers scatter does.
     def scattered(data, rng):
         return rng.normal(scale=1.0 + data.sum(), size=40)
@@ -138,7 +138,7 @@ def test_a_spread_that_gives_the_data_away_is_caught() -> None:
     assert audit_epsilon(scattered, X, NEIGHBOUR, 0.0, 1000, 0.99, random_state=0).contradicts(2.5)
 
 
-def test_a_mechanism_that_spoils_its_input_spoils_no_other_trial() -> None:
+def test_mechanism_that_overwrites_its_input_spoils_no_other_trial() -> None:
     def spoils(data, rng):
         data += rng.laplace(size=data.shape)
         return data
@@ -150,13 +150,13 @@ def test_a_mechanism_that_spoils_its_input_spoils_no_other_trial() -> None:
 # --- the object -------------------------------------------------------------------------------------------
 
 
-def test_the_same_seed_gives_the_same_audit_with_any_number_of_threads() -> None:
+def test_same_seed_gives_the_same_audit_with_any_n_jobs() -> None:
     audits = [audit_epsilon(laplace(1), X, NEIGHBOUR, 0.0, 500, random_state=5, n_jobs=n) for n in (1, 3)]
     assert audits[0] == audits[1]
     assert audits[0] != audit_epsilon(laplace(1), X, NEIGHBOUR, 0.0, 500, random_state=6)
 
 
-def test_counts_and_limits_agree() -> None:
+def test_bound_and_detectable_follow_from_the_counts() -> None:
     from onefold.audit import clopper_pearson
 
     audit = audit_epsilon(laplace(0.5), X, NEIGHBOUR, 0.01, 2000, 0.9, random_state=5)
@@ -168,7 +168,7 @@ def test_counts_and_limits_agree() -> None:
     assert audit.detectable == pytest.approx(np.log((0.05 ** (1 / n) - 0.01) / (1 - 0.05 ** (1 / n))))
 
 
-def test_the_text_names_unit_confidence_and_limits() -> None:
+def test_text_names_unit_confidence_and_limits() -> None:
     audit = audit_epsilon(laplace(0.5), X, NEIGHBOUR, 1e-5, 2000, 0.9, random_state=5)
     text = str(audit)
     for part in (
@@ -189,7 +189,7 @@ def test_the_text_names_unit_confidence_and_limits() -> None:
         audit.contradicts(float("nan"))
 
 
-def test_neighbours_are_checked() -> None:
+def test_neighbours_that_differ_too_much_are_refused() -> None:
     two_rows, two_entries = X.copy(), X.copy()
     two_rows[:2, 0] = 1.0
     two_entries[0, :2] = 1.0
@@ -239,7 +239,7 @@ def test_neighbours_are_checked() -> None:
         {"mechanism": lambda data, rng: data[:1], "stacked": True},
     ],
 )
-def test_bad_input_is_one_line(changes: dict) -> None:
+def test_audit_epsilon_refuses_bad_input_in_one_line(changes: dict) -> None:
     good = {"mechanism": laplace(1), "x": X, "x_prime": NEIGHBOUR, "delta": 0.0, "n_trials": 64}
     with pytest.raises(InvalidInputError) as caught:
         audit_epsilon(**{**good, **changes})

@@ -11,12 +11,12 @@ from onefold.exceptions import InvalidInputError
 
 @pytest.mark.parametrize("k, n", [(0, 1), (1, 1), (0, 50), (3, 50), (50, 50), (499, 1000), (7, 100000)])
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
-def test_clopper_pearson(k: int, n: int, confidence: float) -> None:
+def test_clopper_pearson_matches_scipy(k: int, n: int, confidence: float) -> None:
     expected = binomtest(k, n).proportion_ci(confidence, method="exact")
     assert clopper_pearson(k, n, confidence) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
-def test_the_interval_holds_as_often_as_it_says() -> None:
+def test_clopper_pearson_covers_as_often_as_its_confidence_says() -> None:
     rng = np.random.default_rng(0)
     for p in (0.01, 0.3):
         limits = [clopper_pearson(int(k), 80, 0.9) for k in rng.binomial(80, p, 1500)]
@@ -24,7 +24,7 @@ def test_the_interval_holds_as_often_as_it_says() -> None:
         assert np.mean(inside) > 0.9 - 3 * np.sqrt(0.09 / 1500)
 
 
-def test_epsilon_from_rates() -> None:
+def test_epsilon_from_rates_inverts_the_inequality() -> None:
     assert epsilon_from_rates(0.5, 0.5 * np.exp(-2.0), 0.0) == pytest.approx(2.0)
     assert epsilon_from_rates(0.5 + 0.01, 0.5 * np.exp(-2.0), 0.01) == pytest.approx(2.0)
     assert epsilon_from_rates(0.1, 0.5, 0.0) == 0.0
@@ -33,13 +33,13 @@ def test_epsilon_from_rates() -> None:
 
 @pytest.mark.parametrize("r, v", [(1, 1), (10, 0), (10, 7), (10, 10), (400, 300)])
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0])
-def test_without_delta_the_p_value_is_the_binomial_tail(r: int, v: int, epsilon: float) -> None:
+def test_p_value_without_delta_is_the_binomial_tail(r: int, v: int, epsilon: float) -> None:
     q = np.exp(epsilon) / (1 + np.exp(epsilon))
     assert guessing_p_value(500, r, v, epsilon, 0.0) == pytest.approx(binom.sf(v - 1, r, q), rel=1e-9)
 
 
 @pytest.mark.parametrize("m, r, v, epsilon", [(20, 10, 8, 0.5), (1000, 200, 180, 1.0), (50, 50, 50, 2.0)])
-def test_delta_adds_the_steepest_mean_of_the_masses_below(m: int, r: int, v: int, epsilon: float) -> None:
+def test_p_value_adds_the_term_of_delta(m: int, r: int, v: int, epsilon: float) -> None:
     delta, q = 1e-3, 1 / (1 + np.exp(-epsilon))
     masses = [binom.pmf(v - j, r, q) for j in range(1, m + 1)]
     steepest = max(sum(masses[:i]) / i for i in range(1, m + 1))
@@ -48,7 +48,7 @@ def test_delta_adds_the_steepest_mean_of_the_masses_below(m: int, r: int, v: int
     assert expected > binom.sf(v - 1, r, q)
 
 
-def test_the_bound_is_where_the_p_value_crosses() -> None:
+def test_epsilon_from_guesses_is_where_the_p_value_crosses() -> None:
     bound = epsilon_from_guesses(1000, 200, 180, 1e-5, 0.95)
     assert guessing_p_value(1000, 200, 180, bound - 1e-6, 1e-5) < 0.05
     assert guessing_p_value(1000, 200, 180, bound + 1e-6, 1e-5) > 0.05
@@ -58,7 +58,7 @@ def test_the_bound_is_where_the_p_value_crosses() -> None:
     assert epsilon_from_guesses(10, 10, 10, 0.5) == 0.0  # with such a delta everything is allowed
 
 
-def test_the_bound_fails_as_seldom_as_it_says() -> None:
+def test_epsilon_from_guesses_fails_as_seldom_as_its_confidence_says() -> None:
     # Exact randomised response, all coins guessed: the hardest case for the bound.
     epsilon, r = 1.0, 300
     right = np.random.default_rng(1).binomial(r, 1 / (1 + np.exp(-epsilon)), size=1500)
@@ -78,6 +78,6 @@ def test_impossible_counts_are_refused(counts: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, float("nan"), "0.9"])
-def test_a_confidence_is_a_share(confidence: object) -> None:
+def test_confidence_outside_0_and_1_is_refused(confidence: object) -> None:
     with pytest.raises(InvalidInputError, match="confidence"):
         clopper_pearson(1, 2, confidence)  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ def blind(fitted, X: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("variant", ["online", "offline"])
 @pytest.mark.parametrize("n_shadows", [8, 64])
-def test_the_ratios_by_definition(variant: str, n_shadows: int) -> None:
+def test_log_ratios_match_their_definition(variant: str, n_shadows: int) -> None:
     recorder = Recorder(leaky)
     attack = likelihood_ratio_attack(
         recorder.fit,
@@ -104,7 +104,7 @@ def test_shadow_models_are_complementary_halves_of_each_class() -> None:
     assert len({mask.tobytes() for mask in masks}) == 7
 
 
-def test_members_can_be_given() -> None:
+def test_given_members_are_used() -> None:
     recorder, members = Recorder(blind), np.arange(len(X)) < 40
     attack = likelihood_ratio_attack(
         recorder.fit, X, Y, score=recorder.score, members=members, n_shadows=2, n_jobs=1
@@ -114,7 +114,7 @@ def test_members_can_be_given() -> None:
     assert (attack.result.n_members, attack.result.n_nonmembers) == (40, 200)
 
 
-def test_a_leak_only_a_calibrated_attack_can_see() -> None:
+def test_shadow_models_find_a_leak_that_the_baseline_misses() -> None:
     recorder = Recorder(leaky)
     online, offline = (
         likelihood_ratio_attack(recorder.fit, X, Y, score=recorder.score, variant=variant, random_state=1)
@@ -126,7 +126,7 @@ def test_a_leak_only_a_calibrated_attack_can_see() -> None:
     assert online.result.auc >= offline.result.auc - 0.01
 
 
-def test_nothing_is_found_where_nothing_is() -> None:
+def test_attack_on_a_model_without_memory_finds_nothing() -> None:
     aucs = []
     for seed in range(10):
         recorder = Recorder(blind)
@@ -144,18 +144,18 @@ MEMORISING = [
 
 
 @pytest.mark.parametrize("model", MEMORISING, ids=lambda model: type(model).__name__)
-def test_models_that_memorise_are_found_out(model) -> None:
+def test_attack_finds_members_of_models_that_memorise(model) -> None:
     attack = likelihood_ratio_attack(model, X, Y, n_shadows=8, random_state=0)
     assert attack.result.auc > 0.65
 
 
 @pytest.mark.parametrize("model", [LogisticRegression(C=1e-3), GaussianNB(), LinearSVC(C=1e-4)])
-def test_models_that_generalise_hardly_are(model) -> None:
+def test_attack_finds_hardly_any_member_of_models_that_generalise(model) -> None:
     attack = likelihood_ratio_attack(model, X, Y, n_shadows=8, random_state=0)
     assert attack.result.auc < 0.65
 
 
-def test_digits_with_many_classes() -> None:
+def test_attack_works_with_many_classes() -> None:
     data = load_digits()
     model = AutoencoderClassifier(WideKAHM(scale="auto"))
     attack = likelihood_ratio_attack(model, data.data[:500], data.target[:500], n_shadows=4, random_state=0)
@@ -163,7 +163,7 @@ def test_digits_with_many_classes() -> None:
 
 
 @pytest.mark.parametrize("model", [RandomForestClassifier(5), FoldingClassifier(scale="auto")])
-def test_the_seed_decides_and_the_threads_do_not(model) -> None:
+def test_seed_decides_the_attack_and_n_jobs_does_not(model) -> None:
     ratios = [
         likelihood_ratio_attack(model, X, Y, n_shadows=4, n_jobs=n, random_state=seed).log_ratios
         for n, seed in ((1, 0), (3, 0), (1, 1))
@@ -172,7 +172,7 @@ def test_the_seed_decides_and_the_threads_do_not(model) -> None:
     assert not np.allclose(ratios[0], ratios[2])
 
 
-def test_a_model_with_one_answer_gives_no_ratio() -> None:
+def test_model_with_one_answer_gives_auc_one_half() -> None:
     for variant in ("online", "offline"):
         attack = likelihood_ratio_attack(
             lambda X, y, seed: None,
@@ -186,7 +186,7 @@ def test_a_model_with_one_answer_gives_no_ratio() -> None:
         assert attack.result.auc == pytest.approx(0.5)
 
 
-def test_scores_of_the_own_class() -> None:
+def test_own_class_score_reads_distances_probabilities_or_margins() -> None:
     data = load_digits()
     rows, labels = data.data[:300], data.target[:300]
     at = np.arange(300), labels
@@ -226,7 +226,7 @@ def test_scores_of_the_own_class() -> None:
         {"confidence": 2.0},
     ],
 )
-def test_bad_input_is_one_line(changes: dict) -> None:
+def test_attack_refuses_bad_input_in_one_line(changes: dict) -> None:
     good = {"model": GaussianNB(), "X": X, "y": Y, "n_shadows": 2, "random_state": 0}
     with pytest.raises(InvalidInputError) as caught:
         likelihood_ratio_attack(**{**good, **changes})

@@ -6,18 +6,18 @@ Claims: :func:`audit_epsilon` and :func:`audit_epsilon_one_run`.
 An audit can convict, never acquit: every result says what it does not show.
 """
 
-from onefold.audit.canaries import audit_epsilon_one_run
 from onefold.audit.density import DensityDifference, density_difference
-from onefold.audit.epsilon import EpsilonAudit, audit_epsilon
+from onefold.audit.epsilon import EpsilonAudit, audit_epsilon, audit_epsilon_one_run
 from onefold.audit.intervals import clopper_pearson
 from onefold.audit.membership import (
     AttackResult,
+    MembershipAudit,
     OperatingPoint,
+    audit_membership,
     distance_attack,
     membership_inference_score,
 )
 from onefold.audit.shadow import LikelihoodRatioAttack, likelihood_ratio_attack, own_class_score
-from onefold.audit.summary import MembershipAudit, audit_membership
 
 __all__ = [
     "AttackResult",

@@ -1,8 +1,14 @@
-"""What an audit of epsilon found, and the audit by a distinguishing game between two neighbouring datasets.
+"""Audits of a claimed epsilon: lower bounds from releases, with exact confidence limits.
 
 A mechanism that is (epsilon, delta) private obeys P(E | x) <= e^epsilon P(E | x') + delta for every event E.
-The audit picks one event on some releases, counts it on others, and inverts the inequality with exact
-confidence limits.
+
+*Two datasets*: release two neighbouring datasets again and again, pick one event on some of the releases,
+count it on the others, and invert the inequality.
+
+*One run* (Steinke, Nasr and Jagielski 2023): many canaries at once. For each, a coin decides which of two
+values goes into the data. One release, one guess per coin, abstentions allowed. If the mechanism is private,
+right guesses cannot be much more frequent than wrong ones, and because the coins are independent the guesses
+of one run count like as many trials.
 """
 
 from collections.abc import Callable
@@ -12,30 +18,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold._base.validation import check_whole_number
-from onefold.audit._neighbours import check_neighbours, dataset, release_of, unit_of
-from onefold.audit._samples import Floats, check_delta, check_share, generator
-from onefold.audit._statistics import Look, Rule, choose_rule, discriminant, projection, spread
-from onefold.audit._trials import Trials
-from onefold.audit.intervals import epsilon_from_rates, lower_limit, upper_limit
+from onefold._base.arrays import Floats, Index
+from onefold._base.parallel import run_parallel
+from onefold._base.validation import Whole, check_parameter
+from onefold.audit._events import Look, ReleaseEvent, choose_event, discriminant, projection, spread
+from onefold.audit.intervals import (
+    CONFIDENCE,
+    DELTA,
+    epsilon_from_guesses,
+    epsilon_from_rates,
+    lower_limit,
+    upper_limit,
+)
 from onefold.exceptions import InvalidInputError
+from onefold.privacy.samplers import generator
 
-__all__ = ["EpsilonAudit", "audit_epsilon"]
+__all__ = ["EpsilonAudit", "audit_epsilon", "audit_epsilon_one_run"]
 
+NEIGHBOUR_UNITS = ("entry", "record", "unchecked")
 MOST_LEARNT_NUMBERS = 400  # a discriminant is learnt for outputs up to this size
+DEFAULT_SHARE = 0.25  # of the canaries are guessed when n_guesses is not given
+BLOCKS = 16  # pieces of work with a generator each: the number of threads changes nothing
 
 
 @dataclass(frozen=True)
 class EpsilonAudit:
-    """An empirical lower bound on epsilon.
+    """An empirical lower bound on epsilon; made by the audits.
 
-    Attributes
+    Parameters
     ----------
     epsilon_lower : float
         The bound: any smaller claim for this unit is false, except with probability ``1 - confidence``.
     delta : float
         The delta of the claim that was put to the test.
     confidence : float
+        Probability that the bound holds.
     unit : str
         What the two neighbours differ in: "entry", "record" or "unchecked".
     method : str
@@ -46,6 +63,19 @@ class EpsilonAudit:
         The counts the bound follows from.
     statistic : str
         What was looked at in the releases.
+
+    See Also
+    --------
+    audit_epsilon : Audit with two neighbouring datasets.
+    audit_epsilon_one_run : Audit with canaries in one run.
+
+    Examples
+    --------
+    >>> def careless(X, random_state):
+    ...     return X + random_state.laplace(scale=0.5, size=X.shape)
+    >>> audit = audit_epsilon(careless, [[0.0]], [[1.0]], delta=0.0, random_state=0)
+    >>> audit.contradicts(1.0), audit.contradicts(10.0)
+    (True, False)
     """
 
     epsilon_lower: float
@@ -58,13 +88,30 @@ class EpsilonAudit:
     statistic: str
 
     def contradicts(self, epsilon: float) -> bool:
-        """Whether a claim of this epsilon is refuted."""
+        """Tell whether the audit refutes a claim.
+
+        Parameters
+        ----------
+        epsilon : float
+            The claim.
+
+        Returns
+        -------
+        bool
+            True if the bound is above the claim.
+        """
         if not epsilon >= 0:
             raise InvalidInputError("epsilon must be a number of at least 0")
         return self.epsilon_lower > epsilon
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
+        """Return everything as plain values for JSON.
+
+        Returns
+        -------
+        dict
+            The fields by name, and "text", the result in words.
+        """
         return {**asdict(self), "text": str(self)}
 
     def __str__(self) -> str:
@@ -84,6 +131,9 @@ class EpsilonAudit:
         does_not = "It does not show that a larger one is true: other data or a sharper eye may reveal more."
         limit = f"Nothing above {self.detectable:.3f} could have been shown with so few trials."
         return f"{found} This shows: {shows}. {does_not} {limit}"
+
+
+# --- two datasets -----------------------------------------------------------------------------------------
 
 
 def audit_epsilon(
@@ -107,32 +157,39 @@ def audit_epsilon(
     mechanism : object or function
         A noise (its ``randomise`` is audited), a fabricator (its ``fabricate``), or a function
         ``release(X, random_state)``: a whole pipeline, too.
-    x, x_prime : array
-        The neighbours; the most telling pair you can think of, differing by the full sensitivity.
+    x : array-like
+        One dataset.
+    x_prime : array-like
+        A neighbour of it: the most telling pair you can think of, differing by the full sensitivity.
     delta : float
         The delta of the claim.
     n_trials : int, default=2000
         Releases of each dataset. Half of them choose what to look at, the other half are counted.
     confidence : float, default=0.95
         Probability that the bound holds.
-    statistic : function, optional
-        Turns a release into a number. Default: of the projection of the release onto ``x_prime - x``, its
-        spread, and a linear discriminant learnt on a quarter of the releases, what does best on another
-        quarter.
-    unit : {"entry", "record", "unchecked"}, optional
+    statistic : callable, default=None
+        Turns a release into a number. None takes of three statistics the one that does best on a quarter of
+        the releases: the projection onto ``x_prime - x``, the spread, and a linear discriminant learnt on
+        another quarter.
+    unit : {"entry", "record", "unchecked"}, default=None
         How the neighbours may differ: in one entry or in one row; checked, also against the ``sensitivity``
-        of the mechanism if it has one. Default: the mechanism's own unit, or "entry".
+        of the mechanism if it has one. None takes the mechanism's own unit, or "entry".
     stacked : bool, default=False
         Make all releases in one call, ``x`` repeated below itself: fast, and right only for a mechanism that
-        treats each row by itself. (A defect that ties rows together stays unseen.)
+        treats each row by itself. A defect that ties rows together stays unseen.
     n_jobs : int or None, default=1
         Threads.
-    random_state : int, Generator or None
+    random_state : int, Generator or None, default=None
         Seeds everything; a Generator drawn from it is handed to the mechanism.
 
     Returns
     -------
     EpsilonAudit
+        The bound, and what it does not show.
+
+    See Also
+    --------
+    audit_epsilon_one_run : A cheaper and weaker audit from a single release.
 
     Examples
     --------
@@ -142,9 +199,10 @@ def audit_epsilon(
     >>> audit.contradicts(1.0)
     True
     """
-    check_whole_number("n_trials", n_trials, at_least=8)
-    check_delta(delta)
-    failure = (1 - check_share("confidence", confidence)) / 2  # two limits, each wrong with half of the rest
+    check_parameter("n_trials", n_trials, Whole(8))
+    check_parameter("delta", delta, DELTA)
+    check_parameter("confidence", confidence, CONFIDENCE)
+    failure = (1 - confidence) / 2  # two limits, each wrong with half of the rest
     first, second = dataset("x", x), dataset("x_prime", x_prime)
     used_unit = unit_of(mechanism, unit)
     check_neighbours(mechanism, first, second, used_unit)
@@ -154,11 +212,11 @@ def audit_epsilon(
     if outputs[0].shape[1] != outputs[1].shape[1]:
         raise InvalidInputError("releases must all have the same shape")
     half = n_trials // 2
-    rule = _choose(
+    event = _choose(
         outputs[0][:half], outputs[1][:half], second - first, statistic is not None, delta, failure
     )
-    seen = [rule.hits(part[half:]) for part in outputs]  # the releases that chose nothing
-    likely, unlikely = (seen[0], seen[1]) if rule.likely_in_first else (seen[1], seen[0])
+    seen = [event.hits(part[half:]) for part in outputs]  # the releases that chose nothing
+    likely, unlikely = (seen[0], seen[1]) if event.likely_in_first else (seen[1], seen[0])
     n = n_trials - half
 
     def bound(hits: int, false_hits: int) -> float:
@@ -173,14 +231,16 @@ def audit_epsilon(
         method="two datasets",
         detectable=bound(n, 0),
         counts={"hits": likely, "false_hits": unlikely, "counted_trials_each": n},
-        statistic=rule.name,
+        statistic=event.name,
     )
 
 
-def _choose(first: Floats, second: Floats, change: Floats, given: bool, delta: float, failure: float) -> Rule:
-    """The event to count, from these releases only."""
+def _choose(
+    first: Floats, second: Floats, change: Floats, given: bool, delta: float, failure: float
+) -> ReleaseEvent:
+    """Choose the event to count, from these releases only."""
     if given:
-        return choose_rule(
+        return choose_event(
             [("given statistic", lambda outputs: outputs[:, 0])], first, second, delta, failure
         )
     quarter = len(first) // 2
@@ -189,4 +249,253 @@ def _choose(first: Floats, second: Floats, change: Floats, given: bool, delta: f
         looks.append(("projection on the change", projection(change)))
     if first.shape[1] <= MOST_LEARNT_NUMBERS or len(looks) == 1:
         looks.append(("learnt linear discriminant", discriminant(first[:quarter], second[:quarter])))
-    return choose_rule(looks, first[quarter:], second[quarter:], delta, failure)
+    return choose_event(looks, first[quarter:], second[quarter:], delta, failure)
+
+
+# --- one run ----------------------------------------------------------------------------------------------
+
+
+def audit_epsilon_one_run(
+    mechanism: Any,
+    x: ArrayLike,
+    x_prime: ArrayLike,
+    delta: float,
+    confidence: float = 0.95,
+    *,
+    n_guesses: int | None = None,
+    scores: Callable[[Any], ArrayLike] | None = None,
+    unit: str | None = None,
+    random_state: int | np.random.Generator | None = None,
+) -> EpsilonAudit:
+    """Bound epsilon from below by guessing many independent coins from one release.
+
+    Parameters
+    ----------
+    mechanism : object or function
+        A noise, a fabricator, or a function ``release(X, random_state)``, as in :func:`audit_epsilon`.
+    x : array-like of shape (n_samples, n_features)
+        The first value of every entry.
+    x_prime : array-like of shape (n_samples, n_features)
+        The second value of every entry. With the unit "entry" each entry in which the two differ is a canary,
+        with "record" each row; a fair coin decides for each canary whether its value comes from ``x_prime``.
+    delta : float
+        The delta of the claim.
+    confidence : float, default=0.95
+        Probability that the bound holds.
+    n_guesses : int, default=None
+        How many canaries are guessed, the clearest ones; None guesses a quarter. It must not be tuned on the
+        run it is used for.
+    scores : callable, default=None
+        Turns the release into one number for each canary (in row order), positive for ``x_prime``. None takes
+        the release at the canary minus the midpoint of its values, along their difference.
+    unit : {"entry", "record"}, default=None
+        What a canary is. None takes the mechanism's own unit, or "entry".
+    random_state : int, Generator or None, default=None
+        Seeds the coins and the mechanism.
+
+    Returns
+    -------
+    EpsilonAudit
+        The bound, and what it does not show.
+
+    See Also
+    --------
+    audit_epsilon : A sharper audit from many releases of two datasets.
+
+    Notes
+    -----
+    One run is cheap and weak: even a tight mechanism gets a bound well below its epsilon unless the canaries
+    are many. With m canaries and r guesses nothing at all can be shown at a failure probability below about
+    4 m delta / r. The coins must not be visible to the mechanism other than in the data.
+
+    References
+    ----------
+    T. Steinke, M. Nasr and M. Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def careless(X, random_state):
+    ...     return X + random_state.laplace(scale=0.1, size=X.shape)  # claims epsilon 1 for changes by 1
+    >>> low, high = np.zeros((100, 5)), np.ones((100, 5))
+    >>> audit_epsilon_one_run(careless, low, high, delta=0.0, random_state=0).contradicts(1.0)
+    True
+    """
+    check_parameter("delta", delta, DELTA)
+    check_parameter("confidence", confidence, CONFIDENCE)
+    first, second = dataset("x", x), dataset("x_prime", x_prime)
+    used_unit = unit_of(mechanism, unit)
+    numbers, m = canary_numbers(mechanism, first, second, used_unit)
+    r = max(1, round(DEFAULT_SHARE * m)) if n_guesses is None else n_guesses
+    check_parameter("n_guesses", r, Whole(1, at_most=m))  # m canaries
+    coins_rng, mechanism_rng = generator(random_state).spawn(2)
+    coins = coins_rng.integers(2, size=m).astype(bool)
+    data = np.where((numbers >= 0) & coins[numbers], second, first)
+    output = release_of(mechanism)(data, mechanism_rng)
+    values = _own_scores(output, first, second, numbers) if scores is None else scores(output)
+    values = np.asarray(values, dtype=np.float64)
+    if values.shape != (m,) or np.isnan(values).any():
+        raise InvalidInputError(f"scores must be one number for each of the {m} canaries")
+    clearest = np.argsort(-np.abs(values), kind="stable")[:r]
+    correct = int(np.count_nonzero((values[clearest] > 0) == coins[clearest]))
+    return EpsilonAudit(
+        epsilon_lower=epsilon_from_guesses(m, r, correct, delta, confidence),
+        delta=float(delta),
+        confidence=float(confidence),
+        unit=used_unit,
+        method="one run",
+        detectable=epsilon_from_guesses(m, r, r, delta, confidence),
+        counts={"canaries": m, "guesses": r, "right_guesses": correct},
+        statistic="release at each canary" if scores is None else "given scores",
+    )
+
+
+def _own_scores(output: Any, first: Floats, second: Floats, numbers: Index) -> Floats:
+    released = np.asarray(output, dtype=np.float64)
+    if released.shape != first.shape:
+        raise InvalidInputError("the release has another shape than the data: give scores")
+    along = (released - (first + second) / 2) * (second - first)
+    inside = numbers >= 0
+    return np.bincount(numbers[inside], along[inside]).astype(np.float64)
+
+
+# --- datasets that an audit compares ----------------------------------------------------------------------
+
+
+def dataset(name: str, values: ArrayLike) -> Floats:
+    """Copy finite numbers of any shape."""
+    try:
+        data = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{name} must be an array of numbers") from None
+    if data.size == 0 or not np.isfinite(data).all():
+        raise InvalidInputError(f"{name} must hold finite numbers")
+    return data
+
+
+def release_of(mechanism: Any) -> Callable[[Any, np.random.Generator], Any]:
+    """Return the function ``release(X, random_state)`` to be audited."""
+    # A fabricator can do both: what it publishes is the first.
+    method = getattr(mechanism, "fabricate", None) or getattr(mechanism, "randomise", None)
+    if callable(method):
+        return lambda data, rng: method(data, random_state=rng)
+    if not callable(mechanism):
+        raise InvalidInputError(
+            "mechanism must have fabricate or randomise, or be a function release(X, random_state)"
+        )
+    function: Callable[[Any, np.random.Generator], Any] = mechanism
+    return function
+
+
+def unit_of(mechanism: Any, unit: str | None) -> str:
+    """Return the unit asked for, else the mechanism's own, else one entry."""
+    chosen = unit or getattr(_noise_of(mechanism), "unit", None) or "entry"
+    if chosen not in NEIGHBOUR_UNITS:
+        raise InvalidInputError(f"unit must be one of {', '.join(NEIGHBOUR_UNITS)}")
+    return str(chosen)
+
+
+def _noise_of(mechanism: Any) -> Any:
+    """Return what declares unit and sensitivity: the mechanism, or the one inside a fabricator."""
+    return getattr(mechanism, "mechanism", mechanism)
+
+
+def check_neighbours(mechanism: Any, first: Floats, second: Floats, unit: str) -> None:
+    """Refuse two datasets that the claim says nothing about."""
+    if first.shape != second.shape:
+        raise InvalidInputError("x and x_prime must have the same shape")
+    if unit == "unchecked":
+        return
+    change = second - first
+    rows = change.reshape(len(change) if change.ndim else 1, -1)
+    if np.count_nonzero(rows.any(axis=1)) != 1:
+        raise InvalidInputError("x and x_prime must differ in exactly one row; unit='unchecked' lifts this")
+    if unit == "entry" and np.count_nonzero(change) != 1:
+        raise InvalidInputError("x and x_prime must differ in exactly one entry; unit='record' allows a row")
+    _check_size(mechanism, change, unit)
+
+
+def canary_numbers(mechanism: Any, first: Floats, second: Floats, unit: str) -> tuple[Index, int]:
+    """Number the canary of each entry (-1: none), and count the canaries."""
+    if first.shape != second.shape or first.ndim != 2:
+        raise InvalidInputError("x and x_prime must be 2-D and of the same shape")
+    if unit == "unchecked":
+        raise InvalidInputError("unit must be entry or record here")
+    change = second - first
+    if not change.any():
+        raise InvalidInputError("x and x_prime are equal: there is no canary")
+    _check_size(mechanism, change, unit)
+    changed = change != 0
+    if unit == "record":
+        changed = np.broadcast_to(changed.any(axis=1, keepdims=True), change.shape)
+        numbers = np.cumsum(changed[:, 0])[:, None] - 1
+    else:
+        numbers = np.cumsum(changed).reshape(change.shape) - 1
+    return np.where(changed, numbers, -1), int(numbers.max()) + 1
+
+
+def _check_size(mechanism: Any, change: Floats, unit: str) -> None:
+    # How a record's sensitivity is measured (L1 or L2) is the mechanism's affair: only entries are compared.
+    allowed: Any = getattr(_noise_of(mechanism), "sensitivity", None)
+    known = unit == "entry" and isinstance(allowed, (int, float))
+    if known and np.abs(change).max() > allowed * (1 + 1e-9):
+        raise InvalidInputError("x and x_prime differ by more than the sensitivity of the mechanism")
+
+
+# --- releases ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Repeated releases of one dataset: each a row of numbers, or one number if there is a ``statistic``."""
+
+    release: Callable[..., Any]
+    n_trials: int
+    statistic: Callable[[Any], float] | None
+    n_jobs: int | None
+    rng: np.random.Generator
+
+    def one_by_one(self, data: Floats) -> Floats:
+        """Make one call per release, (n_trials, size)."""
+        sizes = [len(part) for part in np.array_split(np.arange(self.n_trials), BLOCKS)]
+
+        def block(job: tuple[int, np.random.Generator]) -> list[Floats]:
+            size, own = job
+            # A copy each time: a mechanism that writes into its input must not spoil the next trial.
+            return [_numbers(self.release(data.copy(), own), self.statistic) for _ in range(size)]
+
+        jobs = list(zip(sizes, self.rng.spawn(BLOCKS), strict=True))
+        rows = [row for part in run_parallel(block, jobs, self.n_jobs, "auditing", None) for row in part]
+        if len({row.size for row in rows}) != 1:
+            raise InvalidInputError("releases must all have the same shape; give a statistic otherwise")
+        return np.stack(rows)
+
+    def stacked(self, data: Floats) -> Floats:
+        """Make one call for all releases, the data repeated below themselves, (n_trials, size)."""
+        if data.ndim == 0:
+            raise InvalidInputError("a stacked audit needs rows")
+        repeated = np.concatenate([data] * self.n_trials)
+        released = np.asarray(self.release(repeated, self.rng.spawn(1)[0]), dtype=np.float64)
+        if len(released) != self.n_trials * len(data):
+            raise InvalidInputError("a stacked audit needs a mechanism that returns one row for each row")
+        parts = released.reshape(self.n_trials, len(data), *released.shape[1:])
+        if self.statistic is None:
+            return _checked(parts.reshape(self.n_trials, -1))
+        return np.stack([_numbers(part, self.statistic) for part in parts])
+
+
+def _numbers(output: Any, statistic: Callable[[Any], float] | None) -> Floats:
+    values = output if statistic is None else statistic(output)
+    try:
+        row = np.asarray(values, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise InvalidInputError("a release must be an array of numbers; give a statistic otherwise") from None
+    if statistic is not None and row.size != 1:
+        raise InvalidInputError("statistic must return one number")
+    return _checked(row)
+
+
+def _checked(values: Floats) -> Floats:
+    if not np.isfinite(values).all():
+        raise InvalidInputError("a release or its statistic is not finite")
+    return values

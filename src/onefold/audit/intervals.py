@@ -7,29 +7,55 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv, expit, gammaln, xlog1py, xlogy
 
-from onefold.audit._samples import Floats, check_delta, check_share
+from onefold._base.arrays import Floats
+from onefold._base.validation import Number, check_parameter
 from onefold.exceptions import InvalidInputError
 
 __all__ = ["clopper_pearson", "epsilon_from_guesses", "epsilon_from_rates", "guessing_p_value"]
 
 LARGEST_EPSILON = 60.0  # beyond this e^-epsilon is lost in a float64 next to 1
 BISECTIONS = 60
+CONFIDENCE = Number(above=0, below=1)
+DELTA = Number(at_least=0, below=1)
 
 
 def lower_limit(successes: ArrayLike, trials: ArrayLike, failure: float) -> Floats:
-    """A number below the success probability, except with probability ``failure``."""
+    """Return a number below the success probability, except with probability ``failure``."""
     k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     return np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, failure), 0.0)
 
 
 def upper_limit(successes: ArrayLike, trials: ArrayLike, failure: float) -> Floats:
-    """A number above the success probability, except with probability ``failure``."""
+    """Return a number above the success probability, except with probability ``failure``."""
     k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     return np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - failure), 1.0)
 
 
 def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Exact two-sided confidence interval of a success probability.
+    """Compute the exact two-sided confidence interval of a success probability.
+
+    Parameters
+    ----------
+    successes : int
+        How often it happened.
+    trials : int
+        How often it could have happened.
+    confidence : float, default=0.95
+        Probability that the interval holds the success probability.
+
+    Returns
+    -------
+    tuple of (float, float)
+        Lower and upper end.
+
+    See Also
+    --------
+    audit_epsilon : Uses such limits to bound epsilon.
+
+    References
+    ----------
+    C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits illustrated in the case of the
+    binomial", Biometrika 26, 1934.
 
     Examples
     --------
@@ -38,14 +64,29 @@ def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tu
     (0.0, 0.0362)
     """
     _check_counts(successes, trials)
-    each = (1 - check_share("confidence", confidence)) / 2
+    check_parameter("confidence", confidence, CONFIDENCE)
+    each = (1 - confidence) / 2
     return float(lower_limit(successes, trials, each)), float(upper_limit(successes, trials, each))
 
 
 def epsilon_from_rates(likely: ArrayLike, unlikely: ArrayLike, delta: float) -> Floats:
-    """Smallest epsilon that allows an event at least as ``likely`` on one side and ``unlikely`` on the other.
+    """Compute the smallest epsilon that allows an event with these probabilities under two datasets.
 
     From P(E) <= e^epsilon P'(E) + delta: epsilon >= log((P(E) - delta) / P'(E)), and never below 0.
+
+    Parameters
+    ----------
+    likely : array-like
+        Probability of the event under one dataset, or a number below it.
+    unlikely : array-like
+        Its probability under the other dataset, or a number above it.
+    delta : float
+        The delta of the claim.
+
+    Returns
+    -------
+    ndarray
+        Epsilon, at least 0.
     """
     excess = np.asarray(likely, dtype=np.float64) - delta
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -54,11 +95,29 @@ def epsilon_from_rates(likely: ArrayLike, unlikely: ArrayLike, delta: float) -> 
 
 
 def guessing_p_value(n_canaries: int, n_guesses: int, n_correct: int, epsilon: float, delta: float) -> float:
-    """Chance bound of at least ``n_correct`` right guesses in one run of an (epsilon, delta) mechanism.
+    """Bound the probability of so many right guesses in one run of an (epsilon, delta) mechanism.
 
     Theorem 5.2 of Steinke, Nasr and Jagielski (2023): with pure privacy the number of right guesses is
     dominated by a binomial variable B of success probability e^epsilon / (1 + e^epsilon); delta adds at most
     2 m delta max_i P(v - i <= B < v) / i for m canaries and v right guesses.
+
+    Parameters
+    ----------
+    n_canaries : int
+        Coins that were thrown.
+    n_guesses : int
+        Coins that were guessed.
+    n_correct : int
+        Right guesses.
+    epsilon : float
+        The claim.
+    delta : float
+        Its delta.
+
+    Returns
+    -------
+    float
+        The bound, at most 1.
     """
     q = expit(epsilon)
     v, r = n_correct, n_guesses
@@ -75,7 +134,25 @@ def guessing_p_value(n_canaries: int, n_guesses: int, n_correct: int, epsilon: f
 def epsilon_from_guesses(
     n_canaries: int, n_guesses: int, n_correct: int, delta: float, confidence: float = 0.95
 ) -> float:
-    """Lower bound on epsilon from the guesses of one run, at a confidence level.
+    """Bound epsilon from below by the guesses of one run.
+
+    Parameters
+    ----------
+    n_canaries : int
+        Coins that were thrown.
+    n_guesses : int
+        Coins that were guessed.
+    n_correct : int
+        Right guesses.
+    delta : float
+        The delta of the claim.
+    confidence : float, default=0.95
+        Probability that the bound holds.
+
+    Returns
+    -------
+    float
+        The bound, at least 0.
 
     Examples
     --------
@@ -84,8 +161,9 @@ def epsilon_from_guesses(
     """
     _check_counts(n_correct, n_guesses)
     _check_counts(n_guesses, n_canaries)
-    check_delta(delta)
-    failure = 1 - check_share("confidence", confidence)
+    check_parameter("delta", delta, DELTA)
+    check_parameter("confidence", confidence, CONFIDENCE)
+    failure = 1 - confidence
 
     def rejected(epsilon: float) -> bool:
         return guessing_p_value(n_canaries, n_guesses, n_correct, epsilon, delta) <= failure

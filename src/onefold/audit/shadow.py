@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from onefold._base.arrays import Mask
+from onefold._base.arrays import Floats, Index, Labels, Mask
 from onefold._base.parallel import run_parallel
-from onefold._base.validation import check_whole_number
-from onefold.audit._samples import Floats, generator, sample_rows
+from onefold._base.validation import OneOf, Whole, check_parameter
+from onefold.audit.density import sample_rows
 from onefold.audit.membership import AttackResult, distance_attack
 from onefold.exceptions import InvalidInputError
+from onefold.privacy.samplers import generator
 
 __all__ = ["LikelihoodRatioAttack", "likelihood_ratio_attack", "own_class_score"]
 
@@ -27,28 +28,41 @@ VARIANTS = ("online", "offline")
 ENOUGH_FOR_VARIANCES = 32
 SMALLEST_SHARE = 1e-9  # votes of a forest are exactly 0 or 1: their log-odds must stay comparable
 
-Labels = NDArray[Any]
 Fit = Callable[[Floats, Labels, int], Any]
 Score = Callable[[Any, Floats, Labels], ArrayLike]
 
 
 @dataclass(frozen=True)
 class LikelihoodRatioAttack:
-    """Outcome of an attack with shadow models.
+    """Outcome of an attack with shadow models; made by :func:`likelihood_ratio_attack`.
 
-    Attributes
+    Parameters
     ----------
     result : AttackResult
-        Of the likelihood ratios.
+        The attack by likelihood ratios.
     baseline : AttackResult
-        Of the same scores without shadow models: one threshold for all points.
+        The attack by the same scores without shadow models: one threshold for all points.
     variant : str
         "online" or "offline".
     n_shadows : int
-    log_ratios : ndarray of shape (n,)
+        Number of shadow models.
+    log_ratios : ndarray of shape (n_samples,)
         For each point: large says member.
-    members : ndarray of shape (n,)
+    members : ndarray of shape (n_samples,)
         Which points the audited model was fitted on.
+
+    See Also
+    --------
+    likelihood_ratio_attack : Make the attack.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    >>> attack = likelihood_ratio_attack(KNeighborsClassifier(3), X, y, n_shadows=4, random_state=0)
+    >>> attack.variant, int(attack.members.sum())
+    ('online', 30)
     """
 
     result: AttackResult
@@ -60,10 +74,37 @@ class LikelihoodRatioAttack:
 
 
 def own_class_score(model: Any, X: Floats, y: Labels) -> Floats:
-    """How much a classifier takes each row for its own class, on a scale where a normal fit makes sense.
+    """Score how much a classifier takes each row for its own class, on a scale that a normal law fits.
 
-    Minus the distance to the own class where the model has ``distances``; else the log-odds of the own class
-    (``predict_proba``); else its margin over the best other class (``decision_function``).
+    The score is minus the distance to the own class where the model has ``distances``; else the log-odds of
+    the own class (``predict_proba``); else its margin over the best other class (``decision_function``).
+
+    Parameters
+    ----------
+    model : object
+        A fitted classifier.
+    X : ndarray of shape (n_samples, n_features)
+        Rows.
+    y : ndarray of shape (n_samples,)
+        Their classes.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Scores, large where the model looks sure.
+
+    See Also
+    --------
+    likelihood_ratio_attack : Uses this score by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> X, y = np.array([[0.0], [0.1], [1.0], [1.1]]), np.array([0, 0, 1, 1])
+    >>> model = KNeighborsClassifier(2).fit(X, y)
+    >>> (own_class_score(model, X, y) > 0).tolist()
+    [True, True, True, True]
     """
     classes = np.asarray(model.classes_)
     own = np.searchsorted(classes, y)
@@ -103,13 +144,15 @@ def likelihood_ratio_attack(
     model : classifier or function
         A classifier, cloned and fitted (its ``random_state`` is set where it has one), or a function
         ``fit(X, y, seed)`` that returns a fitted model: anything, noise and fabrication included.
-    X, y : arrays of shape (n, p) and (n,)
-        Points and their classes, at least four of each class.
-    score : function, optional
-        ``score(fitted, X, y)``: one number for each row, large where it looks known; default
-        :func:`own_class_score`. Any monotone transformation will do that makes it roughly normal over models.
-    members : mask of shape (n,), optional
-        Rows the audited model is fitted on; default a random half of each class.
+    X : array-like of shape (n_samples, n_features)
+        Points, at least four of each class.
+    y : array-like of shape (n_samples,)
+        Their classes.
+    score : callable, default=None
+        ``score(fitted, X, y)``: one number for each row, large where it looks known; None takes
+        :func:`own_class_score`. It should be roughly normal over models.
+    members : ndarray of bool of shape (n_samples,), default=None
+        Rows the audited model is fitted on; None takes a random half of each class.
     variant : {"online", "offline"}, default="online"
         Online: compare the fits with and without the point. Offline: only the fits without it, as by somebody
         who prepared the shadow models before knowing whom to look for; it is weaker.
@@ -119,23 +162,40 @@ def likelihood_ratio_attack(
         Level of the intervals.
     n_jobs : int or None, default=None
         Threads, one model each.
-    random_state : int, Generator or None
+    random_state : int, Generator or None, default=None
         Seeds the halves and the models; the number of threads changes nothing.
 
     Returns
     -------
     LikelihoodRatioAttack
+        The attack, and a baseline without shadow models.
+
+    See Also
+    --------
+    distance_attack : An attack without shadow models.
 
     Notes
     -----
     It bounds nothing: a better attack may exist. A failed attack is no proof of privacy; a successful one
     is a proof of leakage.
+
+    References
+    ----------
+    N. Carlini et al., "Membership inference attacks from first principles", IEEE S&P 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    >>> attack = likelihood_ratio_attack(KNeighborsClassifier(1), X, y, n_shadows=4, random_state=0)
+    >>> attack.baseline.auc > 0.6  # nearest neighbours know their own rows
+    True
     """
-    check_whole_number("n_shadows", n_shadows, at_least=2)
+    check_parameter("n_shadows", n_shadows, Whole(2))
+    check_parameter("variant", variant, OneOf(VARIANTS))
     if n_shadows % 2:
         raise InvalidInputError("n_shadows must be even: shadow models come in pairs on complementary halves")
-    if variant not in VARIANTS:
-        raise InvalidInputError(f"variant must be one of {', '.join(VARIANTS)}")
     rows, labels = sample_rows("X", X, at_least=2), np.asarray(y)
     if labels.shape != (len(rows),):
         raise InvalidInputError("y must hold one class for each row of X")
@@ -167,7 +227,7 @@ def likelihood_ratio_attack(
 
 
 def _log_ratios(target: Floats, scores: Floats, inside: Mask, variant: str) -> Floats:
-    """Log-likelihood ratio of in against out; offline the number of deviations above the out-mean."""
+    """Compute the log-likelihood ratio of in against out; offline the deviations above the out-mean."""
     out_mean, out_deviation = _normal_fit(scores, ~inside)
     if variant == "offline":
         return np.asarray((target - out_mean) / out_deviation)
@@ -178,7 +238,7 @@ def _log_ratios(target: Floats, scores: Floats, inside: Mask, variant: str) -> F
 
 
 def _normal_fit(scores: Floats, used: Mask) -> tuple[Floats, Floats]:
-    """Mean and deviation of each point's scores over the models that are used for it."""
+    """Compute mean and deviation of each point's scores over the models that are used for it."""
     counts = used.sum(axis=0)
     means = np.where(used, scores, 0.0).sum(axis=0) / counts
     squares = np.where(used, (scores - means) ** 2, 0.0).sum(axis=0)
@@ -217,7 +277,7 @@ def _mask(members: ArrayLike, n: int) -> Mask:
 
 
 def _half(labels: Labels, rng: np.random.Generator) -> Mask:
-    """A random half of each class; of an odd class the larger half by a coin."""
+    """Choose a random half of each class; of an odd class the larger half by a coin."""
     inside = np.zeros(len(labels), dtype=bool)
     for label in np.unique(labels):
         rows = rng.permutation(np.flatnonzero(labels == label))
@@ -232,8 +292,8 @@ def _pair(labels: Labels, rng: np.random.Generator) -> tuple[Mask, Mask]:
     return first, ~first
 
 
-def _log_odds(probabilities: Floats, own: NDArray[np.intp]) -> Floats:
-    """log p - log(1 - p) for the own class, the second term summed over the others to keep its digits."""
+def _log_odds(probabilities: Floats, own: Index) -> Floats:
+    """Compute log p - log(1 - p) for the own class, 1 - p summed over the others to keep its digits."""
     rows = np.arange(len(own))
     mine = probabilities[rows, own].copy()
     probabilities[rows, own] = 0.0

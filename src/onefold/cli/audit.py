@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     tables = [_read(path, model, names, args) for path in (args.train, args.test)]
     labels = [None if args.label is None else _labels(table, model, args.label) for table in tables]
     # Imported late, here and below: a mistake in a table is told without waiting for scipy.
-    from onefold.audit.summary import audit_membership
+    from onefold.audit import audit_membership
 
     with busy("auditing", args.quiet):
         audit = audit_membership(model, tables[0].values, tables[1].values, *labels)

@@ -59,11 +59,12 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
     >>> from onefold.privacy import Laplace
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(200) % 2
     >>> X = rng.normal(size=(200, 3)) + 10.0 * y[:, None]
-    >>> model = PrivateClassifier(mechanism=Laplace(2.0), random_state=0).fit(X, y)
+    >>> model = PrivateClassifier(GaussianNB(), Laplace(2.0), random_state=0).fit(X, y)
     >>> model.predict([[0.0, 0.0, 0.0], [10.0, 10.0, 10.0]]).tolist()
     [0, 1]
     """

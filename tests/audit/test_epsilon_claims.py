@@ -62,7 +62,7 @@ def game(mechanism: Any, n_trials: int, size: float = 1.0, seed: int = 0) -> Eps
 
 @pytest.mark.parametrize("hardened", [False, True], ids=["plain", "hardened"])
 @pytest.mark.parametrize("kind, epsilon, options, n_trials", ADDITIVE)
-def test_the_game_acquits_the_mechanism_and_convicts_half_of_its_noise(
+def test_audit_accepts_each_mechanism_and_contradicts_half_of_its_noise(
     kind: type, epsilon: float, options: dict, n_trials: int, hardened: bool
 ) -> None:
     honest = kind(epsilon, **options, hardened=hardened)
@@ -72,7 +72,7 @@ def test_the_game_acquits_the_mechanism_and_convicts_half_of_its_noise(
     assert game(halved(kind)(epsilon, **options, hardened=hardened), n_trials).contradicts(epsilon)
 
 
-def test_a_large_epsilon_needs_more_trials_than_there_are_and_the_audit_says_so() -> None:
+def test_audit_of_a_large_epsilon_says_that_trials_are_too_few() -> None:
     audit = game(halved(OptimalNoise)(8.0), 2000)
     assert audit.detectable < 8.0
     assert not audit.contradicts(8.0)
@@ -80,7 +80,7 @@ def test_a_large_epsilon_needs_more_trials_than_there_are_and_the_audit_says_so(
 
 
 @pytest.mark.parametrize("size", [0.01, 30.0])
-def test_the_sensitivity_is_used(size: float) -> None:
+def test_noise_grows_with_the_declared_sensitivity(size: float) -> None:
     for kind in (OptimalNoise, Laplace, AnalyticGaussian):
         assert 0.8 < game(kind(2.0, sensitivity=size), 100_000, size).epsilon_lower <= 2.0
         # Noise for a third of the change that happens; as a function, because the audit checks declarations.
@@ -91,7 +91,7 @@ def test_the_sensitivity_is_used(size: float) -> None:
 
 
 @pytest.mark.parametrize("kind, epsilon, options, _", ADDITIVE)
-def test_one_run_acquits_every_mechanism(kind: type, epsilon: float, options: dict, _: int) -> None:
+def test_one_run_accepts_every_mechanism(kind: type, epsilon: float, options: dict, _: int) -> None:
     honest = kind(epsilon, **options)
     for seed in range(3):
         audit = audit_epsilon_one_run(honest, LOW, HIGH, honest.delta, CONFIDENCE, random_state=seed)
@@ -101,13 +101,13 @@ def test_one_run_acquits_every_mechanism(kind: type, epsilon: float, options: di
 
 @pytest.mark.parametrize("kind", [OptimalNoise, Laplace])
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
-def test_one_run_convicts_half_of_the_noise(kind: type, epsilon: float) -> None:
+def test_one_run_contradicts_half_of_the_noise(kind: type, epsilon: float) -> None:
     short = halved(kind)(epsilon)
     audit = audit_epsilon_one_run(short, LOW, HIGH, short.delta, 0.999, random_state=0)
     assert audit.contradicts(epsilon)
 
 
-def test_delta_limits_the_confidence_of_one_run() -> None:
+def test_delta_limits_what_one_run_can_show() -> None:
     # About 4 m delta / r is the smallest failure probability that leaves anything to show: here 1.6e-4.
     for confidence, shown in ((0.9995, True), (0.9999, False)):
         audit = audit_epsilon_one_run(lambda data, rng: data, LOW, HIGH, 1e-5, confidence, random_state=0)
@@ -115,7 +115,7 @@ def test_delta_limits_the_confidence_of_one_run() -> None:
 
 
 @pytest.mark.parametrize("kind", [Laplace, AnalyticGaussian])
-def test_records_are_covered_when_they_are_declared(kind: type) -> None:
+def test_mechanism_for_records_is_accepted_for_records(kind: type) -> None:
     pixels = Box(0, 1, n_features=5)
     x, other = np.zeros((1, 5)), np.ones((1, 5))
     record = kind(1.5, sensitivity=pixels, unit="record")
@@ -131,7 +131,7 @@ def test_records_are_covered_when_they_are_declared(kind: type) -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 5])
-def test_labels(classes: int) -> None:
+def test_randomised_labels_are_accepted_and_half_their_noise_is_contradicted(classes: int) -> None:
     def audit(labels: RandomisedLabels) -> EpsilonAudit:
         return audit_epsilon(labels, [0], [1], 0.0, 100_000, CONFIDENCE, stacked=True, random_state=1)
 
@@ -143,7 +143,7 @@ def test_labels(classes: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [OptimalNoise, Laplace, AnalyticGaussian])
-def test_noise_forgotten_on_one_column_is_caught_where_it_is_forgotten(kind: type) -> None:
+def test_column_without_noise_is_contradicted_alone(kind: type) -> None:
     leak = forgetful(kind, column=2)(1.0)
     x = np.zeros((4, 5))
     for column in range(5):
@@ -153,7 +153,7 @@ def test_noise_forgotten_on_one_column_is_caught_where_it_is_forgotten(kind: typ
         assert audit.contradicts(1.0) == (column == 2)
 
 
-def test_noise_forgotten_on_one_column_is_caught_in_one_run_over_the_columns() -> None:
+def test_column_without_noise_is_found_in_one_run() -> None:
     leak = forgetful(OptimalNoise, column=7)(1.0)
     caught = []
     for column in range(20):
@@ -168,7 +168,7 @@ def test_noise_forgotten_on_one_column_is_caught_in_one_run_over_the_columns() -
 
 
 @pytest.mark.parametrize("hardened", [False, True], ids=["plain", "hardened"])
-def test_a_generator_seeded_anew_is_caught(hardened: bool) -> None:
+def test_mechanism_that_seeds_its_generator_anew_is_contradicted(hardened: bool) -> None:
     noise = OptimalNoise(1.0, hardened=hardened)
     x, other = np.zeros((3, 2)), np.zeros((3, 2))
     other[2, 1] = 1.0
@@ -182,7 +182,7 @@ def test_a_generator_seeded_anew_is_caught(hardened: bool) -> None:
 
 
 @pytest.mark.parametrize("hardened", [False, True], ids=["plain", "hardened"])
-def test_a_seed_used_for_two_releases_is_caught(hardened: bool) -> None:
+def test_seed_used_for_two_releases_is_contradicted(hardened: bool) -> None:
     # The seed is secret and new each time, but serves two tables: their difference is that of the data.
     noise = OptimalNoise(1.0, hardened=hardened)
     x, other = np.zeros((3, 2)), np.zeros((3, 2))

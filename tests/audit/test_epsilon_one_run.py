@@ -16,20 +16,20 @@ def laplace(scale: float):
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
-def test_noise_that_is_right_is_not_accused_and_much_of_it_is_found(epsilon: float) -> None:
+def test_one_run_bound_is_below_and_near_the_true_epsilon(epsilon: float) -> None:
     for seed in range(5):
         audit = audit_epsilon_one_run(laplace(1 / epsilon), LOW, HIGH, 1e-6, 0.999, random_state=seed)
         assert 0.5 * epsilon < audit.epsilon_lower < epsilon
 
 
 @pytest.mark.parametrize("scale", [0.5, 0.25])
-def test_too_little_noise_is_caught(scale: float) -> None:
+def test_one_run_contradicts_a_claim_with_too_little_noise(scale: float) -> None:
     for seed in range(5):
         audit = audit_epsilon_one_run(laplace(scale), LOW, HIGH, 1e-6, 0.999, random_state=seed)
         assert 1.0 < audit.epsilon_lower < 1 / scale
 
 
-def test_it_fails_as_seldom_as_stated() -> None:
+def test_one_run_bound_fails_as_seldom_as_its_confidence_says() -> None:
     failed = [
         audit_epsilon_one_run(laplace(1.0), LOW[:10], HIGH[:10], 0.0, 0.8, random_state=seed).contradicts(1.0)
         for seed in range(400)
@@ -37,7 +37,7 @@ def test_it_fails_as_seldom_as_stated() -> None:
     assert np.mean(failed) < 0.2 + 3 * np.sqrt(0.16 / 400)
 
 
-def test_counts_by_hand() -> None:
+def test_one_run_counts_canaries_guesses_and_right_guesses() -> None:
     # What is released is known: the coins themselves, on a scale where some are clearer than others.
     seen = {}
 
@@ -56,7 +56,7 @@ def test_counts_by_hand() -> None:
     assert audit_epsilon_one_run(lie, LOW, HIGH, 1e-5, random_state=0).counts["right_guesses"] == 0
 
 
-def test_the_clearest_are_guessed() -> None:
+def test_one_run_guesses_the_clearest_canaries() -> None:
     # Every second column says nothing and stays near the middle: abstaining finds the others.
     def half_blind(data, rng):
         blurred = 0.5 + 0.1 * rng.normal(size=data.shape)
@@ -69,7 +69,7 @@ def test_the_clearest_are_guessed() -> None:
     assert a_quarter.epsilon_lower > 5 > 1.5 > all_of_them.epsilon_lower
 
 
-def test_records_as_canaries() -> None:
+def test_one_run_takes_records_as_canaries() -> None:
     # Per entry (1, 0) private, so a row of 50 equal changes is plain to see: the unit is in the result.
     entry = audit_epsilon_one_run(laplace(1), LOW, HIGH, 0.0, random_state=0)
     record = audit_epsilon_one_run(laplace(1), LOW, HIGH, 0.0, unit="record", n_guesses=40, random_state=0)
@@ -82,7 +82,7 @@ def test_records_as_canaries() -> None:
     assert not calibrated.contradicts(1.0)
 
 
-def test_only_entries_that_differ_are_canaries() -> None:
+def test_one_run_takes_only_entries_that_differ_as_canaries() -> None:
     other = LOW.copy()
     other[3:7, 5] = -2.0
     seen = []
@@ -96,7 +96,7 @@ def test_only_entries_that_differ_are_canaries() -> None:
     assert not seen[0][untouched].any()
 
 
-def test_given_scores() -> None:
+def test_one_run_uses_given_scores() -> None:
     def count(data, rng):
         return data.sum(axis=1) + rng.normal(scale=0.01, size=len(data))
 
@@ -122,7 +122,7 @@ def test_given_scores() -> None:
         {"mechanism": lambda data, rng: data[:3]},
     ],
 )
-def test_bad_input_is_one_line(changes: dict) -> None:
+def test_one_run_refuses_bad_input_in_one_line(changes: dict) -> None:
     good = {"mechanism": laplace(1), "x": LOW, "x_prime": HIGH, "delta": 0.0, "random_state": 0}
     with pytest.raises(InvalidInputError) as caught:
         audit_epsilon_one_run(**{**good, **changes})

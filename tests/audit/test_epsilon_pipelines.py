@@ -7,7 +7,7 @@ import pytest
 
 from onefold import KAHM, AutoencoderClassifier
 from onefold.audit import EpsilonAudit, audit_epsilon, audit_epsilon_one_run
-from onefold.audit._neighbours import release_of
+from onefold.audit.epsilon import release_of
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier, smoother
 from onefold.privacy import AnalyticGaussian, Laplace, OptimalNoise
@@ -36,7 +36,7 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> int:
 # --- fabricated rows --------------------------------------------------------------------------------------
 
 
-def test_documented_stopping_is_convicted_by_its_output(few_steps: int) -> None:
+def test_documented_stopping_is_contradicted_by_its_output(few_steps: int) -> None:
     fabricator = Fabricator(NOISE, 1, "documented", n_jobs=1)
     audit = audit_epsilon(fabricator, EQUAL, CHANGED, 1e-5, 400, 0.95, random_state=0)
     assert audit.contradicts(EPSILON)
@@ -44,7 +44,7 @@ def test_documented_stopping_is_convicted_by_its_output(few_steps: int) -> None:
 
 
 @pytest.mark.parametrize("form", ["image", "smoothed"])
-def test_documented_stopping_is_convicted_by_its_number_of_steps(few_steps: int, form: str) -> None:
+def test_documented_stopping_is_contradicted_by_its_number_of_steps(few_steps: int, form: str) -> None:
     # 000 eq. 92 and 004 eq. 145. Of equal rows it takes all steps there are.
     fabricator = Fabricator(NOISE, 1, "documented", form=form, n_jobs=1)
 
@@ -66,7 +66,7 @@ def test_documented_stopping_is_convicted_by_its_number_of_steps(few_steps: int,
         (1, "smoothed"),
     ],
 )
-def test_honest_and_fixed_stopping_are_acquitted(few_steps: int, stopping: str | int, form: str) -> None:
+def test_honest_and_fixed_stopping_are_accepted(few_steps: int, stopping: str | int, form: str) -> None:
     fabricator = Fabricator(NOISE, 1, stopping, form=form, n_jobs=1)
 
     def with_steps(data: np.ndarray, rng: Any) -> np.ndarray:
@@ -78,7 +78,7 @@ def test_honest_and_fixed_stopping_are_acquitted(few_steps: int, stopping: str |
     assert fabricator.guarantee_.holds
 
 
-def test_what_a_fabricator_publishes_is_what_is_audited() -> None:
+def test_audit_of_a_fabricator_audits_fabricate() -> None:
     fabricator = Fabricator(NOISE, 1, 2, n_jobs=1)
     seeds = [np.random.default_rng(0) for _ in range(3)]
     audited = release_of(fabricator)(CHANGED, seeds[0])
@@ -91,7 +91,7 @@ def test_what_a_fabricator_publishes_is_what_is_audited() -> None:
 
 @pytest.mark.parametrize("stopping", ["honest", 0, 1])
 @pytest.mark.parametrize("noise", [OptimalNoise(1.0), Laplace(1.0), AnalyticGaussian(1.0)], ids=repr)
-def test_fabricated_tables_are_acquitted_in_one_run(noise: Any, stopping: str | int) -> None:
+def test_fabricated_tables_are_accepted_in_one_run(noise: Any, stopping: str | int) -> None:
     low, high = np.zeros((150, 6)), np.ones((150, 6))
     fabricator = Fabricator(noise, 3, stopping, branch_size=50, n_jobs=1)
     audit = audit_epsilon_one_run(fabricator, low, high, noise.delta, CONFIDENCE, random_state=0)
@@ -101,7 +101,7 @@ def test_fabricated_tables_are_acquitted_in_one_run(noise: Any, stopping: str | 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fabricate", [False, True])
-def test_a_private_classifier_is_acquitted(fabricate: bool) -> None:
+def test_private_classifier_is_accepted_and_a_raw_one_contradicted(fabricate: bool) -> None:
     # The machine is asked about the two values themselves; labels are public here.
     labels, queries = np.repeat([0, 1], 4), np.linspace(-1, 2, 7)[:, None]
     x = np.repeat([[0.0], [1.0]], 4, axis=0)
@@ -153,12 +153,12 @@ def audit_moments(epsilon: float, neighbours: str, n_trials: int) -> EpsilonAudi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-def test_moments_keep_their_promise_for_a_record(neighbours: str) -> None:
+def test_moments_are_accepted_for_a_record(neighbours: str) -> None:
     # Gaussian noise shows its epsilon only in the tails: a few thousand releases see a fraction of it.
     assert 0.3 < audit_moments(4.0, neighbours, 3000).epsilon_lower <= 4.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-def test_moments_with_too_little_noise_are_caught(neighbours: str) -> None:
+def test_moments_with_too_little_noise_are_contradicted(neighbours: str) -> None:
     assert audit_moments(12.0, neighbours, 2000).contradicts(1.5)

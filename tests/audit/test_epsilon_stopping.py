@@ -52,7 +52,7 @@ def by_number(data: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, i
 
 
 @pytest.mark.slow
-def test_raw_stopping_is_caught_from_the_output_alone() -> None:
+def test_stopping_by_raw_error_is_contradicted_by_the_output() -> None:
     audit = audit_epsilon(
         lambda data, rng: by_raw_error(data, rng)[0], EQUAL, CHANGED, 1e-5, 400, 0.95, random_state=0
     )
@@ -60,14 +60,14 @@ def test_raw_stopping_is_caught_from_the_output_alone() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_smoothing_a_fixed_number_of_times_is_not() -> None:
+def test_smoothing_a_fixed_number_of_times_is_accepted() -> None:
     audit = audit_epsilon(
         lambda data, rng: by_number(data, rng)[0], EQUAL, CHANGED, 1e-5, 200, 0.95, random_state=0
     )
     assert not audit.contradicts(EPSILON)
 
 
-def test_the_number_of_steps_alone_gives_the_raw_data_away() -> None:
+def test_number_of_steps_alone_tells_the_neighbours_apart() -> None:
     # No statistics needed: two neighbours never take the same number of steps.
     rng = np.random.default_rng(0)
     equal = {by_raw_error(EQUAL, rng)[1] for _ in range(40)}

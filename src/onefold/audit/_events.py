@@ -1,14 +1,17 @@
-"""What to look at in a release, and the event to count: chosen on releases that are not counted later."""
+"""Events that tell releases of two datasets apart: what to look at in a release, and where to cut.
+
+The event is chosen on releases that are not counted later.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from onefold.audit._samples import Floats
+from onefold._base.arrays import Floats
 from onefold.audit.intervals import epsilon_from_rates, lower_limit, upper_limit
 
-__all__ = ["Look", "Rule", "choose_rule", "discriminant", "projection", "spread"]
+__all__ = ["Look", "ReleaseEvent", "choose_event", "discriminant", "projection", "spread"]
 
 Look = Callable[[Floats], Floats]
 
@@ -17,8 +20,8 @@ RIDGE = 1e-6  # relative; small, because noise that cancels in one direction is 
 
 
 @dataclass(frozen=True)
-class Rule:
-    """An event: a look at the release at or above a threshold, or below it, and where it is more likely."""
+class ReleaseEvent:
+    """A number read off a release lies at or above a threshold, or below it, and where that is likelier."""
 
     name: str
     look: Look
@@ -27,20 +30,20 @@ class Rule:
     likely_in_first: bool
 
     def hits(self, outputs: Floats) -> int:
-        """In how many releases the event happens."""
+        """Count the releases in which the event happens."""
         beyond = int(np.count_nonzero(self.look(outputs) >= self.threshold))
         return beyond if self.above else len(outputs) - beyond
 
 
 def projection(change: Floats) -> Look:
-    """The releases along the difference of the two datasets."""
+    """Read the releases along the difference of the two datasets."""
     direction = change.ravel() / np.abs(change).max()
     direction /= np.linalg.norm(direction)
     return lambda outputs: np.asarray(outputs @ direction)
 
 
 def discriminant(first: Floats, second: Floats) -> Look:
-    """Fisher's linear discriminant of two sets of releases."""
+    """Learn Fisher's linear discriminant of two sets of releases."""
     both = np.concatenate([first, second])
     centre, scale = both.mean(axis=0), both.std(axis=0)
     scale[scale == 0] = 1.0
@@ -62,30 +65,30 @@ def discriminant(first: Floats, second: Floats) -> Look:
 
 
 def spread(outputs: Floats) -> Floats:
-    """Logarithm of the summed squares of each release about its mean.
+    """Take the logarithm of the summed squares of each release about its mean.
 
-    Too much or too little smoothing changes it, and no linear look would see that.
+    Too much or too little smoothing changes it, which no linear statistic sees.
     """
     centred = outputs - outputs.mean(axis=1, keepdims=True)
     return np.asarray(np.log(np.maximum((centred**2).sum(axis=1), np.finfo(np.float64).tiny)))
 
 
-def choose_rule(
+def choose_event(
     looks: Sequence[tuple[str, Look]], first: Floats, second: Floats, delta: float, failure: float
-) -> Rule:
-    """The look, threshold and direction that would give the largest bound on these releases."""
+) -> ReleaseEvent:
+    """Choose the statistic, threshold and direction that give the largest bound on these releases."""
     found = [_best_cut(name, look, first, second, delta, failure) for name, look in looks]
     return max(found, key=lambda pair: pair[0])[1]
 
 
 def _best_cut(
     name: str, look: Look, first: Floats, second: Floats, delta: float, failure: float
-) -> tuple[float, Rule]:
+) -> tuple[float, ReleaseEvent]:
     a, b = np.sort(look(first)), np.sort(look(second))
     cuts = _cuts(np.unique(np.concatenate([a, b])))
     n = len(a)
     above = [n - np.searchsorted(values, cuts, side="left") for values in (a, b)]
-    best: tuple[float, Rule] | None = None
+    best: tuple[float, ReleaseEvent] | None = None
     for up in (True, False):
         counts = above if up else [n - count for count in above]
         for in_first in (True, False):
@@ -96,13 +99,13 @@ def _best_cut(
             worth = bounds + 1e-6 * (likely - unlikely)
             k = int(np.argmax(worth))
             if best is None or worth[k] > best[0]:
-                best = float(worth[k]), Rule(name, look, float(cuts[k]), up, in_first)
+                best = float(worth[k]), ReleaseEvent(name, look, float(cuts[k]), up, in_first)
     assert best is not None  # there are four directions
     return best
 
 
 def _cuts(values: Floats) -> Floats:
-    """Thresholds between neighbouring values; of very many a choice that is dense at both ends."""
+    """Return thresholds between neighbouring values; of very many a choice that is dense at both ends."""
     if len(values) == 1:
         return values
     cuts = values[:-1] + (values[1:] - values[:-1]) / 2
