@@ -87,7 +87,9 @@ def test_attack_depends_on_the_order_of_scores_only() -> None:
     assert (base.auc, base.tpr_at_1_percent) == (other.auc, other.tpr_at_1_percent)
     assert distance_attack(-TRAIN, -TEST, larger_is_member=True).auc == base.auc
     assert distance_attack(TEST, TRAIN).auc == pytest.approx(1 - base.auc)
-    assert distance_attack(np.random.default_rng(5).permutation(TRAIN), TEST).auc == pytest.approx(base.auc, rel=1e-12)
+    assert distance_attack(np.random.default_rng(5).permutation(TRAIN), TEST).auc == pytest.approx(
+        base.auc, rel=1e-12
+    )
 
 
 def test_auc_interval_covers_as_often_as_its_confidence_says() -> None:

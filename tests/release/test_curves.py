@@ -18,7 +18,7 @@ def clouds(n: int = 100) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("estimator", [None, RobustSVM(theta=0.1), LogisticRegression()])
-def test_utility_rises_with_lam(estimator: object) -> None:
+def test_scores_rise_with_lam(estimator: object) -> None:
     X, y = clouds()
     curve = sweep(X, y, [1e-8, 1e8], estimator, repetitions=4, random_state=1)
     assert curve.baseline > 0.97
@@ -28,7 +28,7 @@ def test_utility_rises_with_lam(estimator: object) -> None:
         assert curve.mean(noise)[1] == pytest.approx(curve.baseline, abs=0.01)
 
 
-def test_a_regression_scored_on_other_rows() -> None:
+def test_sweep_scores_a_regression_on_other_rows() -> None:
     rng = np.random.default_rng(2)
     X = rng.normal(size=(300, 4))
     y = X @ [1.0, -2.0, 0.5, 0.0]
@@ -40,7 +40,7 @@ def test_a_regression_scored_on_other_rows() -> None:
     assert curve.mean("optimal")[0] < 0.5 < 0.99 < curve.mean("optimal")[1]
 
 
-def test_learners_see_noisy_rows_and_are_scored_on_raw_ones() -> None:
+def test_sweep_fits_on_noisy_rows_and_scores_on_raw_ones() -> None:
     X, y = clouds(10)
     seen = []
 
@@ -58,13 +58,13 @@ def test_learners_see_noisy_rows_and_are_scored_on_raw_ones() -> None:
     assert sum(np.array_equal(rows, X) for rows in seen) == 1  # the baseline
 
 
-def test_weights_reach_the_noise() -> None:
+def test_sweep_passes_weights_to_the_noise() -> None:
     X, y = clouds(10)
     curve = sweep(X, y, [16.0], Pi=[1.0, 16.0, 81.0], noises=["optimal"], repetitions=1)
     assert curve.strengths[0].standard_errors == pytest.approx((1 / 2, 1 / 4, 1 / 6))
 
 
-def test_the_noises_are_matched() -> None:
+def test_noises_have_equal_bound_or_equal_variance() -> None:
     noise, rng = FisherGaussian(1e-2, [1.0, 16.0]), np.random.default_rng(3)
     draws = {name: draw(noise, (200000, 2), rng) for name, draw in NOISES.items()}
     sigma = noise.standard_errors(2)
@@ -74,7 +74,7 @@ def test_the_noises_are_matched() -> None:
     assert variances["Laplace, equal variance"] == pytest.approx([1, 1], rel=0.04)
 
 
-def test_strengths_and_plain_values() -> None:
+def test_curve_has_strengths_and_plain_json() -> None:
     X, y = clouds(20)
     curve = sweep(X, y, [1.0, 10.0], repetitions=2, sensitivity=0.5, delta=1e-6, random_state=0)
     assert curve.lams.tolist() == [1.0, 10.0]
@@ -84,7 +84,7 @@ def test_strengths_and_plain_values() -> None:
     assert plain["scores"]["optimal"] == curve.scores["optimal"].tolist()
 
 
-def test_repetitions_can_be_joined_and_compared() -> None:
+def test_curves_can_be_joined_and_noises_compared() -> None:
     X, y = clouds(30)
     one, two = (sweep(X, y, [1e-3], repetitions=3, random_state=seed) for seed in (0, 1))
     both = one.joined(two)
@@ -99,7 +99,7 @@ def test_repetitions_can_be_joined_and_compared() -> None:
             one.joined(sweep(X, y, [lam], noises=noises, repetitions=1))
 
 
-def test_a_seed_repeats_it() -> None:
+def test_sweep_repeats_with_a_seed() -> None:
     X, y = clouds(20)
     one, two = (sweep(X, y, [1e-2], repetitions=2, random_state=5).scores["optimal"] for _ in range(2))
     assert np.array_equal(one, two)
@@ -117,7 +117,7 @@ def test_a_seed_repeats_it() -> None:
         {"X": [["a"]]},
     ],
 )
-def test_bad_input(change: dict) -> None:
+def test_sweep_refuses_bad_input_in_one_line(change: dict) -> None:
     X, y = clouds(10)
     arguments = {"X": X, "y": y, "lams": [1.0]} | change
     with pytest.raises(InvalidInputError) as caught:

@@ -17,9 +17,11 @@ from onefold.privacy import BoundedFisherNoise, Box, FisherGaussian
 from onefold.release import (
     Release,
     RobustSVM,
+    noise_bounds,
     release_bounded,
     release_iid,
     release_utility_preserving,
+    weights_for,
 )
 from reference import release as literal
 
@@ -33,11 +35,11 @@ def toy(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, np.repeat([1, -1], 50)
 
 
-# --- free noise ---------------------------------------------------------------------------------------------
+# --- free noise -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lam, bound", [(1e-4, 200.0), (1e-2, 20.0), (1.0, 2.0)])
-def test_toy_bounds(lam: float, bound: float) -> None:
+def test_release_iid_adds_noise_of_the_documented_bound(lam: float, bound: float) -> None:
     X, _ = toy()
     released = release_iid(X, lam, random_state=0)
     assert released.bound == pytest.approx(bound)
@@ -47,7 +49,7 @@ def test_toy_bounds(lam: float, bound: float) -> None:
     assert np.array_equal(noise + X, X + FisherGaussian(lam).sample(X.shape, random_state=0))
 
 
-def test_a_release_is_used_like_its_rows() -> None:
+def test_release_is_used_like_its_rows() -> None:
     X, y = toy()
     released = release_iid(X, 1.0, random_state=0)
     assert isinstance(released, Release)
@@ -66,7 +68,7 @@ def test_a_release_is_used_like_its_rows() -> None:
     assert np.array_equal(frame, released)
 
 
-def test_the_text_is_for_people() -> None:
+def test_text_of_a_release_gives_errors_in_units() -> None:
     frame = pd.DataFrame(toy()[0], columns=["age", "income"])
     text = str(release_iid(frame, 1.0, [1.0, 1e-8], sensitivity=2.0))
     assert "at least ± 1 for age" in text
@@ -77,13 +79,13 @@ def test_the_text_is_for_people() -> None:
     assert "± 1 in every column" in str(release_iid(toy()[0], 1.0))
 
 
-def test_two_releases_differ() -> None:
+def test_two_releases_without_a_seed_differ() -> None:
     X, _ = toy()
     assert not np.array_equal(release_iid(X, 1.0), release_iid(X, 1.0))
     assert not np.array_equal(release_bounded(X, 1.0, (-1, 1)), release_bounded(X, 1.0, (-1, 1)))
 
 
-# --- noise within bounds ------------------------------------------------------------------------------------
+# --- noise within bounds ----------------------------------------------------------------------------------
 
 
 @given(
@@ -93,7 +95,7 @@ def test_two_releases_differ() -> None:
     lam=st.sampled_from([1e-6, 1e-3, 1.0, 1e3]),
 )
 @settings(max_examples=12, deadline=None)
-def test_bounded_noise_never_leaves_its_bounds(seed: int, low: float, high: float, lam: float) -> None:
+def test_release_bounded_never_leaves_its_bounds(seed: int, low: float, high: float, lam: float) -> None:
     X = np.random.default_rng(seed).uniform(-low, 100, size=(200, 2))
     released = release_bounded(X, lam, (low, high), random_state=seed)
     assert np.min(released) >= 0  # the smallest value is -low: an age stays positive
@@ -101,7 +103,7 @@ def test_bounded_noise_never_leaves_its_bounds(seed: int, low: float, high: floa
     assert np.all(np.asarray(released) - X <= high + 1e-12)
 
 
-def test_the_bound_of_the_bounded_release() -> None:
+def test_release_bounded_has_the_bound_of_its_noise() -> None:
     X, _ = toy()
     released = release_bounded(X, 1e-2, (-1e6, 1e6), Pi=[4.0, 0.25], random_state=0)
     assert released.bound == pytest.approx((2 + 0.5) / 0.1, rel=1e-6)
@@ -110,12 +112,12 @@ def test_the_bound_of_the_bounded_release() -> None:
     assert np.all(narrow.standard_errors < 0.5)
 
 
-# --- noise that keeps the classifier ------------------------------------------------------------------------
+# --- noise that keeps the classifier ----------------------------------------------------------------------
 
 
 @keeps
 @pytest.mark.parametrize("m", [1.0, 100.0, 1e4])
-def test_the_refitted_machine_is_identical(m: float) -> None:
+def test_utility_preserving_release_keeps_the_machine(m: float) -> None:
     X, y = toy()
     svm = RobustSVM().fit(X, y)
     released = release_utility_preserving(X, y, svm, m, random_state=1)
@@ -129,7 +131,7 @@ def test_the_refitted_machine_is_identical(m: float) -> None:
 
 
 @keeps
-def test_wisconsin_identical_with_raw_features() -> None:
+def test_utility_preserving_release_keeps_the_machine_of_wisconsin() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     svm = RobustSVM(rho=1e-2, theta=1.0).fit(X, y)
     released = release_utility_preserving(X, y, svm, 100.0, random_state=0)
@@ -144,7 +146,9 @@ def test_wisconsin_identical_with_raw_features() -> None:
     seed=st.integers(0, 10**6), p=st.integers(2, 12), q=st.integers(4, 60), m=st.sampled_from([0.1, 100.0])
 )
 @settings(max_examples=30, deadline=None)
-def test_orthogonal_to_the_hyperplane_and_balanced(seed: int, p: int, q: int, m: float) -> None:
+def test_utility_preserving_noise_is_orthogonal_to_the_hyperplane_and_balanced(
+    seed: int, p: int, q: int, m: float
+) -> None:
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(q, p)), np.arange(q) % 2
     svm = RobustSVM().fit(X, y)
@@ -155,7 +159,7 @@ def test_orthogonal_to_the_hyperplane_and_balanced(seed: int, p: int, q: int, m:
 
 
 @keeps
-def test_the_noise_has_the_covariance_of_the_null_space() -> None:
+def test_utility_preserving_noise_has_the_covariance_of_the_null_space() -> None:
     """m Psi Psi' of Thm 2.10, estimated from many draws; and the bound is its smallest block."""
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(5, 3)), np.array([-1, 1, 1, -1, 1])
@@ -177,7 +181,7 @@ def test_the_noise_has_the_covariance_of_the_null_space() -> None:
     assert released.standard_errors**2 == pytest.approx(blocks[np.argmin(blocks.sum(axis=1))])
 
 
-def test_it_says_that_it_is_not_private() -> None:
+def test_utility_preserving_release_says_that_it_is_not_private() -> None:
     X, y = toy()
     svm = RobustSVM().fit(X, y)
     with pytest.warns(PrivacyLeakWarning, match="NOT differentially private"):
@@ -192,7 +196,7 @@ def test_it_says_that_it_is_not_private() -> None:
 
 
 @keeps
-def test_float32_and_frames_keep_the_classifier() -> None:
+def test_utility_preserving_release_of_float32_and_frames_keeps_the_machine() -> None:
     X, y = toy()
     frame = pd.DataFrame(X, columns=["a", "b"], index=range(100, 200))
     svm = RobustSVM().fit(frame, y)
@@ -206,7 +210,7 @@ def test_float32_and_frames_keep_the_classifier() -> None:
     assert RobustSVM().fit(released, y).coef_ == pytest.approx(svm.coef_, abs=1e-6)
 
 
-def test_a_machine_of_other_rows_is_refused() -> None:
+def test_utility_preserving_release_refuses_a_machine_of_other_rows() -> None:
     X, y = toy()
     svm = RobustSVM().fit(X, y)
     with warnings.catch_warnings():
@@ -228,7 +232,7 @@ def test_a_machine_of_other_rows_is_refused() -> None:
 
 
 @pytest.mark.parametrize("hardened", [False, True])
-def test_every_option_reaches_the_noise(hardened: bool) -> None:
+def test_releases_pass_every_option_to_the_noise(hardened: bool) -> None:
     X, Pi = toy()[0], [1.0, 4.0]
     options = {"delta": 1e-3, "sensitivity": Box(-10, 10, 2), "hardened": hardened}
     free, bounded = FisherGaussian(1e-6, Pi, **options), BoundedFisherNoise(1e-6, (-900, 900), Pi, **options)
@@ -245,8 +249,38 @@ def test_every_option_reaches_the_noise(hardened: bool) -> None:
         assert np.array_equal(on_a_grid, np.rint(on_a_grid)) == hardened
 
 
-def test_sensitivity_reaches_the_guarantee() -> None:
+def test_guarantee_grows_with_the_sensitivity() -> None:
     X, _ = toy()
     small = release_iid(X, 1e-2, sensitivity=0.5).guarantee.record[0]
     large = release_iid(X, 1e-2, sensitivity=Box(-10, 10, 2)).guarantee.record[0]
     assert small < release_iid(X, 1e-2).guarantee.record[0] < large
+
+
+# --- bounds and weights -----------------------------------------------------------------------------------
+
+
+def test_noise_bounds_leave_room_beyond_the_declared_range() -> None:
+    assert noise_bounds((18, 90), (0, 120)).tolist() == [-18, 30]
+    assert noise_bounds([(0, 1), (5, 6)], [(-1, 3), (0, np.inf)]).tolist() == [[-1, 2], [-5, np.inf]]
+    assert noise_bounds([(0, 1), (5, 6)], (-1, 10)).tolist() == [[-1, 9], [-6, 4]]
+    for declared, allowed in [
+        ((0, 1), (0, 1)),
+        ((0, 1), (0.5, 2)),
+        ((1, 0), (0, 3)),
+        ((0, np.inf), (0, np.inf)),
+        ((0, np.nan), (0, 1)),
+        ([(0, 1)] * 2, [(0, 2)] * 3),
+        ("a", (0, 1)),
+        ((0, 1, 2), (0, 1, 2)),
+    ]:
+        with pytest.raises(InvalidInputError):
+            noise_bounds(declared, allowed)  # type: ignore[arg-type]
+
+
+def test_weights_for_give_noise_in_proportion_to_widths() -> None:
+    widths = np.array([2.0, 50.0])
+    noise = FisherGaussian(1.0, weights_for(widths))
+    assert noise.standard_errors(2) == pytest.approx(widths)
+    for bad in ([0.0], [-1.0], [np.nan], [np.inf], [[1.0]]):
+        with pytest.raises(InvalidInputError):
+            weights_for(bad)

@@ -26,7 +26,7 @@ def codec(**options: object) -> TableCodec:
     return TableCodec(COLUMNS, RANGES, CATEGORIES, **options)  # type: ignore[arg-type]
 
 
-def test_there_and_back_without_noise() -> None:
+def test_codec_decodes_what_it_encoded() -> None:
     made = codec().decode(codec().encode(COLUMNS))
     assert list(made) == list(COLUMNS)
     for name, values in COLUMNS.items():
@@ -49,7 +49,7 @@ def test_there_and_back_without_noise() -> None:
         ("uint64", (-1e20, 1e20), [-9.0, 0.5, 9.0], [0, 0, 2**64 - 2048]),
     ],
 )
-def test_whole_numbers_stay_within_their_range_and_type(dtype, declared, encoded, decoded) -> None:
+def test_decoded_whole_numbers_stay_within_range_and_type(dtype, declared, encoded, decoded) -> None:
     columns = {"a": np.array([1], dtype=dtype)}
     if not declared[0] <= 1 <= declared[1]:
         columns["a"] = np.array([math.ceil(declared[0])], dtype=dtype)
@@ -58,14 +58,14 @@ def test_whole_numbers_stay_within_their_range_and_type(dtype, declared, encoded
     assert made.tolist() == decoded
 
 
-def test_values_beyond_the_declared_range_are_clipped() -> None:
+def test_codec_clips_values_beyond_the_declared_range() -> None:
     columns = {"age": np.array([1.0, 20.0, 500.0])}
     assert TableCodec(columns, {"age": (18.0, 98.0)}).encode(columns).ravel().tolist() == [0.0, 0.025, 1.0]
 
 
 @given(seed=st.integers(0, 10**6), lam=st.sampled_from([1e-6, 1e-2, 1.0, 1e6]))
 @settings(max_examples=25, deadline=None)
-def test_types_and_ranges_survive_any_noise(seed: int, lam: float) -> None:
+def test_release_table_keeps_types_and_ranges_under_any_noise(seed: int, lam: float) -> None:
     made = release_table(COLUMNS, codec(), lam, random_state=seed)
     assert list(made.columns) == list(COLUMNS)
     for name, values in COLUMNS.items():
@@ -77,7 +77,7 @@ def test_types_and_ranges_survive_any_noise(seed: int, lam: float) -> None:
             assert set(made.columns[name].tolist()) <= set(CATEGORIES[name])
 
 
-def test_the_sensitivity_of_a_record_is_that_of_the_encoding() -> None:
+def test_domain_of_the_codec_has_the_sensitivity_of_the_encoding() -> None:
     domain = codec().domain
     first = {name: values[:1] for name, values in COLUMNS.items()}
     farthest = {"age": [90], "town": ["d"], "income": [1e5], "member": [False], "children": [12]}
@@ -95,7 +95,7 @@ def test_the_sensitivity_of_a_record_is_that_of_the_encoding() -> None:
     assert made.guarantee.holds
 
 
-def test_errors_in_the_units_of_the_columns() -> None:
+def test_standard_errors_are_in_the_units_of_the_columns() -> None:
     made = release_table(COLUMNS, codec(), lam=1 / 16)
     assert made.standard_errors == {
         "age": pytest.approx(144),
@@ -108,7 +108,7 @@ def test_errors_in_the_units_of_the_columns() -> None:
 
 
 @pytest.mark.parametrize("lam, least, most", [(1e-2, 0.4, 0.45), (1.0, 0.6, 0.7), (81.0, 0.95, 1.0)])
-def test_how_often_a_category_is_kept(lam: float, least: float, most: float) -> None:
+def test_kept_is_the_share_of_unchanged_categories(lam: float, least: float, most: float) -> None:
     columns = {"town": np.repeat(["a", "b", "c"], 20000)}
     made = release_table(
         columns, TableCodec(columns, categories={"town": ["a", "b", "c"]}), lam=lam, random_state=0
@@ -117,7 +117,7 @@ def test_how_often_a_category_is_kept(lam: float, least: float, most: float) -> 
     assert least < made.kept["town"] < most
 
 
-def test_bounded_noise_keeps_what_is_allowed_without_clipping() -> None:
+def test_bounded_release_table_keeps_allowed_ranges_without_clipping() -> None:
     columns = {"age": np.linspace(18, 90, 5000), "town": np.repeat(["a", "b"], 2500)}
     kept = TableCodec(columns, {"age": (18, 90)}, {"town": ["a", "b"]}, allowed={"age": (0, 120)})
     made = release_table(columns, kept, 1.0, bounded=True, random_state=0)
@@ -139,7 +139,7 @@ def test_bounded_noise_keeps_what_is_allowed_without_clipping() -> None:
     assert "hardened" in hardened.guarantee.mechanism
 
 
-def test_a_category_moves_two_entries_so_that_bounded_noise_promises_no_more_per_entry() -> None:
+def test_bounded_release_table_with_categories_promises_per_entry_as_per_record() -> None:
     columns = {"age": np.linspace(18, 90, 50), "town": np.repeat(["a", "b"], 25)}
     known = TableCodec(columns, {"age": (18, 90)}, {"town": ["a", "b"]}, allowed={"age": (-1500, 1500)})
     made = release_table(columns, known, 0.1, bounded=True, delta=1e-4)
@@ -147,7 +147,7 @@ def test_a_category_moves_two_entries_so_that_bounded_noise_promises_no_more_per
     assert made.guarantee.record == (pytest.approx(4.6, abs=0.5), 1e-4)
 
 
-def test_words_say_when_the_range_tells_more_than_the_release() -> None:
+def test_in_words_says_when_the_range_tells_more_than_the_release() -> None:
     columns = {"age": np.linspace(18, 90, 50)}
     codec = TableCodec(columns, {"age": (18, 90)})
     strong, weak = (release_table(columns, codec, lam).in_words()[1] for lam in (1e-2, 10.0))
@@ -155,7 +155,7 @@ def test_words_say_when_the_range_tells_more_than_the_release() -> None:
     assert "range" not in weak
 
 
-def test_what_is_not_declared_voids_the_guarantee() -> None:
+def test_undeclared_columns_void_the_guarantee() -> None:
     with pytest.warns(PrivacyLeakWarning, match="4 column"):
         inferred = TableCodec(COLUMNS, {"age": (18, 90)})
     assert inferred.inferred == ("town", "income", "member", "children")
@@ -164,7 +164,7 @@ def test_what_is_not_declared_voids_the_guarantee() -> None:
     assert "do NOT hold" in str(made.guarantee)
 
 
-def test_hardened() -> None:
+def test_release_table_can_be_hardened() -> None:
     made = release_table(COLUMNS, codec(), 1.0, hardened=True)
     assert "hardened" in str(made.guarantee)
     assert made.guarantee.record[0] > release_table(COLUMNS, codec(), 1.0).guarantee.record[0]
@@ -190,14 +190,16 @@ SECRET = "Zebulon"
     ],
 )
 @pytest.mark.filterwarnings("ignore::onefold.exceptions.PrivacyLeakWarning")
-def test_bad_tables(columns: dict, ranges: dict, categories: dict, allowed: dict) -> None:
+def test_codec_refuses_bad_tables_without_naming_values(
+    columns: dict, ranges: dict, categories: dict, allowed: dict
+) -> None:
     with pytest.raises(InvalidInputError) as caught:
         TableCodec(columns, ranges, categories, allowed)
     assert "\n" not in str(caught.value)
     assert SECRET not in str(caught.value)
 
 
-def test_an_undeclared_category_is_refused_without_naming_it() -> None:
+def test_codec_refuses_an_undeclared_category_without_naming_it() -> None:
     columns = {"a": np.array(["x", SECRET])}
     with pytest.raises(InvalidInputError, match="not declared") as caught:
         TableCodec(columns, categories={"a": ["x", "y"]}).encode(columns)

@@ -2,11 +2,16 @@
 
 from onefold.release.choosing import Strength, bounded_lam, bounded_lam_of_epsilon, choose
 from onefold.release.curves import NOISES, Curve, sweep
-from onefold.release.ranges import noise_bounds, weights_for
-from onefold.release.releases import Release, release_bounded, release_iid, release_utility_preserving
+from onefold.release.releases import (
+    Release,
+    noise_bounds,
+    release_bounded,
+    release_iid,
+    release_utility_preserving,
+    weights_for,
+)
 from onefold.release.svm import RobustSVM
-from onefold.release.table_release import TableRelease, release_table
-from onefold.release.tables import TableCodec
+from onefold.release.tables import TableCodec, TableRelease, release_table
 
 __all__ = [
     "NOISES",

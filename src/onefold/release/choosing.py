@@ -1,4 +1,4 @@
-"""One choice in three languages: lam, the error of an adversary, or (epsilon, delta)."""
+"""The strength of a noise: lam, the error of an adversary, or (epsilon, delta), converted into each other."""
 
 import math
 from collections.abc import Callable
@@ -24,14 +24,32 @@ FAR = 2.0  # times the epsilon that is asked for: as good as infinitely many tim
 class Strength:
     """How strong the noise of a release is, said in every way.
 
-    Attributes
+    Parameters
     ----------
-    lam : the weight of utility (002 eq. 8)
-    epsilon, delta : local differential privacy of a whole record, replaced by any other
-    documented_epsilon : what 002 Thm 2.5 states instead; too small for weak noise, shown for comparison only
-    standard_errors : per column, the least root mean square error of an unbiased estimate
-    bound : the least sum of squared errors of a record, in the weights of Pi
-    unit : what epsilon is about
+    lam : float
+        Weight of utility (002 eq. 8).
+    epsilon : float
+        Local differential privacy of a whole record, replaced by any other.
+    delta : float
+        Probability with which epsilon may be exceeded.
+    documented_epsilon : float
+        What 002 Thm 2.5 states instead; too small for weak noise, shown for comparison only.
+    standard_errors : tuple of float
+        Per column, the least root mean square error of an unbiased estimate.
+    bound : float
+        The least sum of squared errors of a record, in the weights of Pi.
+    unit : str, default="record"
+        What epsilon is about.
+
+    See Also
+    --------
+    choose : Derive a strength from one of its numbers.
+
+    Examples
+    --------
+    >>> strength = choose(2, lam=1e-4)
+    >>> round(strength.bound, 6), [round(error, 6) for error in strength.standard_errors]
+    (200.0, [10.0, 10.0])
     """
 
     lam: float
@@ -43,12 +61,31 @@ class Strength:
     unit: str = "record"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON.
+
+        Returns
+        -------
+        dict
+            The fields by name.
+        """
         return asdict(self)
 
     @classmethod
     def of(cls, noise: FisherGaussian, n_features: int) -> "Strength":
-        """The strength of a noise on rows of ``n_features`` entries."""
+        """Describe the strength of a noise.
+
+        Parameters
+        ----------
+        noise : FisherGaussian
+            The noise.
+        n_features : int
+            Entries of a record.
+
+        Returns
+        -------
+        Strength
+            The strength in every way.
+        """
         epsilon, delta = noise.guarantee(n_features).record
         errors = tuple(noise.standard_errors(n_features).tolist())
         documented = noise.documented_epsilon(n_features)
@@ -70,10 +107,36 @@ def choose(
 
     Parameters
     ----------
-    n_features : entries of a record
-    adversary_error : (column, error): the least root mean square error of an unbiased estimate of it
-    epsilon : of a whole record at ``delta``
-    Pi, delta, sensitivity, hardened : as for :class:`~onefold.privacy.FisherGaussian`
+    n_features : int
+        Entries of a record.
+    Pi : array-like of shape (n_features,) or (n_features, n_features), default=None
+        Weights of the columns; None weighs all alike.
+    lam : float, default=None
+        Weight of utility.
+    adversary_error : tuple of (int, float), default=None
+        Position of a column, and the least root mean square error of an unbiased estimate of it.
+    epsilon : float, default=None
+        Privacy loss of a whole record at ``delta``.
+    delta : float, default=1e-5
+        Probability with which epsilon may be exceeded.
+    sensitivity : float or Domain, default=1.0
+        How far an entry can change, or the domain of the rows.
+    hardened : bool, default=False
+        Noise on a grid that is safe against attacks on floating-point numbers.
+
+    Returns
+    -------
+    Strength
+        All of them.
+
+    See Also
+    --------
+    bounded_lam : The same for noise within bounds.
+    bounded_lam_of_epsilon : From epsilon, for noise within bounds.
+
+    References
+    ----------
+    Document 002, eq. 8, Proposition 2.2 and Theorem 2.5.
 
     Examples
     --------
@@ -95,10 +158,37 @@ def choose(
 
 
 def bounded_lam(error: float, bounds: tuple[float, float], *, hardened: bool = False) -> float:
-    """The largest lam at which noise within ``bounds`` leaves estimates of its column ``error`` away.
+    """Find the largest lam at which noise within bounds leaves an adversary a given error.
 
     However small lam is, the error stays below the width of the bounds over 2 pi: that of a squared cosine,
     which is the noise that lam = 0 stands for.
+
+    Parameters
+    ----------
+    error : float
+        Least root mean square error of an unbiased estimate of the column.
+    bounds : tuple of (float, float)
+        Bounds of the noise.
+    hardened : bool, default=False
+        Noise on a grid that is safe against attacks on floating-point numbers.
+
+    Returns
+    -------
+    float
+        The weight of utility.
+
+    Raises
+    ------
+    InvalidInputError
+        If noise within these bounds cannot leave such an error.
+
+    See Also
+    --------
+    release_bounded : Takes the weight.
+
+    References
+    ----------
+    Document 002, Theorem 2.6.
 
     Examples
     --------
@@ -133,10 +223,45 @@ def bounded_lam_of_epsilon(
     sensitivity: float | Domain = 1.0,
     hardened: bool = False,
 ) -> float:
-    """The largest lam at which noise within ``bounds`` has ``epsilon`` per record at ``delta``.
+    """Find the largest lam at which noise within bounds has a given epsilon per record.
 
     Weak noise has too large an epsilon; strong noise is stopped by its bounds, which tell a changed value
     from the original for sure, and has none. What lies between is wide only where the bounds are.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss of a whole record at ``delta``.
+    bounds : array-like of shape (2,) or (n_features, 2)
+        Bounds of the noise, for all columns or one pair per column.
+    Pi : array-like of shape (n_features,), default=None
+        Weights of the columns; None weighs all alike.
+    n_features : int, default=None
+        Entries of a record; None counts the pairs of ``bounds``.
+    delta : float, default=1e-5
+        Probability with which epsilon may be exceeded.
+    sensitivity : float or Domain, default=1.0
+        How far an entry can change, or the domain of the rows.
+    hardened : bool, default=False
+        Noise on a grid that is safe against attacks on floating-point numbers.
+
+    Returns
+    -------
+    float
+        The weight of utility.
+
+    Raises
+    ------
+    InvalidInputError
+        If noise within these bounds never has so small an epsilon.
+
+    See Also
+    --------
+    release_bounded : Takes the weight.
+
+    References
+    ----------
+    Document 002, Corollary 2.7.
 
     Examples
     --------
@@ -171,7 +296,7 @@ def bounded_lam_of_epsilon(
 
 
 def _largest(beyond: Callable[[float], float], below: float, above: float) -> float:
-    """The largest log lam at which ``beyond`` is not positive: between ``below`` and ``above``."""
+    """Find the largest log lam between ``below`` and ``above`` at which ``beyond`` is not positive."""
     # A little wider, since logarithms were rounded and the signs at both ends must differ.
     found, step = float(brentq(beyond, below - PRECISION, above + PRECISION, xtol=PRECISION)), PRECISION
     while beyond(found) > 0.0:

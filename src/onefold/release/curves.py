@@ -1,4 +1,4 @@
-"""What privacy costs a learner: scores over lam, for the optimal noise and for others (002 Fig. 5-7)."""
+"""Privacy-utility curves: scores of a learner over lam, for the optimal noise and others (002 Fig. 5-7)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.utils import check_array, check_consistent_length
 
+from onefold._base.arrays import AnyArray, Floats
 from onefold._base.progress import track
-from onefold._base.validation import check_whole_number
+from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import FisherGaussian
 from onefold.privacy.samplers import RandomState, generator
@@ -22,7 +23,6 @@ from onefold.release.svm import RobustSVM
 
 __all__ = ["NOISES", "Curve", "sweep"]
 
-Floats = NDArray[np.float64]
 Draw = Callable[[FisherGaussian, tuple[int, int], np.random.Generator], Floats]
 
 
@@ -50,12 +50,28 @@ NOISES: dict[str, Draw] = {
 class Curve:
     """Scores of an estimator fitted on released rows, against the strength of the noise.
 
-    Attributes
+    Parameters
     ----------
-    strengths : one per lam: lam itself, (epsilon, delta) per record and the errors of an adversary
-    scores : noise -> array of shape (number of lams, repetitions)
-    baseline : score after fitting on the raw rows
-    measure : what the scores are
+    strengths : tuple of Strength
+        One per lam: lam itself, (epsilon, delta) per record and the errors of an adversary.
+    scores : dict of str to ndarray of shape (n_lams, repetitions)
+        Scores for each noise.
+    baseline : float
+        Score after fitting on the raw rows.
+    measure : str, default="score"
+        What the scores are.
+
+    See Also
+    --------
+    sweep : Make the curve.
+
+    Examples
+    --------
+    >>> from onefold.release import choose
+    >>> scores = {"optimal": np.array([[0.5, 0.7], [0.9, 0.9]])}
+    >>> curve = Curve((choose(2, lam=1e-2), choose(2, lam=1.0)), scores, baseline=0.95)
+    >>> curve.lams.tolist(), curve.mean("optimal").round(6).tolist()
+    ([0.01, 1.0], [0.6, 0.9])
     """
 
     strengths: tuple[Strength, ...]
@@ -65,31 +81,85 @@ class Curve:
 
     @property
     def lams(self) -> Floats:
-        """The weights of utility, as given."""
+        """Weights of utility, as given."""
         return np.array([strength.lam for strength in self.strengths])
 
     def mean(self, noise: str) -> Floats:
-        """Mean score over the repetitions."""
+        """Average the scores over the repetitions.
+
+        Parameters
+        ----------
+        noise : str
+            Name of the noise.
+
+        Returns
+        -------
+        ndarray of shape (n_lams,)
+            Mean scores.
+        """
         return np.asarray(self.scores[noise].mean(axis=1))
 
     def standard_error(self, noise: str) -> Floats:
-        """Standard error of the mean; NaN for a single repetition."""
+        """Compute the standard error of the mean score.
+
+        Parameters
+        ----------
+        noise : str
+            Name of the noise.
+
+        Returns
+        -------
+        ndarray of shape (n_lams,)
+            Standard errors; NaN for a single repetition.
+        """
         return _standard_error(self.scores[noise])
 
     def difference(self, noise: str, other: str) -> tuple[Floats, Floats]:
-        """Mean difference of two noises and its standard error, repetition by repetition."""
+        """Compare two noises, repetition by repetition.
+
+        Parameters
+        ----------
+        noise : str
+            Name of one noise.
+        other : str
+            Name of the other noise.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_lams,)
+            Mean difference of their scores.
+        error : ndarray of shape (n_lams,)
+            Its standard error.
+        """
         differences = self.scores[noise] - self.scores[other]
         return differences.mean(axis=1), _standard_error(differences)
 
     def joined(self, other: "Curve") -> "Curve":
-        """Further repetitions of the same curve."""
+        """Join the repetitions of two runs of the same curve.
+
+        Parameters
+        ----------
+        other : Curve
+            A curve of the same noises and strengths.
+
+        Returns
+        -------
+        Curve
+            The curve with the repetitions of both.
+        """
         if self.strengths != other.strengths or set(self.scores) != set(other.scores):
             raise InvalidInputError("the curves are about different noises or strengths")
         scores = {name: np.hstack([values, other.scores[name]]) for name, values in self.scores.items()}
         return Curve(self.strengths, scores, self.baseline, self.measure)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON.
+
+        Returns
+        -------
+        dict
+            Measure, baseline, strengths and scores.
+        """
         return {
             "measure": self.measure,
             "baseline": self.baseline,
@@ -118,19 +188,50 @@ def sweep(
 
     Parameters
     ----------
-    X, y : raw rows and what is to be learnt: classes for a classifier, numbers for a regression
-    lams : weights of utility to try
-    estimator : any scikit-learn estimator (002 Sec. 2.4); :class:`RobustSVM` if None
-    Pi, sensitivity, delta : as for :class:`~onefold.privacy.FisherGaussian`
-    noises : names from :data:`NOISES`
-    scoring : as in scikit-learn; the estimator's own score if None
-    X_test, y_test : raw rows for scoring; ``X`` and ``y`` if None, as in the document
-    random_state : None for the entropy of the system
+    X : array-like of shape (n_samples, n_features)
+        Raw rows.
+    y : array-like of shape (n_samples,)
+        What is to be learnt: classes for a classifier, numbers for a regression.
+    lams : sequence of float
+        Weights of utility to try.
+    estimator : estimator, default=None
+        Any scikit-learn estimator (002 Sec. 2.4); None stands for ``RobustSVM()``.
+    Pi : array-like of shape (n_features,) or (n_features, n_features), default=None
+        Weights of the columns; None weighs all alike.
+    sensitivity : float or Domain, default=1.0
+        How far an entry can change, or the domain of the rows.
+    delta : float, default=1e-5
+        Delta of the epsilons.
+    noises : sequence of str, default=tuple(NOISES)
+        Names from :data:`NOISES`.
+    repetitions : int, default=10
+        Fits per noise and lam.
+    scoring : str, callable or None, default=None
+        As in scikit-learn; None takes the estimator's own score.
+    X_test : array-like of shape (n_test, n_features), default=None
+        Raw rows for scoring; None scores on ``X`` and ``y``, as the document does.
+    y_test : array-like of shape (n_test,), default=None
+        Their classes or numbers.
+    random_state : int, Generator or None, default=None
+        Seed of the noise; None takes the entropy of the system.
+
+    Returns
+    -------
+    Curve
+        Scores and strengths.
+
+    See Also
+    --------
+    onefold.report.figures.write_curve : Draw the curve.
 
     Notes
     -----
     The scores are computed from raw rows. Choosing lam by looking at them is a choice no guarantee covers:
-    choose on public data of the same kind, or take the guarantee for what it says about one lam fixed before.
+    choose on public data of the same kind, or fix one lam before looking.
+
+    References
+    ----------
+    Document 002, Section 2.4 and Figures 5 to 7.
 
     Examples
     --------
@@ -142,7 +243,7 @@ def sweep(
     """
     rows, target = _checked(X, y)
     test = (rows, target) if X_test is None or y_test is None else _checked(X_test, y_test)
-    check_whole_number("repetitions", repetitions)
+    check_parameter("repetitions", repetitions, Whole(1))
     unknown = [name for name in noises if name not in NOISES]
     if unknown or not len(lams) or not len(noises):
         raise InvalidInputError(f"give some lams, and noises among: {'; '.join(NOISES)}")
@@ -160,7 +261,7 @@ def sweep(
     return Curve(strengths, scores, baseline, scoring if isinstance(scoring, str) else "score")
 
 
-def _checked(X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[Any]]:
+def _checked(X: ArrayLike, y: ArrayLike) -> tuple[Floats, AnyArray]:
     try:
         rows = check_array(X, dtype=np.float64)
         target = np.asarray(y)

@@ -1,25 +1,35 @@
-"""Three ways to publish rows: free noise, noise within bounds, and noise that keeps the classifier."""
+"""Three ways to publish rows: free noise, noise within bounds, and noise that keeps the classifier.
+
+The bounds and the weights that a noise needs follow from what is declared about the columns.
+"""
 
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee
 from onefold.privacy.guarantee import positive
 from onefold.privacy.mechanisms.mechanism import unpack
 from onefold.privacy.samplers import RandomState, generator
 from onefold.privacy.sensitivity import Domain
-from onefold.release._svm_core import kkt_residual
+from onefold.release._solver import kkt_residual
 from onefold.release.svm import RobustSVM, signs
 
-__all__ = ["Release", "release_bounded", "release_iid", "release_utility_preserving"]
+__all__ = [
+    "Release",
+    "noise_bounds",
+    "release_bounded",
+    "release_iid",
+    "release_utility_preserving",
+    "weights_for",
+]
 
-Floats = NDArray[np.float64]
 FITTED = 1e-6  # a machine's conditions may be violated by this much on the rows it claims to be fitted on
 REVEALED = (
     "the classifier of the raw rows, exactly",
@@ -32,13 +42,30 @@ REVEALED = (
 class Release:
     """Rows to publish, with what they promise. It can be used wherever the rows can.
 
-    Attributes
+    Parameters
     ----------
-    X : the rows, in the container they came in
-    guarantee : differential privacy, or that there is none
-    standard_errors : per column and in its units, the least root mean square error of an unbiased estimate
-    bound : the least sum of squared errors of a record (002 Prop. 2.2 and 2.8)
-    reveals : what the release tells exactly; empty where it is nothing
+    X : array-like or DataFrame of shape (n_samples, n_features)
+        The rows, in the container they came in.
+    guarantee : Guarantee
+        The differential privacy of the release, or that there is none.
+    standard_errors : ndarray of shape (n_features,)
+        Per column and in its units, the least root mean square error of an unbiased estimate.
+    bound : float
+        The least sum of squared errors of a record (002 Prop. 2.2 and 2.8).
+    reveals : tuple of str, default=()
+        What the release tells exactly.
+
+    See Also
+    --------
+    release_iid : Free noise.
+    release_bounded : Noise within bounds.
+    release_utility_preserving : Noise that keeps a classifier.
+
+    Examples
+    --------
+    >>> released = release_iid(np.zeros((50, 2)), lam=1e-2, random_state=0)
+    >>> len(released), released[:3].shape, np.asarray(released).shape
+    (50, (3, 2), (50, 2))
     """
 
     X: Any
@@ -47,7 +74,7 @@ class Release:
     bound: float
     reveals: tuple[str, ...] = ()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         rows = np.asarray(self.X, dtype=dtype)
         return rows.copy() if copy and rows is self.X else rows
 
@@ -71,7 +98,7 @@ class Release:
 
 
 def in_words(standard_errors: Floats, names: Any = None) -> list[str]:
-    """What the Cramér–Rao bound means for each column, for people; equal columns share a line."""
+    """Say what the Cramér–Rao bound means for each column; equal columns share a line."""
     lines = ["Estimates from this release alone, without other knowledge and right on average, are off by"]
     if names is None and np.ptp(standard_errors) == 0:
         return [*lines, f"  at least ± {standard_errors[0]:.4g} in every column (root mean square)."]
@@ -92,10 +119,39 @@ def release_iid(
     sensitivity: float | Domain = 1.0,
     hardened: bool = False,
 ) -> Release:
-    """Rows with independent Gaussian noise of covariance Pi^(-1/2) / sqrt(lam) (002 Thm 2.4).
+    """Add independent Gaussian noise of covariance Pi^(-1/2) / sqrt(lam) to rows.
 
-    Parameters are those of :class:`~onefold.privacy.FisherGaussian`. Without ``random_state`` the noise
-    comes from the entropy of the system; a seed makes it predictable and is for tests.
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_samples, n_features)
+        The rows.
+    lam : float
+        Weight of utility (002 eq. 8): the larger, the less noise. :func:`choose` derives it from an epsilon
+        or an adversary's error.
+    Pi : array-like of shape (n_features,) or (n_features, n_features), default=None
+        Weights of the columns; None weighs all alike. :func:`weights_for` derives them from widths.
+    random_state : int, Generator or None, default=None
+        None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+    delta : float, default=1e-5
+        Delta of the guarantee.
+    sensitivity : float or Domain, default=1.0
+        How far an entry can change, or the domain of the rows.
+    hardened : bool, default=False
+        Noise on a grid that is safe against attacks on floating-point numbers.
+
+    Returns
+    -------
+    Release
+        The noisy rows and what they promise.
+
+    See Also
+    --------
+    onefold.privacy.FisherGaussian : The noise, with all its parameters.
+    release_bounded : Noise that keeps within bounds.
+
+    References
+    ----------
+    Document 002, Theorem 2.4 (the noise), Theorem 2.5 (its privacy) and Proposition 2.2 (the bound).
 
     Examples
     --------
@@ -120,11 +176,44 @@ def release_bounded(
     sensitivity: float | Domain = 1.0,
     hardened: bool = False,
 ) -> Release:
-    """Rows with noise that keeps within its own ``bounds`` (002 Thm 2.6, Cor. 2.7).
+    """Add noise that keeps within its own bounds to rows.
 
-    ``bounds`` is a pair (low, high) for all columns or one pair per column; :func:`noise_bounds` derives them
-    from the range of a column. Other parameters are those of :class:`~onefold.privacy.BoundedFisherNoise`.
-    Noise with bounds of unequal size has a mean: it is public.
+    Noise with bounds of unequal size has a mean, which is public.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_samples, n_features)
+        The rows.
+    lam : float
+        Weight of utility: the larger, the less noise. :func:`bounded_lam` and :func:`bounded_lam_of_epsilon`
+        derive it.
+    bounds : array-like of shape (2,) or (n_features, 2)
+        Pair (low, high) for all columns, or one pair per column; :func:`noise_bounds` derives them from the
+        range of a column.
+    random_state : int, Generator or None, default=None
+        None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+    Pi : array-like of shape (n_features,), default=None
+        Weights of the columns; None weighs all alike.
+    delta : float, default=1e-5
+        Delta of the guarantee.
+    sensitivity : float or Domain, default=1.0
+        How far an entry can change, or the domain of the rows.
+    hardened : bool, default=False
+        Noise on a grid that is safe against attacks on floating-point numbers.
+
+    Returns
+    -------
+    Release
+        The noisy rows and what they promise.
+
+    See Also
+    --------
+    onefold.privacy.BoundedFisherNoise : The noise, with all its parameters.
+    noise_bounds : Derive the bounds from declared and allowed ranges.
+
+    References
+    ----------
+    Document 002, Theorem 2.6 and Corollary 2.7.
 
     Examples
     --------
@@ -143,24 +232,58 @@ def release_bounded(
 def release_utility_preserving(
     X: Any, y: Any, svm: RobustSVM, m: float, random_state: RandomState = None
 ) -> Release:
-    """Rows with noise under which the refitted machine is identical (002 Thm 2.10). **Not private** as such.
+    """Add noise under which the refitted machine is identical, with no differential privacy.
 
     Gaussian noise of variance ``m`` is projected so that every row's noise is orthogonal to alpha and the
     omega-weighted sum of all noise vanishes. Two projections suffice; no basis of a null space is needed.
 
     Parameters
     ----------
-    X, y : the rows and classes that ``svm`` was fitted on
-    svm : fitted :class:`RobustSVM`
-    m : variance of the noise before it is projected
-    random_state : None for the entropy of the system
+    X : array-like or DataFrame of shape (n_samples, n_features)
+        The rows that ``svm`` was fitted on.
+    y : array-like of shape (n_samples,)
+        Their classes.
+    svm : RobustSVM
+        The fitted machine to keep.
+    m : float
+        Variance of the noise before it is projected.
+    random_state : int, Generator or None, default=None
+        None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
 
-    Guarantees
-    ----------
+    Returns
+    -------
+    Release
+        The noisy rows; ``reveals`` lists what they tell exactly.
+
+    See Also
+    --------
+    release_iid : A release with differential privacy.
+
+    Notes
+    -----
+    *Guarantees.*
+
     * ``RobustSVM(svm.rho, svm.theta).fit(released, y)`` has the same hyperplane, slacks and multipliers.
     * **There is no differential privacy**: alpha'x of every record is released exactly.
     * The sum of squared errors of an unbiased estimate of a record is at least
       m (p - 1) (1 - max c_i^2), c being omega * y at unit length.
+
+    References
+    ----------
+    Document 002, Theorem 2.10 and Proposition 2.8.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 30)
+    >>> X = rng.normal(size=(60, 3)) + 3 * y[:, None]
+    >>> svm = RobustSVM().fit(X, y)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # it warns that the release is not private
+    ...     released = release_utility_preserving(X, y, svm, m=100.0, random_state=0)
+    >>> bool(np.allclose(RobustSVM().fit(released, y).coef_, svm.coef_, atol=1e-6))
+    True
     """
     rows, restore = unpack(_in_float64(X))
     c = _checked_weights(rows, y, svm)
@@ -185,12 +308,12 @@ def release_utility_preserving(
 
 
 def _in_float64(X: Any) -> Any:
-    """float32 could not hold the noise precisely enough to keep the classifier."""
+    """Return rows in float64: float32 could not hold the noise precisely enough to keep the classifier."""
     return X.astype("float64") if hasattr(X, "columns") else np.asarray(X, dtype=np.float64)
 
 
 def _checked_weights(rows: Floats, y: Any, svm: RobustSVM) -> Floats:
-    """omega * y at unit length, after a check that the machine belongs to these rows."""
+    """Return omega * y at unit length, after a check that the machine belongs to these rows."""
     if not isinstance(svm, RobustSVM):
         raise InvalidInputError("svm must be a fitted RobustSVM")
     check_is_fitted(svm)
@@ -221,3 +344,90 @@ def _no_privacy(n_features: int) -> Guarantee:
         mechanism="NO differential privacy: Gaussian noise along the hyperplane only, which reveals every "
         "record's decision value exactly",
     )
+
+
+# --- from what is declared about columns to bounds and weights --------------------------------------------
+
+
+def noise_bounds(declared: ArrayLike, allowed: ArrayLike) -> Floats:
+    """Compute bounds of a noise that keep every possible value of a column inside what is allowed.
+
+    The noise must not depend on the value, so there has to be room on both sides of the declared range.
+
+    Parameters
+    ----------
+    declared : array-like of shape (2,) or (n_features, 2)
+        Range (low, high) of the original values, or one pair per column.
+    allowed : array-like of shape (2,) or (n_features, 2)
+        Range (low, high) that released values must keep, one pair or one per column; may be infinite.
+
+    Returns
+    -------
+    ndarray of shape (2,) or (n_features, 2)
+        Bounds of the noise.
+
+    See Also
+    --------
+    release_bounded : Takes the bounds.
+
+    Examples
+    --------
+    >>> noise_bounds((18, 90), (0, 120)).tolist()
+    [-18.0, 30.0]
+    """
+    inner, outer = _pairs("declared", declared), _pairs("allowed", allowed)
+    if not np.isfinite(inner).all():
+        raise InvalidInputError("declared ranges must be finite")
+    try:
+        bounds = outer - inner
+    except ValueError:
+        raise InvalidInputError("declared and allowed must have the same number of columns") from None
+    if not np.all((bounds[..., 0] <= 0) & (bounds[..., 1] >= 0) & (bounds[..., 0] < bounds[..., 1])):
+        raise InvalidInputError(
+            "the allowed range must be wider than the declared one: noise needs room beyond every value"
+        )
+    return bounds
+
+
+def weights_for(widths: ArrayLike) -> Floats:
+    """Compute the diagonal of the Pi under which the noise of each column is in proportion to its width.
+
+    The standard deviation goes with Pi^(-1/4) (002 eq. 9), so this is the width to the power -4.
+
+    Parameters
+    ----------
+    widths : array-like of shape (n_features,)
+        Width of the range of each column.
+
+    Returns
+    -------
+    ndarray of shape (n_features,)
+        Weights for ``Pi``.
+
+    See Also
+    --------
+    release_iid : Takes the weights.
+
+    References
+    ----------
+    Document 002, eq. 9.
+
+    Examples
+    --------
+    >>> weights_for([1.0, 10.0]).round(6).tolist()
+    [1.0, 0.0001]
+    """
+    values = np.asarray(widths, dtype=np.float64)
+    if values.ndim != 1 or not np.all((values > 0) & np.isfinite(values)):
+        raise InvalidInputError("widths must be positive numbers, one per column")
+    return np.asarray(values**-4.0)
+
+
+def _pairs(name: str, value: ArrayLike) -> Floats:
+    try:
+        pairs = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{name} must be (low, high), or one such pair per column") from None
+    if pairs.ndim not in (1, 2) or pairs.shape[-1] != 2 or not np.all(pairs[..., 0] <= pairs[..., 1]):
+        raise InvalidInputError(f"{name} must be (low, high), or one such pair per column")
+    return pairs

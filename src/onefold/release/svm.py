@@ -5,49 +5,68 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.validation import check_rows
+from onefold._base.arrays import Floats, Labels
+from onefold._base.validation import Entry, Number, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
-from onefold.release._problem import Floats
-from onefold.release._svm_core import solve
+from onefold.release._solver import solve
 
 __all__ = ["RobustSVM", "signs"]
 
 CLOSE = 1e-6
+CONSTRAINTS: dict[str, Entry] = {"rho": Number(above=0), "theta": Number(above=0)}
 
 
 class RobustSVM(ClassifierMixin, BaseEstimator):
-    r"""Linear support vector machine that is unique, so that a release can keep it exactly (002 eq. 2).
+    r"""Linear support vector machine with a unique solution, so that a release can keep it exactly.
 
     .. math:: \min \tfrac12 \alpha^\top\alpha + \tfrac\rho2 (\beta^2 + \xi^\top\xi) + \theta 1^\top\xi
         \quad\text{subject to}\quad y_i(\alpha^\top x_i + \beta) \ge 1 - \xi_i, \; \xi_i \ge 0.
 
     Parameters
     ----------
-    rho : weight of the quadratic terms; a small one comes close to the usual machine (002 Prop. 2.1)
-    theta : weight of the slacks, as ``C`` elsewhere
+    rho : float, default=0.01
+        Weight of the quadratic terms; a small one comes close to the usual machine (002 Prop. 2.1).
+    theta : float, default=1.0
+        Weight of the slacks, as ``C`` elsewhere.
 
     Attributes
     ----------
-    classes_ : the two classes; the second one counts as +1
-    coef_, intercept_ : the hyperplane, of shape (1, p) and (1,)
-    omega_ : multiplier of each training row's margin, which the release that keeps the classifier needs
-    xi_ : slack of each training row
-    kkt_residual_ : largest violation of the optimality conditions (002 eq. 15), relative to their terms
-    n_iter_ : steps of the solvers
+    classes_ : ndarray of shape (2,)
+        The two classes; the second one counts as +1.
+    coef_ : ndarray of shape (1, n_features)
+        Weights alpha of the hyperplane.
+    intercept_ : ndarray of shape (1,)
+        Intercept beta of the hyperplane.
+    omega_ : ndarray of shape (n_samples,)
+        Multiplier of each training row's margin; :func:`release_utility_preserving` needs it.
+    xi_ : ndarray of shape (n_samples,)
+        Slack of each training row.
+    kkt_residual_ : float
+        Largest violation of the optimality conditions (002 eq. 15), relative to their terms.
+    n_iter_ : int
+        Steps of the solvers.
+
+    See Also
+    --------
+    release_utility_preserving : Publish rows under which this machine stays the same.
 
     Notes
     -----
     scipy's L-BFGS finds the rows that may lie on the margin, Clarabel solves the quadratic program in them,
     and a linear system takes what is left of the error to the rounding level. Time grows with rows x
     features^2 and memory with rows x features. Multipliers of rows exactly on the margin are not unique when
-    more than p + 1 of them are (duplicates); the classifier is.
+    there are more than p + 1 of them (duplicates); the classifier is.
+
+    References
+    ----------
+    Document 002, eq. 2, eq. 15 and Proposition 2.1.
 
     Examples
     --------
@@ -56,7 +75,7 @@ class RobustSVM(ClassifierMixin, BaseEstimator):
     ([1.0, -1.0], [1])
     """
 
-    classes_: NDArray[Any]
+    classes_: Labels
     coef_: Floats
     intercept_: Floats
     omega_: Floats
@@ -69,13 +88,21 @@ class RobustSVM(ClassifierMixin, BaseEstimator):
         self.theta = theta
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Solve the problem for the rows of ``X`` and two classes ``y``."""
-        for name in ("rho", "theta"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-                raise InvalidInputError(f"{name} must be a number")
-            if not 0 < value < math.inf:
-                raise InvalidInputError(f"{name} must be positive and finite")
+        """Find the machine for rows of two classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,)
+            Their classes.
+
+        Returns
+        -------
+        RobustSVM
+            This object.
+        """
+        check_parameters(self, CONSTRAINTS)
         rows, labels = check_rows(self, X, y)
         _check_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
@@ -101,13 +128,35 @@ class RobustSVM(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Signed distance in units of the margin: positive for the second class."""
+        """Compute alpha.x + beta for each row: positive for the second class, 1 on its margin.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Decision values.
+        """
         check_is_fitted(self)
         rows = check_rows(self, X, reset=False)
         return np.asarray(rows @ self.coef_[0] + self.intercept_[0])
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class on whose side of the hyperplane a row lies."""
+    def predict(self, X: ArrayLike) -> Labels:
+        """Predict the class on whose side of the hyperplane each row lies.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+        """
         side = (self.decision_function(X) > 0).astype(np.intp)
         return np.asarray(self.classes_[side])
 
@@ -118,7 +167,7 @@ class RobustSVM(ClassifierMixin, BaseEstimator):
 
 
 def signs(svm: RobustSVM, y: Any) -> Floats:
-    """Labels as -1 and +1, in the order of a fitted machine's classes."""
+    """Return labels as -1 and +1, in the order of a fitted machine's classes."""
     labels = np.asarray(y)
     if labels.ndim != 1 or not np.isin(labels, svm.classes_).all():
         raise InvalidInputError("y must hold the classes the machine was fitted on, one per row")
