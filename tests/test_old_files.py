@@ -12,7 +12,8 @@ import pytest
 
 from onefold import FoldingClassifier, io
 from onefold._base.archive import kind_of
-from onefold.federated import LocalModel
+from onefold._base.frames import unpack_frame
+from onefold.federated import LocalModel, messages
 from onefold.privacy import Ledger, OptimalNoise, PrivateMoments
 from onefold.transfer import PrivateSource, TransferClassifier
 
@@ -100,13 +101,22 @@ def test_local_model_answers_and_forgets_as_before():
     close(local.estimator_.distances(QUERIES), expected["after_forgetting_two"])
 
 
-def test_query_key_and_encrypted_answer_files_are_read():
-    from onefold.cli.federate.sealed_file import load_lock, load_sealed
+def test_frame_of_a_query_key_file_is_read():
+    """A real key takes megabytes: here it is a text."""
+    header, arrays = unpack_frame((FILES / "query.lock").read_bytes(), 10**4)
+    assert header == {"kind": "lock", "format": 1}
+    assert arrays["keys"].tobytes() == b"evaluation keys"
+    key = messages.from_bytes(arrays["lock"].tobytes())
+    assert (key.content, list(key.classes), key.bits) == (b"a public key", ["ham", "spam"], 8)
 
-    key, evaluation_keys = load_lock(FILES / "query.lock")
-    assert (key.content, evaluation_keys) == (b"a public key", b"evaluation keys")
-    key_id, classes, parts = load_sealed(FILES / "answer.sealed")
-    assert (key_id, list(classes)) == (key.key_id, ["ham", "spam"])
+
+def test_file_of_encrypted_answers_is_read():
+    pytest.importorskip("flwr")
+    pytest.importorskip("seal")
+    from onefold.federated.flower.encrypted import load_answers
+
+    key_id, classes, parts = load_answers(FILES / "answer.sealed")
+    assert (key_id, list(classes)) == ("ab" * 32, ["ham", "spam"])
     assert [(part.query_id, part.sites, part.content) for part in parts] == [
         ("q1", ("north",), b"ciphertext"),
         ("q2", ("north",), b"more"),

@@ -495,7 +495,7 @@ class LocalModel(BaseEstimator):
     def digest(self) -> str:
         """Return the SHA-256 sum of the fitted model, as its file would have it."""
         if self._digest is None:
-            self._digest = hashlib.sha256(io.to_bytes(self._fitted())).hexdigest()
+            self._digest = hashlib.sha256(io.to_bytes(self._fitted(), compact=True)).hexdigest()
         return self._digest
 
     # --- travelling and files -----------------------------------------------------------------------------
@@ -517,7 +517,7 @@ class LocalModel(BaseEstimator):
             raise InvalidInputError(
                 "only a private model may travel: this one holds raw rows, or its guarantee is void"
             )
-        return ModelParcel(site, io.to_bytes(self._fitted()))
+        return ModelParcel(site, io.to_bytes(self._fitted(), compact=True))
 
     @classmethod
     def from_parcel(cls, parcel: ModelParcel) -> Self:

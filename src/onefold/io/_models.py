@@ -1,93 +1,303 @@
-"""Models to files and bytes, and back."""
+"""Fitted models as a description and arrays, and back.
 
-import io as bytes_io
-import os
-import zipfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import IO, Any
+The stacks of a model are written together, each array of all stacks one after the other: a model of many
+branches is then a few large arrays, which are read at once and used where they lie.
+"""
 
-from numpy.typing import NDArray
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from onefold._base.files import atomic_write
+import numpy as np
+
+from onefold._base.arrays import AnyArray, Arrays
+from onefold._base.parallel import run_parallel
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.io._archive import Arrays, read_archive, write_archive
-from onefold.io._assembly import assemble
-from onefold.io._contents import Model, arrays_of, description_of
+from onefold.models import (
+    KAHM,
+    Autoencoder,
+    AutoencoderClassifier,
+    ClassModels,
+    DeepFuzzyAutoencoder,
+    DeepFuzzyModel,
+    DeepKAHM,
+    DeepMembershipAutoencoder,
+    FoldingClassifier,
+    MembershipMapping,
+    WideFuzzyAutoencoder,
+    WideKAHM,
+    WideMembershipAutoencoder,
+    check_measure,
+)
+from onefold.models.pool import Pool, Stack
+from onefold.privacy import Guarantee
 
-__all__ = ["from_bytes", "load", "load_extras", "save", "to_bytes"]
+__all__ = ["MODELS", "Model", "from_parts", "to_parts"]
 
-EXTRA = "extra/"  # arrays that came with a model and are no part of it
-
-
-def save(
-    model: Model, path: str | os.PathLike[str], extras: Mapping[str, NDArray[Any]] | None = None
-) -> None:
-    """Write a fitted model to ``path``, replacing what was there only when all is written.
-
-    A ``guarantee_`` of the model is written too. ``extras`` are further arrays, for :func:`load_extras`.
-    """
-    with atomic_write(path) as file:
-        _write(model, file, extras or {})
-
-
-def to_bytes(model: Model) -> bytes:
-    """What :func:`save` writes, as bytes."""
-    content = bytes_io.BytesIO()
-    _write(model, content, {})
-    return content.getvalue()
-
-
-def _write(model: Model, file: IO[bytes], extras: Mapping[str, NDArray[Any]]) -> None:
-    about = description_of(model)
-    write_archive(file, about, arrays_of(model) | {f"{EXTRA}{name}.npy": extras[name] for name in extras})
-
-
-def load(path: str | os.PathLike[str]) -> Any:
-    """The model saved at ``path``; a damaged, foreign or newer file is refused."""
-    return _read(_existing(path), os.fspath(path), assemble)
-
-
-def from_bytes(content: bytes, largest_machine: int | None = None) -> Any:
-    """The model that :func:`to_bytes` wrote; anything else is refused.
-
-    Rebuilding a machine of N samples takes N x N numbers: ``largest_machine`` refuses larger ones, for bytes
-    from somebody who may want to exhaust this machine.
-    """
-
-    def assemble_small(manifest: dict[str, Any], arrays: Arrays) -> Any:
-        sizes = [array.shape[1] for name, array in arrays.items() if name.endswith("/centred.npy")]
-        if largest_machine is not None and max(sizes, default=0) > largest_machine:
-            raise FileFormatError(f"it has a machine of more than {largest_machine} samples")
-        return assemble(manifest, arrays)
-
-    return _read(bytes_io.BytesIO(content), "a model", assemble_small)
-
-
-def load_extras(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """The further arrays that were given to :func:`save`."""
-    found: dict[str, NDArray[Any]] = _read(
-        _existing(path),
-        os.fspath(path),
-        lambda _, arrays: {name[len(EXTRA) : -4]: array for name, array in arrays.items()},
-        extras=True,
+MODELS: dict[str, type] = {
+    model.__name__: model
+    for model in (
+        KAHM,
+        DeepKAHM,
+        WideKAHM,
+        DeepMembershipAutoencoder,
+        WideMembershipAutoencoder,
+        DeepFuzzyAutoencoder,
+        WideFuzzyAutoencoder,
+        AutoencoderClassifier,
+        FoldingClassifier,
+        MembershipMapping,
+        DeepFuzzyModel,
     )
-    return found
+}
+Regression = MembershipMapping | DeepFuzzyModel  # they save and restore themselves
+Model = Autoencoder | ClassModels | Regression
+
+MAPPING = "mapping/"  # arrays of a regression
+STACKS = "stacks/"  # arrays of all stacks, one after the other
+SHAPES = ".shapes"  # and their shapes, one per stack
+ABSENT = -1  # length of the array of a stack that does not have it
 
 
-def _existing(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    if not Path(path).is_file():
-        raise InvalidInputError(f"there is no model file at {os.fspath(path)}")
-    return path
+# --- to a description and arrays --------------------------------------------------------------------------
 
 
-def _read(source: Any, name: str, make: Callable[[dict[str, Any], Arrays], Any], extras: bool = False) -> Any:
-    """Something made of the manifest and the arrays of a file; every failure becomes one clear line."""
+def to_parts(model: Model, compact: bool = False) -> tuple[dict[str, Any], Arrays]:
+    """Describe a fitted model by JSON values and arrays, for an archive that holds more than the model.
+
+    Parameters
+    ----------
+    model : fitted model
+        One of onefold's autoencoders, classifiers or regressions.
+    compact : bool, default=False
+        Leave out what can be computed again from the samples.
+
+    Returns
+    -------
+    about : dict
+        Its class, parameters and other JSON values.
+    arrays : dict of str to ndarray
+        What it has learned.
+
+    See Also
+    --------
+    from_parts : Make the model again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import KAHM, io
+    >>> about, arrays = io.to_parts(KAHM(1, scale=1.0).fit(np.eye(3)))
+    >>> about["model"]["class"]
+    'KAHM'
+    """
+    if type(model).__name__ not in MODELS:
+        known = ", ".join(sorted(MODELS))
+        raise InvalidInputError(f"cannot save a {type(model).__name__}: not one of {known}")
+    learned = {"MembershipMapping": "mapping_", "DeepFuzzyModel": "precisions_"}
+    if not hasattr(model, learned.get(type(model).__name__, "pool_")):
+        raise InvalidInputError("only a fitted model can be saved: call fit first")
+    guarantee = getattr(model, "guarantee_", None)
+    about = {
+        "model": _describe(model),
+        "n_features": int(model.n_features_in_),
+        "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
+        **({} if guarantee is None else {"guarantee": guarantee.to_dict()}),
+    }
+    if isinstance(model, Regression):
+        return about, {MAPPING + name: array for name, array in model.state().items()}
+    pool, family = model.pool_, _family_of(model)
+    about["pool"] = {"unit": pool.unit, "factor": pool.factor, "n_groups": pool.n_groups}
+    states = [
+        {**family.stack_state(stack), "owners": owners, "positions": positions}
+        for stack, owners, positions in zip(pool.stacks, pool.owners, pool.positions, strict=True)
+    ]
+    arrays = _joined(states)
+    if hasattr(model, "classes_"):
+        arrays["classes"] = _plain_classes(model.classes_)
+    return about, arrays
+
+
+def _describe(model: Any) -> dict[str, Any]:
+    """Class name and parameters, nested estimators included, as JSON."""
+    parameters = {}
+    for name, value in model.get_params(deep=False).items():
+        if isinstance(value, Autoencoder):
+            value = _describe(value)
+        elif isinstance(value, np.generic):
+            value = value.item()
+        elif not isinstance(value, (str, int, float, bool, type(None))):
+            value = None  # a generator: its state is of no use after fitting
+        parameters[name] = value
+    return {"class": type(model).__name__, "parameters": parameters}
+
+
+def _family_of(model: Autoencoder | ClassModels) -> Autoencoder:
+    """Return the autoencoder that knows how its stacks are saved and rebuilt."""
+    return model if isinstance(model, Autoencoder) else model.prototype()
+
+
+def _plain_classes(labels: Any) -> AnyArray:
+    classes = np.asarray(labels)
+    if classes.dtype == object:  # strings from pandas and the like
+        if not all(isinstance(label, str) for label in classes):
+            raise InvalidInputError("class labels must be all strings or all numbers to be saved")
+        classes = classes.astype(np.str_)
+    return classes
+
+
+def _joined(states: Sequence[Arrays]) -> Arrays:
+    """Put the arrays of one name of all stacks one after the other, and note their shapes."""
+    joined: Arrays = {}
+    for name in dict.fromkeys(name for state in states for name in state):
+        found = [state[name] for state in states if name in state]
+        absent = (ABSENT,) * found[0].ndim
+        shapes = [state[name].shape if name in state else absent for state in states]
+        joined[STACKS + name] = np.concatenate([array.ravel() for array in found])
+        joined[STACKS + name + SHAPES] = np.array(shapes, dtype=np.int64)
+    return joined
+
+
+# --- and back ---------------------------------------------------------------------------------------------
+
+
+def from_parts(
+    about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_machine: int | None = None
+) -> Any:
+    """Make the model that :func:`to_parts` described; right checksums do not make its contents right.
+
+    Parameters
+    ----------
+    about : mapping
+        The JSON values.
+    arrays : mapping of str to ndarray
+        The arrays; the model may keep them.
+    largest_machine : int, optional
+        Refuse machines of more samples than this.
+
+    Returns
+    -------
+    model
+        The fitted model.
+
+    Raises
+    ------
+    FileFormatError
+        No fitted model has such contents.
+
+    See Also
+    --------
+    to_parts : Describe a model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import KAHM, io
+    >>> model = KAHM(1, scale=1.0).fit(np.eye(3))
+    >>> io.from_parts(*io.to_parts(model))
+    KAHM(n_components=1, scale=1.0)
+    """
     try:
-        return make(*read_archive(source, lambda member: member.startswith(EXTRA) == extras))
-    except FileFormatError as error:
-        raise FileFormatError(f"{name}: {error}") from None
-    except (zipfile.BadZipFile, EOFError, OSError):
-        raise FileFormatError(f"{name}: not a model file, or truncated") from None
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, NotImplementedError):
-        raise FileFormatError(f"{name}: the contents are not those of a model") from None
+        return _made(about, arrays, largest_machine)
+    except FileFormatError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, NotImplementedError):
+        raise FileFormatError("the contents are not those of a model") from None
+
+
+def _made(about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_machine: int | None) -> Any:
+    model = _build(about["model"])
+    if isinstance(model, Regression):
+        state = {name[len(MAPPING) :]: array for name, array in arrays.items() if name.startswith(MAPPING)}
+        model.restore(state, about["n_features"])
+    else:
+        _restore_pool(model, about, arrays, largest_machine)
+    model.n_features_in_ = about["n_features"]
+    if about["feature_names"]:
+        model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+    if "guarantee" in about:
+        model.guarantee_ = Guarantee.from_dict(about["guarantee"])
+    return model
+
+
+def _build(description: dict[str, Any]) -> Any:
+    """Return the model with these parameters, not fitted."""
+    kind = MODELS.get(description["class"])
+    if kind is None:
+        raise FileFormatError("it holds a kind of model this version does not know")
+    values = description["parameters"].items()
+    return kind(**{name: _build(value) if isinstance(value, dict) else value for name, value in values})
+
+
+def _restore_pool(
+    model: Any, about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_machine: int | None
+) -> None:
+    family, pool = _family_of(model), about["pool"]
+    states = _separated(arrays) if "n_stacks" not in about else _separated_of_0_1(arrays, about["n_stacks"])
+    sizes = [state["centred"].shape[1] for state in states if "centred" in state]
+    if largest_machine is not None and max(sizes, default=0) > largest_machine:
+        raise FileFormatError(f"it has a machine of more than {largest_machine} samples")
+    _check_values(pool, states, arrays)
+    if isinstance(model, ClassModels):
+        check_measure(model.measure)
+    family.check_parameters()
+
+    def restored(state: Arrays) -> Stack:
+        return family.stack_from_state(state, pool["factor"])
+
+    stacks = run_parallel(restored, states, model.n_jobs, "loading", show_progress=None)
+    owners = tuple(state["owners"].astype(np.intp) for state in states)
+    positions = tuple(state["positions"].astype(np.intp) for state in states)
+    for stack, *numbers in zip(stacks, owners, positions, strict=True):
+        each = (stack.n_machines,)
+        if stack.centres.shape != (*each, about["n_features"]) or [n.shape for n in numbers] != [each, each]:
+            raise FileFormatError("damaged: its arrays do not fit each other")
+    model.pool_ = Pool(tuple(stacks), owners, positions, pool["n_groups"], pool["unit"], pool["factor"])
+    model.scale_ = pool["factor"] / pool["unit"]
+    if "classes" in arrays:
+        model.classes_ = arrays["classes"]
+
+
+def _separated(arrays: Mapping[str, AnyArray]) -> list[Arrays]:
+    """Return the arrays of each stack, on the memory of those of all."""
+    names = [name[len(STACKS) : -len(SHAPES)] for name in arrays if name.endswith(SHAPES)]
+    states: list[Arrays] = [{} for _ in arrays[f"{STACKS}owners{SHAPES}"]]
+    for name in names:
+        joined, shapes = arrays[STACKS + name], arrays[STACKS + name + SHAPES].tolist()
+        start = 0
+        for state, shape in zip(states, shapes, strict=True):
+            if ABSENT not in shape:
+                end = start + math.prod(shape)
+                state[name] = joined[start:end].reshape(shape)
+                start = end
+        if start != len(joined):
+            raise FileFormatError("damaged: its arrays do not fit their shapes")
+    return states
+
+
+def _separated_of_0_1(arrays: Mapping[str, AnyArray], n_stacks: int) -> list[Arrays]:
+    """Return the arrays of each stack of a file of version 0.1, where each was a member of its own."""
+    states: list[Arrays] = []
+    for index in range(n_stacks):
+        prefix = f"stack{index}/"
+        state = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+        if not state:
+            raise FileFormatError("damaged: a part of the model is missing")
+        states.append(state)
+    return states
+
+
+def _check_values(pool: Mapping[str, Any], states: Sequence[Arrays], arrays: Mapping[str, AnyArray]) -> None:
+    """Refuse numbers that no fitted model has."""
+    n_groups = pool["n_groups"]
+    floats = [array for array in arrays.values() if array.dtype.kind == "f" and array.size]
+    # NaN and infinity reach the ends: two passes without a mask of the same size.
+    finite = all(math.isfinite(array.min()) and math.isfinite(array.max()) for array in floats)
+    scales = all(math.isfinite(pool[name]) and pool[name] > 0 for name in ("unit", "factor"))
+    owners = np.concatenate([state["owners"] for state in states])
+    owned = owners.dtype.kind in "iu" and len(np.unique(owners)) == n_groups > 0
+    owned = owned and owners.min() == 0 and owners.max() == n_groups - 1
+    positive = all(bool((state["lambdas"] >= 0).all()) for state in states)
+    classes = len(arrays.get("classes", range(n_groups))) == n_groups
+    if not (finite and scales and owned and positive and classes):
+        raise FileFormatError("damaged: its numbers are not those of a fitted model")

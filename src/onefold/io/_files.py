@@ -1,0 +1,231 @@
+"""Fitted things to files and bytes, and back."""
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, cast
+
+from onefold._base.archive import FORMAT, archive_bytes, kind_of, read_archive, save_archive
+from onefold._base.arrays import AnyArray, Arrays
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.io._models import Model, from_parts, to_parts
+from onefold.privacy import Ledger, PrivateMoments
+
+__all__ = ["FORMAT", "from_bytes", "load", "load_extras", "register", "save", "to_bytes"]
+
+KIND = "model"
+EXTRA = "extra/"  # arrays that came with a model and are no part of it
+# Things that are no models save and load themselves: their class by the kind of their file.
+_OTHERS: dict[str, type] = {"private moments": PrivateMoments, "ledger": Ledger}
+# Where kinds are registered by rooms above this one, which are imported when such a file comes.
+HOMES = {"private source": "onefold.transfer", "transfer classifier": "onefold.transfer"}
+
+
+def register(kind: str, cls: type) -> None:
+    """Let :func:`save` and :func:`load` take things of another class.
+
+    Parameters
+    ----------
+    kind : str
+        The kind of its archives.
+    cls : type
+        A class with a method ``save(path)`` and a class method ``load(path)``.
+    """
+    _OTHERS[kind] = cls
+
+
+def save(
+    model: Any,
+    path: str | os.PathLike[str],
+    extras: Mapping[str, AnyArray] | None = None,
+    *,
+    compact: bool = False,
+) -> None:
+    """Write a fitted model to a file, replacing what was there only when all is written.
+
+    Parameters
+    ----------
+    model : fitted model
+        One of onefold's autoencoders, classifiers or regressions; also ``PrivateMoments``, a ``Ledger``, a
+        ``PrivateSource`` or a ``TransferClassifier``. A ``guarantee_`` of a model is written too.
+    path : path
+        Where to write.
+    extras : mapping of str to ndarray, optional
+        Further arrays to keep in the file of a model, for :func:`load_extras`.
+    compact : bool, default=False
+        Write a small file without what can be computed again from the samples. Loading it takes about half
+        the time of fitting, and gives the same model.
+
+    See Also
+    --------
+    load : Read the file.
+    to_bytes : The same content without a file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from onefold import KAHM, io
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> model = KAHM(2, scale="auto").fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     io.save(model, Path(folder) / "model")
+    ...     loaded = io.load(Path(folder) / "model")
+    >>> bool(np.array_equal(loaded.distance(X), model.distance(X)))
+    True
+    """
+    if isinstance(model, tuple(_OTHERS.values())):
+        if extras:
+            raise InvalidInputError("extras can be saved with a model only")
+        cast(Any, model).save(path)
+        return
+    about, arrays = to_parts(model, compact)
+    arrays |= {EXTRA + name: array for name, array in (extras or {}).items()}
+    save_archive(path, KIND, about, arrays)
+
+
+def to_bytes(model: Model, *, compact: bool = False) -> bytes:
+    """Return what :func:`save` writes, as bytes.
+
+    Parameters
+    ----------
+    model : fitted model
+        As in :func:`save`.
+    compact : bool, default=False
+        As in :func:`save`.
+
+    Returns
+    -------
+    bytes
+        The content of a file.
+
+    See Also
+    --------
+    from_bytes : Read them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import KAHM, io
+    >>> model = KAHM(1, scale=1.0).fit(np.eye(3))
+    >>> type(io.from_bytes(io.to_bytes(model))).__name__
+    'KAHM'
+    """
+    return archive_bytes(KIND, *to_parts(model, compact))
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what :func:`save` wrote; a damaged, foreign or newer file is refused.
+
+    Files of version 0.1 are read too.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    model
+        The fitted model, which answers as the saved one did: bit for bit on the same processor.
+
+    Raises
+    ------
+    FileFormatError
+        The file is damaged, of another program, or of a newer version.
+    InvalidInputError
+        There is no such file.
+
+    See Also
+    --------
+    save : Write the file.
+    load_extras : Read the arrays that were saved with a model.
+
+    Examples
+    --------
+    >>> from onefold import io
+    >>> io.load("no such file")
+    Traceback (most recent call last):
+    onefold.exceptions.InvalidInputError: there is no model file at no such file
+    """
+    kind = kind_of(path)
+    if kind in HOMES:
+        import_module(HOMES[kind])  # which registers it
+    if kind in _OTHERS:
+        cls: Any = _OTHERS[kind]
+        return cls.load(path)
+    about, arrays = read_archive(path, KIND, lambda name: not name.startswith(EXTRA))
+    try:
+        return from_parts(about, arrays)
+    except FileFormatError as error:
+        raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+
+
+def from_bytes(content: bytes, largest_machine: int | None = None) -> Any:
+    """Read what :func:`to_bytes` wrote; anything else is refused.
+
+    Parameters
+    ----------
+    content : bytes
+        The content of a file of a model.
+    largest_machine : int, optional
+        Refuse machines of more samples than this. Rebuilding a machine of N samples from a compact file takes
+        N x N numbers: give it for bytes from somebody who may want to exhaust this computer's memory.
+
+    Returns
+    -------
+    model
+        The fitted model.
+
+    Raises
+    ------
+    FileFormatError
+        The bytes are no model, or one with too large a machine.
+
+    See Also
+    --------
+    to_bytes : Write them.
+
+    Examples
+    --------
+    >>> from onefold import io
+    >>> io.from_bytes(b"something else")
+    Traceback (most recent call last):
+    onefold.exceptions.FileFormatError: not a model file, or damaged
+    """
+    about, arrays = read_archive(content, KIND, lambda name: not name.startswith(EXTRA))
+    return from_parts(about, arrays, largest_machine)
+
+
+def load_extras(path: str | os.PathLike[str]) -> Arrays:
+    """Read the further arrays that were given to :func:`save`.
+
+    Parameters
+    ----------
+    path : path
+        The file of a model.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The arrays by their names; empty if there were none.
+
+    See Also
+    --------
+    save : Write them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from onefold import KAHM, io
+    >>> model = KAHM(1, scale=1.0).fit(np.eye(3))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     io.save(model, Path(folder) / "model", {"ids": np.arange(3)})
+    ...     io.load_extras(Path(folder) / "model")
+    {'ids': array([0, 1, 2])}
+    """
+    _, arrays = read_archive(path, KIND, lambda name: name.startswith(EXTRA))
+    return {name.removeprefix(EXTRA): array for name, array in arrays.items()}
