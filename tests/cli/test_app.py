@@ -13,7 +13,7 @@ import pytest
 import onefold as package
 from onefold.cli.app import COMMANDS, main
 
-NAMES = [command.__name__.rpartition(".")[2] for command in COMMANDS]
+NAMES = list(COMMANDS)
 
 
 def test_the_commands_are_these() -> None:

@@ -196,7 +196,7 @@ def test_too_large_for_memory(tmp_path: Path, capsys, monkeypatch) -> None:
         raise MemoryError
 
     (tmp_path / "t.csv").write_text(GOOD)
-    monkeypatch.setattr("onefold.cli.formats.np.loadtxt", starve)
+    monkeypatch.setattr("onefold.cli.tables.np.loadtxt", starve)
     refused(capsys, ["fit", tmp_path / "t.csv", "--label", "y", "--out", tmp_path / "m"], "not enough memory")
 
 

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from argparse import Namespace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +10,7 @@ import pytest
 
 from onefold.cli import release_sweep
 from onefold.cli.app import main
-from onefold.cli.mixed import MixedTable
-from onefold.cli.release_declared import read_declarations
+from onefold.cli.release import Declarations
 from onefold.privacy import FisherGaussian
 from onefold.release import RobustSVM, TableCodec, sweep
 
@@ -136,10 +134,11 @@ def test_declarations_are_ranges_or_categories_and_options_win(tmp_path) -> None
     path = tmp_path / "declared.json"
     path.write_text(json.dumps({"age": [0, 150], "pay": [0, 9.5], "code": [3, 1], "flag": [False, True]}))
     columns = {name: np.zeros(1) for name in ("age", "pay", "code", "flag")}
-    args = Namespace(range=["age=18:90"], allowed=["pay=-1:inf"], declared=str(path))
-    read_declarations(args, MixedTable(path, columns, None))
-    assert args.ranges == {"age": (18.0, 90.0), "pay": (0, 9.5)}
-    assert args.categories == {"code": (3, 1), "flag": (False, True)}
+    declared = Declarations.read(["age=18:90"], ["pay=-1:inf"], str(path))
+    declared.check(columns)
+    assert declared.ranges == {"age": (18.0, 90.0), "pay": (0, 9.5)}
+    assert declared.categories == {"code": (3, 1), "flag": (False, True)}
+    assert declared.allowed == {"pay": (-1.0, float("inf"))}
 
 
 def test_private_labels(frame, table, declared, tmp_path, capsys) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onefold.cli.labels import agreement, identifiers_of, labels_of
-from onefold.cli.tables import read_table
+from onefold.cli.tables import agreement, identifiers_of, labels_of, read_table
 from onefold.exceptions import FileFormatError, InvalidInputError, MissingDependencyError
 
 VALUES = np.array([[1.5, -2.0], [0.1, 1e300], [3.0, 4.0]])

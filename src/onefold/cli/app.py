@@ -5,34 +5,60 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
 
 import onefold
-from onefold.cli import audit, bench, demo, experiment, fabricate, federate, fit, predict, release, transfer
 from onefold.cli.console import Parser, plain_warnings, say_error
 from onefold.exceptions import OnefoldError
-
-COMMANDS = (demo, fit, predict, fabricate, release, transfer, audit, federate, experiment, bench)
 
 DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
 
 
-def build_parser() -> Parser:
-    """The whole command line."""
+class Command(NamedTuple):
+    """Where a command is declared, and its line in the list of commands."""
+
+    module: str
+    function: str
+    help: str
+
+
+COMMANDS = {
+    "demo": Command("demo", "add_parser", "compare private and plain federations on one dataset"),
+    "fit": Command("fit", "add_parser", "fit a classifier to a table"),
+    "predict": Command("predict", "add_parser", "predict the class of every row of a table"),
+    "fabricate": Command("fabricate", "add_parser", "replace the rows of a table by private synthetic rows"),
+    "release": Command("release", "add_parser", "add the least informative noise to rows and publish them"),
+    "transfer": Command("transfer", "add_parser", "learn from few labels with the help of a private source"),
+    "audit": Command("audit", "add_parser", "measure what a model gives away about its training rows"),
+    "federate": Command("federate", "add_parser", "run a federation of several machines"),
+    "experiment": Command("checkout", "add_experiment", "run an experiment of a source checkout"),
+    "bench": Command("checkout", "add_bench", "run the benchmarks of a source checkout"),
+}
+
+
+def build_parser(argv: Sequence[str]) -> Parser:
+    """Build the command line; only the command that ``argv`` names is imported and declared in full."""
     parser = Parser(
         prog="onefold",
         description="Learn from data that may not leave its owner: one round, no gradients, closed form.",
     )
     parser.add_argument("--version", action="version", version=f"onefold {onefold.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
-    for command in COMMANDS:
-        command.add_parser(commands)
+    named = next((word for word in argv if not word.startswith("-")), None)
+    for name, command in COMMANDS.items():
+        if name == named:
+            getattr(import_module(f"onefold.cli.{command.module}"), command.function)(commands)
+        else:
+            commands.add_parser(name, help=command.help)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 2 bad input, 130 interrupted."""
+    words = sys.argv[1:] if argv is None else argv
     try:
-        args = build_parser().parse_args(argv)
+        args = build_parser(words).parse_args(words)
         with plain_warnings():
             code: int = args.run(args) or DONE
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""``onefold demo``: several owners with unequal classes, one private classifier, one round."""
+"""``onefold demo``: several sites with unequal classes, one private classifier, one round."""
 
 from __future__ import annotations
 
@@ -18,26 +18,50 @@ def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "demo",
-        help="several owners, one classifier, one round",
-        description="Spread a dataset unequally over several owners and compare: each owner alone, all data "
-        "pooled, one global classifier made in one round from the owners' local models, and the same with "
-        "differential privacy, for one entry and for a whole record. Then an owner leaves, exactly.",
+        description="Spread a dataset unequally over several sites and compare: each site alone, all data "
+        "pooled, one global classifier made in one round from the sites' local models, and the same with "
+        "differential privacy, for one entry and for a whole record. Then one site leaves, and the others "
+        "answer as if it had never been there.",
     )
     parser.add_argument(
-        "--owners", type=kinds.positive_int, default=5, metavar="N", help="number of owners (5)"
+        "--sites",
+        "--owners",
+        dest="sites",
+        type=kinds.positive_int,
+        default=5,
+        metavar="N",
+        help="number of sites (default: 5)",
     )
     parser.add_argument(
-        "--seed", type=kinds.seed, default=0, metavar="N", help="seed of everything random but the noise (0)"
+        "--seed",
+        type=kinds.seed,
+        default=0,
+        metavar="N",
+        help="seed of everything random except the noise (default: 0)",
     )
-    parser.add_argument("--epsilon", type=kinds.positive, default=4.0, metavar="E", help="for one entry (4)")
     parser.add_argument(
-        "--record-epsilon", type=kinds.positive, default=8.0, metavar="E", help="for a record (8)"
+        "--epsilon",
+        type=kinds.positive,
+        default=4.0,
+        metavar="E",
+        help="epsilon of the guarantee for one entry (default: 4)",
     )
-    parser.add_argument("--dataset", default="digits", metavar="NAME", help="dataset to use (digits)")
-    parser.add_argument("--data-dir", metavar="DIR", help="folder with further datasets (NAME.npz)")
-    parser.add_argument("--n-jobs", type=kinds.jobs, metavar="N", help="threads, -1 for all processors")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--report", metavar="PATH", help="write a one-file HTML page")
+    parser.add_argument(
+        "--record-epsilon",
+        type=kinds.positive,
+        default=8.0,
+        metavar="E",
+        help="epsilon of the guarantee for a whole record (default: 8)",
+    )
+    parser.add_argument(
+        "--dataset", default="digits", metavar="NAME", help="dataset to use (default: digits)"
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="folder with further datasets, as NAME.npz")
+    parser.add_argument(
+        "--n-jobs", type=kinds.jobs, metavar="N", help="number of threads; -1 uses all processors"
+    )
+    parser.add_argument("--report", metavar="PATH", help="file for a one-file HTML page with the results")
+    kinds.add_output_options(parser, quiet=False)
     parser.set_defaults(run=run)
 
 
@@ -46,8 +70,8 @@ def run(args: argparse.Namespace) -> int:
     from onefold.cli.federation import Plan, compare
     from onefold.report.html import comparison_page, require_page_tools, write_page
 
-    if args.owners < 2:
-        raise InvalidInputError("--owners must be at least 2: a federation needs somebody to federate with")
+    if args.sites < 2:
+        raise InvalidInputError("--sites must be at least 2: one site alone is no federation")
     if args.report is not None:
         check_writable(args.report)
         require_page_tools()
@@ -55,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         Plan(
             args.dataset,
             args.data_dir,
-            args.owners,
+            args.sites,
             args.seed,
             args.n_jobs,
             args.epsilon,

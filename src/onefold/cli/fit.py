@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from onefold._base.arrays import AnyArray, Index
 from onefold.cli import arguments as kinds
 from onefold.cli.console import busy, print_json, without_bars
-from onefold.cli.labels import agreement, labels_of, require_two_classes
 from onefold.cli.outputs import check_writable
-from onefold.cli.tables import Table, read_table
+from onefold.cli.tables import Table, agreement, labels_of, read_table, require_two_classes
 from onefold.exceptions import InvalidInputError
 
 MEASURES = ("euclidean", "rms", "product", "min", "max", "fuzzy")
@@ -25,25 +25,21 @@ def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "fit",
-        help="fit a classifier to a table",
         description="Fit a classifier to a CSV, NPZ or Parquet file and store it.",
         epilog="CSV files need a header line. In an NPZ file, X holds the features and y (say) the labels. "
         "The model file contains the samples it was fitted on: it is as private as they are.",
     )
-    parser.add_argument("data", metavar="DATA", help="table of samples: .csv, .npz or .parquet")
+    kinds.add_data(parser)
     parser.add_argument("--label", required=True, metavar="COL", help="column that holds the classes")
     parser.add_argument("--out", required=True, metavar="MODEL", help="file to write the model to")
-    parser.add_argument(
-        "--ignore", action="append", default=[], metavar="COL", help="column that is no feature (repeatable)"
-    )
+    kinds.add_ignore(parser)
     parser.add_argument(
         "--test-size",
         type=kinds.fraction,
         metavar="F",
-        help="share of rows to hold out for an accuracy; the model is fitted on the others",
+        help="share of the rows to hold out and test on; the model is fitted on the others (default: none)",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
+    kinds.add_output_options(parser)
     _add_model_options(parser.add_argument_group("model"))
     parser.set_defaults(run=run)
 
@@ -57,44 +53,67 @@ def _add_model_options(group: Any) -> None:
     )
     whole = kinds.positive_int
     group.add_argument(
-        "--n-components", type=whole, default=20, metavar="N", help="principal components (20)"
-    )
-    group.add_argument("--n-layers", type=whole, metavar="N", help="layers of a wide model (5)")
-    group.add_argument(
-        "--branch-size", type=whole, metavar="N", help="samples in a branch of a wide model (1000)"
-    )
-    group.add_argument(
-        "--n-probe", type=whole, metavar="N", help="branches evaluated per class, wide model (all)"
+        "--n-components",
+        type=whole,
+        default=20,
+        metavar="N",
+        help="number of principal components each machine uses (default: 20)",
     )
     group.add_argument(
-        "--batch-size", type=whole, metavar="N", help="samples in a batch of a folding model (100)"
+        "--n-layers", type=whole, metavar="N", help="number of layers of a wide model (default: 5)"
     )
     group.add_argument(
-        "--measure", choices=MEASURES, help="distance to a class (wide: euclidean, folding: rms)"
+        "--branch-size", type=whole, metavar="N", help="samples in a branch of a wide model (default: 1000)"
+    )
+    group.add_argument(
+        "--n-probe",
+        type=whole,
+        metavar="N",
+        help="branches of each class that a wide model evaluates for a row (default: all)",
+    )
+    group.add_argument(
+        "--batch-size", type=whole, metavar="N", help="samples in a batch of a folding model (default: 100)"
+    )
+    group.add_argument(
+        "--measure",
+        choices=MEASURES,
+        help="measure of how far a row is from a class (default: euclidean for wide, rms for folding)",
     )
     group.add_argument(
         "--scale",
         type=kinds.scale,
         default="auto",
         metavar="none|auto|F",
-        help="factor on the data while fitting: none, auto (the default) or a positive number",
+        help="factor applied to the data before fitting: none, auto or a positive number (default: auto)",
     )
-    group.add_argument("--n-jobs", type=kinds.jobs, metavar="N", help="threads, -1 for all processors")
     group.add_argument(
-        "--seed", type=kinds.seed, default=0, metavar="N", help="seed of everything random (0)"
+        "--n-jobs", type=kinds.jobs, metavar="N", help="number of threads; -1 uses all processors"
+    )
+    group.add_argument(
+        "--seed", type=kinds.seed, default=0, metavar="N", help="seed of everything random (default: 0)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, split if asked to, fit, store, tell."""
-    _check_options(args)
+    own = {n: getattr(args, n) for n in (*ONLY_WIDE, *ONLY_FOLDING) if getattr(args, n) is not None}
+    measure = {} if args.measure is None else {"measure": args.measure}
+    _check_options(args.model, own)
     check_writable(args.out, args.data)
     with busy(f"reading {args.data}", args.quiet):
         table = read_table(args.data, keep=[args.label], ignore=args.ignore)
     y = labels_of(table, args.label)
     require_two_classes(table, args.label, y)
-    train, held = _split(table, args.label, y, args)
-    model = _model(args)
+    train, held = _split(table, args.label, y, args.test_size, args.seed)
+    # Imported late: a mistake in the table is told without waiting for scikit-learn.
+    from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM, io
+
+    own |= {"n_components": args.n_components, "scale": args.scale}
+    if args.model == "folding":
+        model: Any = FoldingClassifier(**own, **measure, n_jobs=args.n_jobs)
+    else:
+        machine = WideKAHM(**own, random_state=args.seed)
+        model = AutoencoderClassifier(machine, **measure, n_jobs=args.n_jobs)
     started = time.perf_counter()
     with without_bars(args.quiet):  # fitting shows a bar of its own
         model.fit(table.values[train], y[train])
@@ -113,43 +132,26 @@ def run(args: argparse.Namespace) -> int:
     if table.names is not None:
         # The scikit-learn attribute for columns with names; set after fit because a plain array went in.
         model.feature_names_in_ = np.array(table.names, dtype=object)
-    _save(model, args.out)
+    io.save(model, args.out)
     result["file_bytes"] = Path(args.out).stat().st_size
-    _tell(result, args)
+    if args.json:
+        print_json(result)
+    elif not args.quiet:
+        print("\n".join(_in_words(result)))
     return 0
 
 
-def _check_options(args: argparse.Namespace) -> None:
-    """An option of the other model is an error, not a silence."""
-    for name in ONLY_FOLDING if args.model == "wide" else ONLY_WIDE:
-        if getattr(args, name) is not None:
-            raise InvalidInputError(f"--{name.replace('_', '-')} does not go with --model {args.model}")
+def _check_options(kind: str, given: dict[str, Any]) -> None:
+    """Refuse an option of the other kind of model instead of passing it over."""
+    for name in ONLY_FOLDING if kind == "wide" else ONLY_WIDE:
+        if name in given:
+            raise InvalidInputError(f"--{name.replace('_', '-')} does not go with --model {kind}")
 
 
-def _model(args: argparse.Namespace) -> Any:
-    """The estimator the options describe."""
-    # Imported late, here and below: a mistake in the table is told without waiting for scikit-learn.
-    from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
-
-    own = {n: getattr(args, n) for n in (*ONLY_WIDE, *ONLY_FOLDING) if getattr(args, n) is not None}
-    shared = {"n_components": args.n_components, "scale": args.scale}
-    measure = {} if args.measure is None else {"measure": args.measure}
-    if args.model == "folding":
-        return FoldingClassifier(**shared, **own, **measure, n_jobs=args.n_jobs)
-    machine = WideKAHM(**shared, **own, random_state=args.seed)
-    return AutoencoderClassifier(machine, **measure, n_jobs=args.n_jobs)
-
-
-def _save(model: Any, path: str) -> None:
-    from onefold import io
-
-    io.save(model, path)
-
-
-def _split(table: Table, label: str, y: Any, args: argparse.Namespace) -> tuple[Any, Any]:
+def _split(table: Table, label: str, y: AnyArray, test_size: float | None, seed: int) -> tuple[Index, Index]:
     """Row numbers to fit and to hold out, each class in the same proportion."""
     rows = np.arange(y.size)
-    if args.test_size is None:
+    if test_size is None:
         return rows, rows[:0]
     from sklearn.model_selection import train_test_split
 
@@ -158,23 +160,19 @@ def _split(table: Table, label: str, y: Any, args: argparse.Namespace) -> tuple[
         raise InvalidInputError(
             f"{table.path}: --test-size needs two rows or more of every class in {label!r}"
         )
-    held = round(args.test_size * y.size)
+    held = round(test_size * y.size)
     if not classes.size <= held <= y.size - classes.size:
         raise InvalidInputError(f"{table.path}: --test-size leaves too few rows for {classes.size} classes")
-    train, test = train_test_split(rows, test_size=held, stratify=y, random_state=args.seed)
+    train, test = train_test_split(rows, test_size=held, stratify=y, random_state=seed)
     return np.sort(train), np.sort(test)
 
 
-def _tell(result: dict[str, Any], args: argparse.Namespace) -> None:
-    if args.json:
-        print_json(result)
-        return
-    if args.quiet:
-        return
-    size = result["file_bytes"] / 1e6
-    print("{rows} rows, {features} features, {classes} classes fitted in {seconds:.2f} s".format(**result))
+def _in_words(result: dict[str, Any]) -> list[str]:
+    lines = ["{rows} rows, {features} features, {classes} classes fitted in {seconds:.2f} s"]
     if "held_out_accuracy" in result:
-        print("accuracy {held_out_accuracy:.4f} on {held_out_rows} rows held out".format(**result))
-    print(
-        f"model written to {args.out} ({size:.2f} MB); it contains the fitted samples, guard it like the data"
+        lines.append("accuracy {held_out_accuracy:.4f} on {held_out_rows} rows held out")
+    size = result["file_bytes"] / 1e6
+    lines.append(
+        f"model written to {{model}} ({size:.2f} MB); it contains the fitted samples, guard it like the data"
     )
+    return [line.format(**result) for line in lines]

@@ -1,24 +1,30 @@
-"""Writing a table of results: the suffix says the format, and a file appears whole or not at all."""
+"""Writing tables: the suffix says the format, and a file appears whole or not at all.
+
+Tables whose columns are released (numbers, whole numbers and texts) are read here too, so that what comes out
+has the columns that went in.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onefold._base.arrays import AnyArray
 from onefold._base.files import atomic_write
 from onefold._base.optional import require
+from onefold.cli.tables import DECIMAL, WHOLE, open_source, read_table
 from onefold.exceptions import InvalidInputError
 
-Array = NDArray[Any]
-Columns = Mapping[str, Array]
+Columns = Mapping[str, AnyArray]
 
 STANDARD_OUTPUT = "-"
 
@@ -65,9 +71,9 @@ def write_table(path: str, columns: Columns) -> None:
         raise InvalidInputError(f"{path}: cannot be written ({error.strerror or 'I/O error'})") from error
 
 
-def _flat(columns: Columns) -> dict[str, Array]:
+def _flat(columns: Columns) -> dict[str, AnyArray]:
     """One 1-D array per output column: ``distances`` of class 3 is called ``distance_3``."""
-    flat: dict[str, Array] = {}
+    flat: dict[str, AnyArray] = {}
     for name, values in columns.items():
         if name == "classes" and any(column.ndim > 1 for column in columns.values()):
             continue
@@ -79,7 +85,7 @@ def _flat(columns: Columns) -> dict[str, Array]:
     return flat
 
 
-def _write_rows(file: Any, flat: Mapping[str, Array], delimiter: str) -> None:
+def _write_rows(file: Any, flat: Mapping[str, AnyArray], delimiter: str) -> None:
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     writer.writerow(flat)
     writer.writerows(zip(*(values.tolist() for values in flat.values()), strict=True))
@@ -113,3 +119,96 @@ WRITERS: dict[str, Callable[[IO[bytes], Columns], None]] = {
     ".parquet": _write_parquet,
     ".pq": _write_parquet,
 }
+
+
+# --- tables that are read and written back ---------------------------------------------------------------
+
+
+# A leading zero makes a code of what would be a number.
+CODE = re.compile(r"-?0[0-9]")
+
+
+@dataclass(frozen=True)
+class MixedTable:
+    """Columns of a file in their order, without the ignored ones.
+
+    ``matrix`` says that they stood in one array ``X`` of an NPZ file, ``named`` that it named its columns.
+    """
+
+    path: Path
+    columns: dict[str, AnyArray]
+    label: str | None
+    matrix: bool = False
+    named: bool = True
+
+    @property
+    def features(self) -> dict[str, AnyArray]:
+        """All columns but the label."""
+        return {name: values for name, values in self.columns.items() if name != self.label}
+
+    def write(self, path: str, features: dict[str, AnyArray], labels: AnyArray | None) -> None:
+        """The same columns with other values; an array ``X`` stays one in an NPZ file."""
+        values = features if labels is None else features | {str(self.label): labels}
+        if not (self.matrix and path.lower().endswith(".npz")):
+            write_table(path, {name: values[name] for name in self.columns})
+            return
+        arrays: dict[str, AnyArray] = {"X": np.column_stack(list(features.values()))}
+        if self.named:
+            arrays["feature_names"] = np.array(list(features))
+        write_table(path, arrays if labels is None else arrays | {str(self.label): labels})
+
+
+def read_mixed(path: str, label: str | None, ignore: Collection[str]) -> MixedTable:
+    """Read every column as what it is; missing values are refused."""
+    with open_source(Path(path)) as source:
+        matrix = source.names is None or (label is not None and label in source.extras)
+        known = [*(source.names or ()), *source.extras]
+        names = list(source.names or ())
+    for name in [*ignore, *([] if label is None else [label])]:
+        if name not in known:
+            raise InvalidInputError(f"{path}: there is no column {name!r} among its {len(known)}")
+    if label in ignore:
+        raise InvalidInputError("the label cannot be left out")
+    if matrix or _is_matrix(path):
+        return _from_matrix(path, label, ignore)
+    wanted = [name for name in names if name not in ignore]
+    with open_source(Path(path)) as source:
+        _, kept = source.read([], wanted)
+    columns = {name: _typed(path, name, kept[name]) for name in wanted}
+    if not any(name != label for name in columns):
+        raise InvalidInputError(f"{path}: no feature column is left")
+    if not len(next(iter(columns.values()))):
+        raise InvalidInputError(f"{path}: the table has no rows")
+    return MixedTable(Path(path), columns, label)
+
+
+def _is_matrix(path: str) -> bool:
+    if not path.lower().endswith(".npz"):
+        return False
+    with np.load(path, allow_pickle=False) as archive:
+        return "X" in archive.files
+
+
+def _from_matrix(path: str, label: str | None, ignore: Collection[str]) -> MixedTable:
+    table = read_table(path, keep=[] if label is None else [label], ignore=ignore)
+    names = table.names or tuple(f"x{j}" for j in range(table.values.shape[1]))
+    columns = {name: table.values[:, j] for j, name in enumerate(names)}
+    return MixedTable(table.path, columns | table.kept, label, matrix=True, named=table.names is not None)
+
+
+def _typed(path: str, name: str, values: AnyArray) -> AnyArray:
+    """Text that spells numbers becomes numbers; everything else stays."""
+    if values.ndim != 1 or values.dtype.kind not in "iufbUS":
+        raise InvalidInputError(f"{path}: column {name!r} holds neither numbers nor text")
+    if values.dtype.kind not in "US":
+        return values
+    distinct, inverse = np.unique(values.astype(str), return_inverse=True)
+    missing = np.isin(np.char.lower(np.char.strip(distinct)), ["", "nan"])
+    if missing.any():
+        row = int(np.argmax(missing[inverse])) + 1
+        raise InvalidInputError(f"{path}: column {name!r} has a missing value in row {row}")
+    if all(WHOLE.fullmatch(text) and "." not in text for text in distinct):
+        return distinct.astype(np.int64)[inverse]
+    if all(DECIMAL.fullmatch(text) and not CODE.match(text) for text in distinct):
+        return distinct.astype(np.float64)[inverse]
+    return distinct[inverse]

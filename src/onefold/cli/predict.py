@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onefold._base.arrays import AnyArray
 from onefold._base.progress import track
+from onefold.cli import arguments as kinds
 from onefold.cli.console import busy, print_json, say
-from onefold.cli.labels import agreement, identifiers_of, labels_of
-from onefold.cli.models import load_classifier, require_width
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_table
-from onefold.cli.tables import read_table
+from onefold.cli.tables import Table, agreement, identifiers_of, labels_of, read_table
 from onefold.exceptions import InvalidInputError
 
 # Rows handed to the model at once: enough to keep the processors busy, few enough for a bar that moves.
@@ -25,30 +25,28 @@ def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "predict",
-        help="predict the classes of a table",
         description="Predict the class of every row with a stored model. Columns are matched by name "
         "where the model knows names; further columns are left out.",
     )
-    parser.add_argument("model", metavar="MODEL", help="file written by onefold fit")
-    parser.add_argument("data", metavar="DATA", help="table of samples: .csv, .npz or .parquet")
+    parser.add_argument("model", metavar="MODEL", help="file written by onefold fit or onefold transfer fit")
+    kinds.add_data(parser)
     parser.add_argument(
         "--out",
         required=True,
         metavar="PRED",
-        help="predictions: .csv, .npz or .parquet, - for CSV on standard output",
+        help="table of predictions to write: .csv, .npz or .parquet, or - for CSV on standard output",
     )
-    parser.add_argument("--label", metavar="COL", help="column with the true classes: report the accuracy")
-    parser.add_argument("--id", metavar="COL", help="column to copy beside the predictions")
-    parser.add_argument("--distances", action="store_true", help="add the distance to every class")
-    parser.add_argument("--scores", action="store_true", help="add the class-matching scores")
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
-    parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
+    parser.add_argument("--label", metavar="COL", help="column with the true classes; prints the accuracy")
+    parser.add_argument("--id", metavar="COL", help="column to copy into the table of predictions")
+    parser.add_argument("--distances", action="store_true", help="write the distance to every class too")
+    parser.add_argument("--scores", action="store_true", help="write the class-matching scores too")
+    kinds.add_output_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Load, read, predict in blocks, write, tell."""
-    _check(args)
+    _check(args.out, args.data, args.model, args.json, args.id, args.label)
     with busy(f"loading {args.model}", args.quiet):
         model, names = load_classifier(args.model)
     keep = [name for name in (args.label, args.id) if name is not None]
@@ -57,56 +55,81 @@ def run(args: argparse.Namespace) -> int:
     require_width(model, table)
     labels = None if args.label is None else labels_of(table, args.label)
     columns = {} if args.id is None else {args.id: identifiers_of(table, args.id)}
-    columns |= _predict(model, table.values, args)
+    columns |= predictions(
+        model, table.values, distances=args.distances, scores=args.scores, quiet=args.quiet
+    )
     write_table(args.out, columns)
     result: dict[str, Any] = {"predictions": args.out, "rows": int(table.values.shape[0])}
+    accuracy = ""
     if labels is not None:
         result["accuracy"] = agreement(columns["prediction"], labels)
-    _tell(result, args)
+        accuracy = f", accuracy {result['accuracy']:.4f}"
+    if args.json:
+        print_json(result)
+    elif args.out != STANDARD_OUTPUT and not args.quiet:
+        print(f"{result['rows']} rows predicted, written to {args.out}{accuracy}")
+    elif accuracy:
+        say(f"{result['rows']} rows predicted{accuracy}", args.quiet)
     if table.ignored:
         say(f"{table.ignored} column(s) of {args.data} left out: the model does not know them", args.quiet)
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
-    check_table_format(args.out, args.data, args.model)
-    if args.out == STANDARD_OUTPUT and args.json:
+def _check(out: str, data: str, model: str, json: bool, id_column: str | None, label: str | None) -> None:
+    check_table_format(out, data, model)
+    if out == STANDARD_OUTPUT and json:
         raise InvalidInputError("--json and --out - both want standard output")
-    if args.id in OWN_COLUMNS:
-        raise InvalidInputError(f"--id {args.id}: that name is taken by the result, rename the column")
-    if args.id is not None and args.id == args.label:
+    if id_column in OWN_COLUMNS:
+        raise InvalidInputError(f"--id {id_column}: that name is taken by the result, rename the column")
+    if id_column is not None and id_column == label:
         raise InvalidInputError("--id and --label name the same column")
 
 
-def _predict(model: Any, values: NDArray[Any], args: argparse.Namespace) -> dict[str, NDArray[Any]]:
+def predictions(
+    model: Any, values: AnyArray, *, distances: bool, scores: bool, quiet: bool
+) -> dict[str, AnyArray]:
+    """Columns of the result, computed in blocks of rows so that a bar can move."""
     starts = range(0, values.shape[0], BLOCK_ROWS)
     parts = [
-        _predict_block(model, values[start : start + BLOCK_ROWS], args)
-        for start in track(starts, len(starts), "predicting", show=False if args.quiet else None)
+        _predicted(model, values[start : start + BLOCK_ROWS], distances, scores)
+        for start in track(starts, len(starts), "predicting", show=False if quiet else None)
     ]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return columns | ({"classes": np.asarray(model.classes_)} if len(columns) > 1 else {})
 
 
-def _predict_block(model: Any, block: NDArray[Any], args: argparse.Namespace) -> dict[str, NDArray[Any]]:
-    if args.distances:
+def _predicted(model: Any, block: AnyArray, distances: bool, scores: bool) -> dict[str, AnyArray]:
+    if distances:
         # The closest class is the prediction: no need to compute every distance a second time.
-        distances = model.distances(block)
-        columns = {"prediction": model.classes_[np.argmin(distances, axis=1)], "distances": distances}
+        measured = model.distances(block)
+        columns = {"prediction": model.classes_[np.argmin(measured, axis=1)], "distances": measured}
     else:
         columns = {"prediction": model.predict(block)}
-    if args.scores:
+    if scores:
         columns["scores"] = model.matching_score(block)
     return columns
 
 
-def _tell(result: dict[str, Any], args: argparse.Namespace) -> None:
-    if args.json:
-        print_json(result)
-        return
-    accuracy = f", accuracy {result['accuracy']:.4f}" if "accuracy" in result else ""
-    if args.out == STANDARD_OUTPUT:
-        if accuracy:
-            say(f"{result['rows']} rows predicted{accuracy}", args.quiet)
-    elif not args.quiet:
-        print(f"{result['rows']} rows predicted, written to {args.out}{accuracy}")
+# --- model files, for every command that reads one --------------------------------------------------------
+
+
+def load_classifier(path: str) -> tuple[Any, list[str] | None]:
+    """The classifier in a file, and the names of its features if it knows them."""
+    from onefold import io
+    from onefold.transfer import TransferClassifier
+
+    if not Path(path).is_file():
+        raise InvalidInputError(f"{path}: no such file")
+    model: Any = TransferClassifier.load(path) if TransferClassifier.is_saved_at(path) else io.load(path)
+    if not (hasattr(model, "predict") and hasattr(model, "classes_")):
+        raise InvalidInputError(f"{path}: holds a {type(model).__name__}, which does not classify")
+    # Taken off the model: the columns are put in order here, and plain arrays go in.
+    names = vars(model).pop("feature_names_in_", None)
+    return model, None if names is None else [str(name) for name in names]
+
+
+def require_width(model: Any, table: Table) -> None:
+    """Refuse a table with another number of features than the model knows."""
+    found, wanted = table.values.shape[1], int(model.n_features_in_)
+    if found != wanted:
+        raise InvalidInputError(f"{table.path}: {found} feature(s), the model was fitted with {wanted}")

@@ -6,9 +6,8 @@ import argparse
 from typing import Any
 
 from onefold.cli.federate import options, running
-from onefold.cli.labels import agreement, labels_of
 from onefold.cli.outputs import check_table_format, write_table
-from onefold.cli.tables import read_table
+from onefold.cli.tables import agreement, labels_of, read_table
 from onefold.exceptions import InvalidInputError
 
 

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from onefold.cli import arguments as kinds
+from onefold.cli.arguments import add_noise_options, check_noise_options, noise_of
 from onefold.cli.fit import MEASURES
-from onefold.cli.noise import add_noise_options, check_noise_options, noise_of
 from onefold.exceptions import InvalidInputError
 
 RAW = """\

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as kinds
-from onefold.cli.labels import labels_of, require_two_classes
-from onefold.cli.tables import read_table
+from onefold.cli.tables import labels_of, read_table, require_two_classes
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:

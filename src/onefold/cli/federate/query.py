@@ -8,9 +8,8 @@ from typing import Any
 from onefold.cli import arguments as kinds
 from onefold.cli.console import busy, print_json, say
 from onefold.cli.federate import options, running
-from onefold.cli.labels import agreement, identifiers_of, labels_of
 from onefold.cli.outputs import check_table_format, check_writable, write_table
-from onefold.cli.tables import Table, read_table
+from onefold.cli.tables import Table, agreement, identifiers_of, labels_of, read_table
 from onefold.exceptions import FederationError, InvalidInputError
 
 ENCRYPTION = ("bits", "bound", "floor", "power", "keys")

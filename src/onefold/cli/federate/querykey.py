@@ -8,8 +8,8 @@ from typing import Any
 from onefold.cli import arguments as kinds
 from onefold.cli.console import busy, print_json, say
 from onefold.cli.federate import options, running
-from onefold.cli.labels import WHOLE
 from onefold.cli.outputs import check_writable
+from onefold.cli.tables import WHOLE
 from onefold.exceptions import InvalidInputError
 
 

@@ -8,8 +8,7 @@ from typing import Any
 from onefold.cli import arguments as kinds
 from onefold.cli.console import busy, print_json
 from onefold.cli.federate import options
-from onefold.cli.labels import labels_of, require_two_classes
-from onefold.cli.tables import read_table
+from onefold.cli.tables import labels_of, read_table, require_two_classes
 from onefold.exceptions import InvalidInputError
 
 WAYS = ("iid", "dirichlet", "classes")

@@ -7,11 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as kinds
+from onefold.cli.arguments import label_noise_of
 from onefold.cli.console import busy, print_json, say, without_bars
 from onefold.cli.federate import fitting, running
-from onefold.cli.labels import labels_of
-from onefold.cli.noise import label_noise_of
-from onefold.cli.tables import read_table
+from onefold.cli.tables import labels_of, read_table
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
