@@ -5,16 +5,14 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from onefold.exceptions import (
-    BudgetExceededError,
-    FileFormatError,
-    InvalidInputError,
-)
+from onefold._base.archive import archive_bytes, read_archive
+from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
 from onefold.privacy import Event, Ledger, OptimalNoise
 
 
@@ -75,10 +73,16 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def sealed(plain: dict) -> str:
-    """A file with a digest that fits, for all that is wrong in it."""
+def archived(plain: dict) -> bytes:
+    """A file with checksums that fit, whatever is wrong in it."""
+    return archive_bytes("ledger", plain, {})
+
+
+def as_in_0_1(plain: dict) -> bytes:
+    """A file of version 0.1 with a digest that fits, whatever is wrong in it."""
+    plain = {"format": 2, **plain}
     content = json.dumps(plain, sort_keys=True, allow_nan=False).encode()
-    return json.dumps({**plain, "digest": hashlib.sha256(content).hexdigest()})
+    return json.dumps({**plain, "digest": hashlib.sha256(content).hexdigest()}).encode()
 
 
 def test_what_another_ledger_counted_is_not_overwritten(tmp_path: Path) -> None:
@@ -165,39 +169,52 @@ def test_threads_that_share_a_ledger_keep_the_limit(monkeypatch: pytest.MonkeyPa
     assert ledger.total()[0] == 1.0
 
 
-def test_damaged_files(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.json"
+@pytest.mark.parametrize("written", [archived, as_in_0_1])
+def test_contents_that_cannot_be_a_ledger_are_refused(tmp_path: Path, written: Callable) -> None:
+    path = tmp_path / "ledger"
     ledger_of(SMALL).save(path)
-    good = json.loads(path.read_text())
-    del good["digest"]
+    good, _ = read_archive(path, "ledger")
     event = good["events"][0]
-    path.write_text(sealed(good))
+    path.write_bytes(written(good))
     assert Ledger.load(path).events == (SMALL,)
-    damaged = [
-        "",
-        "{",
-        "[]",
-        sealed({**good, "format": 1}),  # did not name the neighbouring relation
-        sealed({**good, "format": 3}),
-        sealed({**good, "neighbours": "add-remove"}),
-        sealed({**good, "events": [{**event, "neighbours": "friends"}]}),
-        sealed({**good, "events": [{**event, "epsilon": -1}]}),
-        sealed({**good, "events": [{**event, "epsilon": None}]}),
-        sealed({**good, "events": [{**event, "unit": "entry"}]}),
-        sealed({**good, "events": [{"name": "a"}]}),
-        sealed({**good, "events": [{**event, "name": 3}]}),
-        sealed({**good, "events": [{**event, "count": True}]}),
-        json.dumps(good),  # no digest
-        json.dumps({**good, "digest": json.loads(sealed(good))["digest"], "limit_epsilon": 99.0}),
-        "[" * 100_000,
-        sealed({**good, "events": 3}),
-        sealed({**good, "unit": "row"}),
-        sealed({key: value for key, value in good.items() if key != "limit_epsilon"}),
-    ]
-    for text in damaged:
-        path.write_text(text)
+    for wrong in (
+        {**good, "neighbours": "add-remove"},
+        {**good, "events": [{**event, "neighbours": "friends"}]},
+        {**good, "events": [{**event, "epsilon": -1}]},
+        {**good, "events": [{**event, "epsilon": None}]},
+        {**good, "events": [{**event, "unit": "entry"}]},
+        {**good, "events": [{"name": "a"}]},
+        {**good, "events": [{**event, "name": 3}]},
+        {**good, "events": [{**event, "count": True}]},
+        {**good, "events": 3},
+        {**good, "unit": "row"},
+        {key: value for key, value in good.items() if key != "limit_epsilon"},
+    ):
+        path.write_bytes(written(wrong))
         with pytest.raises(FileFormatError):
             Ledger.load(path)
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(FileFormatError):
-        Ledger.load(path)
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    ledger_of(SMALL).save(path)
+    saved = path.read_bytes()
+    good, _ = read_archive(path, "ledger")
+    old = json.loads(as_in_0_1(good))
+    for content in (
+        b"",
+        b"{",
+        b"[]",
+        b"{" * 100_000,
+        b"\xff\xfe\x00",
+        saved[:-30],
+        saved.replace(b"small", b"smart"),
+        archive_bytes("private moments", good, {}),
+        as_in_0_1({**good, "format": 1}),  # did not name the neighbouring relation
+        as_in_0_1({**good, "format": 3}),
+        json.dumps(good).encode(),  # no digest
+        json.dumps({**old, "limit_epsilon": 99.0}).encode(),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(FileFormatError):
+            Ledger.load(path)

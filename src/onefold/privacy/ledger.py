@@ -1,10 +1,9 @@
 """What has been spent on the same people's data, release by release, and a limit that holds.
 
-A ledger's file is JSON with a digest, so that damage and careless edits show.
+A ledger's file is an archive with checksums, so that damage and careless edits show.
 """
 
 import hashlib
-import json
 import math
 import os
 import threading
@@ -12,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
-from onefold._base.files import atomic_write, file_lock
+from onefold._base.archive import archive_bytes, read_archive
+from onefold._base.files import file_lock, write_whole
 from onefold._base.validation import Entry, OneOf, check_parameter, check_parameters
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
 from onefold.privacy.composition import COMPOSITIONS, Event, basic, refuse_added_entries, refuse_void
@@ -33,6 +32,7 @@ __all__ = ["Event", "Ledger"]
 
 # Checking the limit and entering the event are one step, whichever threads spend.
 ONE_AT_A_TIME = threading.Lock()
+ARCHIVE_KIND = "ledger"
 
 CONSTRAINTS: dict[str, Entry] = {
     "limit_epsilon": (POSITIVE, None),
@@ -240,15 +240,15 @@ class Ledger:
         path : str or os.PathLike
             The file.
         """
-        if Path(path).is_file() and digest_of(Path(path).read_bytes()) != self._seen:
+        if Path(path).is_file() and _digest(Path(path).read_bytes()) != self._seen:
             raise InvalidInputError(
                 f"{os.fspath(path)} holds what this ledger has not read: load it, and spend on that"
             )
         kind = {name: getattr(self, name) for name in CONSTRAINTS}
-        written = pack_ledger({**kind, "events": [asdict(event) for event in self._events]})
-        with atomic_write(path) as file:
-            file.write(written)
-        self._seen = digest_of(written)
+        events = [asdict(event) for event in self._events]
+        written = archive_bytes(ARCHIVE_KIND, {**kind, "events": events}, {})
+        write_whole(path, written)
+        self._seen = _digest(written)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Ledger":
@@ -265,7 +265,7 @@ class Ledger:
             The ledger.
         """
         written = Path(path).read_bytes()
-        plain = unpack_ledger(written)
+        plain, _ = read_archive(written, ARCHIVE_KIND)
         try:
             ledger = cls(**{name: plain[name] for name in CONSTRAINTS})
             known = {field.name for field in fields(Event)}
@@ -275,7 +275,7 @@ class Ledger:
                 ledger._events.append(ledger._same_kind(Event(**event)))
         except (KeyError, TypeError, InvalidInputError):
             raise FileFormatError("this ledger is damaged") from None
-        ledger._seen = digest_of(written)
+        ledger._seen = _digest(written)
         return ledger
 
     @classmethod
@@ -324,37 +324,6 @@ def _total(events: list[Event], how: str, delta: float | None) -> Pair:
     return min(composed, spent[0]) if spent[1] <= delta else composed, delta
 
 
-# --- files ------------------------------------------------------------------------------------------------
-
-FORMAT = 2  # 1 did not say which neighbouring relation it was about
-
-
-def digest_of(written: bytes) -> str:
-    """Return the SHA-256 digest of a file's content."""
+def _digest(written: bytes) -> str:
+    """Return what tells one content of a file from another."""
     return hashlib.sha256(written).hexdigest()
-
-
-def _digest(plain: dict[str, Any]) -> str:
-    return digest_of(json.dumps(plain, sort_keys=True, allow_nan=False).encode())
-
-
-def pack_ledger(plain: dict[str, Any]) -> bytes:
-    """Return the content of a file."""
-    content = {"format": FORMAT, **plain}
-    return json.dumps({**content, "digest": _digest(content)}, indent=1, allow_nan=False).encode()
-
-
-def unpack_ledger(written: bytes) -> dict[str, Any]:
-    """Return what ``pack_ledger`` was given; refuse content that has been changed since."""
-    try:
-        plain = json.loads(written)
-        if not isinstance(plain, dict) or plain.get("format") != FORMAT:
-            raise FileFormatError(f"this file is not a ledger of format {FORMAT}")
-        told = plain.pop("digest", None)
-        if told != _digest(plain):
-            raise FileFormatError("this ledger was changed by something other than onefold")
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, FileFormatError):
-            raise
-        raise FileFormatError("this file is not a ledger") from None
-    return plain

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, Literal, Self
 
@@ -12,16 +12,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Floats, Labels
+from onefold._base.archive import archive_bytes, read_archive
+from onefold._base.arrays import AnyArray, Arrays, Floats, Labels
 from onefold._base.files import read_saved, write_whole
-from onefold._base.validation import Entry, Flag, Number, OneOf, check_parameter, check_parameters, check_rows
+from onefold._base.validation import Number, check_parameter, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
-from onefold.privacy.guarantee import DELTA, EPSILON, NOTHING, RELATIONS, Guarantee, Pair, two_steps
+from onefold.privacy.guarantee import NOTHING, Guarantee, Pair, two_steps
 from onefold.privacy.moments import _repair as repair
-from onefold.privacy.moments._files import RADIUS, pack_moments, plain_labels, unpack_moments
+from onefold.privacy.moments._files import KIND, moments_from_parts, parts_of_moments, plain_labels
 from onefold.privacy.moments._release import (
     CLASSES_SHARE,
+    CONSTRAINTS,
     SENSITIVITIES,
     Blocks,
     Noise,
@@ -40,13 +42,6 @@ __all__ = ["PrivateMoments"]
 MOST_EXACT_RECORDS = 2**25
 RELEASED = ("counts_", "sums_", "second_moments_")
 LEVELS = ("count_noise_", "sum_noise_", "second_noise_")
-CONSTRAINTS: dict[str, Entry] = {
-    "epsilon": (EPSILON, None),
-    "delta": DELTA,
-    "radius": RADIUS,
-    "neighbours": OneOf(RELATIONS),
-    "hardened": Flag(),
-}
 
 
 class PrivateMoments(BaseEstimator):
@@ -384,8 +379,7 @@ class PrivateMoments(BaseEstimator):
         bytes
             The content of a file.
         """
-        check_is_fitted(self)
-        return pack_moments(self)
+        return archive_bytes(KIND, *self.to_parts())
 
     @classmethod
     def from_bytes(cls, packed: bytes) -> "PrivateMoments":
@@ -401,7 +395,38 @@ class PrivateMoments(BaseEstimator):
         PrivateMoments
             The release.
         """
-        parameters, fitted = unpack_moments(packed)
+        return cls.from_parts(*read_archive(packed, KIND))
+
+    def to_parts(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the release as a description and arrays, to be kept inside another archive.
+
+        Returns
+        -------
+        about : dict
+            Description, of JSON values.
+        arrays : dict of str to ndarray
+            The released arrays.
+        """
+        check_is_fitted(self)
+        return parts_of_moments(self)
+
+    @classmethod
+    def from_parts(cls, about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> "PrivateMoments":
+        """Restore a release from its description and arrays; content that does not fit together is refused.
+
+        Parameters
+        ----------
+        about : mapping
+            The description.
+        arrays : mapping of str to ndarray
+            The arrays.
+
+        Returns
+        -------
+        PrivateMoments
+            The release.
+        """
+        parameters, fitted = moments_from_parts(about, arrays)
         found = cls(**parameters)
         for name, value in fitted.items():
             setattr(found, name, value)

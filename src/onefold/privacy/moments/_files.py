@@ -1,36 +1,28 @@
-"""Released moments as bytes: plain arrays and JSON, nothing that could be executed, all of it checked."""
+"""Released moments as a description and arrays, as an archive keeps them; what is read is checked."""
 
-import io
-import json
 import math
-import zipfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onefold._base.arrays import Arrays, Labels
-from onefold._base.validation import Number, check_parameter
+from onefold._base.arrays import AnyArray, Arrays, Labels
+from onefold._base.stored_zip import NOT_READABLE
+from onefold._base.validation import check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.moments._release import SENSITIVITIES
+from onefold.privacy.moments._release import CONSTRAINTS, SENSITIVITIES
 
 if TYPE_CHECKING:
     from onefold.privacy.moments._estimator import PrivateMoments
 
-__all__ = ["RADIUS", "pack_moments", "plain_labels", "unpack_moments"]
+__all__ = ["KIND", "moments_from_parts", "parts_of_moments", "plain_labels"]
 
-# A radius that rows can be divided by without leaving the range of float64.
-RADIUS = Number(at_least=1e-150, at_most=1e150)
-
-FORMAT = 1
-KIND = "onefold moments"
+KIND = "private moments"
 DAMAGED = "damaged, or not a file of moments"
 LEVELS = ("count_noise", "sum_noise", "second_noise")
-
-PARAMETERS = ("epsilon", "delta", "radius", "neighbours", "hardened")
-NAMES = ("counts", "sums", "second_moments", "count_noise", "sum_noise", "second_noise", "centre")
+NAMES = ("counts", "sums", "second_moments", *LEVELS, "centre")
 
 
 def plain_labels(classes: Labels) -> Labels:
@@ -42,66 +34,49 @@ def plain_labels(classes: Labels) -> Labels:
     return classes.astype(np.str_)
 
 
-def pack_moments(moments: "PrivateMoments") -> bytes:
-    """Return the bytes of an .npz file."""
+def parts_of_moments(moments: "PrivateMoments") -> tuple[dict[str, Any], Arrays]:
+    """Return the description and the arrays of a release."""
     about = {
-        "kind": KIND,
-        "format": FORMAT,
-        "parameters": {name: getattr(moments, name) for name in PARAMETERS},
+        "parameters": {
+            "epsilon": None if moments.epsilon is None else float(moments.epsilon),
+            "delta": float(moments.delta),
+            "radius": float(moments.radius),
+            "neighbours": moments.neighbours,
+            "hardened": bool(moments.hardened),
+        },
         "guarantee": moments.guarantee_.to_dict(),
         "encoding": moments.encoding_,
     }
     arrays = {name: getattr(moments, f"{name}_") for name in NAMES}
-    text, buffer = json.dumps(about, default=float), io.BytesIO()
-    np.savez(buffer, about=np.array(text), classes=plain_labels(moments.classes_), **arrays)
-    return buffer.getvalue()
+    return about, {"classes": plain_labels(moments.classes_), **arrays}
 
 
-def unpack_moments(packed: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read parameters and fitted attributes, which must fit together."""
+def moments_from_parts(
+    about: Mapping[str, Any], arrays: Mapping[str, AnyArray]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return parameters and fitted attributes; refuse what does not fit together."""
     try:
-        _check_members(packed)
-        with np.load(io.BytesIO(packed), allow_pickle=False) as file:
-            about, classes = json.loads(str(file["about"])), file["classes"]
-            arrays = {name: file[name] for name in NAMES}
-        if (about["kind"], about["format"]) != (KIND, FORMAT):
-            raise FileFormatError(f"not moments of format {FORMAT}")
-        _check_arrays(arrays, classes)
-        given, guarantee = about["parameters"], Guarantee.from_dict(about["guarantee"])
+        given, guarantee = dict(about["parameters"]), Guarantee.from_dict(about["guarantee"])
         encoding = about.get("encoding", "")
-        if set(given) != set(PARAMETERS) or not isinstance(encoding, str):
+        if set(arrays) != {"classes", *NAMES} or set(given) != set(CONSTRAINTS):
             raise FileFormatError(DAMAGED)
+        if not isinstance(encoding, str):
+            raise FileFormatError(DAMAGED)
+        for name, entry in CONSTRAINTS.items():
+            check_parameter(name, given[name], entry)
+        _check_arrays(arrays)
         _check_claim(given, guarantee, arrays)
-        fitted = {"classes_": classes, "guarantee_": guarantee, "encoding_": encoding}
-        fitted["n_features_in_"] = len(arrays["centre"])
-        return given, fitted | {f"{name}_": array for name, array in arrays.items()}
     except FileFormatError:
         raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        EOFError,
-        LookupError,
-        MemoryError,
-        NotImplementedError,
-        OSError,
-    ):
+    except NOT_READABLE:
         raise FileFormatError(DAMAGED) from None
-    except (RuntimeError, TypeError, ValueError, zipfile.BadZipFile):
-        raise FileFormatError(DAMAGED) from None
+    fitted = {f"{name}_": array for name, array in arrays.items()}
+    size = len(arrays["centre"])
+    return given, {**fitted, "guarantee_": guarantee, "encoding_": encoding, "n_features_in_": size}
 
 
-def _check_members(packed: bytes) -> None:
-    """Refuse unexpected members, and compressed ones: a small file cannot unpack to a large one."""
-    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-        members = archive.infolist()
-    expected = sorted(f"{name}.npy" for name in ("about", "classes", *NAMES))
-    plain = all(member.compress_type == zipfile.ZIP_STORED for member in members)
-    if sorted(member.filename for member in members) != expected or not plain:
-        raise FileFormatError(DAMAGED)
-
-
-def _check_arrays(arrays: Arrays, classes: Labels) -> None:
+def _check_arrays(arrays: Mapping[str, AnyArray]) -> None:
+    classes = arrays["classes"]
     if classes.ndim != 1 or not classes.size or classes.dtype.kind not in "biufU":
         raise FileFormatError("the classes are not what they should be")
     if not np.array_equal(np.unique(classes), classes):  # NaN is among what this refuses
@@ -118,9 +93,8 @@ def _check_arrays(arrays: Arrays, classes: Labels) -> None:
         raise FileFormatError("the array second_moments is not what it should be")
 
 
-def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Arrays) -> None:
+def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Mapping[str, AnyArray]) -> None:
     """Refuse stated noise that is too small for the guarantee; whether it was added, no file can show."""
-    check_parameter("radius", given["radius"], RADIUS)
     levels = np.array([arrays[name] for name in LEVELS])
     epsilon, delta = guarantee.record
     told = (given["epsilon"], given["delta"], given["neighbours"], len(arrays["centre"]))

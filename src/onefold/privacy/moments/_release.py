@@ -37,11 +37,14 @@ import numpy as np
 from scipy.special import ndtri
 
 from onefold._base.arrays import Floats, Index, Labels, Mask
+from onefold._base.validation import Entry, Flag, Number, OneOf
 from onefold.exceptions import InvalidInputError
+from onefold.privacy.guarantee import DELTA, EPSILON, RELATIONS
 from onefold.privacy.samplers import RandomState, byte_stream, generator, rounded_gaussian
 
 __all__ = [
     "CLASSES_SHARE",
+    "CONSTRAINTS",
     "SENSITIVITIES",
     "Blocks",
     "Noise",
@@ -52,6 +55,14 @@ __all__ = [
     "divided",
 ]
 
+# The parameters of a release that its file keeps. A radius must not lead out of the range of float64.
+CONSTRAINTS: dict[str, Entry] = {
+    "epsilon": (EPSILON, None),
+    "delta": DELTA,
+    "radius": Number(at_least=1e-150, at_most=1e150),
+    "neighbours": OneOf(RELATIONS),
+    "hardened": Flag(),
+}
 SMALLEST_SHARE = 1e-6
 # Share of delta that pays for finding out privately which classes there are.
 CLASSES_SHARE = 0.1

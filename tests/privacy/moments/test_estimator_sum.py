@@ -25,7 +25,7 @@ def test_moments_and_variances_add_up() -> None:
     np.testing.assert_allclose(both.second_noise_**2, a.second_noise_**2 + b.second_noise_**2)
     assert both.guarantee_.record == (2.0, 1e-5)  # the weaker promise
     assert both.guarantee_.n_owners == 2
-    assert "each of 2 owners" in str(both.guarantee_)
+    assert "each of 2 sites" in str(both.guarantee_)
     exact = [PrivateMoments(None, **given).fit(X[part], y[part]) for part in (*parts, slice(None))]
     np.testing.assert_allclose(exact[0].add(exact[1]).second_moments_, exact[2].second_moments_)
 
