@@ -143,12 +143,11 @@ class Fabricator(BaseEstimator):
         ndarray or DataFrame of shape (n_samples, n_features)
             Row i stands for row i of ``X``. A data frame keeps its columns, index and types.
         """
-        raw, noisy, labels = self._noisy(X, y, random_state)
+        check_parameters(self, CONSTRAINTS)
+        raw, labels = self._checked(X, y)
+        noisy = self._noisy(raw, labels, random_state)
         self.guarantee_ = self._promise(raw)
-        result = self._smooth(raw, noisy, labels)
-        if self.clip and self.mechanism.domain is not None:
-            result = np.asarray(self.mechanism.domain.clip(result), dtype=raw.dtype)
-        return _like(X, result)
+        return _like(X, self._smooth(raw, noisy, self.labels_))
 
     def randomise(self, X: Any, y: ArrayLike | None = None, random_state: Any = None) -> Any:
         """Add the noise alone, without smoothing (000 Alg. 1).
@@ -167,9 +166,29 @@ class Fabricator(BaseEstimator):
         ndarray or DataFrame of shape (n_samples, n_features)
             The noisy rows, in the container of ``X``.
         """
-        raw, noisy, _ = self._noisy(X, y, random_state)
-        self.guarantee_ = self._promise(raw, looked=False)
-        return _like(X, noisy)
+        return _like(X, self.randomise_checked(*self._checked(X, y), random_state))
+
+    def randomise_checked(self, rows: Array, labels: Labels | None, random_state: Any = None) -> Array:
+        """Do what :meth:`randomise` does, for rows and labels that the caller has checked.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_samples, n_features)
+            The raw rows: finite numbers in float32 or float64.
+        labels : ndarray of shape (n_samples,) or None
+            Their labels.
+        random_state : int, Generator or None, default=None
+            As in :meth:`randomise`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The noisy rows.
+        """
+        check_parameters(self, CONSTRAINTS)
+        noisy = self._noisy(rows, labels, random_state)
+        self.guarantee_ = self._promise(rows, looked=False)
+        return noisy
 
     def smooth(self, noisy: ArrayLike, y: ArrayLike | None = None) -> Array:
         """Smooth rows that are noisy already: the second half of :meth:`fabricate`, post-processing only.
@@ -188,36 +207,45 @@ class Fabricator(BaseEstimator):
         ndarray of shape (n_samples, n_features)
             The private rows.
         """
+        return self.smooth_checked(*self._checked(noisy, y))
+
+    def smooth_checked(self, noisy: Array, labels: Labels | None = None) -> Array:
+        """Do what :meth:`smooth` does, for rows and labels that the caller has checked.
+
+        Parameters
+        ----------
+        noisy : ndarray of shape (n_samples, n_features)
+            Rows with the noise of ``mechanism``: finite numbers in float32 or float64.
+        labels : ndarray of shape (n_samples,) or None, default=None
+            Their labels.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The private rows.
+        """
         check_parameters(self, CONSTRAINTS)
         if self.stopping == "documented":
             raise InvalidInputError('stopping="documented" looks at raw rows: use "honest" or a number')
-        rows = check_rows(self, noisy)
-        labels = None if y is None else column_or_1d(y)
-        result = self._smooth(rows, rows, labels)
-        if self.clip and self.mechanism.domain is not None:
-            result = np.asarray(self.mechanism.domain.clip(result), dtype=rows.dtype)
-        return result
+        return self._smooth(noisy, noisy, labels)
 
-    def _noisy(self, X: Any, y: ArrayLike | None, random_state: Any) -> tuple[Array, Array, Labels | None]:
-        check_parameters(self, CONSTRAINTS)
+    def _checked(self, X: Any, y: ArrayLike | None) -> tuple[Array, Labels | None]:
+        rows: Array = check_rows(self, X)
+        labels: Labels | None = None if y is None else column_or_1d(y)
+        if labels is not None:
+            check_consistent_length(rows, labels)
+        return rows, labels
+
+    def _noisy(self, raw: Array, labels: Labels | None, random_state: Any) -> Array:
+        """Noise on rows and, where there is a label mechanism, on labels, which become ``labels_``."""
         # No seed stays no seed, so that a hardened mechanism takes its own cryptographic stream.
         rng = None if random_state is None else np.random.default_rng(random_state)
-        raw = check_rows(self, X)
-        labels = self._labels(raw, y, rng)
-        return raw, np.asarray(self.mechanism.randomise(raw, rng), dtype=raw.dtype), labels
-
-    def _labels(self, raw: Array, y: ArrayLike | None, rng: np.random.Generator | None) -> Labels | None:
-        if y is None:
-            if self.label_mechanism is not None:
-                raise InvalidInputError("label_mechanism needs labels y")
-            self.labels_ = None
-            return None
-        labels: Labels = column_or_1d(y)
-        check_consistent_length(raw, labels)
         if self.label_mechanism is not None:
+            if labels is None:
+                raise InvalidInputError("label_mechanism needs labels y")
             labels = np.asarray(self.label_mechanism.randomise(labels, rng))
         self.labels_ = labels
-        return labels
+        return np.asarray(self.mechanism.randomise(raw, rng), dtype=raw.dtype)
 
     def _promise(self, raw: Array, looked: bool = True) -> Guarantee:
         guarantee = self.mechanism.guarantee(raw.shape[1], len(raw))
@@ -250,6 +278,8 @@ class Fabricator(BaseEstimator):
         for rows, made in zip(branches, done, strict=True):
             result[rows] = made.images if self.form == "image" else made.smoothed
         self.n_steps_ = [made.n_steps for made in done]
+        if self.clip and self.mechanism.domain is not None:
+            result = np.asarray(self.mechanism.domain.clip(result), dtype=noisy.dtype)
         return result
 
     def _fabricate_branch(self, noisy: Array, raw: Array) -> Fabrication:

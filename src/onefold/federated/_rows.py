@@ -73,7 +73,7 @@ class Rows:
         for label in labels:
             mine = np.flatnonzero(self.labels == label)
             if mine.size and self.noisy is not None:
-                values[mine] = maker.smooth(self.noisy[mine], self.labels[mine])
+                values[mine] = maker.smooth_checked(self.noisy[mine], self.labels[mine])
         return replace(self, values=values)
 
     def in_batches(self, batches: Index, divided: Labels, partition: str) -> Rows:
@@ -176,11 +176,11 @@ class Recipe:
         if self.fabricate and self.maker.stopping == "documented":  # void anyway, and cannot be done again
             values = self.maker.fabricate(samples, labels, rng)
             return Rows.new(values, np.asarray(self.maker.labels_)), self.maker.guarantee_
-        noisy = self.maker.randomise(samples, labels, rng)
+        noisy = self.maker.randomise_checked(samples, labels, rng)
         private, guarantee = np.asarray(self.maker.labels_), self.maker.guarantee_
         if not self.fabricate:
             return Rows.new(noisy, private), guarantee
-        return Rows.new(self.maker.smooth(noisy, private), private, noisy), guarantee
+        return Rows.new(self.maker.smooth_checked(noisy, private), private, noisy), guarantee
 
 
 def weaker(one: Guarantee, other: Guarantee) -> Guarantee:
