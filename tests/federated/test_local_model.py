@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn.utils.validation
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
@@ -13,6 +16,7 @@ from onefold import KAHM, AutoencoderClassifier, FoldingClassifier, WideKAHM, io
 from onefold.datasets import load
 from onefold.exceptions import InvalidInputError
 from onefold.federated import LocalModel
+from onefold.privacy import OptimalNoise
 
 MEASURES = ["euclidean", "rms", "product", "min", "max"]
 
@@ -84,6 +88,35 @@ def test_a_model_must_be_fitted_and_be_able_to_answer(data, tmp_path: Path) -> N
             question()
     with pytest.raises(InvalidInputError, match="distances"):
         LocalModel(LogisticRegression()).fit(data.X_train, data.y_train)
+
+
+def count_calls(monkeypatch, module, name: str) -> list[int]:
+    """Count the calls of ``module.name``, wherever onefold has imported it; the count is the only entry."""
+    count, original = [0], getattr(module, name)
+
+    @functools.wraps(original)
+    def counted(*args, **kwargs):
+        count[0] += 1
+        return original(*args, **kwargs)
+
+    for each in [module, *(m for n, m in sys.modules.items() if n.startswith("onefold") and m is not None)]:
+        if getattr(each, name, None) is original:
+            monkeypatch.setattr(each, name, counted)
+    return count
+
+
+@pytest.mark.parametrize("mechanism", [None, OptimalNoise(4.0, delta=1e-4)], ids=["raw", "private"])
+def test_fit_validates_the_matrix_once_and_makes_no_unused_machine(data, mechanism, monkeypatch) -> None:
+    estimator = AutoencoderClassifier(WideKAHM(n_components=3, branch_size=50, partition="contiguous"))
+    model = LocalModel(estimator, mechanism)
+    validations = count_calls(monkeypatch, sklearn.utils.validation, "validate_data")
+    made = count_calls(monkeypatch, WideKAHM, "__init__")
+    model.fit(data.X_train, data.y_train)
+    # One machine is the model's own, the other goes to the workers, without anything fitted.
+    assert (validations, made) == ([1], [2])
+    model.forget([0])
+    model.answers(data.X_test)
+    assert (validations, made) == ([2], [4])  # the query; the machines of the new fit
 
 
 @pytest.mark.parametrize("classes", [[0, 1], [0, 1, 2, 3, 3], [], [[0, 1, 2, 3]]])

@@ -667,7 +667,7 @@ def _fitted_to(
 ) -> tuple[Any, Rows]:
     """The classifier fitted to these rows in these batches; machines that would come out equal are kept."""
     if isinstance(estimator, ClassModels):
-        estimator.fit_batches(rows.values, rows.labels, rows.batches, memory)
+        estimator.fit_checked(rows.values, rows.labels, rows.batches, memory)
         rows = replace(rows, batches=estimator.batches_)
     else:
         estimator.fit(rows.values, rows.labels)
@@ -691,5 +691,5 @@ def _divided(estimator: Any, rows: Rows, labels: AnyArray | None = None) -> Rows
 
 def _partition_of(estimator: Any) -> str:
     """How the classifier divides a class."""
-    family = estimator.prototype() if isinstance(estimator, ClassModels) else None
+    family = estimator.family if isinstance(estimator, ClassModels) else None
     return str(getattr(family, "partition", "single"))

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Index
+from onefold._base.arrays import Array, Index, Labels
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.exceptions import InvalidInputError
 from onefold.models.compose import Autoencoder
@@ -20,6 +20,8 @@ from onefold.models.pool import Pool, StackMemory
 from onefold.models.scale import ScaleOption, unit_and_factor
 
 __all__ = ["AutoencoderClassifier", "ClassModels", "FoldingClassifier"]
+
+DEFAULT = WideKAHM()  # what a classifier without an estimator uses; it is never fitted
 
 
 class ClassModels(ClassifierMixin, BaseEstimator, ABC):
@@ -44,39 +46,45 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
             ordered by it. None divides as :meth:`fit` does. ``batches_`` holds what was used.
         memory : machines of an earlier fit, taken over where a fit would give the same.
         """
-        check_measure(self.measure)
-        prototype = self.prototype()
-        prototype.check_parameters()
         samples, labels = check_rows(self, X, y)
+        return self.fit_checked(samples, labels, batches, memory)
+
+    def fit_checked(
+        self, samples: Array, labels: Labels, batches: ArrayLike | None, memory: StackMemory | None
+    ) -> Self:
+        """Do what :meth:`fit_batches` does, for rows and labels that the caller has checked."""
+        check_measure(self.measure)
+        family = self.family
+        family.check_parameters()
         with warnings.catch_warnings():
-            # An owner of few rows and many classes is nothing unusual here.
+            # A site with few rows and many classes is nothing unusual here.
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             check_classification_targets(labels)
+        self.n_features_in_ = samples.shape[1]
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        unit, factor = unit_and_factor(samples, prototype.scale, prototype.scale_matters)
+        unit, factor = unit_and_factor(samples, family.scale, family.scale_matters)
         groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
         self.scale_ = factor / unit
         if batches is None:
-            branches = prototype.split_groups(samples, groups, unit)
+            branches = family.split_groups(samples, groups, unit)
         else:
             numbers = _numbers(batches, len(samples))
             branches = [_given(rows, numbers) for rows in groups]
-        self.pool_ = prototype.fit_branches(samples, branches, unit, factor, self.n_jobs, memory)
+        self.pool_ = family.fit_branches(samples, branches, unit, factor, self.n_jobs, memory)
         self.batches_ = _batch_of_each(branches, len(samples))
         return self
 
     def divide(self, X: Array, y: NDArray[Any], rows: Index) -> Index:
         """Numbers of the batches that :meth:`fit` would divide these rows into, class by class."""
-        prototype = self.prototype()
         unit, _ = unit_and_factor(X, "auto")  # the unit does not depend on the scale
         groups = [rows[y[rows] == label] for label in np.unique(y[rows])]
-        return _batch_of_each(prototype.split_groups(X, groups, unit), len(X))[rows]
+        return _batch_of_each(self.family.split_groups(X, groups, unit), len(X))[rows]
 
     def distances(self, X: ArrayLike) -> Array:
         """Folding measure of each row by each class, (n, C); the smallest decides."""
         check_is_fitted(self)
         return self.pool_.measures(
-            check_rows(self, X, reset=False), self.measure, self.prototype().n_probe, self.n_jobs
+            check_rows(self, X, reset=False), self.measure, self.family.n_probe, self.n_jobs
         )
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -105,9 +113,14 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         owned = [self.pool_.group(index) for index in range(len(self.classes_))]
         return [self.prototype().from_pool(pool, self.n_features_in_) for pool in owned]
 
+    @property
     @abstractmethod
+    def family(self) -> Autoencoder:
+        """The autoencoder whose parameters the model of each class has; not to be changed or fitted."""
+
     def prototype(self) -> Autoencoder:
-        """An unfitted autoencoder of the kind each class is modelled by."""
+        """Return an unfitted autoencoder of the kind each class is modelled by."""
+        return cast(Autoencoder, clone(self.family))
 
 
 class AutoencoderClassifier(ClassModels):
@@ -153,13 +166,14 @@ class AutoencoderClassifier(ClassModels):
         self.measure = measure
         self.n_jobs = n_jobs
 
-    def prototype(self) -> Autoencoder:
-        """A clone of ``estimator``, or the default."""
+    @property
+    def family(self) -> Autoencoder:
+        """The autoencoder that ``estimator`` is or stands for; not to be changed or fitted."""
         if self.estimator is None:
-            return WideKAHM()
+            return DEFAULT
         if not isinstance(self.estimator, Autoencoder):
             raise InvalidInputError("estimator must be one of onefold's autoencoders, such as WideKAHM()")
-        return cast(Autoencoder, clone(self.estimator))
+        return self.estimator
 
 
 class FoldingClassifier(ClassModels):
@@ -194,7 +208,8 @@ class FoldingClassifier(ClassModels):
         self.scale = scale
         self.n_jobs = n_jobs
 
-    def prototype(self) -> Autoencoder:
+    @property
+    def family(self) -> Autoencoder:
         """A wide machine of one layer on batches of consecutive rows."""
         check_whole_number("batch_size", self.batch_size)
         return WideKAHM(
