@@ -1,4 +1,4 @@
-"""Independent pieces of work on whatever joblib backend the caller has chosen: processes, Dask, Ray.
+"""Independent pieces of work on whatever joblib backend the caller has chosen: threads, processes, Dask.
 
     with joblib.parallel_config(backend="dask"):
         classifier.fit(X, y)
