@@ -94,14 +94,13 @@ NOT_YET_ONE_ALIAS = {
     "report",
     "transfer",
 }
-NOT_YET_WITHOUT_CYCLE = {"federated.flower"}
+NOT_YET_WITHOUT_CYCLE: set[str] = set()
 NOT_YET_ONE_CLASS = {
     "Answers",
     "Entry",
     "Layer",
     "Problem",
     "Ridge",
-    "Server",
     "_Search",
 }
 

@@ -14,7 +14,7 @@ pytest.importorskip("seal")
 
 from onefold._base.frames import unpack_frame
 from onefold.federated.fhe.argmin import clear_argmin
-from onefold.federated.flower.site import quantised
+from onefold.federated.flower.site_app import quantised
 from onefold.federated.messages import Lock, Query
 
 NAMES = ("north", "south", "west")

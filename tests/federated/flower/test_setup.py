@@ -15,8 +15,6 @@ from pathlib import Path
 import pytest
 
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.federated.flower.certificates import make_node_key, public_key_text
-from onefold.federated.flower.connection import Finding, clock_ahead, look_at
 from onefold.federated.flower.folders import (
     ServerFolder,
     ServerSettings,
@@ -24,9 +22,9 @@ from onefold.federated.flower.folders import (
     SiteSettings,
     is_loopback,
 )
-from onefold.federated.flower.processes import free_port
+from onefold.federated.flower.processes import Finding, clock_ahead, free_port, look_at
 from onefold.federated.flower.registry import Registry
-from onefold.federated.flower.setup import add_site, create_federation
+from onefold.federated.flower.setup import add_site, create_federation, make_node_key, public_key_text
 
 pytest.importorskip("cryptography")
 

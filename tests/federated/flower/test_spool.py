@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from onefold.exceptions import FederationError, MessageError
-from onefold.federated.flower import exchange
-from onefold.federated.flower.exchange import Exchange, batches
+from onefold.federated.flower import server_app
 from onefold.federated.flower.folders import ServerFolder, private_folder
+from onefold.federated.flower.server_app import Exchange, batches
 from onefold.federated.flower.spool import STALE_SECONDS, Reply, Request, Spool
 from onefold.federated.messages import Answers, Failure, FailureCode, Query
 
@@ -78,8 +78,8 @@ def test_what_nobody_fetches_is_swept_away(spool: Spool) -> None:
 
 
 def test_queries_of_one_caller_travel_together_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "MOST_BYTES", 100)
-    monkeypatch.setattr(exchange, "MOST_QUERIES", 3)
+    monkeypatch.setattr(server_app, "MOST_BYTES", 100)
+    monkeypatch.setattr(server_app, "MOST_QUERIES", 3)
     waiting = [request(f"a{i}", rows=1) for i in range(4)] + [request("b", caller="you"), request("big", 10)]
     found = [[each.query.id for each in batch] for batch in batches(waiting)]
     assert found == [["a0", "a1", "a2"], ["a3"], ["b"], ["big"]]
@@ -116,7 +116,7 @@ def test_a_site_that_went_away_is_waited_for_a_while(monkeypatch: pytest.MonkeyP
     open_ = exchanged("north")
     open_.lose("0")
     assert not open_.is_over
-    monkeypatch.setattr(exchange, "RETURN_SECONDS", -1.0)
+    monkeypatch.setattr(server_app, "RETURN_SECONDS", -1.0)
     gone = exchanged("north")
     gone.lose("0")
     assert gone.is_over

@@ -1,7 +1,9 @@
-"""The server's role in an encrypted query, in a process of its own: keys and answers in, one result out.
+"""The server's role in an encrypted query: keys and encrypted answers in, one encrypted result out.
 
-This process reads what the sites have sealed and the querier's evaluation keys. Neither lets it read an
-answer, nor the result. It is started as ``python -m onefold.federated.flower.evaluation SPOOL QUERY``.
+A process of its own reads what the sites have encrypted and the querier's evaluation keys. Neither lets it
+read an answer, nor the result. It is started as ``python -m onefold.federated.flower.evaluation SPOOL QUERY``
+by :class:`Evaluations`, the run's side, since it takes seconds to minutes in which sites must still be met
+and other queries carried.
 """
 
 from __future__ import annotations
@@ -9,20 +11,30 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
+import subprocess
 import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from onefold.exceptions import MessageError
 from onefold.federated.fhe import Server, Tally
-from onefold.federated.fhe.messages import EncryptedAnswers, from_bytes, to_bytes
-from onefold.federated.flower.folders import write_private
-from onefold.federated.flower.journal import log_to
-from onefold.federated.flower.spool import Reply, Spool
-from onefold.federated.messages import Failure, FailureCode, Message, SealedAnswers, SealedResult
-from onefold.federated.messages import from_bytes as message_from_bytes
+from onefold.federated.fhe import messages as fhe_messages
+from onefold.federated.flower.folders import log_to, private_folder, write_private
+from onefold.federated.flower.spool import Reply, Request, Spool
+from onefold.federated.messages import (
+    Failure,
+    FailureCode,
+    Message,
+    SealedAnswers,
+    SealedResult,
+    from_bytes,
+    to_bytes,
+)
 
-__all__ = ["Job", "evaluate"]
+__all__ = ["Evaluations", "Job", "evaluate"]
 
 LOG = logging.getLogger("onefold.federated.flower.evaluation")  # this file is run as __main__
 JOB_FILE = "job.json"
@@ -74,7 +86,9 @@ def evaluate(spool: Spool, query_id: str) -> Reply:
             LOG.warning("refused answers query=%s site=%s: %s", query_id, path.stem, error)
             messages.append(Failure(query_id, path.stem, FailureCode.MALFORMED))
     if tally.clients:
-        messages.append(SealedResult(query_id, tuple(sorted(tally.clients)), to_bytes(tally.result())))
+        messages.append(
+            SealedResult(query_id, tuple(sorted(tally.clients)), fhe_messages.to_bytes(tally.result()))
+        )
     return Reply(job.reply.expected, tuple(messages))
 
 
@@ -91,10 +105,10 @@ def _server(keys: Path, key_id: str) -> Server:
 
 
 def _count(tally: Tally, path: Path) -> None:
-    sealed = message_from_bytes(path.read_bytes())
+    sealed = from_bytes(path.read_bytes())
     if not isinstance(sealed, SealedAnswers):
-        raise MessageError("these are no sealed answers")
-    answers = from_bytes(EncryptedAnswers, sealed.content)
+        raise MessageError("these are no encrypted answers")
+    answers = fhe_messages.from_bytes(fhe_messages.EncryptedAnswers, sealed.content)
     if answers.client != path.stem:  # a site speaks in its own name only
         raise MessageError("the answers are in the name of another site")
     tally.add(answers)
@@ -112,6 +126,80 @@ def main(spool_root: str, query_id: str) -> int:
         return 1
     LOG.info("evaluated query=%s", query_id)
     return 0
+
+
+# --- the run's side -----------------------------------------------------------------------------------------
+
+
+PROGRAM = "onefold.federated.flower.evaluation"
+# Each takes a processor and some hundred megabytes.
+MOST_AT_ONCE = 2
+
+
+@dataclass
+class _Computation:
+    query_id: str
+    reply: Reply  # what is known if nothing can be computed
+    process: subprocess.Popen[bytes] | None = None
+
+
+class Evaluations:
+    """Encrypted queries whose answers are being computed on, and those that wait for it."""
+
+    def __init__(self, spool: Spool) -> None:
+        self.spool = spool
+        self._waiting: deque[_Computation] = deque()
+        self._running: list[_Computation] = []
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """Go on with what an earlier run left behind; without a job, its query was given up."""
+        for folder in self.spool.job("any").parent.iterdir():
+            try:
+                self._waiting.append(_Computation(folder.name, Job.load(folder, folder.name).reply))
+            except (OSError, ValueError, KeyError, TypeError):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def keep(self, replies: Mapping[str, list[Message]]) -> None:
+        """Write down what a site has encrypted, so that only one message at a time is in memory."""
+        for query_id, messages in replies.items():
+            for message in [each for each in messages if isinstance(each, SealedAnswers)]:
+                folder = private_folder(self.spool.job(query_id))
+                write_private(folder / f"{message.site}.answers", to_bytes(message))
+                messages.remove(message)
+
+    def begin(
+        self,
+        requests: Sequence[Request],
+        expected: tuple[str, ...],
+        replies: Mapping[str, Sequence[Message]],
+    ) -> None:
+        """Compute on what has come; nothing more will come."""
+        for request in requests:
+            assert request.lock is not None
+            failures = tuple(m for m in replies.get(request.query.id, ()) if isinstance(m, Failure))
+            reply = Reply(expected, failures)
+            folder = private_folder(self.spool.job(request.query.id))
+            Job(request.lock.key_id, len(request.query.features), reply).save(folder)
+            self._waiting.append(_Computation(request.query.id, reply))
+        self.look()
+
+    def look(self) -> None:
+        """Start what can be started; hand over what is known where computing failed."""
+        for each in list(self._running):
+            code = None if each.process is None else each.process.poll()
+            if code is None:
+                continue
+            self._running.remove(each)
+            if code != 0:
+                LOG.error("evaluation failed query=%s code=%d", each.query_id, code)
+                self.spool.deliver(each.query_id, each.reply)
+            shutil.rmtree(self.spool.job(each.query_id), ignore_errors=True)
+        while self._waiting and len(self._running) < MOST_AT_ONCE:
+            each = self._waiting.popleft()
+            arguments = [sys.executable, "-m", PROGRAM, str(self.spool.root.resolve()), each.query_id]
+            each.process = subprocess.Popen(arguments, env=dict(os.environ), stdin=subprocess.DEVNULL)
+            self._running.append(each)
 
 
 if __name__ == "__main__":

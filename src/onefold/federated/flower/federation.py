@@ -41,12 +41,12 @@ from onefold.federated.flower.encrypted import (
     save_answers,
 )
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, SiteFolder
+from onefold.federated.flower.nodes import ServerNode
 from onefold.federated.flower.processes import Watch
 from onefold.federated.flower.registry import Registry, RegistryEntry, Status
 from onefold.federated.flower.setup import add_site, create_federation, make_site_folder
-from onefold.federated.flower.site import column_names
+from onefold.federated.flower.site_app import column_names
 from onefold.federated.flower.spool import NOT_RUNNING, Spool
-from onefold.federated.flower.superlink import Server
 from onefold.federated.messages import Profile, columns_digest
 
 __all__ = ["Collected", "Federation", "FederationStatus", "SiteStatus"]
@@ -655,7 +655,7 @@ class Federation:
         """
         if self._watch is not None:
             raise FederationError("this object runs the server already")
-        server = Server(self.folder, bind)
+        server = ServerNode(self.folder, bind)
         server.start()
         self._watch = Watch(server.check, server.stop)
         return self
@@ -693,7 +693,7 @@ class Federation:
         keep_going : callable, default=lambda: True
             Called twice a second; when it returns False the server stops.
         """
-        server = Server(self.folder, bind)
+        server = ServerNode(self.folder, bind)
         with server:
             if ready is not None:
                 ready(server.settings)

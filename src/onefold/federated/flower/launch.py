@@ -3,7 +3,7 @@
 This file is run by its path, with the name of the program as first argument: it imports nothing of onefold
 until a query has to be answered, so that Flower's own processes start quickly.
 
-Flower 1.41 serves everything on one port, and the part that starts runs, of code from outside, asks for no
+Flower serves everything on one port, and the part that starts runs, of code from outside, asks for no
 password; and a site runs whatever code the server hands it. Here
 
 - every request but those of the sites, who sign theirs, must carry a secret that only this machine's owner
@@ -12,12 +12,14 @@ password; and a site runs whatever code the server hands it. Here
 - programs that are not needed are refused;
 - a program ends when the one that started it has ended, however that happened.
 
-If a place where this hooks in is not found, the program does not start.
+This is the only file that knows names outside Flower's documented interface. :data:`PRIVATE_NAMES` lists each
+with its reason; if one is not found, the program does not start.
 """
 
 from __future__ import annotations
 
 import hmac
+import importlib
 import json
 import os
 import signal
@@ -32,7 +34,7 @@ SECRET_HEADER = "onefold-secret"
 SECRET_MARK = "_onefold_shows_secret"
 SECRET_VARIABLE = "ONEFOLD_SECRET_FILE"
 PARENT_VARIABLE = "ONEFOLD_PARENT"
-SITE_VARIABLE = "ONEFOLD_SITE"
+SITE_VARIABLE = "ONEFOLD_SITE"  # as in folders.py, which is not imported here
 # Between the answers of Flower's command.
 END_OF_ANSWER = "\x1e"
 # Flower sends arrays in pieces of 5 MiB; four times that is room enough.
@@ -41,6 +43,33 @@ LARGEST_REQUEST = 20 * 2**20
 HEARTBEAT_SECONDS = 15
 # Flower looks for messages every 3 s.
 LONGEST_SLEEP = 0.5
+
+# Flower's code for a reply that will not come because its node went away (flwr.common.constant.ErrorCode).
+NODE_UNAVAILABLE = 5
+# What a SuperNode prints when the SuperLink has let it in.
+CONNECTED = "SuperNode ID:"
+
+PRIVATE_NAMES = {
+    "flwr.superlink.cli.flower_superlink": "starts the SuperLink",
+    "flwr.superlink.main.create_app": "the SuperLink's port also serves what starts runs and asks for no "
+    "password: a gate goes in front",
+    "flwr.supernode.cli.flower_supernode": "starts the SuperNode",
+    "flwr.supernode.main.create_app": "the SuperNode opens a local port for its own processes: a gate keeps "
+    "other users of the machine out",
+    "flwr.supernode.fleet_http_connection.HEARTBEAT_DEFAULT_INTERVAL": "a site that died is noticed, and let "
+    "in again, after twice this time",
+    "flwr.supercore.heartbeat.HEARTBEAT_DEFAULT_INTERVAL": "the same, where the heart beats",
+    "flwr.supernode.start_client_internal.time": "looks for messages every 3 s, too slow for a query",
+    "flwr.supercore.cli.flower_superexec": "starts the starter of programs",
+    "flwr.supercore.superexec.executor.subprocess_executor.SubprocessExecutor.launch": "a new Python per "
+    "message takes seconds: a site forks one that has its model in memory",
+    "flwr.supercore.superexec.executor.types.LaunchResult": "what a launch returns",
+    "flwr.superlink.cli.flwr_serverapp": "runs the application of the server",
+    "flwr.supernode.cli.flwr_clientapp": "answers one message at a site",
+    "flwr.supernode.runtime.run_clientapp.install_from_fab": "would unpack the code that the server sent",
+    "flwr.supernode.runtime.run_clientapp.get_load_client_app_fn": "would load the code that the server sent",
+    "flwr.cli.app.app": "registers sites and starts the run",
+}
 
 Scope = dict[str, Any]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -119,10 +148,32 @@ def _show_secret() -> None:
     httpx.Client.__init__ = with_secret  # type: ignore[method-assign]
 
 
-def _wrap(module: Any, name: str, make: Callable[[Any], Any]) -> None:
-    if not hasattr(module, name):
-        sys.exit(f"onefold: this version of Flower has no {module.__name__}.{name}; it was not tried with it")
-    setattr(module, name, make(getattr(module, name)))
+def find_private(name: str) -> Any:
+    """What a name of :data:`PRIVATE_NAMES` stands for; without it this process ends with one line."""
+    return getattr(*_place(name))
+
+
+def replace_private(name: str, make: Callable[[Any], Any]) -> None:
+    """Put what ``make`` makes of Flower's own in its place."""
+    owner, attribute = _place(name)
+    setattr(owner, attribute, make(getattr(owner, attribute)))
+
+
+def _place(name: str) -> tuple[Any, str]:
+    """The module or class that holds a private name of Flower, and the name in it."""
+    reason = PRIVATE_NAMES[name]
+    path, _, attribute = name.rpartition(".")
+    try:
+        owner: Any = importlib.import_module(path)
+    except ImportError:
+        module, _, kind = path.rpartition(".")
+        try:
+            owner = getattr(importlib.import_module(module), kind, None)
+        except ImportError:
+            owner = None
+    if not hasattr(owner, attribute):
+        sys.exit(f"onefold: this version of Flower was not tried: it has no {name} ({reason})")
+    return owner, attribute
 
 
 def _gated(open_paths: tuple[str, ...]) -> Callable[[Any], Any]:
@@ -141,26 +192,17 @@ def _gated(open_paths: tuple[str, ...]) -> Callable[[Any], Any]:
 
 def superlink() -> None:
     """Flower's server: sites get in by their signatures, everything else by the secret."""
-    import flwr.superlink.main
-    from flwr.superlink.cli import flower_superlink
-
-    _wrap(flwr.superlink.main, "create_app", _gated(("/v1/fleet/", "/health")))
-    flower_superlink()
+    replace_private("flwr.superlink.main.create_app", _gated(("/v1/fleet/", "/health")))
+    find_private("flwr.superlink.cli.flower_superlink")()
 
 
 def supernode() -> None:
     """Flower's part at a site: its own processes get in by the secret, nobody else does."""
-    import flwr.supercore.heartbeat as heartbeat
-    import flwr.supernode.fleet_http_connection as connection
-    import flwr.supernode.main
-    import flwr.supernode.start_client_internal as loop
-    from flwr.supernode.cli import flower_supernode
-
-    _wrap(flwr.supernode.main, "create_app", _gated(("/health",)))
-    for module in (connection, heartbeat):
-        _wrap(module, "HEARTBEAT_DEFAULT_INTERVAL", lambda _: HEARTBEAT_SECONDS)
-    _wrap(loop, "time", lambda _: _Impatient)
-    flower_supernode()
+    replace_private("flwr.supernode.main.create_app", _gated(("/health",)))
+    for module in ("flwr.supernode.fleet_http_connection", "flwr.supercore.heartbeat"):
+        replace_private(f"{module}.HEARTBEAT_DEFAULT_INTERVAL", lambda _: HEARTBEAT_SECONDS)
+    replace_private("flwr.supernode.start_client_internal.time", lambda _: _Impatient)
+    find_private("flwr.supernode.cli.flower_supernode")()
 
 
 class _Impatient:
@@ -174,24 +216,20 @@ class _Impatient:
 
 def superexec() -> None:
     """Flower's starter of programs."""
-    from flwr.supercore.cli import flower_superexec
-    from flwr.supercore.superexec.executor.subprocess_executor import SubprocessExecutor
-
     _show_secret()
     if SITE_VARIABLE in os.environ and hasattr(os, "fork"):
-        _wrap(SubprocessExecutor, "launch", _forking)
-    flower_superexec()
+        executor = "flwr.supercore.superexec.executor.subprocess_executor.SubprocessExecutor"
+        replace_private(f"{executor}.launch", _forking)
+    find_private("flwr.supercore.cli.flower_superexec")()
 
 
 def _forking(launch: Any) -> Any:
     """A process per message as before, but forked from one that has everything in memory already."""
-    import flwr.supernode.runtime.run_clientapp  # noqa: F401
-    from flwr.supercore.superexec.executor.types import LaunchResult
-
-    import onefold.federated.flower.site_app  # noqa: F401
     from onefold.federated.flower.folders import SiteFolder
-    from onefold.federated.flower.site import warm
+    from onefold.federated.flower.site_app import warm
 
+    find_private("flwr.supernode.runtime.run_clientapp.install_from_fab")  # in memory before the fork
+    accepted = find_private("flwr.supercore.superexec.executor.types.LaunchResult").accepted
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
 
     def fork(self: Any, spec: Any) -> Any:
@@ -206,23 +244,19 @@ def _forking(launch: Any) -> Any:
                 clientapp()
             finally:
                 os._exit(0)
-        return LaunchResult.accepted()
+        return accepted()
 
     return fork
 
 
 def serverapp() -> None:
     """The run at the server."""
-    from flwr.superlink.cli import flwr_serverapp
-
     _show_secret()
-    flwr_serverapp()
+    find_private("flwr.superlink.cli.flwr_serverapp")()
 
 
 def clientapp() -> None:
     """One message at a site, answered by the site's own application whatever the server sent along."""
-    import flwr.supernode.runtime.run_clientapp as runtime
-    from flwr.supernode.cli import flwr_clientapp
 
     def own_application(*_: Any, **__: Any) -> Any:
         def load(*_: Any) -> Any:
@@ -232,16 +266,16 @@ def clientapp() -> None:
 
         return load
 
-    _wrap(runtime, "install_from_fab", lambda _: lambda *_, **__: None)
-    _wrap(runtime, "get_load_client_app_fn", lambda _: own_application)
+    runtime = "flwr.supernode.runtime.run_clientapp"
+    replace_private(f"{runtime}.install_from_fab", lambda _: lambda *_, **__: None)
+    replace_private(f"{runtime}.get_load_client_app_fn", lambda _: own_application)
     _show_secret()
-    flwr_clientapp()
+    find_private("flwr.supernode.cli.flwr_clientapp")()
 
 
 def control() -> None:
     """Flower's command for registering sites and starting the run: one call per line of standard input."""
-    from flwr.cli.app import app
-
+    app = find_private("flwr.cli.app.app")
     _show_secret()
     for line in sys.stdin:
         try:

@@ -1,21 +1,115 @@
-"""Starting, watching and stopping Flower's processes, so that none is left behind."""
+"""Flower's processes: what they see, how they are started, watched and stopped, and is a server there?"""
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
+import secrets
+import shlex
 import signal
 import socket
+import ssl
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import IO, Self
 
 from onefold.exceptions import FederationError
-from onefold.federated.flower.environment import MARK
+from onefold.federated.flower import launch
+from onefold.federated.flower.folders import (
+    SERVER_VARIABLE,
+    SITE_VARIABLE,
+    ServerFolder,
+    SiteFolder,
+    write_private,
+)
 
-__all__ = ["Process", "Watch", "free_port", "wait_until"]
+__all__ = [
+    "MARK",
+    "Finding",
+    "Process",
+    "Watch",
+    "clock_ahead",
+    "command",
+    "free_port",
+    "look_at",
+    "make_environment",
+    "wait_until",
+    "write_connection",
+]
+
+# --- what they see: no telemetry, no downloads, and the only programs they may start ------------------------
+
+
+# Every process of one start carries the same random mark, by which none of them is left behind.
+MARK = "ONEFOLD_MARK"
+CONNECTION = "onefold"
+SETTINGS = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+    "PYTHONUNBUFFERED": "1",
+}
+# What would send these processes elsewhere than to their own server.
+UNWANTED = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "SSLKEYLOGFILE")
+
+
+def make_environment(folder: ServerFolder | SiteFolder) -> dict[str, str]:
+    """Environment variables for the processes of one folder; writes the programs and the secret they need."""
+    folder.prepare()
+    _write_programs(folder.commands)
+    if not folder.secret.exists():
+        write_private(folder.secret, secrets.token_hex(32).encode())
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("FLWR_", "ONEFOLD_")) and name.upper() not in UNWANTED
+    }
+    own = SERVER_VARIABLE if isinstance(folder, ServerFolder) else SITE_VARIABLE
+    return {
+        **kept,
+        **SETTINGS,
+        "PATH": os.pathsep.join([str(folder.commands.resolve()), kept.get("PATH", os.defpath)]),
+        "FLWR_HOME": str(folder.flower_home.resolve()),
+        launch.SECRET_VARIABLE: str(folder.secret.resolve()),
+        launch.PARENT_VARIABLE: str(os.getpid()),
+        own: str(folder.root.resolve()),
+        MARK: secrets.token_hex(16),
+    }
+
+
+def command(program: str, *arguments: str) -> list[str]:
+    """How to start one of Flower's programs."""
+    return [sys.executable, str(Path(launch.__file__).resolve()), program, *arguments]
+
+
+def _write_programs(folder: Path) -> None:
+    for program in launch.PROGRAMS:
+        path = folder / program
+        text = f'#!/bin/sh\nexec {shlex.join(command(program))} "$@"\n'
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            write_private(path, text.encode())
+            path.chmod(0o700)
+
+
+def write_connection(folder: ServerFolder, address: str) -> None:
+    """Where Flower's own command finds the SuperLink."""
+    ca = json.dumps(str(folder.ca.resolve()))  # a JSON string is a TOML string
+    security = "insecure = true" if folder.settings.insecure else f"root-certificates = {ca}"
+    lines = ["[superlink]", f'default = "{CONNECTION}"', "", f"[superlink.{CONNECTION}]"]
+    lines += [f'address = "{address}"', security, ""]
+    write_private(folder.flower_home / "config.toml", "\n".join(lines).encode())
+
+
+# --- starting, watching and stopping, so that none is left behind -------------------------------------------
+
 
 PATIENCE = 10.0
 PAUSE = 0.5
@@ -169,3 +263,52 @@ def free_port(host: str = "127.0.0.1") -> int:
     with socket.socket(family) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
+
+
+# --- a first look at a server before Flower is started ------------------------------------------------------
+
+
+SECONDS = 5.0
+
+
+class Finding(StrEnum):
+    """What a look at an address found."""
+
+    READY = "ready"
+    ABSENT = "absent"  # nobody answers there
+    UNTRUSTED = "untrusted"  # a certificate that the authority did not sign, or for another host
+    OTHER = "other"  # plaintext where TLS is expected, or the other way round, or no SuperLink at all
+
+
+def look_at(host: str, port: int, ca: Path | None) -> Finding:
+    """Ask for the health of the SuperLink at an address; ``ca`` None asks in plaintext."""
+    try:
+        return Finding.READY if _health(host, port, ca).status == 200 else Finding.OTHER
+    except ssl.SSLCertVerificationError:
+        return Finding.UNTRUSTED
+    except (ssl.SSLError, http.client.HTTPException):
+        return Finding.OTHER
+    except OSError:
+        return Finding.ABSENT
+
+
+def clock_ahead(host: str, port: int, ca: Path | None) -> float:
+    """Seconds by which this machine's clock is ahead of the server's, to a second; 0 if it does not say."""
+    try:
+        told = parsedate_to_datetime(_health(host, port, ca).headers["Date"]).timestamp()
+    except (OSError, http.client.HTTPException, ValueError, TypeError):
+        return 0.0
+    return time.time() - told
+
+
+def _health(host: str, port: int, ca: Path | None) -> http.client.HTTPResponse:
+    if ca is None:
+        connection = http.client.HTTPConnection(host, port, timeout=SECONDS)
+    else:
+        context = ssl.create_default_context(cafile=str(ca))
+        connection = http.client.HTTPSConnection(host, port, timeout=SECONDS, context=context)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse()
+    finally:
+        connection.close()

@@ -7,31 +7,47 @@ a process that adds them up without reading them.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from flwr.app import Message as Envelope
-from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid, ServerApp
 
-from onefold.exceptions import MessageError
-from onefold.federated.flower.environment import SERVER_VARIABLE
-from onefold.federated.flower.evaluations import Evaluations
-from onefold.federated.flower.exchange import Exchange, batches
-from onefold.federated.flower.folders import ServerFolder
-from onefold.federated.flower.journal import log_to
-from onefold.federated.flower.reception import Reception
-from onefold.federated.flower.records import from_records, to_records
-from onefold.federated.flower.registry import Registry
-from onefold.federated.flower.site_app import ANSWERS, SEALED
-from onefold.federated.flower.spool import Request, Spool
-from onefold.federated.messages import Message
+from onefold.exceptions import MessageError, OnefoldError
+from onefold.federated.flower.evaluation import Evaluations
+from onefold.federated.flower.folders import SERVER_VARIABLE, ServerFolder, log_to, write_private
+from onefold.federated.flower.launch import NODE_UNAVAILABLE
+from onefold.federated.flower.registry import Registry, Status
+from onefold.federated.flower.site import NO_QUERY
+from onefold.federated.flower.site_app import (
+    ANSWERS,
+    KEPT_OUT,
+    MODEL,
+    PROFILE,
+    SEALED,
+    from_records,
+    to_records,
+)
+from onefold.federated.flower.spool import Reply, Request, Spool
+from onefold.federated.local_model import LocalModel
+from onefold.federated.messages import (
+    Answers,
+    Failure,
+    FailureCode,
+    Message,
+    ModelParcel,
+    Profile,
+    SealedAnswers,
+    to_parts,
+)
 
-__all__ = ["Coordinator", "app"]
+__all__ = ["Coordinator", "Exchange", "Reception", "app", "batches"]
 
 LOG = logging.getLogger(__name__)
 PAUSE = 0.1
@@ -89,7 +105,7 @@ class Coordinator:
         self.ask_again()
         for exchange in [exchange for exchange in self.open if exchange.is_over]:
             if exchange.requests[0].lock is not None:
-                self.evaluations.begin(exchange)
+                self.evaluations.begin(exchange.requests, exchange.expected, exchange.replies)
             else:
                 for query_id, reply in exchange.results().items():
                     self.spool.deliver(query_id, reply)
@@ -136,7 +152,7 @@ class Coordinator:
             return
         for envelope in self.grid.pull_messages(waiting):
             number = str(envelope.metadata.reply_to_message_id)
-            gone = envelope.has_error() and envelope.error.code == ErrorCode.NODE_UNAVAILABLE
+            gone = envelope.has_error() and envelope.error.code == NODE_UNAVAILABLE
             messages = _opened(envelope)
             self.reception.take(number, messages)
             for exchange in self.open:
@@ -144,7 +160,7 @@ class Coordinator:
                     exchange.lose(number)
                 elif number in exchange.waiting:
                     exchange.take(number, messages)
-                    self.evaluations.keep(exchange)
+                    self.evaluations.keep(exchange.replies)
 
 
 def _question(
@@ -166,3 +182,224 @@ def _opened(envelope: Any) -> list[Message] | None:
     except MessageError:
         LOG.warning("a reply could not be read")
         return None
+
+
+# --- one message to some sites ------------------------------------------------------------------------------
+
+
+# Queries of one caller that wait together go out together, up to this size in all.
+MOST_BYTES = 64 * 2**20
+MOST_QUERIES = 64
+# A site whose connection broke while it was asked may come back within this time.
+RETURN_SECONDS = 20.0
+
+
+@dataclass
+class Exchange:
+    """Requests that went out together, who is expected to answer, and who has."""
+
+    requests: Sequence[Request]
+    expected: tuple[str, ...]
+    waiting: dict[str, str]  # Flower's number of a message -> the site it went to
+    deadline: float
+    replies: dict[str, list[Message]] = field(default_factory=dict)
+    absent: dict[str, float] = field(default_factory=dict)  # site that went away -> until when to wait for it
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be waited for."""
+        now = time.monotonic()
+        hoped_for = [site for site, until in self.absent.items() if now < until]
+        return now > self.deadline or not (self.waiting or hoped_for)
+
+    def lose(self, message_id: str) -> None:
+        """Note that a site went away with our message; it may come back and be asked again."""
+        self.absent[self.waiting.pop(message_id)] = time.monotonic() + RETURN_SECONDS
+
+    def take(self, message_id: str, messages: Sequence[Message] | None) -> None:
+        """Note what a site replied; None if its reply was none of a federation."""
+        site = self.waiting.pop(message_id)
+        for request in self.requests:
+            self.replies.setdefault(request.query.id, []).append(_fitting(request, site, messages))
+
+    def results(self) -> Mapping[str, Reply]:
+        """The reply to each request: what came, from whoever answered in time."""
+        return {
+            request.query.id: Reply(self.expected, tuple(self.replies.get(request.query.id, ())))
+            for request in self.requests
+        }
+
+
+def _fitting(request: Request, site: str, messages: Sequence[Message] | None) -> Message:
+    """The one message of a site's reply that belongs to a request, or the failure it amounts to."""
+    for message in messages or ():
+        if not isinstance(message, Answers | SealedAnswers | Failure) or message.site != site:
+            continue
+        if message.query_id == request.query.id and _is_what_was_asked(request, message):
+            return message
+    # A failure without a query speaks for all of them.
+    for message in messages or ():
+        if isinstance(message, Failure) and message.query_id == NO_QUERY:
+            return Failure(request.query.id, site, message.code)
+    return Failure(request.query.id, site, FailureCode.INTERNAL)
+
+
+def _is_what_was_asked(request: Request, message: Message) -> bool:
+    """Answers in clear where none were sealed, and only sealed ones where there is a lock; or a failure."""
+    if isinstance(message, Answers):
+        return request.lock is None and len(message.values) == len(request.query.features)
+    return isinstance(message, Failure) or request.lock is not None
+
+
+def batches(requests: Sequence[Request]) -> list[list[Request]]:
+    """Requests that can travel together: of one caller and one patience, and not too large.
+
+    Sealed answers are large: such a request goes alone.
+    """
+    found: list[list[Request]] = []
+    sizes: list[int] = []
+    for request in requests:
+        size = int(request.query.features.nbytes)
+        for number, batch in enumerate(found):
+            alike = (batch[0].caller, batch[0].timeout) == (request.caller, request.timeout)
+            alike = alike and batch[0].lock is None and request.lock is None
+            if alike and len(batch) < MOST_QUERIES and sizes[number] + size <= MOST_BYTES:
+                batch.append(request)
+                sizes[number] += size
+                break
+        else:
+            found.append([request])
+            sizes.append(size)
+    return found
+
+
+# --- meeting the sites --------------------------------------------------------------------------------------
+
+
+# A site has this long to say what it is, and is asked again when it has not.
+PATIENCE = 120.0
+NOBODY = "server"
+
+Send = Callable[[str, dict[str, int], Sequence[Message], float, str], dict[str, str]]
+
+
+class Reception:
+    """Knows which site is behind which node, and asks newcomers for their profile and model.
+
+    With node keys, Flower has checked the site's signature and the registry knows its number. In a plaintext
+    federation a site is who it says it is.
+    """
+
+    def __init__(self, folder: ServerFolder, registry: Registry, send: Send) -> None:
+        self.folder = folder
+        self.registry = registry
+        self.settings = folder.settings
+        self._send = send
+        self._nodes: dict[int, str] = {}  # nodes that are there -> since when, as Flower says
+        self._greeted: dict[int, str] = {}  # nodes that were asked, and since when they were there then
+        self._names: dict[int, str] = {}  # node -> site
+        self._asked: dict[str, tuple[int, str, float]] = {}  # Flower's number -> node, kind, until when
+        self._profiles: dict[str, Profile] = {}  # sites whose model is still awaited
+
+    @property
+    def online(self) -> dict[str, int]:
+        """Sites that are there and known by name, with their nodes."""
+        return {name: node for node, name in self._names.items() if node in self._nodes}
+
+    @property
+    def waiting(self) -> list[str]:
+        """Numbers of messages whose replies are awaited."""
+        return list(self._asked)
+
+    def look(self, nodes: Iterable[Any]) -> None:
+        """Take note of who is there now, and greet those who have come or come back."""
+        before = set(self._nodes)
+        self._nodes = {int(node.node_id): str(node.last_activated_at) for node in nodes}
+        self._learn_names(before - set(self._nodes))
+        now = time.monotonic()
+        for number, (node, _, until) in list(self._asked.items()):
+            if now > until:
+                del self._asked[number]
+                self._greeted.pop(node, None)
+        for node, since in self._nodes.items():
+            known = self.settings.insecure or node in self._names
+            if known and self._greeted.get(node) != since:
+                self._greeted[node] = since
+                self._ask(PROFILE, node)
+
+    def take(self, number: str, messages: Sequence[Message] | None) -> None:
+        """A reply to a question of ours, perhaps."""
+        if number not in self._asked:
+            return
+        node, kind, _ = self._asked.pop(number)
+        message = messages[0] if messages else None
+        if kind == PROFILE and isinstance(message, Profile):
+            self._meet(node, message)
+        elif kind == MODEL and isinstance(message, ModelParcel):
+            self._keep_model(node, message)
+        elif kind != KEPT_OUT and node in self._names:
+            code = message.code.value if isinstance(message, Failure) else "no-profile"
+            self.registry.refuse(self._names[node], code)
+            self._tell_if_kept_out(node)
+
+    def _learn_names(self, gone: set[int]) -> None:
+        if self.settings.insecure:
+            for node in gone:
+                self._names.pop(node, None)
+            return
+        sites = self.registry.sites.values()
+        self._names = {
+            site.node_id: site.name
+            for site in sites
+            if site.node_id is not None and site.status is not Status.REMOVED
+        }
+
+    def _ask(self, kind: str, node: int) -> None:
+        for number in self._send(kind, {"": node}, [], PATIENCE, NOBODY):
+            self._asked[number] = (node, kind, time.monotonic() + PATIENCE)
+
+    def _meet(self, node: int, profile: Profile) -> None:
+        known = self.registry.sites.get(profile.site)
+        if self.settings.insecure and known is not None and known.status is not Status.REMOVED:
+            self._names[node] = profile.site
+        name = self._names.get(node)
+        if name is None:
+            return
+        if self.settings.mode == "query" or self._has_model(name, profile):
+            self.registry.admit(name, profile)
+            self._tell_if_kept_out(node)
+            return
+        self._profiles[name] = profile
+        self._ask(MODEL, node)
+
+    def _has_model(self, name: str, profile: Profile) -> bool:
+        path = self.folder.models / f"{name}.onefold"
+        return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == profile.model_digest
+
+    def _keep_model(self, node: int, parcel: ModelParcel) -> None:
+        name = self._names.get(node, "")
+        profile = self._profiles.pop(name, None)
+        if profile is None or parcel.site != name:
+            return
+        path = self.folder.models / f"{name}.onefold"
+        write_private(path, parcel.content)
+        if not _is_the_model(path, profile):
+            path.unlink()
+            self.registry.refuse(name, "other-model")
+        elif self.registry.admit(name, profile) is not Status.MEMBER:
+            path.unlink()
+        self._tell_if_kept_out(node)
+
+    def _tell_if_kept_out(self, node: int) -> None:
+        """Its owner would wait for queries that never come."""
+        if self.registry.sites[self._names[node]].status is Status.REFUSED:
+            self._ask(KEPT_OUT, node)
+
+
+def _is_the_model(path: Path, profile: Profile) -> bool:
+    """Whether a file holds the model that a profile speaks of, with the guarantee it speaks of."""
+    try:
+        found = replace(LocalModel.load(path).profile(profile.site), columns=profile.columns)
+        return to_parts(found) == to_parts(profile)
+    except OnefoldError:
+        return False

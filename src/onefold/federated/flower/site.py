@@ -1,77 +1,39 @@
-"""A site: fit a model where the data is, say what it promises, and answer queries from the site's own disk.
-
-:class:`Site` is what the site's owner uses. The functions below it answer one message each, in a process of
-their own, with numbers, encrypted numbers, or one of a few fixed words when something fails.
-"""
+"""A site from Python: fit a model where the data is, say what it promises, and answer queries."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold._base.arrays import Integers
 from onefold.exceptions import (
     FederationError,
     InvalidInputError,
-    MessageError,
-    MissingDependencyError,
-    QueryRefused,
 )
-from onefold.federated.fhe import Client, Quantiser
-from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, write_private
+from onefold.federated.flower.nodes import GIVE_UP_SECONDS, Node
 from onefold.federated.flower.processes import Watch
-from onefold.federated.flower.supernode import GIVE_UP_SECONDS, Node
-from onefold.federated.guard import QueryGuard
+from onefold.federated.flower.site_app import (
+    NO_QUERY,
+    answer,
+    column_names,
+    may_send,
+    model_parcel,
+    read_profile,
+    store_model,
+    warm,
+)
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import (
-    Answers,
-    ClassLabels,
-    Failure,
-    FailureCode,
-    Limits,
-    Message,
-    ModelParcel,
     Profile,
-    Query,
-    QueryKey,
-    SealedAnswers,
     check_digest,
-    columns_digest,
-    from_parts,
-    to_parts,
 )
-from onefold.federated.rules import align
 
-__all__ = [
-    "NO_QUERY",
-    "Site",
-    "answer",
-    "may_send",
-    "model_parcel",
-    "opened_lock",
-    "quantised",
-    "read_profile",
-    "sealed",
-    "store_model",
-    "warm",
-]
-
-LOG = logging.getLogger(__name__)
-# What a failure names as its query when there was none.
-NO_QUERY = "none"
-EVERYBODY = "all-callers"
+__all__ = ["NO_QUERY", "Site", "answer", "model_parcel", "read_profile", "store_model", "warm"]
 
 PathLike = str | os.PathLike[str]
 
@@ -326,148 +288,3 @@ class Site:
 
     def __repr__(self) -> str:
         return f"Site({str(self.folder.root)!r})"
-
-
-# --- the model on disk ------------------------------------------------------------------------------------
-
-
-def column_names(X: Any) -> tuple[str, ...] | None:
-    """Names of the columns of a data frame, if all are texts."""
-    names = list(getattr(X, "columns", ()))
-    return tuple(names) if names and all(isinstance(name, str) for name in names) else None
-
-
-def store_model(folder: SiteFolder, model: LocalModel, columns: Sequence[str] | None = None) -> Profile:
-    """Keep a fitted model, and what the site will say about it and about the columns it was fitted to."""
-    folder.prepare()
-    # Nothing is answered while the two files do not belong together.
-    folder.profile.unlink(missing_ok=True)
-    model.save(folder.model, with_rows=False)
-    folder.model.chmod(0o600)
-    profile = replace(model.profile(folder.settings.name), columns=columns_digest(columns))
-    write_private(folder.profile, json.dumps(to_parts(profile)[0], indent=1, allow_nan=False).encode())
-    return profile
-
-
-def read_profile(folder: SiteFolder) -> Profile:
-    """What the site says about its model."""
-    try:
-        profile = from_parts(json.loads(folder.profile.read_bytes()), {})
-    except (OSError, ValueError):
-        profile = None
-    if not isinstance(profile, Profile):
-        raise FederationError("this site has no model yet: fit one with --data and --label, or Site.fit")
-    return profile
-
-
-def warm(folder: SiteFolder) -> None:
-    """Load the model, if there is one, so that a process forked from this one need not."""
-    with suppress(Exception):
-        _model(folder.model, read_profile(folder).model_digest)
-
-
-@lru_cache(maxsize=1)
-def _model(path: Path, digest: str) -> LocalModel:
-    if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-        raise FederationError("the model is not the one the profile speaks of")
-    return LocalModel.load(path)
-
-
-# --- what a site sends ------------------------------------------------------------------------------------
-
-
-def answer(folder: SiteFolder, query: Query, caller: str, lock: QueryKey | None = None) -> Message:
-    """One number per row and class, if the guard lets the caller have them; encrypted if there is a lock."""
-    settings = folder.settings
-    code = FailureCode.NOT_READY
-    try:
-        profile = read_profile(folder)
-        code = FailureCode.INTERNAL
-        if query.features.shape[1] != profile.n_features:
-            raise QueryRefused(FailureCode.WRONG_FEATURES)
-        if lock is None and settings.sends == "sealed-answers":
-            raise QueryRefused(FailureCode.SEALED_ONLY)
-        client = None if lock is None else opened_lock(folder, lock, profile.classes, len(query.features))
-        _admit(folder, settings, caller, len(query.features))
-        answers = _model(folder.model, profile.model_digest).answer(query, profile.site)
-        return answers if lock is None or client is None else sealed(client, answers, lock)
-    except QueryRefused as refusal:
-        code = FailureCode(refusal.code)
-    except Exception as error:
-        # The kind of error only: its text may quote rows.
-        LOG.error("failed query=%s code=%s error=%s", query.id, code, type(error).__name__)
-    return Failure(query.id, settings.name, code)
-
-
-def _admit(folder: SiteFolder, settings: SiteSettings, caller: str, n_rows: int) -> None:
-    """Count rows for the caller the server names and for everybody together.
-
-    The server is the only one a site recognises by itself, so the limit for everybody is the one that
-    cannot be talked around; names only share it out.
-    """
-    own = QueryGuard(None, settings.caller_total, folder.guard.with_name("guard-callers.json"))
-    left = own.remaining(caller)
-    if left is not None and left < n_rows:
-        LOG.warning("refused caller=%s rows=%d code=%s", caller, n_rows, FailureCode.BUDGET_SPENT)
-        raise QueryRefused(FailureCode.BUDGET_SPENT)
-    QueryGuard(settings.per_minute, settings.total, folder.guard).admit(EVERYBODY, n_rows)
-    own.admit(caller, n_rows)
-
-
-def model_parcel(folder: SiteFolder) -> Message:
-    """The model itself, if the owner has allowed that and it is private, or allowed to go as it is."""
-    settings, profile = folder.settings, read_profile(folder)
-    if not may_send(settings, profile):
-        LOG.warning("refused to send the model")
-        return Failure(NO_QUERY, settings.name, FailureCode.NOT_PRIVATE)
-    LOG.warning("sent the model digest=%s", profile.model_digest)
-    return ModelParcel(settings.name, folder.model.read_bytes())
-
-
-def may_send(settings: SiteSettings, profile: Profile) -> bool:
-    """Whether the model may leave: with a standing guarantee, or because its owner insists."""
-    stands = profile.guarantee is not None and bool(profile.guarantee["holds"])
-    return settings.sends == "raw-model" or (settings.sends == "private-model" and stands)
-
-
-# --- encrypted answers ------------------------------------------------------------------------------------
-# The site sees the public key only. It can decrypt nothing, not even its own message.
-
-
-def opened_lock(folder: SiteFolder, lock: QueryKey, own: ClassLabels, n_rows: int) -> Client:
-    """What encrypts under a query key, if the owner allows this key and the site can answer under it.
-
-    Whoever made the key can read what is encrypted with it, and the key comes by way of the server: an owner
-    who does not trust the server says which keys are a querier's.
-    """
-    trusted = folder.trusted_key_ids
-    if trusted is not None and lock.key_id not in trusted:
-        raise QueryRefused(FailureCode.UNTRUSTED_KEY)
-    if not set(own) <= set(lock.classes):
-        raise QueryRefused(FailureCode.OTHER_CLASSES)
-    try:
-        key = fhe_messages.from_bytes(fhe_messages.PublicKey, lock.content)
-        if (key.key_id, key.n_classes, key.bits) != (lock.key_id, len(lock.classes), lock.bits):
-            raise MessageError("the query key and its public key do not belong together")
-        if key.parameters.message_size(n_rows) > Limits().max_bytes:
-            raise QueryRefused(FailureCode.TOO_LARGE)
-        return Client(key, folder.settings.name)
-    except MissingDependencyError:
-        raise QueryRefused(FailureCode.NO_ENCRYPTION) from None
-    except MessageError:
-        raise QueryRefused(FailureCode.MALFORMED) from None
-
-
-def quantised(answers: Answers, lock: QueryKey) -> Integers:
-    """Whole numbers for the classes of a query key: the same map at every site; -1 for a class it lacks."""
-    values = answers.values.astype(np.float64)
-    aligned = align(values, np.array(answers.classes), np.array(lock.classes), np.nan)
-    quantiser = Quantiser(lock.bits, 1.0, lock.power, min(lock.floor / lock.bound, np.nextafter(1.0, 0.0)))
-    with np.errstate(over="ignore"):  # a tiny bound: beyond it all is one
-        return quantiser.quantise(np.minimum(aligned / lock.bound, 1.0))
-
-
-def sealed(client: Client, answers: Answers, lock: QueryKey) -> SealedAnswers:
-    """The encrypted answers of a site: only the server's sum and the querier's key make them readable."""
-    encrypted = client.encrypt(quantised(answers, lock), answers.query_id)
-    return SealedAnswers(answers.query_id, answers.site, fhe_messages.to_bytes(encrypted))

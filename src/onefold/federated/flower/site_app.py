@@ -1,26 +1,82 @@
-"""The edge of a site: Flower's message in, Flower's message out, and never the text of an error.
+"""What a site does with a message: Flower's envelope in, Flower's envelope out, all from the site's own disk.
 
 Flower hands the text of an exception in a client application to the server, rows of data included. Nothing
-gets past :func:`answer_message`: whatever happens, the reply is one of the messages of a federation.
+gets past :func:`answer_message`: whatever happens, the reply is one of the messages of a federation, and a
+failure is one of a few fixed words. Between the two envelopes :func:`answer` makes one number per row and
+class, encrypted if a query key came with the query.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from onefold._base.optional import require
-from onefold.exceptions import MessageError
-from onefold.federated.flower import site
-from onefold.federated.flower.environment import SITE_VARIABLE
-from onefold.federated.flower.folders import SiteFolder
-from onefold.federated.flower.journal import log_to
-from onefold.federated.flower.records import caller_of, from_records, to_records
-from onefold.federated.messages import Failure, FailureCode, Lock, Message, Query, check_name
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["ANSWERS", "KEPT_OUT", "MODEL", "PROFILE", "SEALED", "answer_message"]
+from onefold._base.arrays import Integers
+from onefold._base.optional import require
+from onefold.exceptions import (
+    FederationError,
+    MessageError,
+    MissingDependencyError,
+    QueryRefused,
+)
+from onefold.federated.fhe import Client, Quantiser
+from onefold.federated.fhe import messages as fhe_messages
+from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSettings, log_to, write_private
+from onefold.federated.guard import QueryGuard
+from onefold.federated.local_model import LocalModel
+from onefold.federated.messages import (
+    Answers,
+    ClassLabels,
+    Failure,
+    FailureCode,
+    Limits,
+    Lock,
+    Message,
+    ModelParcel,
+    Profile,
+    Query,
+    QueryKey,
+    SealedAnswers,
+    check_name,
+    columns_digest,
+    from_parts,
+    to_parts,
+)
+from onefold.federated.rules import align
+
+__all__ = [
+    "ANSWERS",
+    "KEPT_OUT",
+    "MODEL",
+    "MOST_MESSAGES",
+    "NO_QUERY",
+    "PROFILE",
+    "SEALED",
+    "answer",
+    "answer_message",
+    "caller_of",
+    "from_records",
+    "may_send",
+    "model_parcel",
+    "opened_lock",
+    "quantised",
+    "read_profile",
+    "sealed",
+    "store_model",
+    "to_records",
+    "warm",
+]
 
 # Kinds of Flower message; Flower wants them to begin with a word of its own.
 ANSWERS, PROFILE, MODEL, SEALED = "query.answers", "query.profile", "query.model", "query.sealed"
@@ -48,12 +104,12 @@ def _replies(message: Any) -> list[Message]:
     kind = str(message.metadata.message_type)
     try:
         if kind == PROFILE:
-            return [site.read_profile(folder)]
+            return [read_profile(folder)]
         if kind == MODEL:
-            return [site.model_parcel(folder)]
+            return [model_parcel(folder)]
         if kind == KEPT_OUT:
             folder.kept_out.touch(0o600)
-            return [site.read_profile(folder)]
+            return [read_profile(folder)]
         if kind == ANSWERS:
             return _answers(folder, message.content)
         if kind == SEALED:
@@ -61,13 +117,13 @@ def _replies(message: Any) -> list[Message]:
     except MessageError as error:
         LOG.warning("refused a message: %s", error)
         code = FailureCode.TOO_LARGE if "larger" in str(error) else FailureCode.MALFORMED
-        return [Failure(site.NO_QUERY, name, code)]
+        return [Failure(NO_QUERY, name, code)]
     except Exception as error:
         LOG.error("failed kind=%s error=%s", kind, type(error).__name__)
         code = FailureCode.NOT_READY if kind in (PROFILE, MODEL) else FailureCode.INTERNAL
-        return [Failure(site.NO_QUERY, name, code)]
+        return [Failure(NO_QUERY, name, code)]
     LOG.warning("refused a message of an unknown kind")
-    return [Failure(site.NO_QUERY, name, FailureCode.MALFORMED)]
+    return [Failure(NO_QUERY, name, FailureCode.MALFORMED)]
 
 
 def _answers(folder: SiteFolder, content: Any) -> list[Message]:
@@ -75,7 +131,7 @@ def _answers(folder: SiteFolder, content: Any) -> list[Message]:
     queries = from_records(content)
     if not all(isinstance(query, Query) for query in queries):
         raise MessageError("only queries are answered")
-    return [site.answer(folder, query, caller) for query in queries if isinstance(query, Query)]
+    return [answer(folder, query, caller) for query in queries if isinstance(query, Query)]
 
 
 def _sealed_answers(folder: SiteFolder, content: Any) -> list[Message]:
@@ -84,4 +140,235 @@ def _sealed_answers(folder: SiteFolder, content: Any) -> list[Message]:
     lock, *queries = from_records(content)
     if not isinstance(lock, Lock) or not all(isinstance(query, Query) for query in queries):
         raise MessageError("only a lock and queries are answered")
-    return [site.answer(folder, query, caller, lock) for query in queries if isinstance(query, Query)]
+    return [answer(folder, query, caller, lock) for query in queries if isinstance(query, Query)]
+
+
+# What a failure names as its query when there was none.
+NO_QUERY = "none"
+EVERYBODY = "all-callers"
+
+PathLike = str | os.PathLike[str]
+
+
+# --- the model on disk ------------------------------------------------------------------------------------
+
+
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a data frame, if all are texts."""
+    names = list(getattr(X, "columns", ()))
+    return tuple(names) if names and all(isinstance(name, str) for name in names) else None
+
+
+def store_model(folder: SiteFolder, model: LocalModel, columns: Sequence[str] | None = None) -> Profile:
+    """Keep a fitted model, and what the site will say about it and about the columns it was fitted to."""
+    folder.prepare()
+    # Nothing is answered while the two files do not belong together.
+    folder.profile.unlink(missing_ok=True)
+    model.save(folder.model, with_rows=False)
+    folder.model.chmod(0o600)
+    profile = replace(model.profile(folder.settings.name), columns=columns_digest(columns))
+    write_private(folder.profile, json.dumps(to_parts(profile)[0], indent=1, allow_nan=False).encode())
+    return profile
+
+
+def read_profile(folder: SiteFolder) -> Profile:
+    """What the site says about its model."""
+    try:
+        profile = from_parts(json.loads(folder.profile.read_bytes()), {})
+    except (OSError, ValueError):
+        profile = None
+    if not isinstance(profile, Profile):
+        raise FederationError("this site has no model yet: fit one with --data and --label, or Site.fit")
+    return profile
+
+
+def warm(folder: SiteFolder) -> None:
+    """Load the model, if there is one, so that a process forked from this one need not."""
+    with suppress(Exception):
+        _model(folder.model, read_profile(folder).model_digest)
+
+
+@lru_cache(maxsize=1)
+def _model(path: Path, digest: str) -> LocalModel:
+    if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        raise FederationError("the model is not the one the profile speaks of")
+    return LocalModel.load(path)
+
+
+# --- what a site sends ------------------------------------------------------------------------------------
+
+
+def answer(folder: SiteFolder, query: Query, caller: str, lock: QueryKey | None = None) -> Message:
+    """One number per row and class, if the guard lets the caller have them; encrypted if there is a lock."""
+    settings = folder.settings
+    code = FailureCode.NOT_READY
+    try:
+        profile = read_profile(folder)
+        code = FailureCode.INTERNAL
+        if query.features.shape[1] != profile.n_features:
+            raise QueryRefused(FailureCode.WRONG_FEATURES)
+        if lock is None and settings.sends == "sealed-answers":
+            raise QueryRefused(FailureCode.SEALED_ONLY)
+        client = None if lock is None else opened_lock(folder, lock, profile.classes, len(query.features))
+        _admit(folder, settings, caller, len(query.features))
+        answers = _model(folder.model, profile.model_digest).answer(query, profile.site)
+        return answers if lock is None or client is None else sealed(client, answers, lock)
+    except QueryRefused as refusal:
+        code = FailureCode(refusal.code)
+    except Exception as error:
+        # The kind of error only: its text may quote rows.
+        LOG.error("failed query=%s code=%s error=%s", query.id, code, type(error).__name__)
+    return Failure(query.id, settings.name, code)
+
+
+def _admit(folder: SiteFolder, settings: SiteSettings, caller: str, n_rows: int) -> None:
+    """Count rows for the caller the server names and for everybody together.
+
+    The server is the only one a site recognises by itself, so the limit for everybody is the one that
+    cannot be talked around; names only share it out.
+    """
+    own = QueryGuard(None, settings.caller_total, folder.guard.with_name("guard-callers.json"))
+    left = own.remaining(caller)
+    if left is not None and left < n_rows:
+        LOG.warning("refused caller=%s rows=%d code=%s", caller, n_rows, FailureCode.BUDGET_SPENT)
+        raise QueryRefused(FailureCode.BUDGET_SPENT)
+    QueryGuard(settings.per_minute, settings.total, folder.guard).admit(EVERYBODY, n_rows)
+    own.admit(caller, n_rows)
+
+
+def model_parcel(folder: SiteFolder) -> Message:
+    """The model itself, if the owner has allowed that and it is private, or allowed to go as it is."""
+    settings, profile = folder.settings, read_profile(folder)
+    if not may_send(settings, profile):
+        LOG.warning("refused to send the model")
+        return Failure(NO_QUERY, settings.name, FailureCode.NOT_PRIVATE)
+    LOG.warning("sent the model digest=%s", profile.model_digest)
+    return ModelParcel(settings.name, folder.model.read_bytes())
+
+
+def may_send(settings: SiteSettings, profile: Profile) -> bool:
+    """Whether the model may leave: with a standing guarantee, or because its owner insists."""
+    stands = profile.guarantee is not None and bool(profile.guarantee["holds"])
+    return settings.sends == "raw-model" or (settings.sends == "private-model" and stands)
+
+
+# --- encrypted answers ------------------------------------------------------------------------------------
+# The site sees the public key only. It can decrypt nothing, not even its own message.
+
+
+def opened_lock(folder: SiteFolder, lock: QueryKey, own: ClassLabels, n_rows: int) -> Client:
+    """What encrypts under a query key, if the owner allows this key and the site can answer under it.
+
+    Whoever made the key can read what is encrypted with it, and the key comes by way of the server: an owner
+    who does not trust the server says which keys are a querier's.
+    """
+    trusted = folder.trusted_key_ids
+    if trusted is not None and lock.key_id not in trusted:
+        raise QueryRefused(FailureCode.UNTRUSTED_KEY)
+    if not set(own) <= set(lock.classes):
+        raise QueryRefused(FailureCode.OTHER_CLASSES)
+    try:
+        key = fhe_messages.from_bytes(fhe_messages.PublicKey, lock.content)
+        if (key.key_id, key.n_classes, key.bits) != (lock.key_id, len(lock.classes), lock.bits):
+            raise MessageError("the query key and its public key do not belong together")
+        if key.parameters.message_size(n_rows) > Limits().max_bytes:
+            raise QueryRefused(FailureCode.TOO_LARGE)
+        return Client(key, folder.settings.name)
+    except MissingDependencyError:
+        raise QueryRefused(FailureCode.NO_ENCRYPTION) from None
+    except MessageError:
+        raise QueryRefused(FailureCode.MALFORMED) from None
+
+
+def quantised(answers: Answers, lock: QueryKey) -> Integers:
+    """Whole numbers for the classes of a query key: the same map at every site; -1 for a class it lacks."""
+    values = answers.values.astype(np.float64)
+    aligned = align(values, np.array(answers.classes), np.array(lock.classes), np.nan)
+    quantiser = Quantiser(lock.bits, 1.0, lock.power, min(lock.floor / lock.bound, np.nextafter(1.0, 0.0)))
+    with np.errstate(over="ignore"):  # a tiny bound: beyond it all is one
+        return quantiser.quantise(np.minimum(aligned / lock.bound, 1.0))
+
+
+def sealed(client: Client, answers: Answers, lock: QueryKey) -> SealedAnswers:
+    """The encrypted answers of a site: only the server's sum and the querier's key make them readable."""
+    encrypted = client.encrypt(quantised(answers, lock), answers.query_id)
+    return SealedAnswers(answers.query_id, answers.site, fhe_messages.to_bytes(encrypted))
+
+
+# --- between our messages and Flower's records --------------------------------------------------------------
+
+
+MOST_MESSAGES = 256
+LONGEST_HEADERS = 16 * 2**20
+CALLER, HEADERS, ARRAYS = "caller", "headers", "arrays"
+
+
+def to_records(messages: Sequence[Message], caller: str | None = None) -> Any:
+    """Flower's ``RecordDict`` of some messages."""
+    app = require("flwr.app", "federated")
+    stacks: dict[str, list[NDArray[Any]]] = {}
+    ends: dict[str, int] = {}
+    entries = []
+    for message in messages:
+        header, arrays = to_parts(message)
+        places = {}
+        for name, array in arrays.items():
+            stack = "-".join([name, array.dtype.name, *map(str, array.shape[1:])])
+            stacks.setdefault(stack, []).append(array)
+            start = ends.get(stack, 0)
+            ends[stack] = start + len(array)
+            places[name] = [stack, start, ends[stack]]
+        entries.append([header, places])
+    content: dict[str, Any] = {HEADERS: app.ConfigRecord({"json": json.dumps(entries, allow_nan=False)})}
+    content[ARRAYS] = app.ArrayRecord({name: app.Array(np.concatenate(p)) for name, p in stacks.items()})
+    if caller is not None:
+        content[CALLER] = app.ConfigRecord({"name": caller})
+    return app.RecordDict(content)
+
+
+def from_records(content: Any, limits: Limits | None = None) -> list[Message]:
+    """The messages in Flower's ``RecordDict``; whatever else it may hold is refused."""
+    limits = Limits() if limits is None else limits
+    try:
+        if set(content) - {CALLER} != {HEADERS, ARRAYS} or set(content[HEADERS]) != {"json"}:
+            raise MessageError("the records are not those of a federation")
+        text, arrays = content[HEADERS]["json"], content[ARRAYS]
+        if not isinstance(text, str):
+            raise MessageError("the headers are not JSON")
+        # Flower's arrays are a little longer than what is in them.
+        if len(text) > LONGEST_HEADERS or arrays.count_bytes() > limits.max_bytes + LONGEST_HEADERS:
+            raise MessageError("the message is larger than allowed")
+        entries = json.loads(text)
+        if not entries or len(entries) > MOST_MESSAGES:
+            raise MessageError("there must be at least one message, and not too many")
+        stacks = {name: array.numpy() for name, array in arrays.items()}
+        ends = dict.fromkeys(stacks, 0)
+        return [from_parts(header, _placed(places, stacks, ends), limits) for header, places in entries]
+    except MessageError:
+        raise
+    except Exception:  # whatever Flower's records may raise, nothing of it is passed on
+        raise MessageError("the records cannot be read") from None
+
+
+def _placed(
+    places: dict[str, Any], stacks: dict[str, NDArray[Any]], ends: dict[str, int]
+) -> dict[str, NDArray[Any]]:
+    """The arrays of one message; each begins where the one before it ended, so that no row is read twice."""
+    found = {}
+    for name, (stack, start, stop) in places.items():
+        if type(stop) is not int or start != ends[stack] or not start < stop <= len(stacks[stack]):
+            raise MessageError("the arrays of a message do not fit")
+        found[name] = stacks[stack][start:stop]
+        ends[stack] = stop
+    return found
+
+
+def caller_of(content: Any) -> str:
+    """Who asks, as the server says."""
+    try:
+        name = content[CALLER]["name"]
+    except Exception:
+        raise MessageError("the query does not say who asks") from None
+    if not isinstance(name, str):
+        raise MessageError("the query does not say who asks")
+    return name

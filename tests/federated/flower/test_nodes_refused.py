@@ -13,11 +13,16 @@ from typing import Any
 
 import pytest
 
-from onefold.federated.flower.certificates import make_authority, make_node_key
-from onefold.federated.flower.connection import Finding, look_at
-from onefold.federated.flower.environment import CONNECTION, command, make_environment
 from onefold.federated.flower.launch import SECRET_HEADER
-from onefold.federated.flower.processes import free_port
+from onefold.federated.flower.processes import (
+    CONNECTION,
+    Finding,
+    command,
+    free_port,
+    look_at,
+    make_environment,
+)
+from onefold.federated.flower.setup import make_authority, make_node_key
 
 pytestmark = pytest.mark.slow
 

@@ -18,13 +18,20 @@ from flwr.app.message import make_message
 from onefold.exceptions import FederationError, PrivacyLeakWarning
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import LocalModel
-from onefold.federated.flower import site
-from onefold.federated.flower.environment import SITE_VARIABLE, make_environment
+from onefold.federated.flower import site_app
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, private_folder
-from onefold.federated.flower.processes import Process
-from onefold.federated.flower.records import from_records, to_records
-from onefold.federated.flower.site_app import ANSWERS, EDGE_FAILED, KEPT_OUT, MODEL, PROFILE, answer_message
-from onefold.federated.flower.supernode import Node
+from onefold.federated.flower.nodes import Node
+from onefold.federated.flower.processes import SITE_VARIABLE, Process, make_environment
+from onefold.federated.flower.site_app import (
+    ANSWERS,
+    EDGE_FAILED,
+    KEPT_OUT,
+    MODEL,
+    PROFILE,
+    answer_message,
+    from_records,
+    to_records,
+)
 from onefold.federated.messages import Answers, Failure, FailureCode, ModelParcel, Profile, Query
 from onefold.privacy import OptimalNoise
 
@@ -38,7 +45,7 @@ def make_site(root: Path, model: LocalModel | None = None, **settings: Any) -> S
     SiteSettings("north", "127.0.0.1", 8443, **settings).save(folder.settings_file)
     folder.prepare()
     if model is not None:
-        site.store_model(folder, model)
+        site_app.store_model(folder, model)
     return folder
 
 
@@ -76,7 +83,7 @@ def code_of(message: Any) -> FailureCode:
 
 def test_answers_are_those_of_the_model(tmp_path: Path, raw: LocalModel) -> None:
     folder = make_site(tmp_path, raw)
-    answers = site.answer(folder, Query("q", X[:5]), "me")
+    answers = site_app.answer(folder, Query("q", X[:5]), "me")
     assert isinstance(answers, Answers)
     np.testing.assert_array_equal(answers.values, raw.answers(X[:5]))
     assert (answers.site, answers.classes, answers.query_id) == ("north", ("high", "low"), "q")
@@ -84,35 +91,35 @@ def test_answers_are_those_of_the_model(tmp_path: Path, raw: LocalModel) -> None
 
 def test_files_of_a_site_are_its_owners(tmp_path: Path, raw: LocalModel) -> None:
     folder = make_site(tmp_path, raw)
-    site.answer(folder, Query("q", X[:1]), "me")
+    site_app.answer(folder, Query("q", X[:1]), "me")
     for path in (folder.model, folder.profile, folder.guard):
         assert path.stat().st_mode & 0o077 == 0, path.name
 
 
 def test_the_budget_of_everybody_cannot_be_talked_around(tmp_path: Path, raw: LocalModel) -> None:
     folder = make_site(tmp_path, raw, total=10, caller_total=6)
-    assert isinstance(site.answer(folder, Query("q", X[:6]), "a"), Answers)
-    assert code_of(site.answer(folder, Query("q", X[:1]), "a")) is FailureCode.BUDGET_SPENT
+    assert isinstance(site_app.answer(folder, Query("q", X[:6]), "a"), Answers)
+    assert code_of(site_app.answer(folder, Query("q", X[:1]), "a")) is FailureCode.BUDGET_SPENT
     # A spent caller does not eat what is left for others.
-    assert isinstance(site.answer(folder, Query("q", X[:4]), "b"), Answers)
-    assert code_of(site.answer(folder, Query("q", X[:1]), "c")) is FailureCode.BUDGET_SPENT
+    assert isinstance(site_app.answer(folder, Query("q", X[:4]), "b"), Answers)
+    assert code_of(site_app.answer(folder, Query("q", X[:1]), "c")) is FailureCode.BUDGET_SPENT
 
 
 def test_too_much_in_a_minute_is_refused(tmp_path: Path, raw: LocalModel) -> None:
     folder = make_site(tmp_path, raw, per_minute=5)
-    assert isinstance(site.answer(folder, Query("q", X[:5]), "a"), Answers)
-    assert code_of(site.answer(folder, Query("q", X[:1]), "b")) is FailureCode.RATE_LIMITED
+    assert isinstance(site_app.answer(folder, Query("q", X[:5]), "a"), Answers)
+    assert code_of(site_app.answer(folder, Query("q", X[:1]), "b")) is FailureCode.RATE_LIMITED
 
 
 def test_reasons_for_not_answering(tmp_path: Path, raw: LocalModel) -> None:
     empty = make_site(tmp_path / "empty")
-    assert code_of(site.answer(empty, Query("q", X[:1]), "me")) is FailureCode.NOT_READY
+    assert code_of(site_app.answer(empty, Query("q", X[:1]), "me")) is FailureCode.NOT_READY
     folder = make_site(tmp_path, raw)
-    assert code_of(site.answer(folder, Query("q", np.ones((1, 3))), "me")) is FailureCode.WRONG_FEATURES
+    assert code_of(site_app.answer(folder, Query("q", np.ones((1, 3))), "me")) is FailureCode.WRONG_FEATURES
     folder.model.write_bytes(folder.model.read_bytes() + b" ")
-    assert code_of(site.answer(folder, Query("q", X[:1] + 0.5), "me")) is FailureCode.INTERNAL
+    assert code_of(site_app.answer(folder, Query("q", X[:1] + 0.5), "me")) is FailureCode.INTERNAL
     folder.guard.write_text("{damaged")
-    assert code_of(site.answer(folder, Query("q", X[:1]), "me")) is FailureCode.INTERNAL
+    assert code_of(site_app.answer(folder, Query("q", X[:1]), "me")) is FailureCode.INTERNAL
 
 
 @pytest.mark.parametrize(
@@ -124,7 +131,7 @@ def test_a_model_leaves_only_if_it_may(
 ) -> None:
     for name, model, may in (("raw", raw, may_raw), ("private", private, may_private)):
         folder = make_site(tmp_path / name, model, sends=sends)
-        parcel = site.model_parcel(folder)
+        parcel = site_app.model_parcel(folder)
         assert isinstance(parcel, ModelParcel) == may
         if not may:
             assert code_of(parcel) is FailureCode.NOT_PRIVATE
@@ -135,7 +142,7 @@ def test_a_void_guarantee_is_none(tmp_path: Path) -> None:
         model = LocalModel(PrivateClassifier(stopping="documented")).fit(X, Y)
     assert not model.guarantee_.holds
     folder = make_site(tmp_path, model, sends="private-model")
-    assert code_of(site.model_parcel(folder)) is FailureCode.NOT_PRIVATE
+    assert code_of(site_app.model_parcel(folder)) is FailureCode.NOT_PRIVATE
 
 
 def test_the_edge_answers_flowers_messages(

@@ -16,9 +16,8 @@ from onefold.federated import LocalModel
 from onefold.federated.fhe import Querier
 from onefold.federated.fhe import messages as encrypted
 from onefold.federated.fhe.argmin import clear_argmin
-from onefold.federated.flower import evaluation, site
-from onefold.federated.flower.evaluation import Job, evaluate
-from onefold.federated.flower.evaluations import Evaluations
+from onefold.federated.flower import evaluation, site_app
+from onefold.federated.flower.evaluation import Evaluations, Job, evaluate
 from onefold.federated.flower.folders import (
     ServerFolder,
     SiteFolder,
@@ -26,7 +25,7 @@ from onefold.federated.flower.folders import (
     private_folder,
     write_private,
 )
-from onefold.federated.flower.site import quantised
+from onefold.federated.flower.site_app import quantised
 from onefold.federated.flower.spool import Reply, Request, Spool
 from onefold.federated.messages import (
     Answers,
@@ -75,7 +74,7 @@ def make_site(root: Path, name: str, model: LocalModel, **settings: Any) -> Site
     folder = SiteFolder(private_folder(root / name))
     SiteSettings(name, "127.0.0.1", 8443, **settings).save(folder.settings_file)
     folder.prepare()
-    site.store_model(folder, model)
+    site_app.store_model(folder, model)
     return folder
 
 
@@ -97,7 +96,7 @@ def sealed(
     root = tmp_path_factory.mktemp("sites")
     found = {}
     for name, model in models.items():
-        message = site.answer(make_site(root, name, model), QUERY, "me", lock)
+        message = site_app.answer(make_site(root, name, model), QUERY, "me", lock)
         assert isinstance(message, SealedAnswers)
         found[name] = message
     return found
@@ -158,7 +157,7 @@ def test_numbers_are_made_whole_alike_everywhere(models: dict[str, LocalModel], 
 def test_what_a_site_seals_shows_no_number_and_differs_every_time(
     north: SiteFolder, lock: Lock, sealed: dict[str, SealedAnswers]
 ) -> None:
-    again = site.answer(north, QUERY, "me", lock)
+    again = site_app.answer(north, QUERY, "me", lock)
     assert isinstance(again, SealedAnswers)
     assert len(again.content) == len(sealed["north"].content)
     assert again.content != sealed["north"].content
@@ -168,9 +167,9 @@ def test_encrypted_answers_are_counted_like_others(
     tmp_path: Path, models: dict[str, LocalModel], lock: Lock
 ) -> None:
     folder = make_site(tmp_path, "north", models["north"], per_minute=20)
-    assert isinstance(site.answer(folder, QUERY, "me", lock), SealedAnswers)
-    assert code_of(site.answer(folder, QUERY, "me", lock)) is FailureCode.RATE_LIMITED
-    assert code_of(site.answer(folder, QUERY, "me")) is FailureCode.RATE_LIMITED
+    assert isinstance(site_app.answer(folder, QUERY, "me", lock), SealedAnswers)
+    assert code_of(site_app.answer(folder, QUERY, "me", lock)) is FailureCode.RATE_LIMITED
+    assert code_of(site_app.answer(folder, QUERY, "me")) is FailureCode.RATE_LIMITED
 
 
 def test_a_lock_that_cannot_be_used_is_refused_and_costs_no_budget(
@@ -186,28 +185,28 @@ def test_a_lock_that_cannot_be_used_is_refused_and_costs_no_budget(
         Lock(lock.key_id, CLASSES, 6, 0.5, 1.0, 0.0, lock.content),
         Lock(lock.key_id, (*CLASSES, "other"), 8, 0.5, 1.0, 0.0, lock.content),
     ):
-        assert code_of(site.answer(folder, QUERY, "me", bad)) is FailureCode.MALFORMED
+        assert code_of(site_app.answer(folder, QUERY, "me", bad)) is FailureCode.MALFORMED
     few = Lock(lock.key_id, ("low", "middle", "x"), 8, 0.5, 1.0, 0.0, lock.content)
-    assert code_of(site.answer(folder, QUERY, "me", few)) is FailureCode.OTHER_CLASSES
-    assert isinstance(site.answer(folder, QUERY, "me", lock), SealedAnswers)
+    assert code_of(site_app.answer(folder, QUERY, "me", few)) is FailureCode.OTHER_CLASSES
+    assert isinstance(site_app.answer(folder, QUERY, "me", lock), SealedAnswers)
 
 
 def test_an_owner_says_whose_keys_are_trusted(north: SiteFolder, lock: Lock) -> None:
     write_private(north.trusted_keys, b"0" * 64 + b"\n")
-    assert code_of(site.answer(north, QUERY, "me", lock)) is FailureCode.UNTRUSTED_KEY
+    assert code_of(site_app.answer(north, QUERY, "me", lock)) is FailureCode.UNTRUSTED_KEY
     write_private(north.trusted_keys, f"{'0' * 64}\n{lock.key_id}\n".encode())
-    assert isinstance(site.answer(north, QUERY, "me", lock), SealedAnswers)
+    assert isinstance(site_app.answer(north, QUERY, "me", lock), SealedAnswers)
     write_private(north.trusted_keys, b"")  # nobody's
-    assert code_of(site.answer(north, QUERY, "me", lock)) is FailureCode.UNTRUSTED_KEY
+    assert code_of(site_app.answer(north, QUERY, "me", lock)) is FailureCode.UNTRUSTED_KEY
 
 
 def test_who_gives_encrypted_answers_only_gives_no_others(
     tmp_path: Path, models: dict[str, LocalModel], lock: Lock
 ) -> None:
     folder = make_site(tmp_path, "north", models["north"], sends="sealed-answers")
-    assert code_of(site.answer(folder, QUERY, "me")) is FailureCode.SEALED_ONLY
-    assert code_of(site.model_parcel(folder)) is FailureCode.NOT_PRIVATE
-    assert isinstance(site.answer(folder, QUERY, "me", lock), SealedAnswers)
+    assert code_of(site_app.answer(folder, QUERY, "me")) is FailureCode.SEALED_ONLY
+    assert code_of(site_app.model_parcel(folder)) is FailureCode.NOT_PRIVATE
+    assert isinstance(site_app.answer(folder, QUERY, "me", lock), SealedAnswers)
 
 
 def test_without_the_extra_there_is_a_word_for_it(north: SiteFolder, lock: Lock, block_import: Any) -> None:
@@ -215,8 +214,8 @@ def test_without_the_extra_there_is_a_word_for_it(north: SiteFolder, lock: Lock,
 
     block_import("seal")
     contexts_for.cache_clear()
-    assert code_of(site.answer(north, QUERY, "me", lock)) is FailureCode.NO_ENCRYPTION
-    assert isinstance(site.answer(north, QUERY, "me"), Answers)
+    assert code_of(site_app.answer(north, QUERY, "me", lock)) is FailureCode.NO_ENCRYPTION
+    assert isinstance(site_app.answer(north, QUERY, "me"), Answers)
 
 
 # --- the server's process ---------------------------------------------------------------------------------
@@ -244,7 +243,7 @@ def test_what_does_not_fit_is_left_out_and_named(
     models: dict[str, LocalModel],
     sealed: dict[str, SealedAnswers],
 ) -> None:
-    other = site.answer(
+    other = site_app.answer(
         make_site(spool.root.parent, "south", models["south"]), QUERY, "me", lock_of(Querier(3, 3, 8))
     )
     assert isinstance(other, SealedAnswers)
@@ -308,7 +307,7 @@ def test_a_request_keeps_its_lock(spool: Spool, lock: Lock) -> None:
 
 def test_more_rows_than_a_message_can_hold_are_too_large(north: SiteFolder, lock: Lock) -> None:
     many = Query("q", np.ones((10_000, 2)))
-    assert code_of(site.answer(north, many, "me", lock)) is FailureCode.TOO_LARGE
+    assert code_of(site_app.answer(north, many, "me", lock)) is FailureCode.TOO_LARGE
 
 
 def test_a_new_run_goes_on_with_what_the_last_one_left(

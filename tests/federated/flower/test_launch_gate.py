@@ -84,11 +84,6 @@ def test_programs_without_a_use_are_refused(program: str) -> None:
     assert done.stderr == "onefold: this program of Flower is not used here\n"
 
 
-def test_without_the_place_to_hook_in_nothing_starts() -> None:
-    with pytest.raises(SystemExit, match="it was not tried with it"):
-        launch._wrap(launch, "no_such_name", lambda original: original)
-
-
 def test_a_short_secret_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "secret"
     path.write_text("short")

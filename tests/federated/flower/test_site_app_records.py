@@ -14,7 +14,7 @@ pytest.importorskip("flwr")
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from onefold.exceptions import MessageError
-from onefold.federated.flower.records import MOST_MESSAGES, caller_of, from_records, to_records
+from onefold.federated.flower.site_app import MOST_MESSAGES, caller_of, from_records, to_records
 from onefold.federated.messages import Answers, Failure, FailureCode, Limits, ModelParcel, Query
 
 ROWS = np.array([[0.25, 1e-300], [np.pi, -7.0]])

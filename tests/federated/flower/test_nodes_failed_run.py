@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from onefold.exceptions import FederationError
-from onefold.federated.flower import superlink
-from onefold.federated.flower.app_package import write_app
+from onefold.federated.flower import nodes
+from onefold.federated.flower.nodes import write_app
 
 pytestmark = pytest.mark.slow
 
@@ -37,10 +37,10 @@ def test_a_run_that_fails_is_a_failure(
     tmp_path: Path, make_federation: Any, processes_below: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_federation(tmp_path / "f")
-    monkeypatch.setattr(superlink, "write_app", write_broken_app)
-    monkeypatch.setattr(superlink, "RUN_SECONDS", 20.0)
+    monkeypatch.setattr(nodes, "write_app", write_broken_app)
+    monkeypatch.setattr(nodes, "RUN_SECONDS", 20.0)
     with pytest.raises(FederationError, match="the run at the server did not start"):
-        superlink.Server(made.server).start()
+        nodes.Server(made.server).start()
     assert not processes_below(made.root)
 
 
@@ -48,8 +48,8 @@ def test_a_command_of_flower_that_fails_is_a_failure(
     tmp_path: Path, make_federation: Any, processes_below: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_federation(tmp_path / "f")
-    monkeypatch.setattr(superlink, "write_app", lambda folder: folder / "nowhere")
+    monkeypatch.setattr(nodes, "write_app", lambda folder: folder / "nowhere")
     with pytest.raises(FederationError, match=r"flwr run .* failed, see"):
-        superlink.Server(made.server).start()
+        nodes.Server(made.server).start()
     assert not processes_below(made.root)
     assert "nowhere" in made.server.process_log.read_text()

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("flwr")
 
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, private_folder
-from onefold.federated.flower.reception import Reception
 from onefold.federated.flower.registry import Registry
+from onefold.federated.flower.server_app import Reception
 from onefold.federated.flower.site_app import KEPT_OUT, PROFILE
 from onefold.federated.messages import Failure, FailureCode, Message, Profile
 
