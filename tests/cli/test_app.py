@@ -16,7 +16,7 @@ from onefold.cli.app import COMMANDS, main
 NAMES = list(COMMANDS)
 
 
-def test_the_commands_are_these() -> None:
+def test_commands_and_their_order() -> None:
     assert NAMES == [
         "demo",
         "fit",
@@ -32,28 +32,28 @@ def test_the_commands_are_these() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_command_has_help(name: str, capsys) -> None:
+def test_help_of_a_command_goes_to_standard_output(name: str, capsys) -> None:
     assert main([name, "--help"]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith(f"usage: onefold {name}")
     assert shown.err == ""
 
 
-def test_help_and_version(onefold) -> None:
+def test_help_lists_every_command_and_version_prints_one_line(onefold) -> None:
     shown = onefold("--help")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert re.findall(r"^    ([a-z]+)", shown.stdout, flags=re.MULTILINE) == NAMES
     assert onefold("--version").stdout == f"onefold {package.__version__}\n"
 
 
-def test_help_does_not_wait_for_scikit_learn() -> None:
+def test_help_does_not_import_scikit_learn() -> None:
     code = (
         "import sys; from onefold.cli.app import main; main(['--help']); sys.exit('sklearn' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_a_reader_that_goes_away_is_no_error(digits, tmp_path: Path) -> None:
+def test_closed_standard_output_ends_with_code_141_without_a_message(digits, tmp_path: Path) -> None:
     model = tmp_path / "m"
     assert main(["fit", str(digits.train["npz"]), "--label", "y", "--out", str(model), "--quiet"]) == 0
     command = [sys.executable, "-m", "onefold", "predict", str(model), str(digits.test["npz"]), "--out", "-"]
@@ -66,7 +66,7 @@ def test_a_reader_that_goes_away_is_no_error(digits, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_an_interruption_is_one_line(tmp_path: Path) -> None:
+def test_interruption_prints_one_line_and_ends_with_code_130(tmp_path: Path) -> None:
     # A FIFO nobody writes to keeps the command waiting at a known place: inside its own run.
     pipe = tmp_path / "wait.npz"
     os.mkfifo(pipe)
@@ -86,7 +86,7 @@ def test_an_interruption_is_one_line(tmp_path: Path) -> None:
         assert process.wait() == 130
 
 
-def test_a_mistake_in_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_in_the_program_is_raised_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise AssertionError("a bug")
 

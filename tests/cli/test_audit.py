@@ -30,7 +30,7 @@ def distances(model_file: Path, digits) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["csv", "npz"])
-def test_the_numbers_are_those_of_the_library(digits, model_file, capsys, kind: str) -> None:
+def test_audit_prints_the_numbers_of_the_library(digits, model_file, capsys, kind: str) -> None:
     label = "y" if kind == "npz" else "digit"
     files = arguments(model_file, digits.train[kind], digits.test[kind], "--label", label, "--json")
     assert main(files) == 0
@@ -50,13 +50,13 @@ def test_the_numbers_are_those_of_the_library(digits, model_file, capsys, kind: 
     assert (told["attack"]["n_members"], told["attack"]["n_nonmembers"]) == (400, 300)
 
 
-def test_without_labels(digits, model_file, capsys) -> None:
+def test_audit_without_labels_leaves_out_the_attack_on_the_own_class(digits, model_file, capsys) -> None:
     assert main(arguments(model_file, digits.train["npz"], digits.test["npz"], "--json")) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["own_class_attack"], told["accuracy"], told["shared_rows"]) == (None, None, 0)
 
 
-def test_plain_words(digits, model_file, capsys) -> None:
+def test_audit_explains_its_numbers_in_words(digits, model_file, capsys) -> None:
     assert main(arguments(model_file, digits.train["csv"], digits.test["csv"])) == 0
     shown = capsys.readouterr()
     for part in (
@@ -85,7 +85,7 @@ def test_training_rows_among_the_test_rows_are_counted(digits, model_file, tmp_p
     assert "7 test row(s) are training rows" in capsys.readouterr().out
 
 
-def test_a_model_against_its_own_rows_shows_nothing(digits, model_file, capsys) -> None:
+def test_equal_tables_give_no_advantage_to_the_attack(digits, model_file, capsys) -> None:
     assert main(arguments(model_file, digits.train["npz"], digits.train["npz"], "--json")) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["attack"]["auc"] == pytest.approx(0.5)
@@ -93,7 +93,7 @@ def test_a_model_against_its_own_rows_shows_nothing(digits, model_file, capsys) 
     assert told["shared_rows"] == 400
 
 
-def test_the_page(digits, model_file, tmp_path: Path, capsys) -> None:
+def test_report_is_one_html_file_with_the_same_numbers(digits, model_file, tmp_path: Path, capsys) -> None:
     page, odd = tmp_path / "audit.html", tmp_path / "<b>&.npz"
     odd.write_bytes(digits.test["npz"].read_bytes())
     assert main(arguments(model_file, digits.train["npz"], odd, "--report", str(page), "--json")) == 0
@@ -122,7 +122,9 @@ def test_the_page(digits, model_file, tmp_path: Path, capsys) -> None:
         "model is a table",
     ],
 )
-def test_a_mistake_is_one_line(digits, model_file, tmp_path: Path, capsys, case: str) -> None:
+def test_bad_input_prints_one_line_and_exits_with_code_2(
+    digits, model_file, tmp_path: Path, capsys, case: str
+) -> None:
     train, test = digits.train["npz"], digits.test["npz"]
     narrow, few, classes, machine = (
         tmp_path / name for name in ("narrow.npz", "few.npz", "classes.npz", "m")
@@ -149,7 +151,7 @@ def test_a_mistake_is_one_line(digits, model_file, tmp_path: Path, capsys, case:
     assert shown.err.count("\n") == 1
 
 
-def test_as_a_user_runs_it(digits, model_file, onefold) -> None:
+def test_audit_runs_as_a_process(digits, model_file, onefold) -> None:
     done = onefold("audit", model_file, "--train", digits.train["npz"], "--test", digits.test["npz"])
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("400 training rows against 300 test rows")

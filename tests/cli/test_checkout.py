@@ -30,7 +30,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_experiments_are_listed_and_run(source: Path, capfd) -> None:
+def test_experiment_without_a_name_lists_and_with_a_name_runs(source: Path, capfd) -> None:
     assert main(["experiment"]) == 0
     assert capfd.readouterr().out == "kahm/digits\n"
     assert main(["experiment", "kahm/digits"]) == 0
@@ -40,12 +40,12 @@ def test_experiments_are_listed_and_run(source: Path, capfd) -> None:
 
 
 @pytest.mark.parametrize("name", ["kahm/digit", "../benchmarks/__main__", "kahm/_helper", "kahm/library", ""])
-def test_unknown_experiments(source: Path, capsys, name: str) -> None:
+def test_unknown_experiment_is_refused_in_one_line(source: Path, capsys, name: str) -> None:
     assert main(["experiment", name]) == 2
     assert capsys.readouterr().err.startswith("onefold: error: no experiment")
 
 
-def test_benchmarks(source: Path, capfd) -> None:
+def test_bench_hands_its_arguments_to_the_benchmarks(source: Path, capfd) -> None:
     assert main(["bench"]) == 0
     assert capfd.readouterr().out == "ran with []\n"
     assert main(["bench", "--", "--json"]) == 1
@@ -56,7 +56,9 @@ def test_benchmarks(source: Path, capfd) -> None:
 
 
 @pytest.mark.parametrize("command", ["experiment", "bench"])
-def test_outside_a_checkout(source: Path, tmp_path: Path, capsys, monkeypatch, command: str) -> None:
+def test_commands_of_a_checkout_say_so_outside_of_one(
+    source: Path, tmp_path: Path, capsys, monkeypatch, command: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([command]) == 2
     error = capsys.readouterr().err

@@ -36,7 +36,7 @@ def wait_for(stream: io.StringIO, text: str) -> None:
         time.sleep(0.01)
 
 
-def test_a_clock_for_long_work_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_work_on_a_terminal_shows_the_seconds_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console, "BUSY_AFTER_SECONDS", 0.0)
     with on_a_terminal() as terminal:
         with console.busy("reading", quiet=False):
@@ -44,7 +44,7 @@ def test_a_clock_for_long_work_on_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
         assert terminal.getvalue().endswith("\r\033[K")
 
 
-def test_no_clock_for_short_work_or_quiet_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_or_quiet_work_shows_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     with on_a_terminal() as terminal:
         with console.busy("reading", quiet=False):
             pass
@@ -54,7 +54,7 @@ def test_no_clock_for_short_work_or_quiet_work(monkeypatch: pytest.MonkeyPatch) 
         assert terminal.getvalue() == ""
 
 
-def test_the_clock_stops_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_stops_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console, "BUSY_AFTER_SECONDS", 0.0)
 
     def fail(terminal: Terminal) -> None:
@@ -71,7 +71,7 @@ def test_the_clock_stops_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-def test_bars_can_be_kept_away(monkeypatch: pytest.MonkeyPatch, quiet: bool) -> None:
+def test_quiet_suppresses_progress_bars(monkeypatch: pytest.MonkeyPatch, quiet: bool) -> None:
     monkeypatch.setattr("onefold._base.progress.DELAY_SECONDS", 0.0)
     with on_a_terminal() as terminal:
         with console.without_bars(quiet):
@@ -82,7 +82,7 @@ def test_bars_can_be_kept_away(monkeypatch: pytest.MonkeyPatch, quiet: bool) -> 
     assert "a word" in shown
 
 
-def test_only_our_warnings_are_shown_and_each_once(capsys) -> None:
+def test_only_warnings_of_the_package_are_shown_each_once(capsys) -> None:
     with console.plain_warnings():
         for _ in range(3):
             warnings.warn("too\n  small", DataScaleWarning, stacklevel=1)

@@ -1,4 +1,4 @@
-"""The demonstration: its numbers, its words, its page."""
+"""``onefold demo``: its numbers, its notes, its report."""
 
 import json
 import re
@@ -15,7 +15,7 @@ def demo(capsys, *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-def test_federated_is_close_to_pooled_and_better_than_anybody_alone(capsys) -> None:
+def test_federated_accuracy_is_near_pooled_and_above_every_single_site(capsys) -> None:
     result = demo(capsys)
     facts = result["facts"]
     counts = np.array(result["counts"])
@@ -33,7 +33,7 @@ def test_federated_is_close_to_pooled_and_better_than_anybody_alone(capsys) -> N
         assert (entry["samples"], entry["classes"]) == (row.sum(), (row > 0).sum())
 
 
-def test_privacy_costs_something_and_says_what_it_covers(capsys) -> None:
+def test_private_lines_cost_accuracy_and_state_their_guarantee(capsys) -> None:
     facts = demo(capsys, "--epsilon", "4", "--record-epsilon", "8")["facts"]
     entry, record = facts["private_entry"], facts["private_record"]
     assert max(facts["alone"]) < entry["accuracy"] < facts["federated"]
@@ -46,13 +46,13 @@ def test_privacy_costs_something_and_says_what_it_covers(capsys) -> None:
     assert not entry["guarantee"]["voided_by"]
 
 
-def test_more_noise_costs_more(capsys) -> None:
+def test_smaller_epsilon_costs_more_accuracy(capsys) -> None:
     facts = demo(capsys, "--epsilon", "0.05", "--record-epsilon", "0.05")["facts"]
     assert facts["private_entry"]["accuracy"] < 0.7
     assert facts["private_record"]["accuracy"] < 0.7
 
 
-def test_the_owner_with_the_fewest_samples_leaves_without_a_trace(capsys) -> None:
+def test_leaving_site_changes_no_bit_of_the_other_answers(capsys) -> None:
     result = demo(capsys)
     left = result["facts"]["left"]
     assert left["exact"] is True
@@ -60,15 +60,15 @@ def test_the_owner_with_the_fewest_samples_leaves_without_a_trace(capsys) -> Non
     assert left["accuracy"] < result["facts"]["private_entry"]["accuracy"] + 0.02
 
 
-def test_nobody_predicts_a_class_it_lacks(capsys) -> None:
-    result = demo(capsys, "--owners", "12", "--seed", "4")
+def test_single_site_accuracy_is_limited_by_its_classes(capsys) -> None:
+    result = demo(capsys, "--sites", "12", "--seed", "4")
     counts = np.array(result["counts"])
     shares = counts.sum(axis=0) / counts.sum()
     for row, accuracy in zip(counts, result["facts"]["alone"], strict=True):
         assert accuracy <= shares[row > 0].sum() + 0.01  # the test samples have the same shares
 
 
-def test_the_seed_decides(capsys) -> None:
+def test_same_seed_gives_the_same_split_and_accuracies(capsys) -> None:
     first = demo(capsys, "--seed", "1", "--dataset", "iris", "--owners", "3")
     again = demo(capsys, "--seed", "1", "--dataset", "iris", "--owners", "3")
     other = demo(capsys, "--seed", "2", "--dataset", "iris", "--owners", "3")
@@ -77,11 +77,11 @@ def test_the_seed_decides(capsys) -> None:
         assert again["facts"][name] == first["facts"][name]
 
 
-def test_what_a_person_sees(capsys, tmp_path: Path) -> None:
+def test_demo_prints_a_table_with_notes_and_writes_a_report(capsys, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
     page = tmp_path / "page.html"
-    assert main(["demo", "--owners", "3", "--report", str(page)]) == 0
+    assert main(["demo", "--sites", "3", "--report", str(page)]) == 0
     shown = capsys.readouterr()
     assert shown.err == ""
     assert len(re.findall(r"^owner \d alone +\d+ +\d+ +0\.\d{4}$", shown.out, flags=re.MULTILINE)) == 3
@@ -96,7 +96,7 @@ def test_what_a_person_sees(capsys, tmp_path: Path) -> None:
     assert "no claim of differential privacy" in page.read_text(encoding="utf-8")
 
 
-def test_local_data(capsys, tmp_path: Path) -> None:
+def test_demo_reads_a_dataset_from_a_folder(capsys, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.repeat(["left", "right"], 40)
     np.savez(tmp_path / "mine.npz", X=rng.normal(size=(80, 3)) + 5.0 * (y == "right")[:, None], y=y)
@@ -105,8 +105,8 @@ def test_local_data(capsys, tmp_path: Path) -> None:
     assert result["facts"]["federated"] == 1.0
 
 
-def test_in_a_process_of_its_own(onefold, tmp_path: Path) -> None:
-    done = onefold("demo", "--dataset", "iris", "--owners", "2", "--json", cwd=tmp_path)
+def test_demo_runs_as_a_process_and_leaves_no_file(onefold, tmp_path: Path) -> None:
+    done = onefold("demo", "--dataset", "iris", "--sites", "2", "--json", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["settings"]["owners"] == 2
     assert list(tmp_path.iterdir()) == []

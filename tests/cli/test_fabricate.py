@@ -25,7 +25,7 @@ def run(*arguments):
     return main(["fabricate", *map(str, arguments)])
 
 
-def test_rows_labels_names_and_guarantee(table, tmp_path, capsys):
+def test_fabricated_table_keeps_names_and_labels_and_states_its_guarantee(table, tmp_path, capsys):
     out = tmp_path / "synth.csv"
     assert run(table, "--label", "digit", "--epsilon", 4, "--unit", "entry", "--out", out) == 0
     lines = out.read_text().splitlines()
@@ -42,13 +42,13 @@ def test_rows_labels_names_and_guarantee(table, tmp_path, capsys):
     assert "NOT covered" in printed
 
 
-def test_two_runs_differ(table, tmp_path):
+def test_noise_differs_between_two_runs(table, tmp_path):
     for name in ("a.csv", "b.csv"):
         assert run(table, "--label", "digit", "--epsilon", 4, "--out", tmp_path / name, "--quiet") == 0
     assert (tmp_path / "a.csv").read_bytes() != (tmp_path / "b.csv").read_bytes()
 
 
-def test_record_unit_range_and_labels(table, tmp_path, capsys):
+def test_record_unit_clips_to_the_range_and_randomises_labels(table, tmp_path, capsys):
     out = tmp_path / "synth.npz"
     options = ["--unit", "record", "--range", 0, 1, "--noise", "gaussian", "--label-epsilon", 2, "--json"]
     options += ["--classes", *range(10)]
@@ -63,7 +63,7 @@ def test_record_unit_range_and_labels(table, tmp_path, capsys):
         assert 0.3 < np.mean(made["digit"] == y) < 0.6  # kept with e^2 / (e^2 + 9) = 0.45
 
 
-def test_documented_stopping_says_void(table, tmp_path, capsys):
+def test_documented_stopping_voids_the_guarantee(table, tmp_path, capsys):
     out = tmp_path / "s.csv"
     assert run(table, "--label", "digit", "--epsilon", 8, "--stopping", "documented", "--out", out) == 0
     captured = capsys.readouterr()
@@ -83,7 +83,7 @@ def test_documented_stopping_says_void(table, tmp_path, capsys):
         ["--epsilon", "1", "--label", "absent"],
     ],
 )
-def test_bad_options_are_one_line(table, tmp_path, capsys, options):
+def test_bad_options_are_refused_in_one_line(table, tmp_path, capsys, options):
     assert run(table, "--out", tmp_path / "s.csv", *options) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

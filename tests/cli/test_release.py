@@ -1,4 +1,4 @@
-"""``onefold release``: the table that comes out loads where the one that went in did."""
+"""``onefold release``: the released table has the columns and types of the original."""
 
 import json
 import math
@@ -64,7 +64,9 @@ def read(path) -> pd.DataFrame:
     return pd.read_csv(path, dtype={"code": str})
 
 
-def test_columns_order_types_and_ranges(frame, table, declared, tmp_path, capsys) -> None:
+def test_released_table_keeps_columns_order_types_and_ranges(
+    frame, table, declared, tmp_path, capsys
+) -> None:
     out = tmp_path / "out.csv"
     assert run(table, "--label", "sick", "--epsilon", 5, "--declared", declared, "--out", out) == 0
     made = read(out)
@@ -86,7 +88,7 @@ def test_columns_order_types_and_ranges(frame, table, declared, tmp_path, capsys
     assert printed.err == ""
 
 
-def test_the_error_is_in_the_units_of_the_column(table, declared, tmp_path, capsys) -> None:
+def test_adversary_error_is_in_the_units_of_the_column(table, declared, tmp_path, capsys) -> None:
     out = tmp_path / "out.csv"
     options = ["--declared", declared, "--out", out, "--json", "--hardened"]
     assert run(table, "--label", "sick", "--adversary-error", "income=5000", *options) == 0
@@ -96,7 +98,7 @@ def test_the_error_is_in_the_units_of_the_column(table, declared, tmp_path, caps
     assert "hardened" in promise["mechanism"]
 
 
-def test_allowed_ranges_take_bounded_noise(table, declared, tmp_path, capsys) -> None:
+def test_allowed_ranges_use_bounded_noise(table, declared, tmp_path, capsys) -> None:
     out = tmp_path / "out.csv"
     options = ["--declared", declared, "--allowed", "age=0:120", "--allowed", "income=-100000:inf"]
     assert run(table, "--label", "sick", "--lam", 1, *options, "--out", out) == 0
@@ -107,7 +109,7 @@ def test_allowed_ranges_take_bounded_noise(table, declared, tmp_path, capsys) ->
 
 
 @pytest.mark.parametrize("hardened", [[], ["--hardened"]])
-def test_an_error_within_allowed_ranges_is_what_was_asked_for(
+def test_adversary_error_within_allowed_ranges_is_reached(
     table, declared, tmp_path, capsys, hardened
 ) -> None:
     options = ["--declared", declared, "--allowed", "age=0:120", "--out", tmp_path / "out.csv", "--json"]
@@ -117,7 +119,7 @@ def test_an_error_within_allowed_ranges_is_what_was_asked_for(
 
 
 @pytest.mark.parametrize("hardened", [[], ["--hardened"]])
-def test_an_epsilon_within_allowed_ranges(table, declared, tmp_path, capsys, hardened) -> None:
+def test_epsilon_within_allowed_ranges_is_kept(table, declared, tmp_path, capsys, hardened) -> None:
     """Wide ranges leave room for an epsilon; noise then has it, and keeps to the ranges."""
     out = tmp_path / "out.csv"
     options = ["--declared", declared, "--allowed", "age=-1000:1100", "--delta", 1e-4, "--out", out, "--json"]
@@ -130,7 +132,7 @@ def test_an_epsilon_within_allowed_ranges(table, declared, tmp_path, capsys, har
     assert read(out)["age"].between(-1000, 1100).all()
 
 
-def test_declarations_are_ranges_or_categories_and_options_win(tmp_path) -> None:
+def test_declared_file_gives_ranges_or_categories_and_options_win(tmp_path) -> None:
     path = tmp_path / "declared.json"
     path.write_text(json.dumps({"age": [0, 150], "pay": [0, 9.5], "code": [3, 1], "flag": [False, True]}))
     columns = {name: np.zeros(1) for name in ("age", "pay", "code", "flag")}
@@ -141,7 +143,7 @@ def test_declarations_are_ranges_or_categories_and_options_win(tmp_path) -> None
     assert declared.allowed == {"pay": (-1.0, float("inf"))}
 
 
-def test_private_labels(frame, table, declared, tmp_path, capsys) -> None:
+def test_label_epsilon_randomises_the_released_labels(frame, table, declared, tmp_path, capsys) -> None:
     out = tmp_path / "out.csv"
     options = [
         "--declared",
@@ -160,7 +162,7 @@ def test_private_labels(frame, table, declared, tmp_path, capsys) -> None:
     assert 0.6 < np.mean(read(out)["sick"] == frame["sick"]) < 0.86  # e / (e + 1) = 0.73
 
 
-def test_what_is_not_declared_voids_the_guarantee(table, tmp_path, capsys) -> None:
+def test_undeclared_ranges_void_the_guarantee(table, tmp_path, capsys) -> None:
     out = tmp_path / "out.csv"
     assert run(table, "--label", "sick", "--lam", 1, "--range", "age=18:90", "--out", out) == 0
     captured = capsys.readouterr()
@@ -169,7 +171,7 @@ def test_what_is_not_declared_voids_the_guarantee(table, tmp_path, capsys) -> No
     assert json.loads((tmp_path / "out.csv.guarantee.json").read_text())["holds"] is False
 
 
-def test_parquet_and_npz_keep_their_types(frame, tmp_path) -> None:
+def test_release_keeps_the_types_of_parquet_and_npz(frame, tmp_path) -> None:
     pytest.importorskip("pyarrow")
     frame = frame.astype({"age": "int16", "income": "float32"}).assign(flag=frame["age"] > 50)
     frame.to_parquet(tmp_path / "a.parquet")
@@ -189,7 +191,7 @@ def test_parquet_and_npz_keep_their_types(frame, tmp_path) -> None:
             assert np.mean(before["X"] == after["X"]) < 0.02  # only where both ends of a range meet
 
 
-def test_the_classifier_is_kept_and_the_price_is_told(frame, tmp_path, capsys) -> None:
+def test_keep_classifier_leaves_the_svm_and_says_it_is_not_private(frame, tmp_path, capsys) -> None:
     frame[["age", "income", "sick"]].to_csv(tmp_path / "a.csv", index=False)
     out = tmp_path / "b.csv"
     assert run(tmp_path / "a.csv", "--label", "sick", "--keep-classifier", 100, "--out", out) == 0
@@ -208,7 +210,7 @@ def test_the_classifier_is_kept_and_the_price_is_told(frame, tmp_path, capsys) -
 
 
 @pytest.mark.parametrize("name", ["curve.png", "curve.svg"])
-def test_the_curve_is_one_command(table, tmp_path, capsys, name: str) -> None:
+def test_sweep_writes_a_figure_and_prints_a_table(table, tmp_path, capsys, name: str) -> None:
     pytest.importorskip("matplotlib")
     out = tmp_path / name
     assert run(table, "--label", "sick", "--sweep", "--repetitions", 2, "--seed", 1, "--out", out) == 0
@@ -224,7 +226,7 @@ def test_the_curve_is_one_command(table, tmp_path, capsys, name: str) -> None:
     )  # rows with their own labels
 
 
-def test_the_curve_of_a_declared_table(frame, table, tmp_path, capsys) -> None:
+def test_sweep_of_a_declared_table_states_the_epsilon_of_the_noise(frame, table, tmp_path, capsys) -> None:
     pytest.importorskip("matplotlib")
     out, known = tmp_path / "curve.svg", tmp_path / "known.json"
     about = DECLARED | {"sick": ["no", "yes"]}
@@ -242,14 +244,14 @@ def test_the_curve_of_a_declared_table(frame, table, tmp_path, capsys) -> None:
     assert result["strengths"][4]["epsilon"] == pytest.approx(noise.guarantee(1).record[0])
 
 
-def test_errors_of_the_curve_are_in_the_units_of_the_column() -> None:
+def test_sweep_errors_are_in_the_units_of_the_column() -> None:
     columns = {"town": np.array(["a", "b"] * 10), "age": np.linspace(18, 90, 20)}
     codec = TableCodec(columns, {"age": (18, 90)}, {"town": ["a", "b"]})
     curve = sweep(codec.encode(columns), np.arange(20) % 2, [16.0], repetitions=1)
     assert release_sweep._errors(codec, curve) == {"least error for age": [pytest.approx(36.0)]}
 
 
-def test_many_classes_and_few_rows(table, tmp_path, capsys) -> None:
+def test_sweep_learns_many_classes_from_limited_rows(table, tmp_path, capsys) -> None:
     pytest.importorskip("matplotlib")
     out = tmp_path / "c.svg"
     assert run(table, "--label", "town", "--sweep", "--repetitions", 1, "--rows", 60, "--out", out) == 0
@@ -288,7 +290,7 @@ def test_many_classes_and_few_rows(table, tmp_path, capsys) -> None:
         ["--sweep", "--label", "town", "--learner", "regression", "--out", "x.png"],
     ],
 )
-def test_bad_input_is_one_line_and_no_file(table, tmp_path, capsys, options, monkeypatch) -> None:
+def test_bad_input_prints_one_line_and_writes_no_file(table, tmp_path, capsys, options, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
     out = [] if "--out" in options else ["--out", tmp_path / "out.csv"]
@@ -299,7 +301,7 @@ def test_bad_input_is_one_line_and_no_file(table, tmp_path, capsys, options, mon
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_missing_values_and_codes(tmp_path, capsys) -> None:
+def test_release_refuses_missing_values_and_keeps_codes_as_text(tmp_path, capsys) -> None:
     path, out = tmp_path / "a.csv", tmp_path / "b.csv"
     path.write_text("a,b\n1,x\n,y\n")
     assert run(path, "--lam", 1, "--out", out) == 2

@@ -28,7 +28,7 @@ def refuse(path: Path, **options: object) -> str:
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("start", ["", "\ufeff"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_csv_values_names_and_labels(tmp_path: Path, delimiter: str, start: str, newline: str) -> None:
+def test_csv_gives_values_names_and_labels(tmp_path: Path, delimiter: str, start: str, newline: str) -> None:
     rows = [["a", "kind", "b c"], ["1.5", "x", "-2"], ["0.1", ' "y" ', "1e300"], ["3", "x", "4"]]
     path = tmp_path / "t.csv"
     text = start + newline.join(delimiter.join(row) for row in rows) + newline
@@ -39,7 +39,7 @@ def test_csv_values_names_and_labels(tmp_path: Path, delimiter: str, start: str,
     assert labels_of(table, "kind").tolist() == ["x", '"y"', "x"]
 
 
-def test_quoted_cells_may_hold_the_delimiter_and_blank_lines_are_skipped(tmp_path: Path) -> None:
+def test_csv_reads_quoted_delimiters_and_skips_blank_lines(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", '"a, b",y\n"1.5","p, q"\n\n2,r\n')
     table = read_table(path, keep=["y"])
     assert table.names == ("a, b",)
@@ -47,7 +47,7 @@ def test_quoted_cells_may_hold_the_delimiter_and_blank_lines_are_skipped(tmp_pat
     assert table.kept["y"].tolist() == ["p, q", "r"]
 
 
-def test_features_are_taken_by_name_and_text_columns_nobody_wants_are_left_out(tmp_path: Path) -> None:
+def test_features_are_taken_by_name_and_unused_text_columns_are_left_out(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", "b,name,a,more\n2,Ada,1,9\n4,Bob,3,9\n")
     table = read_table(path, features=["a", "b"])
     assert table.values.tolist() == [[1, 2], [3, 4]]
@@ -55,7 +55,7 @@ def test_features_are_taken_by_name_and_text_columns_nobody_wants_are_left_out(t
     assert read_table(path, ignore=["name", "more"]).values.tolist() == [[2, 1], [4, 3]]
 
 
-def test_a_hundred_thousand_rows_keep_their_order(tmp_path: Path) -> None:
+def test_hundred_thousand_rows_keep_their_order(tmp_path: Path) -> None:
     n = 100_000
     rows = np.arange(n)
     path = tmp_path / "t.csv"
@@ -66,7 +66,7 @@ def test_a_hundred_thousand_rows_keep_their_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_npz_with_a_matrix(tmp_path: Path, dtype: type) -> None:
+def test_npz_matrix_keeps_its_precision(tmp_path: Path, dtype: type) -> None:
     path = tmp_path / "t.npz"
     X = np.arange(12, dtype=dtype).reshape(4, 3)
     np.savez(path, X=X, y=np.array([0, 1, 0, 1]), other=np.zeros(9))
@@ -77,7 +77,7 @@ def test_npz_with_a_matrix(tmp_path: Path, dtype: type) -> None:
     assert labels_of(table, "y").tolist() == [0, 1, 0, 1]
 
 
-def test_npz_with_names_or_columns_or_images(tmp_path: Path) -> None:
+def test_npz_with_names_columns_or_images_is_read(tmp_path: Path) -> None:
     X = np.arange(6.0).reshape(3, 2)
     np.savez(tmp_path / "named.npz", X=X, feature_names=["p", "q"], y=["u", "v", "u"])
     assert read_table(tmp_path / "named.npz", features=["q", "p"]).values.tolist() == X[:, ::-1].tolist()
@@ -87,7 +87,7 @@ def test_npz_with_names_or_columns_or_images(tmp_path: Path) -> None:
     assert read_table(tmp_path / "images.npz").values.shape == (5, 12)
 
 
-def test_parquet_gives_the_same_table(tmp_path: Path) -> None:
+def test_parquet_gives_the_same_table_as_csv(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     import pyarrow.parquet as parquet
 
@@ -120,14 +120,16 @@ def test_parquet_gives_the_same_table(tmp_path: Path) -> None:
         ("7.25,7.25\n1,2\n", {}, "columns 1 and 2 have one name: is there a header?"),
     ],
 )
-def test_bad_csv(tmp_path: Path, text: str, options: dict[str, object], words: str) -> None:
+def test_bad_csv_is_refused_with_the_place_of_the_mistake(
+    tmp_path: Path, text: str, options: dict[str, object], words: str
+) -> None:
     message = refuse(write_csv(tmp_path / "t.csv", text), **options)
     assert words in message
     assert "secret" not in message
     assert "7.25" not in message
 
 
-def test_no_cell_leaks_through_the_chain_of_causes(tmp_path: Path) -> None:
+def test_error_of_a_bad_cell_has_no_cause_that_shows_the_cell(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", "a\nsecret\n")
     with pytest.raises(InvalidInputError) as caught:
         read_table(path)
@@ -135,7 +137,7 @@ def test_no_cell_leaks_through_the_chain_of_causes(tmp_path: Path) -> None:
     assert caught.value.__suppress_context__
 
 
-def test_bad_paths(tmp_path: Path) -> None:
+def test_bad_path_is_refused(tmp_path: Path) -> None:
     assert "no such file" in refuse(tmp_path / "none.csv")
     (tmp_path / "folder.csv").mkdir()
     assert "not a file" in refuse(tmp_path / "folder.csv")
@@ -148,7 +150,7 @@ def test_bad_paths(tmp_path: Path) -> None:
     assert "UTF-8" in refuse(late)
 
 
-def test_bad_npz(tmp_path: Path) -> None:
+def test_bad_npz_is_refused(tmp_path: Path) -> None:
     good = tmp_path / "good.npz"
     np.savez(good, X=np.random.default_rng(0).normal(size=(50, 20)), y=np.arange(50))
     data = good.read_bytes()
@@ -172,7 +174,7 @@ def test_bad_npz(tmp_path: Path) -> None:
     assert "feature 2 has a NaN or infinite value in row 2" in refuse(tmp_path / "nan.npz")
 
 
-def test_bad_parquet(tmp_path: Path) -> None:
+def test_bad_parquet_is_refused(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     import pyarrow.parquet as parquet
 
@@ -203,7 +205,9 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: py
         (["1", "nan", "2"], None),
     ],
 )
-def test_labels_from_text(tmp_path: Path, cells: list[str], expected: list[object] | None) -> None:
+def test_labels_from_text_are_whole_numbers_or_text(
+    tmp_path: Path, cells: list[str], expected: list[object] | None
+) -> None:
     table = read_table(
         write_csv(tmp_path / "t.csv", "a,y\n" + "".join(f"1,{c}\n" for c in cells)), keep=["y"]
     )
@@ -226,7 +230,9 @@ def test_labels_from_text(tmp_path: Path, cells: list[str], expected: list[objec
         (np.array([1j, 2]), None),
     ],
 )
-def test_labels_from_arrays(tmp_path: Path, column: np.ndarray, expected: list[object] | None) -> None:
+def test_labels_from_arrays_are_whole_numbers_or_text(
+    tmp_path: Path, column: np.ndarray, expected: list[object] | None
+) -> None:
     np.savez(tmp_path / "t.npz", X=np.zeros((2, 1)), y=column)
     table = read_table(tmp_path / "t.npz", keep=["y"])
     if expected is None:
@@ -236,12 +242,12 @@ def test_labels_from_arrays(tmp_path: Path, column: np.ndarray, expected: list[o
         assert labels_of(table, "y").tolist() == expected
 
 
-def test_identifiers_stay_as_they_are(tmp_path: Path) -> None:
+def test_identifiers_keep_leading_zeros(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", "a,i,j\n1,001,10\n2,x,20\n")
     table = read_table(path, keep=["i", "j"])
     assert identifiers_of(table, "i").tolist() == ["001", "x"]
     assert identifiers_of(table, "j").tolist() == [10, 20]
 
 
-def test_agreement_between_types() -> None:
+def test_agreement_compares_numbers_and_text_as_text() -> None:
     assert agreement(np.array([1, 2, 3, 4]), np.array(["1", "2", "x", "4"])) == 0.75

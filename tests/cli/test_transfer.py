@@ -32,7 +32,7 @@ DIGITS = tuple(range(10))
         (("--method", "fabricated", "--epsilon", 8), ("--strategy", "nonparametric"), "entry"),
     ],
 )
-def test_source_fit_predict(made, fitted, unit, target, onefold) -> None:
+def test_source_then_fit_then_predict_beats_chance(made, fitted, unit, target, onefold) -> None:
     source, model = target / "s.source", target / "t.model"
     answer = onefold(
         "transfer", "source", target / "source.npz", "--label", "y", "--out", source, "--json", *made
@@ -60,7 +60,7 @@ def test_source_fit_predict(made, fitted, unit, target, onefold) -> None:
     assert json.loads(answer.stdout)["accuracy"] > 0.8
 
 
-def test_it_is_told_in_words(target, onefold) -> None:
+def test_transfer_fit_says_what_the_source_contributed(target, onefold) -> None:
     source = target / "s"
     answer = onefold(
         "transfer", "source", target / "source.npz", "--label", "y", "--out", source,
@@ -117,7 +117,7 @@ SOURCE = ("source", "{source}", "--label", "y", "--out", "{out}")
         (("fit", "{target}", "{target}", "--label", "y", "--out", "{out}"), "private source"),
     ],
 )
-def test_bad_input_is_one_line(arguments, message, target, onefold) -> None:
+def test_bad_input_prints_one_line_and_exits_with_code_2(arguments, message, target, onefold) -> None:
     names = {name: target / f"{name}.npz" for name in ("source", "target", "absent")} | {
         "out": target / "out"
     }
@@ -128,7 +128,7 @@ def test_bad_input_is_one_line(arguments, message, target, onefold) -> None:
     assert not (target / "out").exists()
 
 
-def test_a_missing_class(target, digits, onefold) -> None:
+def test_class_without_a_labelled_row_needs_allow_missing(target, digits, onefold) -> None:
     source = target / "s"
     onefold("transfer", "source", target / "source.npz", "--label", "y", "--out", source, "--method", "noise",
             "--epsilon", 8)  # fmt: skip

@@ -34,7 +34,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-def test_encrypted_is_what_the_circuit_and_plain_minima_say(
+def test_encrypted_answers_equal_the_simulated_circuit_and_plain_minima(
     data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("--data-dir", str(data_dir), "--resume", str(tmp_path / "journal"))
@@ -54,7 +54,7 @@ def test_encrypted_is_what_the_circuit_and_plain_minima_say(
     assert run(capsys, *arguments)["values"] == values  # nothing is done twice, so nothing changes
 
 
-def test_flips_of_a_map_counted_by_hand() -> None:
+def test_flips_of_a_quantiser_equal_those_counted_by_hand() -> None:
     """Two clients, three rows: rounding to two bits ties the first row, and the first class wins the tie."""
     answers = np.full((2, 4, 2), np.nan)
     answers[0, :, 0] = [0.40, 0.10, 0.90, 0.5]
@@ -71,7 +71,9 @@ def test_flips_of_a_map_counted_by_hand() -> None:
     assert piece["plain flips"] == flipped
 
 
-def test_missing_data_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_data_prints_one_line_and_exits_with_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["--quick", "--data-dir", str(tmp_path)]
     assert main(encrypted.__file__, encrypted.options(), encrypted.experiment, arguments) == 2
     assert capsys.readouterr().err.count("\n") == 1

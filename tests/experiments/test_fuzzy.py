@@ -1,4 +1,4 @@
-"""The fuzzy experiments on tiny data: what they compare, and that finished pieces are not done again."""
+"""The fuzzy experiments on tiny data: what they compare, and that finished pieces are not computed twice."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def run(script, data_dir: Path, capsys, *more: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-def test_noise_on_test_digits(data_dir: Path, capsys, monkeypatch) -> None:
+def test_robustness_experiment_resumes_finished_pieces(data_dir: Path, capsys, monkeypatch) -> None:
     found = run(robustness, data_dir, capsys)
     values = found["values"]
     assert set(values) == {
@@ -47,7 +47,7 @@ def test_noise_on_test_digits(data_dir: Path, capsys, monkeypatch) -> None:
     assert run(robustness, data_dir, capsys)["values"] == values
 
 
-def test_noise_for_privacy(data_dir: Path, capsys) -> None:
+def test_private_experiment_lists_every_setting(data_dir: Path, capsys) -> None:
     pytest.importorskip("dp_accounting")
     found = run(private, data_dir, capsys, "--epsilons", "0.1", "8")
     rows = found["tables"][0]["rows"]
@@ -62,13 +62,13 @@ def test_noise_for_privacy(data_dir: Path, capsys) -> None:
 
 
 @pytest.mark.parametrize("kind", private.NOISES)
-def test_noise_has_the_stated_size(kind: str) -> None:
+def test_noise_on_digits_has_the_stated_size(kind: str) -> None:
     pytest.importorskip("dp_accounting")
     rows, magnitude = private.noisy(kind, 0.5, np.zeros((200, 64)), 0)
     assert np.abs(rows).mean() == pytest.approx(magnitude, rel=0.05)
 
 
-def test_matched_noise_is_as_private_per_record() -> None:
+def test_matched_noise_has_the_same_epsilon_per_record() -> None:
     pytest.importorskip("dp_accounting")
     optimal, classical, analytic, matched = (private.per_record(kind, 0.5, 64) for kind in private.NOISES)
     assert matched == pytest.approx(optimal, rel=1e-6)

@@ -23,11 +23,13 @@ from onefold.exceptions import InvalidInputError
         (0.99, {"value": 0.985, "tolerance": 0.01, "at_least": 0.995}, False),
     ],
 )
-def test_comparison(value: float, rule: dict[str, float], agrees: bool) -> None:
+def test_compare_accepts_values_within_the_tolerance_only(
+    value: float, rule: dict[str, float], agrees: bool
+) -> None:
     assert (compare({"accuracy": value}, {"accuracy": rule}) == []) is agrees
 
 
-def test_only_what_was_measured_is_compared() -> None:
+def test_compare_skips_numbers_that_were_not_measured() -> None:
     assert compare({"a": 1.0}, {"b": {"value": 5.0, "tolerance": 0.0}}) == []
 
 
@@ -40,7 +42,7 @@ def script(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(("accuracy", "code"), [(0.55, 0), (0.75, harness.DEVIATES)])
-def test_exit_code_tells_agreement(script: str, capsys, accuracy: float, code: int) -> None:
+def test_exit_code_is_1_when_a_number_differs(script: str, capsys, accuracy: float, code: int) -> None:
     outcome = Outcome({"accuracy": accuracy}, [Table("Title", ("a", "b"), [[1, 2.0]])])
     assert main(script, parser(None), lambda args: outcome, ["--json"]) == code
     streams = capsys.readouterr()
@@ -51,13 +53,13 @@ def test_exit_code_tells_agreement(script: str, capsys, accuracy: float, code: i
     assert ("differs from expected.json: accuracy" in streams.err) is bool(code)
 
 
-def test_small_sizes_are_not_compared(script: str, capsys) -> None:
+def test_quick_run_is_not_compared(script: str, capsys) -> None:
     outcome = Outcome({"accuracy": 0.0}, [Table("Title", ("a", "b"), [[1, 2.0]])])
     assert main(script, parser(None), lambda args: outcome, ["--quick"]) == 0
     assert "Title\n\na  " in capsys.readouterr().out
 
 
-def test_bad_input_is_one_line(script: str, capsys) -> None:
+def test_bad_input_prints_one_line_and_exits_with_code_2(script: str, capsys) -> None:
     def experiment(args: object) -> Outcome:
         raise InvalidInputError("no such data")
 

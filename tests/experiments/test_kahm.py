@@ -35,7 +35,7 @@ def run(module, capsys, *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-def test_mnist(data_dir: Path, capsys) -> None:
+def test_mnist_experiment_runs_on_small_data(data_dir: Path, capsys) -> None:
     found = run(mnist, capsys, "--data-dir", str(data_dir), "--variants", "document", "contiguous")
     assert set(found["values"]) == {
         "accuracy document",
@@ -46,7 +46,7 @@ def test_mnist(data_dir: Path, capsys) -> None:
 
 
 @pytest.mark.slow
-def test_grocery_and_figures(data_dir: Path, capsys) -> None:
+def test_grocery_experiment_runs_and_figures_are_drawn(data_dir: Path, capsys) -> None:
     found = run(grocery, capsys, "--data-dir", str(data_dir))
     methods = {row[0] for row in found["tables"][0]["rows"]}
     assert {"KAHM", "KAHM, chosen", "SVM, chosen", "1-NN", "random forest", "decision tree"} <= methods
@@ -60,32 +60,32 @@ def test_grocery_and_figures(data_dir: Path, capsys) -> None:
 
 
 @pytest.mark.slow
-def test_timing(capsys) -> None:
+def test_timing_experiment_lists_its_sizes(capsys) -> None:
     found = run(timing, capsys)
     assert [row[0] for row in found["tables"][0]["rows"]] == [10**4, 10**5, 3 * 10**5, 10**6]
     assert found["values"]["seconds at the largest size"] > 0.0
 
 
 @pytest.mark.parametrize("module", [grocery, mnist])
-def test_missing_data_is_one_line(module, tmp_path: Path, capsys) -> None:
+def test_missing_data_prints_one_line_and_exits_with_code_2(module, tmp_path: Path, capsys) -> None:
     arguments = ["--quick", "--data-dir", str(tmp_path)]
     assert main(module.__file__, module.options(), module.experiment, arguments) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_figures_without_results(tmp_path: Path, capsys) -> None:
+def test_figures_without_results_print_one_line(tmp_path: Path, capsys) -> None:
     assert figures.main([str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_sizes_are_those_of_the_document() -> None:
+def test_sizes_of_the_timing_are_those_of_the_document() -> None:
     document = json.loads(EXPECTED.read_text())["document"]
     entries = [str(size.N * size.p) for size in timing.TABLE_11]
     assert entries == list(document["table_11_seconds"])
     assert all(100 <= size.N <= 1000 and 10 <= size.p <= 20000 for size in timing.TABLE_11)
 
 
-def test_recorded_numbers_have_a_tolerance_and_a_script() -> None:
+def test_every_recorded_number_has_a_tolerance_and_a_script() -> None:
     measured = json.loads(EXPECTED.read_text())["measured"]
     for name, rules in measured.items():
         assert EXPECTED.with_name(f"{name}.py").is_file()
@@ -93,7 +93,7 @@ def test_recorded_numbers_have_a_tolerance_and_a_script() -> None:
             assert "at_least" in rule or rule["tolerance"] > 0.0
 
 
-def test_exponent_of_a_power() -> None:
+def test_exponent_of_a_power_law_is_found() -> None:
     sizes = np.array([10.0, 100.0, 700.0])
     assert timing.exponent(sizes, 0.3 * sizes**2.5) == pytest.approx(2.5)
 
@@ -105,7 +105,7 @@ def wine_like() -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(120, 6)) + y[:, None] * rng.normal(size=6) * 0.3, y
 
 
-def test_mean_auc_is_one_against_the_rest(wine_like) -> None:
+def test_mean_auc_averages_one_class_against_the_rest(wine_like) -> None:
     _, y = wine_like
     scores = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], size=len(y))
     expected = roc_auc_score(y, scores, multi_class="ovr", average="macro")
@@ -116,14 +116,14 @@ def test_mean_auc_is_one_against_the_rest(wine_like) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["linear", "RBF"])
-def test_kernel_matrix_changes_nothing(wine_like, kernel: str) -> None:
+def test_svm_on_a_kernel_matrix_predicts_as_on_rows(wine_like, kernel: str) -> None:
     X, y = wine_like
     machine = contenders.SVM(kernel).fit(X[::2], y[::2])
     direct = SVC(kernel=kernel.lower(), C=machine.search.best_params_["C"]).fit(X[::2], y[::2])
     np.testing.assert_allclose(machine.scores(X[1::2]), direct.decision_function(X[1::2]), atol=1e-3)
 
 
-def test_document_setting_is_where_the_choice_begins(wine_like) -> None:
+def test_choice_without_alternatives_is_the_documents_setting(wine_like) -> None:
     X, y = wine_like
     chosen = contenders.ChosenKAHM({}).fit(X, y)
     assert chosen.setting == contenders.Setting(

@@ -1,4 +1,4 @@
-"""The transfer experiments run on tiny data, go on where they were, and compare like with like."""
+"""The transfer experiments run on small data, resume where they stopped, and compare like with like."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_digits_run_and_are_resumed(data_dir, capsys) -> None:
+def test_digits_experiment_runs_and_resumes(data_dir, capsys) -> None:
     arguments = ["--quick", "--json", "--tables", "2", "--methods", "moments", "--seeds", "1"]
     arguments += ["--data-dir", str(data_dir), "--resume", str(data_dir / "journal")]
     assert digits.main(arguments) == 0
@@ -55,21 +55,21 @@ def test_digits_run_and_are_resumed(data_dir, capsys) -> None:
     assert (data_dir / "journal").read_text().splitlines() == lines
 
 
-def test_the_documented_rule_runs_on_rows_of_another_width(data_dir, capsys) -> None:
+def test_documented_strategy_runs_on_rows_of_another_width(data_dir, capsys) -> None:
     arguments = ["--quick", "--json", "--tables", "2", "--methods", "documented", "--seeds", "1"]
     assert digits.main([*arguments, "--data-dir", str(data_dir)]) == 0
     values = json.loads(capsys.readouterr().out)["values"]
     assert values["mnist-usps documented epsilon 0.1 labels 100, target alone"] > 0.5
 
 
-def test_office_runs(data_dir, capsys) -> None:
+def test_office_experiment_runs_on_small_data(data_dir, capsys) -> None:
     assert office.main(["--quick", "--json", "--data-dir", str(data_dir)]) == 0
     values = json.loads(capsys.readouterr().out)["values"]
     assert values["mean SVM"] > 0.6
     assert values["mean default none"] > 0.6
 
 
-def test_missing_data_is_one_line(tmp_path, capsys) -> None:
+def test_missing_data_prints_one_line_and_exits_with_code_2(tmp_path, capsys) -> None:
     for experiment in (digits, office):
         assert experiment.main(["--quick", "--data-dir", str(tmp_path)]) == 2
         assert capsys.readouterr().err.count("\n") == 1
@@ -82,7 +82,7 @@ def test_every_row_of_the_document_is_measured() -> None:
     assert set(EXPECTED["document"]["office"]) == {" to ".join(pair) for pair in office.PAIRS}
 
 
-def test_labels_are_hidden_and_parts_are_disjoint(data_dir) -> None:
+def test_target_hides_labels_and_splits_are_disjoint(data_dir) -> None:
     mnist = domains.digits("mnist", str(data_dir))
     target = domains.divided_test(mnist, 300, 100, seed=0)
     seen = domains.with_few_labels(target.y, 2, seed=0)
@@ -93,7 +93,7 @@ def test_labels_are_hidden_and_parts_are_disjoint(data_dir) -> None:
     assert (domains.with_few_labels(target.y, 2, seed=1) != seen).any()
 
 
-def test_three_accuracies_are_those_of_three_experts() -> None:
+def test_accuracies_of_three_experts_are_reported_separately() -> None:
     generator = np.random.default_rng(0)
     y = np.arange(120) % 3
     X = np.eye(3, 5)[y] + 0.1 * generator.normal(size=(120, 5))

@@ -1,4 +1,4 @@
-"""The federated experiments run on tiny data, share what the mathematics lets them share, and fight fair."""
+"""The federated experiments run on tiny data, and compare methods on equal terms."""
 
 import gzip
 import json
@@ -60,7 +60,7 @@ def run(module, capsys, *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-def test_newsgroups_beside_heads(data_dir: Path, capsys) -> None:
+def test_newsgroups_experiment_compares_folding_with_gradient_heads(data_dir: Path, capsys) -> None:
     found = run(newsgroups, capsys, "--data-dir", str(data_dir), "--alphas", "1")
     rows = {
         row[0]: dict(zip(found["tables"][0]["headers"], row, strict=True))
@@ -75,20 +75,20 @@ def test_newsgroups_beside_heads(data_dir: Path, capsys) -> None:
     assert head["join up MB"] == head["join down MB"] == 650 * 4 * 10 * head["rounds"] / 1e6
 
 
-def test_long_tail(data_dir: Path, capsys) -> None:
+def test_long_tail_experiment_runs_on_small_data(data_dir: Path, capsys) -> None:
     values = run(long_tail, capsys, "--data-dir", str(data_dir))["values"]
     assert {f"rho=10 {measure} batch=20" for measure in folding.MEASURES} <= set(values)
     assert {f"rho=100 rms batch={size}" for size in (20, 50, 100)} <= set(values)
     assert all(0.3 < value <= 1.0 for name, value in values.items() if "batch=" in name)
 
 
-def test_german_news_and_joined_embeddings(data_dir: Path, capsys) -> None:
+def test_german_news_experiment_runs_with_joined_embeddings(data_dir: Path, capsys) -> None:
     found = run(german_news, capsys, "--data-dir", str(data_dir))
     assert len(found["tables"]) == 6
     assert {"alpha=2 both rms", "alpha=2 n-grams rms", "alpha=0.5 sentence max"} <= set(found["values"])
 
 
-def test_private_clients(data_dir: Path, capsys) -> None:
+def test_private_sites_experiment_states_its_guarantee(data_dir: Path, capsys) -> None:
     found = run(private, capsys, "--data-dir", str(data_dir), "--sources", "newsgroups")
     (table,) = found["tables"]
     # What the noise of one entry promises for a whole record of 64.
@@ -97,7 +97,7 @@ def test_private_clients(data_dir: Path, capsys) -> None:
     assert found["values"]["newsgroups epsilon=8 noise"] > found["values"]["newsgroups epsilon=1 noise"]
 
 
-def test_mnist_over_parties(data_dir: Path, capsys, tmp_path: Path) -> None:
+def test_mnist_experiment_runs_over_sites_and_resumes(data_dir: Path, capsys, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     arguments = ["--data-dir", str(data_dir), "--resume", str(journal)]
     first = run(distributed, capsys, *arguments)
@@ -108,7 +108,7 @@ def test_mnist_over_parties(data_dir: Path, capsys, tmp_path: Path) -> None:
     assert len(journal.read_text().splitlines()) == n_lines  # nothing was done twice
 
 
-def test_rules_beside_each_other(capsys) -> None:
+def test_liars_experiment_compares_the_rules(capsys) -> None:
     """The whole table is in the documentation; here one pair of liars and one partition of each kind."""
     found = run(liars, capsys)["values"]
     for share in liars.SHARES:
@@ -124,13 +124,13 @@ def test_scenarios_can_be_chosen(data_dir: Path, capsys) -> None:
 
 
 @pytest.mark.parametrize("module", [distributed, german_news, long_tail, newsgroups, private])
-def test_missing_data_is_one_line(module, tmp_path: Path, capsys) -> None:
+def test_missing_data_prints_one_line_and_exits_with_code_2(module, tmp_path: Path, capsys) -> None:
     arguments = ["--quick", "--data-dir", str(tmp_path)]
     assert main(module.__file__, module.options(), module.experiment, arguments) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_one_class_per_party_is_the_central_classifier() -> None:
+def test_one_class_per_site_gives_the_central_classifier() -> None:
     """What lets Scenario 1 share its machines with the central one: equal up to rounding."""
     digits = datasets.load("digits")
     X, y = digits.X_train[:500], digits.y_train[:500]
@@ -144,13 +144,13 @@ def test_one_class_per_party_is_the_central_classifier() -> None:
     np.testing.assert_array_equal(measures.argmin(axis=1), central.argmin(axis=1))
 
 
-def test_parties_of_both_scenarios() -> None:
+def test_by_class_gives_every_site_rows_of_one_class() -> None:
     y = np.array([1, 0, 1, 1, 0, 1])
     assert [rows.tolist() for rows in distributed.by_class(y, 1)] == [[1, 4], [0, 2, 3, 5]]
     assert [rows.tolist() for rows in distributed.by_class(y, 2)] == [[1], [4], [0, 2], [3, 5]]
 
 
-def test_batches_are_those_of_the_classifier() -> None:
+def test_batches_of_the_experiment_are_those_of_the_classifier() -> None:
     y = np.repeat([0, 1], [25, 9])
     numbers = folding.batch_numbers(y, 10)
     assert [np.sum(numbers == batch) for batch in range(4)] == [9, 8, 8, 9]
@@ -158,7 +158,7 @@ def test_batches_are_those_of_the_classifier() -> None:
 
 
 @pytest.mark.parametrize("hidden", [None, 7])
-def test_gradient_is_the_slope_of_the_loss(hidden: int | None) -> None:
+def test_gradient_of_a_head_is_the_slope_of_its_loss(hidden: int | None) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(12, 5)), rng.integers(0, 3, 12)
     parameters = [part.astype(np.float64) for part in gradient_heads.initial(5, 3, hidden, rng)]
@@ -185,7 +185,7 @@ def blobs(n_clients: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(X[start::n_clients], y[start::n_clients]) for start in range(n_clients)]
 
 
-def test_one_client_and_one_full_batch_is_gradient_descent() -> None:
+def test_one_site_with_one_full_batch_is_gradient_descent() -> None:
     (client,) = blobs(1)
     training = Training(rate=0.1, rounds=3, clients_per_round=1, batch=len(client[0]))
     head = gradient_heads.train([client], 3, training, seed=0)
@@ -197,7 +197,7 @@ def test_one_client_and_one_full_batch_is_gradient_descent() -> None:
         np.testing.assert_allclose(part, other, atol=1e-5)
 
 
-def test_the_server_averages_by_rows() -> None:
+def test_server_averages_heads_by_their_rows() -> None:
     small, large = blobs(2)
     small = (small[0][:10], small[1][:10])
     training = Training(rate=0.1, rounds=1, clients_per_round=2, batch=200)
@@ -207,7 +207,7 @@ def test_the_server_averages_by_rows() -> None:
         np.testing.assert_allclose(joint, (10 * first + 90 * second) / 100, atol=1e-6)
 
 
-def test_the_proximal_term_holds_clients_back() -> None:
+def test_proximal_term_keeps_sites_near_the_server() -> None:
     clients = blobs(1)
     free = Training(rate=0.1, rounds=1, local_epochs=20)
     lengths = [
@@ -217,7 +217,7 @@ def test_the_proximal_term_holds_clients_back() -> None:
     assert lengths[0] > 1.5 * lengths[1] > 1.5 * lengths[2]
 
 
-def test_the_choice_sees_no_test_row_and_takes_few_rounds() -> None:
+def test_choice_of_a_head_uses_no_test_row_and_few_rounds() -> None:
     clients = blobs(4)
     kept, held = gradient_heads.hold_out(clients, seed=0)
     for (X, _), (rest, _), (out, _) in zip(clients, kept, held, strict=True):
@@ -231,7 +231,7 @@ def test_the_choice_sees_no_test_row_and_takes_few_rounds() -> None:
     assert chosen.rounds < 40
 
 
-def test_a_journal_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_journal_resumes_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     calls = []
 
@@ -251,7 +251,7 @@ def test_a_journal_goes_on_where_it_was(tmp_path: Path) -> None:
         Journal(path)
 
 
-def test_recorded_numbers_have_a_tolerance_and_a_script() -> None:
+def test_every_recorded_number_has_a_tolerance_and_a_script() -> None:
     for path in (EXPECTED, Path(distributed.__file__).with_name("expected_distributed.json")):
         for name, rules in json.loads(path.read_text())["measured"].items():
             assert path.with_name(f"{name}.py").is_file()
@@ -260,14 +260,14 @@ def test_recorded_numbers_have_a_tolerance_and_a_script() -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "many"])
-def test_seeds_are_whole_numbers(value: str, capsys) -> None:
+def test_seed_that_is_no_whole_number_is_refused(value: str, capsys) -> None:
     with pytest.raises(SystemExit) as stopped:
         newsgroups.options().parse_args(["--seeds", value])
     assert stopped.value.code == 2
     assert "at least 1" in capsys.readouterr().err
 
 
-def test_a_journal_needs_a_folder(tmp_path: Path) -> None:
+def test_journal_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing" / "journal"):
         with pytest.raises(InvalidInputError, match="folder that exists"):
             Journal(path)

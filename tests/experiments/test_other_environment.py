@@ -1,4 +1,4 @@
-"""A script of another interpreter gets arrays and answers in JSON; no folder means no peer."""
+"""Scripts that another interpreter runs: arrays go in, JSON comes out."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ print(json.dumps([float(np.load(sys.argv[1])["a"].sum()), *sys.argv[2:]]))
 """
 
 
-def test_arrays_go_in_and_json_comes_out() -> None:
+def test_other_interpreter_receives_arrays_and_returns_json() -> None:
     found = answer_of(Path(sys.executable), SCRIPT, {"a": np.arange(4.0)}, "b", "c")
     assert found == [6.0, "b", "c"]
 
@@ -24,12 +24,12 @@ def test_arrays_go_in_and_json_comes_out() -> None:
 @pytest.mark.parametrize(
     "script, last", [("import no_such_peer", "No module named 'no_such_peer'"), ("exit(3)", "exit code 3")]
 )
-def test_a_failing_script_is_one_line(script: str, last: str) -> None:
+def test_failing_script_is_reported_in_one_line(script: str, last: str) -> None:
     with pytest.raises(MissingDependencyError, match=rf"^the peer did not run[^\n]*{last}$"):
         answer_of(Path(sys.executable), script, {})
 
 
-def test_where_the_interpreter_is(tmp_path) -> None:
+def test_interpreter_is_found_in_the_named_folder(tmp_path) -> None:
     assert python_of(None) is None
     assert python_of(str(tmp_path)) is None
     (tmp_path / "bin").mkdir()
@@ -37,7 +37,7 @@ def test_where_the_interpreter_is(tmp_path) -> None:
     assert python_of(str(tmp_path)) == tmp_path / "bin" / "python"
 
 
-def test_usage(monkeypatch) -> None:
+def test_wrong_arguments_print_the_usage(monkeypatch) -> None:
     monkeypatch.setattr(sys, "argv", ["peer"])
     with pytest.raises(SystemExit, match=r"experiments\.x\.peer FOLDER"):
         main("experiments.x.peer", ["nothing"])

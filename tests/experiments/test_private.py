@@ -1,4 +1,4 @@
-"""The private tables on tiny data: what is promised, what is kept, and rows that are those of the package."""
+"""The private tables on small data: their guarantees, resuming, and rows that equal those of the package."""
 
 import json
 from pathlib import Path
@@ -51,7 +51,7 @@ def run(data_dir: Path, capsys, *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-def test_tables_say_what_is_promised_and_are_not_measured_twice(data_dir, capsys, monkeypatch) -> None:
+def test_private_tables_state_their_guarantee_and_resume(data_dir, capsys, monkeypatch) -> None:
     found = run(data_dir, capsys)
     assert len(found["tables"]) == len(SOURCES)
     features = {"digits": 64, "groceries": 64, "heart-rates": 30}
@@ -75,7 +75,7 @@ def test_tables_say_what_is_promised_and_are_not_measured_twice(data_dir, capsys
 
 
 @pytest.mark.parametrize("method", ["noisy", "documented", "honest"])
-def test_rows_are_those_of_the_private_classifier(method: str) -> None:
+def test_private_rows_of_the_experiment_are_those_of_private_classifier(method: str) -> None:
     """000 Def. 12 and 15 as the package has them, distances and score (eq. 67-69) included."""
     data = Division(digits[:300], labels[:300], digits[300:600], labels[300:600], digits[:300])
     setting = Setting("digits", 4.0, 5, method, 3)
@@ -100,7 +100,7 @@ def test_rows_are_those_of_the_private_classifier(method: str) -> None:
     assert row["holds"] is (method != "documented")
 
 
-def test_clusters_given_or_found_are_one_classifier() -> None:
+def test_given_and_found_clusters_give_the_same_classifier() -> None:
     """Where the clusters are those the wide machine finds itself, so are the distances."""
     setting = Setting("digits", 4.0, 5, "noisy-raw-clusters", 3)
     X, y = np.tile(digits[:1500], (2, 1)), np.tile(labels[:1500] // 5, 2)  # two classes, two branches each
@@ -110,14 +110,14 @@ def test_clusters_given_or_found_are_one_classifier() -> None:
     np.testing.assert_allclose(given.distances(digits[1500:]), found.distances(digits[1500:]), atol=1e-6)
 
 
-def test_methods_share_their_noise() -> None:
+def test_methods_are_compared_on_the_same_noise() -> None:
     data = Division(digits[:50], labels[:50], digits[:1], labels[:1], digits[:1])
     noisy = private_rows(Setting("digits", 4.0, 5, "noisy", 3), data)[0]
     expected = OptimalNoise(4.0, 1e-5).randomise(data.X, np.random.default_rng(3))
     np.testing.assert_array_equal(noisy, expected)
 
 
-def test_no_person_is_missing_from_either_half(data_dir) -> None:
+def test_every_person_is_in_both_halves(data_dir) -> None:
     args = private.options().parse_args(["--data-dir", str(data_dir)])
     division = SOURCES["heart-rates"].load(args, 0)
     assert len(division.X) == len(division.X_test) == 45
@@ -135,7 +135,7 @@ def test_every_setting_has_the_documents_numbers() -> None:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_missing_data_is_one_line(name: str, tmp_path: Path, capsys) -> None:
+def test_missing_data_prints_one_line_and_exits_with_code_2(name: str, tmp_path: Path, capsys) -> None:
     arguments = ["--quick", "--data-dir", str(tmp_path), "--data", name]
     assert main(private.__file__, private.options(), private.experiment, arguments) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""The record-level experiment runs at small size, and its opponent is as private as it says."""
+"""The record-level experiment runs at small size; its private gradient descent keeps its epsilon."""
 
 import json
 import math
@@ -29,7 +29,9 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_experiment_runs(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_record_level_experiment_runs_on_small_data(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["--quick", "--json", "--seeds", "2", "--datasets", "mnist", "--data-dir", str(data_dir)]
     assert record_level.main(arguments) == 0
     values = json.loads(capsys.readouterr().out)["values"]
@@ -37,12 +39,14 @@ def test_the_experiment_runs(data_dir: Path, capsys: pytest.CaptureFixture[str])
     assert values["mnist moments 8.0"] > values["mnist noise on pixels, calibrated for the image 8.0"] + 0.2
 
 
-def test_missing_data_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_data_prints_one_line_and_exits_with_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert record_level.main(["--datasets", "mnist", "--data-dir", str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_record_moves_the_clipped_gradient_by_the_clip_at_most() -> None:
+def test_one_record_moves_the_clipped_gradient_by_at_most_the_clip() -> None:
     rng = np.random.default_rng(0)
     rows, y = rng.normal(size=(50, 4)), rng.integers(0, 3, 50)
     for scale in (0.0, 1.0, 30.0):
@@ -56,7 +60,7 @@ def test_a_record_moves_the_clipped_gradient_by_the_clip_at_most() -> None:
         assert max(moves) > 0.29
 
 
-def test_gradient_descent_spends_what_it_says() -> None:
+def test_private_gradient_descent_spends_the_stated_epsilon() -> None:
     # Records of zeros: all weights but those of the constant are noise, times rate / clip / records = 2.
     X, y = np.zeros((2, 2000)), np.array([0, 1])
     model = PrivateGradientDescent(1.0, 1e-5, n_steps=1, rate=2.0, clip=0.5, seed=0).fit(X, y, 2)

@@ -14,7 +14,7 @@ def values(capsys: pytest.CaptureFixture[str]) -> dict[str, float]:
     return dict(json.loads(capsys.readouterr().out)["values"])
 
 
-def test_toy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_toy_experiment_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert toy.main(["--json"]) == 0
     found = values(capsys)
     assert [found[f"bound at lam {lam}"] for lam in ("0.0001", "0.01", "1")] == pytest.approx([200, 20, 2])
@@ -22,7 +22,9 @@ def test_toy(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_wisconsin(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_wisconsin_experiment_runs_on_generated_rows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     arguments = ["--quick", "--json", "--resume", str(tmp_path / "journal")]
     assert wisconsin.main(arguments) == 0
     found = values(capsys)
@@ -49,7 +51,7 @@ def small_adult(folder: Path) -> None:
     np.savez(folder / "adult.npz", **arrays)
 
 
-def test_adult(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adult_experiment_runs_on_generated_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small_adult(tmp_path)
     assert adult.main(["--quick", "--json", "--data-dir", str(tmp_path)]) == 0
     found = values(capsys)
@@ -62,7 +64,9 @@ def test_adult(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert set(found) >= {"whole, optimal, lam 100", "whole, clearly better at equal bound"}
 
 
-def test_lending(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lending_experiment_runs_on_generated_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rng = np.random.default_rng(0)
     columns = {
         "grade": rng.choice(["A", "B", "C"], 400),
@@ -78,7 +82,9 @@ def test_lending(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lending.main(["--data-dir", str(tmp_path / "nowhere")]) == 2
 
 
-def test_formulas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_formulas_experiment_gives_the_documents_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     figure = tmp_path / "figure.svg"
     assert formulas.main(["--json", "--figure", str(figure)]) == 0
     found = values(capsys)
@@ -93,7 +99,7 @@ def test_formulas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert formulas.main(["--figure", str(tmp_path / "figure.txt")]) == 2
 
 
-def test_peers_without_the_packages(
+def test_peers_experiment_runs_without_the_other_packages(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], block_import: Callable[[str], None]
 ) -> None:
     """The optimal noise is measured wherever the other packages cannot be had, and a journal is kept."""

@@ -1,4 +1,4 @@
-"""The literal machine against values that can be worked out with a pencil."""
+"""The literal machine against values worked out by hand."""
 
 from math import exp, sqrt
 
@@ -18,13 +18,13 @@ def two_point_lambda() -> float:
     return 2.0 + brentq(lambda e: ((e + 2) / (ODD + e + 2)) ** 2 - e, 0.0, 1.0, xtol=1e-15)
 
 
-def test_two_points_kernel_and_lambda() -> None:
+def test_kernel_and_lambda_of_two_points_equal_values_by_hand() -> None:
     machine = kahm.fit(TWO_POINTS, 1)
     np.testing.assert_allclose(machine.K, [[1.0, OFF_DIAGONAL], [OFF_DIAGONAL, 1.0]], rtol=1e-14)
     assert machine.lambda_star == pytest.approx(two_point_lambda(), rel=1e-12)
 
 
-def test_two_points_image() -> None:
+def test_image_of_two_points_equals_the_value_by_hand() -> None:
     machine = kahm.fit(TWO_POINTS, 1)
     lam = two_point_lambda()
     expected = (ODD / (ODD + lam)) / (EVEN / (EVEN + lam))
@@ -34,7 +34,7 @@ def test_two_points_image() -> None:
     assert kahm.modelling_error(machine) == pytest.approx(2 * (1.0 - expected), rel=1e-12)
 
 
-def test_covariance_and_encoder(rng: np.random.Generator) -> None:
+def test_encoder_is_orthonormal_with_falling_variances(rng: np.random.Generator) -> None:
     Y = rng.normal(size=(9, 4)) * [4.0, 3.0, 2.0, 1.0]
     np.testing.assert_allclose(kahm.sample_covariance(Y), np.cov(Y, rowvar=False), rtol=1e-12, atol=1e-13)
     P = kahm.encoding_matrix(Y, 3)
@@ -49,7 +49,7 @@ def test_theta_is_the_covariance_of_the_codes(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(np.linalg.inv(theta), machine.theta_inverse, rtol=1e-10, atol=1e-12)
 
 
-def test_lambda_is_the_fixed_point(rng: np.random.Generator) -> None:
+def test_lambda_solves_its_fixed_point_equation(rng: np.random.Generator) -> None:
     Y = rng.normal(size=(15, 6)) + 1.0
     machine = kahm.fit(Y, 4)
     tau = 2 * np.mean(Y**2)
@@ -58,7 +58,7 @@ def test_lambda_is_the_fixed_point(rng: np.random.Generator) -> None:
     assert kahm.residual(Y, machine.K, e, tau) == pytest.approx(e, rel=1e-12)
 
 
-def test_memberships_at_the_samples_are_the_smoother(rng: np.random.Generator) -> None:
+def test_memberships_at_the_samples_equal_the_smoother_matrix(rng: np.random.Generator) -> None:
     machine = kahm.fit(rng.normal(size=(8, 3)), 2)
     smoother = np.linalg.solve(machine.K + machine.lambda_star * np.eye(8), machine.K)
     for j, y in enumerate(machine.Y):
@@ -76,13 +76,13 @@ def test_memberships_at_the_samples_are_the_smoother(rng: np.random.Generator) -
         ((40, 50), 20, 20),
     ],
 )
-def test_subspace_dimension(
+def test_number_of_components_is_limited_by_samples_and_features(
     shape: tuple[int, int], n_components: int, expected: int, rng: np.random.Generator
 ) -> None:
     assert kahm.subspace_dimension(rng.normal(size=shape), n_components) == expected
 
 
-def test_subspace_dimension_drops_small_ranges() -> None:
+def test_components_with_a_small_range_are_dropped() -> None:
     t = np.linspace(-1.0, 1.0, 11)
     Y = np.column_stack([t, 4e-4 * np.cos(7 * t), np.zeros(11)])
     assert kahm.subspace_dimension(Y, 3) == 1
@@ -90,7 +90,7 @@ def test_subspace_dimension_drops_small_ranges() -> None:
     assert kahm.subspace_dimension(1e-4 * Y, 3) == 0
 
 
-def test_degenerate_machines_are_the_mean() -> None:
+def test_degenerate_machine_maps_onto_the_mean() -> None:
     query = np.array([5.0, -7.0])
     np.testing.assert_array_equal(kahm.image(kahm.fit_shrunk(np.array([[1.0, 2.0]]), 20), query), [1.0, 2.0])
     constant = np.tile([3.0, 4.0], (6, 1))
@@ -98,7 +98,7 @@ def test_degenerate_machines_are_the_mean() -> None:
     assert len(kahm.fit_deep(constant, 20, 5)) == 1
 
 
-def test_deep_takes_the_nearest_layer(rng: np.random.Generator) -> None:
+def test_deep_machine_takes_the_nearest_layer(rng: np.random.Generator) -> None:
     machines = kahm.fit_deep(rng.normal(size=(20, 6)), 4, 3)
     assert [machine.n for machine in machines] == [4, 3, 2]
     y = rng.normal(size=6)
@@ -114,7 +114,7 @@ def test_layers_stop_at_one_component(rng: np.random.Generator) -> None:
     assert [machine.n for machine in kahm.fit_deep(rng.normal(size=(20, 3)), 20, 5)] == [3, 2, 1]
 
 
-def test_wide_takes_the_nearest_branch(rng: np.random.Generator) -> None:
+def test_wide_machine_takes_the_nearest_branch(rng: np.random.Generator) -> None:
     Y = np.vstack([rng.normal(size=(10, 3)), rng.normal(size=(10, 3)) + 20.0])
     branches = kahm.fit_wide(Y, [np.arange(10), np.arange(10, 20)], 2, 2)
     y = Y[3]
@@ -123,13 +123,13 @@ def test_wide_takes_the_nearest_branch(rng: np.random.Generator) -> None:
     assert kahm.wide_distance(branches, y) < kahm.deep_distance(branches[1], y)
 
 
-def test_rule_and_score() -> None:
+def test_classifier_rule_and_matching_score_by_hand() -> None:
     assert kahm.classify([3.0, 1.0, 2.0]) == 1
     assert kahm.classify([1.0, 1.0]) == 0
     np.testing.assert_allclose(kahm.matching_score([3.0, 4.0]), [exp(-9 / 25), exp(-16 / 25)], rtol=1e-15)
 
 
-def test_image_bound_of_two_points() -> None:
+def test_bound_on_images_of_two_points_equals_the_value_by_hand() -> None:
     lam = two_point_lambda()
     assert kahm.image_bound(kahm.fit(TWO_POINTS, 1)) == pytest.approx(
         sqrt(2) * (lam + EVEN) / (lam + ODD), rel=1e-12

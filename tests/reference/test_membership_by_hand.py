@@ -8,7 +8,7 @@ import pytest
 from reference import membership
 
 
-def test_kernel_of_two_points() -> None:
+def test_kernel_of_two_points_equals_the_value_by_hand() -> None:
     value = membership.kernel(np.array([0.0, 1.0]), np.array([2.0, 1.5]), np.array([0.25, 4.0]), 3.0)
     assert value == pytest.approx(3.0 * exp(-0.5 * (0.25 * 4.0 + 4.0 * 0.25)))
 
@@ -18,7 +18,7 @@ def test_weights_are_inverse_squared_ranges() -> None:
     np.testing.assert_allclose(membership.weights(x), [1 / 16, 4.0, 0.0])
 
 
-def test_tau_of_one_inducing_point() -> None:
+def test_tau_of_one_inducing_point_equals_the_value_by_hand() -> None:
     """K_aa = 1 (and the jitter), so the trace is the sum of the squared kernel values."""
     x, a, w = np.array([[-1.0], [1.0]]), np.array([[0.0]]), np.array([0.25])
     squared = 2 * exp(-0.25) / (1 + membership.JITTER)
@@ -26,7 +26,7 @@ def test_tau_of_one_inducing_point() -> None:
     assert membership.tau(x, a, w, 5.0) == pytest.approx(5.0 * (2 - squared) / 1.1)  # (55)
 
 
-def test_one_inducing_point_is_a_scaled_mean() -> None:
+def test_mapping_with_one_inducing_point_is_a_scaled_mean() -> None:
     """Two inputs at +-1 with outputs 3 and 5, M = 1: (48) is g k 8 / (2 k^2 + tau1 + 1 / (s^2 b))."""
     x, y = np.array([[-1.0], [1.0]]), np.array([[3.0], [5.0]])
     mapping = membership.learn(x, y, 1)
@@ -41,12 +41,12 @@ def test_one_inducing_point_is_a_scaled_mean() -> None:
     assert 1 / mapping.beta == pytest.approx(((3 - outputs) ** 2 + (5 - outputs) ** 2) / 2, rel=1e-8)  # (58)
 
 
-def test_centroids_of_two_groups() -> None:
+def test_centroids_of_two_groups_are_their_means() -> None:
     x = np.array([[0.0], [1.0], [10.0], [12.0]])
     np.testing.assert_allclose(np.sort(membership.cluster_centroid(x, 2)[0][:, 0]), [0.5, 11.0])
 
 
-def test_centroids_from_clusters_found_before() -> None:
+def test_centroids_start_from_the_clusters_of_the_layer_before() -> None:
     """The first two clusters have the means 0.5 and 4; the input 10 of the third one goes to the second."""
     x = np.array([[0.0], [1.0], [4.0], [10.0]])
     found, labels = membership.cluster_centroid(x, 2, [0, 0, 1, 2])
@@ -54,7 +54,7 @@ def test_centroids_from_clusters_found_before() -> None:
     assert labels == [0, 0, 1, 1]
 
 
-def test_the_loop_over_m_ends_where_the_documents_does_not() -> None:
+def test_loop_over_inducing_points_ends_below_ten_points() -> None:
     """One input, hardly any kernel variance left by nine points: 0.9 x 9 rounds up to 9 again."""
     x = np.linspace(0.0, 1.0, 18)[:, None]
     w = membership.weights(x)
@@ -62,7 +62,7 @@ def test_the_loop_over_m_ends_where_the_documents_does_not() -> None:
     assert len(membership.learn(x, x, 9).a) < 9
 
 
-def test_deep_takes_the_nearest_layer() -> None:
+def test_deep_autoencoder_takes_the_nearest_layer() -> None:
     Y = np.random.default_rng(3).normal(size=(20, 4))
     deep = membership.fit_deep(Y, 3, 4, 10)
     assert [len(P) for P in deep.encoders] == [3, 2, 1, 1]

@@ -1,4 +1,4 @@
-"""Model files on the command line: what is not a classifier, or not there, is one line."""
+"""Model files on the command line: a missing file, or one without a classifier, is refused in one line."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def rows() -> np.ndarray:
     return np.random.default_rng(0).normal(size=(20, 3))
 
 
-def test_a_classifier_and_the_names_it_knows(tmp_path: Path) -> None:
+def test_load_classifier_returns_the_model_and_its_feature_names(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(rows(), columns=["a", "b", "c"])
     io.save(AutoencoderClassifier().fit(table, np.arange(20) % 2), tmp_path / "model.npz")
@@ -24,7 +24,7 @@ def test_a_classifier_and_the_names_it_knows(tmp_path: Path) -> None:
     assert model.predict(rows()).shape == (20,)  # plain arrays go in without a warning about names
 
 
-def test_what_is_not_a_classifier_is_one_line(tmp_path: Path) -> None:
+def test_load_classifier_refuses_what_does_not_classify(tmp_path: Path) -> None:
     io.save(KAHM().fit(rows()), tmp_path / "hull.npz")
     for name, words in (("hull.npz", "holds a KAHM, which does not classify"), ("no.npz", "no such file")):
         with pytest.raises(InvalidInputError, match=words) as caught:
@@ -32,7 +32,7 @@ def test_what_is_not_a_classifier_is_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_a_table_of_another_width_is_refused(tmp_path: Path) -> None:
+def test_require_width_refuses_another_number_of_features(tmp_path: Path) -> None:
     model = AutoencoderClassifier().fit(rows(), np.arange(20) % 2)
     for width in (2, 3):
         lines = [",".join(f"x{k}" for k in range(width)), *(",".join(["1"] * width) for _ in range(4))]

@@ -1,4 +1,4 @@
-"""Every mistake a user can make: exit code 2, one line on standard error, no traceback, no cell shown."""
+"""Mistakes of a user: exit code 2, one line on standard error, no traceback, no cell shown."""
 
 import shutil
 import subprocess
@@ -59,7 +59,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("case", BAD_TABLES)
-def test_tables_that_cannot_be_fitted(onefold, tmp_path: Path, case: str) -> None:
+def test_fit_refuses_a_bad_table_in_one_line_without_showing_a_cell(
+    onefold, tmp_path: Path, case: str
+) -> None:
     text, words = BAD_TABLES[case]
     (tmp_path / "t.csv").write_text(text)
     done = onefold("fit", tmp_path / "t.csv", "--label", "y", "--out", tmp_path / "m")
@@ -111,7 +113,7 @@ def test_tables_that_cannot_be_fitted(onefold, tmp_path: Path, case: str) -> Non
         ("predict empty.model good.csv --out p.csv", "empty.model"),
         ("predict machine.model good.csv --out p.csv", "holds a KAHM, which does not classify"),
         ("demo --owners 1", "at least 2"),
-        ("demo --owners many", "whole number"),
+        ("demo --sites many", "whole number"),
         ("demo --dataset unheard-of", "unheard-of"),
         ("demo --dataset good --data-dir .", "good"),
         ("demo --owners 5000", "fewer rows"),
@@ -120,7 +122,7 @@ def test_tables_that_cannot_be_fitted(onefold, tmp_path: Path, case: str) -> Non
         ("", "COMMAND"),
     ],
 )
-def test_everything_else(
+def test_bad_arguments_are_refused_in_one_line(
     model: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch, arguments: str, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -143,7 +145,9 @@ def test_everything_else(
     assert not Path("p.csv").exists()
 
 
-def test_a_model_of_unnamed_features_counts_them(tmp_path: Path, capsys, monkeypatch) -> None:
+def test_model_of_unnamed_features_refuses_another_number_of_columns(
+    tmp_path: Path, capsys, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     np.savez("t.npz", X=np.arange(8.0).reshape(4, 2), y=[0, 0, 1, 1])
     assert main(["fit", "t.npz", "--label", "y", "--out", "m", "--quiet"]) == 0
@@ -156,7 +160,7 @@ def test_a_model_of_unnamed_features_counts_them(tmp_path: Path, capsys, monkeyp
     )
 
 
-def test_parquet_and_report_name_their_extras(model: Path, tmp_path: Path, capsys, monkeypatch) -> None:
+def test_missing_packages_name_the_extra_to_install(model: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("t.parquet").write_bytes(b"PAR1")
     Path("t.csv").write_text(GOOD)
@@ -168,7 +172,7 @@ def test_parquet_and_report_name_their_extras(model: Path, tmp_path: Path, capsy
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit on file sizes")
-def test_a_full_disk_leaves_nothing_behind(model: Path, tmp_path: Path) -> None:
+def test_full_disk_leaves_no_file_behind(model: Path, tmp_path: Path) -> None:
     import resource
 
     done = subprocess.run(
@@ -191,7 +195,7 @@ def test_a_full_disk_leaves_nothing_behind(model: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_too_large_for_memory(tmp_path: Path, capsys, monkeypatch) -> None:
+def test_table_too_large_for_memory_is_refused_in_one_line(tmp_path: Path, capsys, monkeypatch) -> None:
     def starve(*_: object, **__: object) -> None:
         raise MemoryError
 
@@ -200,7 +204,7 @@ def test_too_large_for_memory(tmp_path: Path, capsys, monkeypatch) -> None:
     refused(capsys, ["fit", tmp_path / "t.csv", "--label", "y", "--out", tmp_path / "m"], "not enough memory")
 
 
-def test_an_old_result_survives_a_failure(model: Path, tmp_path: Path, capsys) -> None:
+def test_failed_command_keeps_the_old_result(model: Path, tmp_path: Path, capsys) -> None:
     kept = shutil.copy(model, tmp_path / "kept.model")
     (tmp_path / "bad.csv").write_text(GOOD.replace("1", "?"))
     refused(capsys, ["fit", tmp_path / "bad.csv", "--label", "y", "--out", kept], "not numeric")

@@ -37,7 +37,9 @@ def model_file(digits, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_round_trip_in_every_format(digits, expected, onefold, tmp_path: Path, kind: str) -> None:
+def test_fit_and_predict_agree_with_the_library_in_every_format(
+    digits, expected, onefold, tmp_path: Path, kind: str
+) -> None:
     if kind == "parquet":
         pytest.importorskip("pyarrow")
     model, out = tmp_path / "m.onefold", tmp_path / f"p.{kind}"
@@ -64,7 +66,7 @@ def test_round_trip_in_every_format(digits, expected, onefold, tmp_path: Path, k
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_reads_other_formats_than_its_own(
+def test_predict_reads_another_format_than_the_model_was_fitted_on(
     digits, expected, model_file, tmp_path: Path, kind: str
 ) -> None:
     if kind == "parquet":
@@ -74,7 +76,7 @@ def test_a_model_reads_other_formats_than_its_own(
     np.testing.assert_array_equal(np.load(out)["prediction"], expected)
 
 
-def test_columns_are_matched_by_name(digits, expected, model_file, tmp_path: Path, capsys) -> None:
+def test_predict_matches_columns_by_name(digits, expected, model_file, tmp_path: Path, capsys) -> None:
     shuffled, out = tmp_path / "s.csv", tmp_path / "p.npz"
     order = np.random.default_rng(1).permutation(64)
     with shuffled.open("w", newline="") as file:
@@ -92,7 +94,7 @@ def test_columns_are_matched_by_name(digits, expected, model_file, tmp_path: Pat
     assert capsys.readouterr() == ("", "")
 
 
-def test_distances_and_scores(digits, model_file, tmp_path: Path) -> None:
+def test_predict_writes_distances_and_scores(digits, model_file, tmp_path: Path) -> None:
     out = {suffix: tmp_path / f"p.{suffix}" for suffix in ("npz", "csv")}
     for path in out.values():
         arguments = [
@@ -118,7 +120,7 @@ def test_distances_and_scores(digits, model_file, tmp_path: Path) -> None:
         np.testing.assert_array_equal(flat.values, arrays["scores"])
 
 
-def test_predictions_on_standard_output(digits, expected, model_file, capsys) -> None:
+def test_predict_writes_csv_to_standard_output(digits, expected, model_file, capsys) -> None:
     assert main(["predict", str(model_file), str(digits.test["npz"]), "--out", "-", "--label", "y"]) == 0
     shown = capsys.readouterr()
     assert shown.out.split() == ["prediction", *map(str, expected)]
@@ -143,7 +145,7 @@ def test_held_out_accuracy_is_that_of_the_stored_model(digits, tmp_path: Path, c
     assert "on 100 rows held out" in capsys.readouterr().out
 
 
-def test_options_reach_the_model(digits, tmp_path: Path) -> None:
+def test_options_of_fit_reach_the_model(digits, tmp_path: Path) -> None:
     wide, folding = tmp_path / "w", tmp_path / "f"
     data = [str(digits.train["npz"]), "--label", "y", "--quiet"]
     shape = "--n-components 7 --n-layers 2 --branch-size 30 --n-probe 1"
@@ -173,7 +175,7 @@ def test_options_reach_the_model(digits, tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.predict(digits.X_test), same.predict(digits.X_test))
 
 
-def test_text_labels_and_float32(tmp_path: Path, capsys) -> None:
+def test_text_labels_and_float32_survive_fit_and_predict(tmp_path: Path, capsys) -> None:
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(size=(30, 4)), rng.normal(size=(30, 4)) + 6]).astype(np.float32)
     y = np.repeat(["näh", "weit, weg"], 30)
@@ -187,7 +189,7 @@ def test_text_labels_and_float32(tmp_path: Path, capsys) -> None:
         assert [row["prediction"] for row in csv.DictReader(lines)] == y.tolist()
 
 
-def test_a_warning_is_one_line(digits, tmp_path: Path, onefold) -> None:
+def test_warning_is_printed_in_one_line(digits, tmp_path: Path, onefold) -> None:
     big = tmp_path / "big.npz"
     np.savez(big, X=digits.X_train[:60] * 1e4, y=digits.y_train[:60])
     done = onefold("fit", big, "--label", "y", "--out", tmp_path / "m", "--scale", "none", "--quiet")
