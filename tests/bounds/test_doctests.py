@@ -12,7 +12,7 @@ from onefold.bounds import geometry, learning
 
 
 @pytest.mark.parametrize("module", [geometry, learning], ids=lambda module: module.__name__)
-def test_worked_examples(module: ModuleType) -> None:
+def test_docstring_examples_run(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0
     assert result.failed == 0

@@ -11,7 +11,7 @@ from onefold import bounds
 from onefold.exceptions import InvalidInputError
 
 
-def test_a_bound_at_the_trivial_value_says_nothing() -> None:
+def test_a_bound_at_the_trivial_value_is_not_informative() -> None:
     assert not bounds.is_informative(1.0)
     assert bounds.is_informative(np.nextafter(1.0, 0.0))
     assert not bounds.is_informative(0.3, trivial=0.25)
@@ -43,6 +43,6 @@ def test_a_bound_informative_from_the_first_sample_on() -> None:
     assert bounds.smallest_informative_sample(lambda n: 0.5 / n) == 1
 
 
-def test_a_bound_that_never_speaks_is_reported() -> None:
+def test_a_bound_that_is_never_informative_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="not informative"):
         bounds.smallest_informative_sample(lambda n: 2.0)

@@ -171,7 +171,7 @@ def test_pickles_and_damaged_files_are_refused_in_one_line(tmp_path: Path) -> No
         assert "\n" not in str(caught.value)
 
 
-def test_other_refusals(tmp_path: Path) -> None:
+def test_invalid_types_and_parts_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="floating"):
         datasets.load("digits", dtype=np.int32)
     _save(tmp_path, "usps", X=np.zeros((2, 2)))

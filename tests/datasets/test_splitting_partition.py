@@ -36,13 +36,13 @@ def test_iid_spreads_every_row_evenly(y, n_clients, seed) -> None:
 
 
 @given(y=labels, n_clients=st.integers(1, 12), alpha=st.floats(1e-3, 1e3), seed=seeds)
-def test_dirichlet_leaves_no_client_empty_and_no_row_out(y, n_clients, alpha, seed) -> None:
+def test_dirichlet_leaves_no_site_empty_and_no_row_out(y, n_clients, alpha, seed) -> None:
     if len(y) >= n_clients:
         _check_complete(partition(y, n_clients, "dirichlet", alpha=alpha, random_state=seed), len(y))
 
 
 @given(y=labels, n_clients=st.integers(1, 12), per_client=st.integers(1, 8), seed=seeds)
-def test_classes_gives_each_client_at_most_that_many(y, n_clients, per_client, seed) -> None:
+def test_classes_gives_each_site_at_most_that_many(y, n_clients, per_client, seed) -> None:
     try:
         owners = partition(y, n_clients, "classes", classes_per_client=per_client, random_state=seed)
     except InvalidInputError:
@@ -101,7 +101,7 @@ def test_dirichlet_shares_have_the_right_spread() -> None:
     assert 0.85 * expected < np.var(shares) < 1.15 * expected
 
 
-def test_a_vanishing_alpha_gives_each_class_to_one_client_without_a_warning() -> None:
+def test_a_vanishing_alpha_gives_each_class_to_one_site_without_a_warning() -> None:
     y = np.repeat(np.arange(6), 50)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -112,7 +112,7 @@ def test_a_vanishing_alpha_gives_each_class_to_one_client_without_a_warning() ->
 
 
 @pytest.mark.parametrize("how", ["classes", "dirichlet", "iid", "long_tailed"])
-def test_the_same_seed_gives_the_same_owners(how: str) -> None:
+def test_the_same_seed_gives_the_same_sites(how: str) -> None:
     y = np.random.default_rng(0).integers(0, 4, size=200)
     runs = [partition(y, 5, how, random_state=seed) for seed in (3, 3, 4)]
     for first, second in zip(runs[0], runs[1], strict=True):
@@ -140,7 +140,7 @@ def test_labels_may_be_strings() -> None:
         ({"n_clients": 7}, "fewer rows"),
     ],
 )
-def test_impossible_wishes_are_refused(arguments: dict, message: str) -> None:
+def test_invalid_arguments_are_refused(arguments: dict, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         partition([0, 0, 1, 1, 2, 2], **arguments)
 

@@ -14,7 +14,7 @@ from onefold.exceptions import InvalidInputError
 
 
 @pytest.mark.parametrize("module", [loading, splitting], ids=lambda module: module.__name__)
-def test_worked_examples(module) -> None:
+def test_docstring_examples_run(module) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0
     assert result.failed == 0

@@ -32,6 +32,7 @@ def test_rows_have_norm_one(encoder: Any, images: np.ndarray) -> None:
     np.testing.assert_allclose(np.linalg.norm(encoder.fit_transform(images), axis=1), 1.0, rtol=1e-12)
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
 def test_the_map_is_the_same_whatever_data_it_was_fitted_on(encoder: Any, images: np.ndarray) -> None:
     elsewhere = clone(encoder).fit(np.full((2, 120), 1e3)).transform(images)
@@ -46,14 +47,16 @@ def test_a_record_is_encoded_by_itself(encoder: Any, images: np.ndarray) -> None
 
 
 @pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
-def test_more_rows_than_a_block(encoder: Any, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_several_blocks_are_encoded_alike(
+    encoder: Any, images: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = encoder.fit_transform(images)
     monkeypatch.setattr("onefold.encoders._encoder.BLOCK_VALUES", 120 * 7)
     np.testing.assert_allclose(encoder.transform(images), whole, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
-def test_single_precision_stays(encoder: Any, images: np.ndarray) -> None:
+def test_float32_stays_float32(encoder: Any, images: np.ndarray) -> None:
     single = encoder.fit_transform(images.astype(np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, encoder.fit_transform(images), atol=2e-3)
@@ -78,7 +81,7 @@ def test_rows_without_content_stay_finite(encoder: Any, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("encoder", ENCODERS[:5], ids=repr)
-def test_a_wrong_image_shape_is_one_line(encoder: Any) -> None:
+def test_wrong_image_shape_is_refused_in_one_line(encoder: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"^X has 121 features, but images of [\dx ]+ have 120$"):
         encoder.fit(np.ones((2, 121)))
 
@@ -104,7 +107,7 @@ def test_a_wrong_image_shape_is_one_line(encoder: Any) -> None:
         (RandomFeatures(random_state=None), "random_state"),
     ],
 )
-def test_bad_parameters_are_one_line(encoder: Any, message: str) -> None:
+def test_invalid_parameters_are_refused_in_one_line(encoder: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message) as caught:
         encoder.fit(np.ones((2, 120)))
     assert "\n" not in str(caught.value)

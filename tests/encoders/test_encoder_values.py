@@ -47,7 +47,7 @@ def test_gradient_histograms_against_pixel_loops(signed: bool, margin: int, powe
         np.testing.assert_allclose(row, expected / np.linalg.norm(expected), rtol=1e-9, atol=1e-12)
 
 
-def test_the_direction_of_an_edge_is_seen() -> None:
+def test_edges_of_different_directions_fill_different_bins() -> None:
     across = np.tile(np.linspace(0, 1, 8), (8, 1))
     images = np.stack([across, -across, across.T, -across.T]).reshape(4, -1)
     found = GradientHistograms((8, 8), n_cells=1, n_orientations=4).fit_transform(images)
@@ -105,7 +105,7 @@ def test_projections_keep_angles_and_ramps_follow_the_arc_cosine_kernel() -> Non
     np.testing.assert_allclose(ramps @ ramps.T, kernel, atol=0.03)
 
 
-def test_another_number_gives_another_map() -> None:
+def test_another_random_state_gives_another_map() -> None:
     rows = np.random.default_rng(7).normal(size=(3, 4))
     assert not np.allclose(
         RandomFeatures(9, random_state=0).fit_transform(rows),

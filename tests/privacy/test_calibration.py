@@ -17,7 +17,7 @@ CASES = [(0.1, 1e-3), (1.0, 1e-5), (1.0, 0.2), (4.0, 1e-6), (10.0, 1e-5)]
 
 
 @pytest.mark.parametrize("epsilon, delta", CASES)
-def test_sigma_is_the_smallest_that_will_do(epsilon: float, delta: float) -> None:
+def test_sigma_is_the_smallest_sufficient_one(epsilon: float, delta: float) -> None:
     sigma = calibration.gaussian_sigma(epsilon, delta, 2.0)
     assert literal.gaussian_delta(epsilon, sigma, 2.0) == pytest.approx(delta, rel=1e-6)
     assert calibration.gaussian_delta(epsilon, sigma, 2.0) <= delta
@@ -36,7 +36,7 @@ def test_delta_by_quadrature(epsilon: float, delta: float) -> None:
     assert excess == pytest.approx(delta, rel=1e-4)
 
 
-def test_known_values() -> None:
+def test_published_values() -> None:
     assert calibration.mu_of(1.0, 1e-5) == pytest.approx(0.26805, abs=1e-5)
     assert calibration.gaussian_sigma(1.0, 1e-5, 1.0) == pytest.approx(3.7306, abs=1e-4)
     # At epsilon 0 the formula is the total variation: 2 Phi(mu / 2) - 1.
@@ -46,7 +46,7 @@ def test_known_values() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.floats(1e-3, 200), st.floats(1e-12, 0.9))
-def test_there_and_back(epsilon: float, delta: float) -> None:
+def test_epsilon_of_inverts_mu_of(epsilon: float, delta: float) -> None:
     mu = calibration.mu_of(epsilon, delta)
     assert calibration.gaussian_delta(epsilon, 1.0, mu) <= delta
     back = calibration.epsilon_of(mu, delta)
@@ -89,7 +89,7 @@ def test_the_textbook_sigma_is_larger() -> None:
 
 
 @pytest.mark.parametrize("bad", [0, -1, np.nan, np.inf, None, "1"])
-def test_bad_arguments(bad: object) -> None:
+def test_invalid_arguments_are_refused(bad: object) -> None:
     good = {"epsilon": 1.0, "delta": 1e-5, "sigma": 1.0, "l2": 1.0, "mu": 1.0}
     for function, names in (
         (calibration.gaussian_sigma, ("epsilon", "delta", "l2")),

@@ -39,7 +39,7 @@ def test_unequal_features_are_not_counted_as_equal() -> None:
 
 
 @pytest.mark.parametrize("hardened", [False, True])
-def test_noise_per_record(hardened: bool) -> None:
+def test_noise_calibrated_per_record_gives_that_record_guarantee(hardened: bool) -> None:
     box = Box(0, 1, n_features=100)
     options = {"sensitivity": box, "unit": "record", "hardened": hardened}
     laplace = Laplace(2.0, **options)
@@ -58,7 +58,7 @@ def test_noise_per_record(hardened: bool) -> None:
     assert literal.gaussian_delta(entry, gaussian.scale, 1.0) == pytest.approx(1e-3, rel=1e-2)
 
 
-def test_a_record_of_known_size_only() -> None:
+def test_entry_guarantee_of_record_noise_without_a_domain_is_that_of_the_record() -> None:
     """Without a domain one entry may hold the whole change."""
     assert Laplace(1.0, sensitivity=3.0, unit="record").guarantee(5).entry == (1.0, 0.0)
     ball = AnalyticGaussian(1.0, sensitivity=Ball(0.5), unit="record")
@@ -66,7 +66,7 @@ def test_a_record_of_known_size_only() -> None:
     assert ball.guarantee(7).entry == (1.0, 1e-5)
 
 
-def test_untouched_entries() -> None:
+def test_guarantee_counts_entries_released_without_noise() -> None:
     assert OptimalNoise(1.0, 1e-3).guarantee(10, 500).untouched_entries == pytest.approx(5)
     assert OptimalNoise(1.0, 1e-3).guarantee(10).untouched_entries is None
     assert Laplace(1.0).guarantee(10).untouched_entries == 0
@@ -108,14 +108,14 @@ def of_moments(record: tuple[float, float] = (1.0, 1e-5), neighbours: str = "add
 
 
 @pytest.mark.parametrize("guarantee", some_guarantees())
-def test_json_and_back(guarantee: Guarantee) -> None:
+def test_guarantee_survives_json(guarantee: Guarantee) -> None:
     text = json.dumps(guarantee.to_dict(), allow_nan=False)
     assert Guarantee.from_dict(json.loads(text)) == guarantee
     assert json.loads(text)["holds"] == guarantee.holds
 
 
 @pytest.mark.parametrize("guarantee", some_guarantees())
-def test_no_epsilon_without_its_unit(guarantee: Guarantee) -> None:
+def test_every_printed_epsilon_names_its_unit(guarantee: Guarantee) -> None:
     text = str(guarantee)
     assert text.count("epsilon") == len(
         re.findall(r"epsilon(?: [\d.e+-]+)? per (?:entry|record|label)", text)
@@ -125,7 +125,7 @@ def test_no_epsilon_without_its_unit(guarantee: Guarantee) -> None:
     assert ("NOT covered" in text) == (guarantee.labels is None)
 
 
-def test_labels() -> None:
+def test_private_labels_are_added_to_the_guarantee_of_features() -> None:
     base = Laplace(1.0).guarantee(3)
     assert base.labels is None
     assert base.record_with_label is None
@@ -136,7 +136,7 @@ def test_labels() -> None:
     assert "epsilon 3.5 per record with label" in str(covered)
 
 
-def test_which_relation_a_record_is_about() -> None:
+def test_record_guarantee_depends_on_the_neighbouring_relation() -> None:
     table = Laplace(1.0).guarantee(3)
     assert (table.neighbours, table.replaced) == ("replace", table.record)
     assert table.record_under("replace") == (3.0, 0.0)
@@ -162,7 +162,7 @@ def test_without_a_number_for_replaced_records_two_steps_are_counted() -> None:
         Guarantee("record", (1.0, 0.0), (1.0, 0.0), 5, replaced=(2.0, 0.0))
 
 
-def test_descriptions_from_before_the_relation_had_a_name_are_read() -> None:
+def test_descriptions_without_a_relation_are_read() -> None:
     new = ("neighbours", "replaced", "labels_in_record", "n_owners")
     table = Laplace(1.0).guarantee(3).with_labels(0.5)
     plain = {name: value for name, value in table.to_dict().items() if name not in new}
@@ -172,7 +172,7 @@ def test_descriptions_from_before_the_relation_had_a_name_are_read() -> None:
     assert Guarantee.from_dict(plain) == moments
 
 
-def test_owners_of_separate_records_share_the_weaker_promise() -> None:
+def test_sites_with_separate_records_share_the_weaker_promise() -> None:
     one, other = of_moments(), of_moments((0.5, 1e-4)).voided("raw data")
     both = one.among_owners(other)
     assert (both.record, both.n_owners, both.voided_by) == ((1.0, 1e-4), 2, ("raw data",))
@@ -190,7 +190,7 @@ def test_owners_of_separate_records_share_the_weaker_promise() -> None:
     assert counted.with_labels(1.0).among_owners(counted).labels is None
 
 
-def test_void_is_said_first() -> None:
+def test_text_of_a_void_guarantee_starts_with_the_reason() -> None:
     base = Laplace(1.0).guarantee(3)
     assert base.holds
     spoilt = base.voided("the number of steps was chosen by looking at the raw data")
@@ -203,7 +203,7 @@ def test_void_is_said_first() -> None:
     assert "VOID" not in str(base)
 
 
-def test_bad_guarantees() -> None:
+def test_invalid_guarantees_are_refused() -> None:
     good = (1.0, 0.0)
     with pytest.raises(InvalidInputError, match="unit"):
         Guarantee("row", good, good, 3)

@@ -113,7 +113,7 @@ def _coins(epsilon: float, n: int, delta: float) -> float:
     return high
 
 
-def test_the_limit_holds_before_it_is_exceeded() -> None:
+def test_ledger_refuses_the_event_that_would_exceed_the_limit() -> None:
     ledger = ledger_of(Event("a", "record", 0.7), limit_epsilon=1.0)
     with pytest.raises(BudgetExceededError, match=r"epsilon would be 1\.4 per record, the limit is 1"):
         ledger.spend(Event("b", "record", 0.7))
@@ -125,7 +125,7 @@ def test_the_limit_holds_before_it_is_exceeded() -> None:
         ledger.spend(Event("d", "record", 1e-6))
 
 
-def test_ten_tenths_are_one() -> None:
+def test_ten_releases_of_a_tenth_fit_into_a_budget_of_one() -> None:
     ledger = Ledger(limit_epsilon=1.0)
     for _ in range(10):
         ledger.spend(Event("tenth", "record", 0.1))
@@ -133,7 +133,7 @@ def test_ten_tenths_are_one() -> None:
         ledger.spend(Event("tenth", "record", 0.1))
 
 
-def test_the_limit_on_delta() -> None:
+def test_ledger_enforces_the_limit_on_delta() -> None:
     ledger = ledger_of(Event("a", "record", 0.1, 6e-6), limit_delta=1e-5)
     with pytest.raises(BudgetExceededError, match=r"delta would be 1\.2e-05 per record"):
         ledger.spend(Event("b", "record", 0.1, 6e-6))
@@ -143,7 +143,7 @@ def test_the_limit_on_delta() -> None:
     pure.spend(Event("c", "record", 0.1))
 
 
-def test_a_limit_by_better_composition() -> None:
+def test_ledger_enforces_a_limit_by_advanced_composition() -> None:
     budget = {"limit_epsilon": 6.0, "limit_delta": 1e-5}
     with pytest.raises(BudgetExceededError):
         ledger_of(SMALL, **budget)
@@ -157,7 +157,7 @@ def test_a_limit_by_better_composition() -> None:
         Ledger(limit_delta=1e-5, how="pld")  # would limit nothing
 
 
-def test_units_are_not_mixed() -> None:
+def test_ledger_refuses_events_of_another_unit() -> None:
     ledger = Ledger()
     with pytest.raises(InvalidInputError, match="counts per record, the event is per entry"):
         ledger.spend(Event("a", "entry", 1.0))
@@ -171,7 +171,7 @@ def test_units_are_not_mixed() -> None:
         ledger.spend_guarantee(noise.guarantee(784).voided("raw data"), "images")
 
 
-def test_neighbouring_relations_are_not_mixed() -> None:
+def test_ledger_refuses_events_under_another_relation() -> None:
     replaced, more_or_less = Ledger(), Ledger(neighbours="add-remove")
     with pytest.raises(
         InvalidInputError, match="about one record replaced, the event about one more or less"
@@ -195,14 +195,14 @@ def test_neighbouring_relations_are_not_mixed() -> None:
         Ledger(neighbours="friends")
 
 
-def test_words_have_units() -> None:
+def test_every_epsilon_of_a_printed_ledger_names_its_unit() -> None:
     text = str(ledger_of(Event.of(Laplace(0.5), 4, name="survey", count=2)))
     assert "epsilon 4 per record" in text
     assert "2 x survey" in text
     assert text.count("epsilon") == text.count("per record")
 
 
-def test_without_the_extra(block_import) -> None:
+def test_rdp_and_pld_without_the_extra_name_it(block_import) -> None:
     block_import("dp_accounting")
     for how in ("rdp", "pld"):
         with pytest.raises(MissingDependencyError, match=r"dp_accounting is needed.*onefold\[accounting\]"):
@@ -210,7 +210,7 @@ def test_without_the_extra(block_import) -> None:
     assert ledger_of(SMALL).total("advanced", 1e-5)[0] > 0
 
 
-def test_bad_events_and_calls() -> None:
+def test_invalid_events_and_calls_are_refused() -> None:
     for options in (
         {"epsilon": -1.0},
         {"epsilon": math.nan},

@@ -26,7 +26,7 @@ def ledger_of(*events: Event, **options) -> Ledger:
 SMALL = Event("small", "record", 0.1, 1e-8, count=100)
 
 
-def test_the_relation_is_said_and_saved(tmp_path: Path) -> None:
+def test_ledger_prints_and_saves_its_relation(tmp_path: Path) -> None:
     ledger = Ledger(neighbours="add-remove")
     ledger.spend(Event("a", "record", 1.0, neighbours="add-remove"))
     assert "per record more or less" in str(ledger)
@@ -36,7 +36,7 @@ def test_the_relation_is_said_and_saved(tmp_path: Path) -> None:
     assert (again.neighbours, again.events) == ("add-remove", ledger.events)
 
 
-def test_saving_and_loading(tmp_path: Path) -> None:
+def test_loaded_ledger_equals_the_saved_one(tmp_path: Path) -> None:
     ledger = ledger_of(
         SMALL, Event.of(OptimalNoise(0.5, 1e-9), 7), limit_epsilon=20.0, limit_delta=1e-5, how="advanced"
     )

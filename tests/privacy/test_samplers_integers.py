@@ -84,7 +84,7 @@ def test_coins_have_their_probability(probability: Probability, value: float) ->
     assert abs(heads - n * value) < 4.5 * math.sqrt(n * value * (1 - value))
 
 
-def test_ties_matter() -> None:
+def test_dropping_ties_would_be_noticed() -> None:
     """Without further digits a coin of probability 1/512 would never, or far too often, come up."""
     n, p = 400_000, exponential(Fraction(math.log(512)))
     heads = bernoulli(byte_stream(2), p, n).sum()
@@ -117,7 +117,7 @@ def chi_square(sample: np.ndarray, pmf: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("t, atom", [(0.05, 0.0), (0.4, 0.0), (0.4, 0.3), (3.0, 0.0), (9.0, 0.1)])
-def test_discrete_laplace(t: float, atom: float) -> None:
+def test_discrete_laplace_has_its_probabilities(t: float, atom: float) -> None:
     sample = discrete_laplace(byte_stream(3), laplace_table(Fraction(t), Fraction(atom)), 200_000)
     pmf = literal.discrete_laplace_pmf(t, atom, 2000)
     assert chi_square(sample, pmf) < 5
@@ -133,7 +133,7 @@ def test_discrete_laplace(t: float, atom: float) -> None:
         assert chi_square(sample + 1, pmf) > 20
 
 
-def test_the_top_of_a_geometric_variable() -> None:
+def test_geometric_variable_without_digits_has_the_same_probabilities() -> None:
     """Without any digits everything comes from the coin above them, and nothing may change."""
     full = laplace_table(Fraction(1, 10))
     short = samplers.LaplaceTable(full.t, full.zero, (), exponential(full.t))
@@ -142,7 +142,7 @@ def test_the_top_of_a_geometric_variable() -> None:
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 7.3, 60.0])
-def test_rounded_gaussian(sigma: float) -> None:
+def test_rounded_gaussian_has_its_probabilities(sigma: float) -> None:
     sample = rounded_gaussian(byte_stream(5), sigma, 200_000)
     assert chi_square(sample, literal.rounded_gaussian_pmf(sigma, 1000)) < 5
     for wrong in (2 / 3, 3 / 2):
@@ -193,7 +193,7 @@ def test_the_far_tail_is_reached() -> None:
     assert math.erfc((k - 0.5) / 1000 / math.sqrt(2)) == pytest.approx(2.0**-64, rel=0.02)
 
 
-def test_a_word_that_says_too_little_is_extended() -> None:
+def test_small_tail_word_is_extended_by_further_digits() -> None:
     """63 digits 00...01 leave the tail between 2**-63 and 2**-62: thousands of steps at this sigma."""
     found = []
     for following in (1, 2**64 - 1):
@@ -204,7 +204,7 @@ def test_a_word_that_says_too_little_is_extended() -> None:
     assert tails == pytest.approx([2.0**-63, 2.0**-62], rel=1e-4)
 
 
-def test_blocks_join_without_a_seam() -> None:
+def test_draws_beyond_one_block_are_independent() -> None:
     n = samplers.BLOCK + 5
     table = laplace_table(Fraction(1, 1000))
     sample = discrete_laplace(byte_stream(8), table, 2 * n)

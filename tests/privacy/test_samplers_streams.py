@@ -22,7 +22,7 @@ each_sampler = pytest.mark.parametrize("draw", SAMPLERS.values(), ids=SAMPLERS.k
 
 
 @each_sampler
-def test_two_calls_differ(draw) -> None:
+def test_two_calls_without_a_seed_differ(draw) -> None:
     assert not np.array_equal(draw(), draw())
 
 

@@ -14,7 +14,7 @@ from onefold.privacy import Ball, Box, sensitivity
 finite = st.floats(-1e6, 1e6)
 
 
-def test_sizes_of_boxes() -> None:
+def test_box_sizes_worked_out_by_hand() -> None:
     box = Box([0, -1, 5], [3, 3, 17])
     assert (box.entry, box.l1, box.l2, box.n_features) == (12.0, 19.0, 13.0, 3)
     assert Box(0, 255).entry == 255.0
@@ -27,7 +27,7 @@ def test_sizes_of_boxes() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(finite, finite).filter(lambda pair: pair[0] != pair[1]), min_size=1, max_size=6))
-def test_sizes_of_boxes_are_rounded_upwards(bounds: list[tuple[float, float]]) -> None:
+def test_box_sizes_are_rounded_up(bounds: list[tuple[float, float]]) -> None:
     low, high = [min(pair) for pair in bounds], [max(pair) for pair in bounds]
     box = Box(low, high)
     widths = [Fraction(b) - Fraction(a) for a, b in zip(low, high, strict=True)]
@@ -38,7 +38,7 @@ def test_sizes_of_boxes_are_rounded_upwards(bounds: list[tuple[float, float]]) -
     assert box.entry == pytest.approx(float(max(widths)), rel=1e-14)
 
 
-def test_sizes_of_balls() -> None:
+def test_ball_sizes_worked_out_by_hand() -> None:
     assert (Ball(1.5).l2, Ball(1.5).entry) == (3.0, 3.0)
     assert Ball(1.5, n_features=4).l1 == 6.0
     assert (Ball(1.5, norm=1).l1, Ball(1.5, norm=1).l2) == (3.0, 3.0)
@@ -46,7 +46,7 @@ def test_sizes_of_balls() -> None:
         _ = Ball(1.0).l1
 
 
-def test_clipping_to_a_box() -> None:
+def test_box_moves_entries_to_the_nearest_bound() -> None:
     X = np.array([[-5.0, 0.5], [0.2, 9.0]])
     assert Box(0, [1, 2]).clip(X).tolist() == [[0.0, 0.5], [0.2, 2.0]]
     assert X[0, 0] == -5.0
@@ -60,7 +60,7 @@ def test_clipping_to_a_box() -> None:
     st.sampled_from([1, 2]),
     st.floats(1e-100, 1e100),
 )
-def test_clipping_to_a_ball_never_leaves_it(row: list[float], norm: int, radius: float) -> None:
+def test_rows_clipped_to_a_ball_lie_in_it(row: list[float], norm: int, radius: float) -> None:
     clipped = Ball(radius, norm).clip(np.array([row]))[0].tolist()
     exact = [abs(Fraction(x)) for x in clipped]
     if norm == 1:
@@ -76,7 +76,7 @@ def test_clipping_to_a_ball_never_leaves_it(row: list[float], norm: int, radius:
         assert got >= (Fraction(radius) * Fraction(999_999, 1_000_000)) ** norm
 
 
-def test_directions_survive() -> None:
+def test_clipping_to_a_ball_keeps_the_direction_of_extreme_rows() -> None:
     clipped = Ball(1.0).clip(np.array([[3.0, 4.0], [0.0, 0.0], [1e300, 1e300], [1e-320, 0.0]]))
     assert clipped[0] == pytest.approx([0.6, 0.8])
     assert clipped[1].tolist() == [0.0, 0.0]
@@ -99,12 +99,12 @@ def test_directions_survive() -> None:
         ([], []),
     ],
 )
-def test_bad_boxes(low: object, high: object) -> None:
+def test_invalid_boxes_are_refused(low: object, high: object) -> None:
     with pytest.raises(InvalidInputError, match="bounds must"):
         Box(low, high)  # type: ignore[arg-type]
 
 
-def test_other_bad_domains() -> None:
+def test_other_invalid_domains_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="bounds must"):
         Box(np.zeros((2, 2)), 1)
     with pytest.raises(InvalidInputError, match="bounds must"):
@@ -120,7 +120,7 @@ def test_other_bad_domains() -> None:
         Ball(1.0, norm=3)
 
 
-def test_bounds_from_the_data_warn() -> None:
+def test_bounds_taken_from_the_data_warn() -> None:
     X = np.array([[0.0, 5.0], [2.0, 5.0]])
     with pytest.warns(PrivacyLeakWarning, match="not private"):
         box = sensitivity.from_data(X)

@@ -26,7 +26,9 @@ def make(low: float, high: float, lam: float, weight: float) -> BoundedFisherNoi
 
 
 @every_case
-def test_equals_finite_differences(low: float, high: float, lam: float, weight: float) -> None:
+def test_density_equals_a_finite_difference_solution(
+    low: float, high: float, lam: float, weight: float
+) -> None:
     places, density = literal.bounded_density(low, high, lam, weight, points=1201)
     found = make(low, high, lam, weight).density(places)
     assert found == pytest.approx(density, abs=2e-4 * density.max())
@@ -121,7 +123,7 @@ def test_a_height_is_accepted_exactly_below_the_density(low: float, high: float,
     assert np.all(envelope >= masses - 1e-12)
 
 
-def test_it_is_optimal() -> None:
+def test_no_other_noise_has_a_smaller_criterion() -> None:
     """Tr(Pi^-1 I) + lam Tr(V) is smaller than for other densities that vanish at the same bounds."""
     lam, weight = 1.3, 2.0
     noise = make(-1.0, 2.0, lam, weight)
@@ -154,7 +156,7 @@ def test_wide_bounds_give_the_free_noise(reach: float, lam: float, weight: float
     assert entry == pytest.approx(free.guarantee(1).entry[0], rel=1e-3)
 
 
-def test_a_half_line_by_hand() -> None:
+def test_noise_on_a_half_line_worked_out_by_hand() -> None:
     """On (0, inf) the ground state is t exp(-t^2/4): a chi distribution with three degrees of freedom."""
     noise = BoundedFisherNoise(1.0, (0, np.inf))
     assert noise.variance == pytest.approx(3.0)
@@ -178,7 +180,7 @@ def test_the_entry_guarantee_is_exact(low: float, high: float, lam: float, chang
 
 
 @pytest.mark.parametrize("low, high, lam", [(-40.0, 60.0, 1e-4), (-6.0, 9.0, 0.3)])
-def test_either_wall_may_be_the_near_one(low: float, high: float, lam: float) -> None:
+def test_mirrored_bounds_give_the_same_guarantee(low: float, high: float, lam: float) -> None:
     one, other = (BoundedFisherNoise(lam, b, delta=1e-3).guarantee(1) for b in ((low, high), (-high, -low)))
     assert one.entry[0] == pytest.approx(other.entry[0], rel=1e-6)
     wide = BoundedFisherNoise(lam, (-high, high), delta=1e-3).guarantee(1)
@@ -207,7 +209,9 @@ def test_columns_without_bounds_are_one_gaussian() -> None:
     lam=st.sampled_from([1e-3, 1.0, 30.0]),
 )
 @settings(max_examples=30, deadline=None)
-def test_supports_that_do_not_meet_promise_nothing(low: float, width: float, more: float, lam: float) -> None:
+def test_change_wider_than_the_bounds_has_no_guarantee(
+    low: float, width: float, more: float, lam: float
+) -> None:
     """However small the rounding errors are that a huge factor multiplies."""
     noise = BoundedFisherNoise(lam, (low, low + width), sensitivity=width + more)
     assert noise.guarantee(1).entry[0] == math.inf
@@ -233,7 +237,7 @@ def test_narrow_bounds_promise_nothing_and_say_so() -> None:
     assert "no bound on epsilon per record" in str(guarantee)
 
 
-def test_columns_of_their_own() -> None:
+def test_every_column_has_its_own_bounds_and_weight() -> None:
     noise = BoundedFisherNoise(
         1e-4, [(-18, 30), (0, np.inf), (-1, 1)], sensitivity=Box([18, 0, 0], [90, 9, 1])
     )
@@ -252,12 +256,12 @@ def test_columns_of_their_own() -> None:
     "bounds",
     [(1, 1), (2, 1), (np.nan, 1), (0,), (0, 1, 2), "ab", None, [], [(0, 1), (1, 0)], (np.inf, np.inf)],
 )
-def test_bad_bounds(bounds: object) -> None:
+def test_invalid_bounds_are_refused(bounds: object) -> None:
     with pytest.raises(InvalidInputError, match=r"^[^\n]*bound[^\n]*$"):
         BoundedFisherNoise(1.0, bounds)  # type: ignore[arg-type]
 
 
-def test_other_bad_input() -> None:
+def test_other_invalid_input_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="one entry per column"):
         BoundedFisherNoise(1.0, [(-1, 1), (-1, 1)], [1.0, 1.0, 1.0])
     with pytest.raises(InvalidInputError, match="diagonal"):
@@ -271,7 +275,7 @@ def test_other_bad_input() -> None:
             BoundedFisherNoise(lam, (-1, 1))  # type: ignore[arg-type]
 
 
-def test_a_ledger_counts_it_where_there_is_something_to_count() -> None:
+def test_ledger_counts_bounded_noise_with_a_guarantee_and_refuses_it_without() -> None:
     event = Event.of(BoundedFisherNoise(1e-4, (-60, 60)), n_features=2)
     assert event.family is None
     assert event.epsilon > 0

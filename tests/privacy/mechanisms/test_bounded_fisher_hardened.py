@@ -108,7 +108,7 @@ def test_hardened_noise_states_no_epsilon_its_table_cannot_carry() -> None:
         assert math.isfinite(plain.record[0])
 
 
-def test_hardened_noise_has_limits_and_says_so() -> None:
+def test_hardened_noise_beyond_its_limits_is_refused() -> None:
     strong = BoundedFisherNoise(1e-12, (-np.inf, np.inf), hardened=True)
     with pytest.raises(InvalidInputError, match=r"^[^\n]*too strong for the hardened sampler[^\n]*$"):
         strong.sample((3, 1))

@@ -129,7 +129,7 @@ def test_from_epsilon_and_from_error(hardened: bool) -> None:
         FisherGaussian.from_error(1.0, 2, 2)
 
 
-def test_domains() -> None:
+def test_clipping_and_reach_follow_the_declared_domain() -> None:
     box = Box([0, 0], [1, 10])
     noise = FisherGaussian(1.0, sensitivity=box)
     assert noise.mu(2) == pytest.approx(math.sqrt(101))
@@ -155,7 +155,7 @@ def test_the_text_names_the_unit_and_the_gaps() -> None:
 
 
 @pytest.mark.parametrize("hardened", [False, True])
-def test_rows_in_rows_out(hardened: bool) -> None:
+def test_randomise_keeps_containers_and_precision(hardened: bool) -> None:
     noise = FisherGaussian(1.0, [1.0, 16.0], hardened=hardened)
     frame = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, 0.25, 0.125]}, index=[7, 8, 9])
     noisy = noise.randomise(frame, random_state=0)
@@ -177,7 +177,7 @@ def test_hardened_noise_lies_on_its_grid_and_pays_for_it() -> None:
 
 
 @pytest.mark.parametrize("lam", [0, -1, np.nan, np.inf, "1", None, True])
-def test_bad_lam(lam: object) -> None:
+def test_invalid_lam_is_refused(lam: object) -> None:
     with pytest.raises(InvalidInputError, match=r"^lam must[^\n]*$"):
         FisherGaussian(lam)  # type: ignore[arg-type]
 
@@ -196,12 +196,12 @@ def test_bad_lam(lam: object) -> None:
         np.ones((2, 3)),
     ],
 )
-def test_bad_weights(Pi: object) -> None:
+def test_invalid_weights_are_refused(Pi: object) -> None:
     with pytest.raises(InvalidInputError, match=r"^Pi must[^\n]*$"):
         FisherGaussian(1.0, Pi)  # type: ignore[arg-type]
 
 
-def test_other_bad_input() -> None:
+def test_other_invalid_input_is_refused() -> None:
     noise = FisherGaussian(1.0, [1.0, 2.0])
     for bad in ([1.0, 2.0], [[1.0, 2.0, 3.0]], [[np.nan, 1.0]], [["a", "b"]], np.zeros((3, 0))):
         with pytest.raises(InvalidInputError) as caught:
@@ -215,7 +215,7 @@ def test_other_bad_input() -> None:
         FisherGaussian(1.0, FULL, hardened=True)
 
 
-def test_a_ledger_counts_it() -> None:
+def test_ledger_counts_fisher_gaussian_noise() -> None:
     noise = FisherGaussian(1.0)
     event = Event.of(noise, n_features=30)
     assert event.epsilon == pytest.approx(noise.guarantee(30).record[0])

@@ -38,7 +38,7 @@ def test_every_class_is_treated_alike() -> None:
         assert counts == pytest.approx(expected, abs=0.012)
 
 
-def test_counts_are_unbiased() -> None:
+def test_debiased_counts_are_unbiased() -> None:
     labels = RandomisedLabels(1.0, 4)
     true = np.array([10_000, 500, 0, 2000])
     y = np.repeat(np.arange(4), true)
@@ -52,7 +52,7 @@ def test_counts_are_unbiased() -> None:
     assert labels.debias(exact) == pytest.approx(true)
 
 
-def test_labels_of_any_kind() -> None:
+def test_randomise_accepts_labels_of_any_kind() -> None:
     names = RandomisedLabels(1.0, ["cat", "dog", "bird"])
     y = np.array(["dog"] * 200 + ["bird"] * 200)
     answers = names.randomise(y, random_state=0)
@@ -79,18 +79,18 @@ def test_the_guarantee_is_about_labels_only() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, np.nan, np.inf, None])
-def test_bad_epsilon(epsilon: object) -> None:
+def test_invalid_epsilon_is_refused(epsilon: object) -> None:
     with pytest.raises(InvalidInputError, match="epsilon must"):
         RandomisedLabels(epsilon, 3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("classes", [1, 0, -2, 1.5, True, [1], [1, 1], [[1, 2]], []])
-def test_bad_classes(classes: object) -> None:
+def test_invalid_classes_are_refused(classes: object) -> None:
     with pytest.raises(InvalidInputError, match="classes must"):
         RandomisedLabels(1.0, classes)  # type: ignore[arg-type]
 
 
-def test_bad_labels() -> None:
+def test_invalid_labels_are_refused() -> None:
     labels = RandomisedLabels(1.0, 3)
     for y in ([3], [-1], [0, 1, 2, 7], [0.5], [np.nan]):
         with pytest.raises(InvalidInputError, match="not among the declared classes"):
@@ -106,7 +106,7 @@ def test_bad_labels() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [999.0, 1e4, 1e6])
-def test_a_huge_epsilon_does_not_take_for_ever(epsilon: float) -> None:
+def test_huge_epsilon_is_fast_and_keeps_all_labels(epsilon: float) -> None:
     labels = RandomisedLabels(epsilon, 3)
     assert labels.keep_probability == 1.0
     np.testing.assert_array_equal(labels.randomise([0, 1, 2, 2]), [0, 1, 2, 2])

@@ -26,7 +26,7 @@ def make(kind, hardened: bool = False, **options):
 
 @every_sampler
 @pytest.mark.parametrize("kind", KINDS)
-def test_arrays_of_every_shape(kind, hardened: bool) -> None:
+def test_randomise_accepts_arrays_of_every_shape(kind, hardened: bool) -> None:
     noise = make(kind, hardened)
     for shape in [(), (0,), (5,), (3, 4), (0, 4), (4, 0), (2, 3, 4)]:
         X = np.full(shape, 0.25)
@@ -47,7 +47,7 @@ def test_the_noise_is_added_to_the_data(hardened: bool) -> None:
 
 
 @every_sampler
-def test_precisions(hardened: bool) -> None:
+def test_randomise_keeps_float32_and_rounds_after_the_noise(hardened: bool) -> None:
     noise = Laplace(1.0, hardened=hardened)
     X = np.random.default_rng(2).random((20, 3))
     wide = noise.randomise(X.astype(np.float32).astype(np.float64), random_state=4)
@@ -62,7 +62,7 @@ def test_precisions(hardened: bool) -> None:
 
 
 @every_sampler
-def test_frames_keep_their_headings(hardened: bool) -> None:
+def test_data_frames_keep_columns_and_index(hardened: bool) -> None:
     frame = pd.DataFrame({"age": [30, 40, 50], "height": [1.7, 1.8, 1.9]}, index=["a", "b", "c"])
     noisy = Laplace(1.0, hardened=hardened).randomise(frame, random_state=5)
     assert isinstance(noisy, pd.DataFrame)
@@ -138,7 +138,7 @@ BAD_DATA = [
 
 @every_sampler
 @pytest.mark.parametrize("X, message", BAD_DATA)
-def test_unusable_data(X: object, message: str, hardened: bool) -> None:
+def test_data_that_cannot_be_randomised_are_refused(X: object, message: str, hardened: bool) -> None:
     with pytest.raises(InvalidInputError, match=message) as caught:
         Laplace(1.0, hardened=hardened).randomise(X)
     text = str(caught.value)
@@ -151,28 +151,28 @@ def test_unusable_data(X: object, message: str, hardened: bool) -> None:
 @pytest.mark.parametrize(
     "epsilon", [0, -1, np.nan, np.inf, -np.inf, "1", None, True, 1e-300, 1e300, 10**400, [1.0]]
 )
-def test_bad_epsilon(kind, epsilon: object) -> None:
+def test_invalid_epsilon_is_refused(kind, epsilon: object) -> None:
     with pytest.raises(InvalidInputError, match=r"^epsilon must[^\n]*$"):
         kind(epsilon)
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("delta", [0, 1, -0.1, 1.5, np.nan, np.inf, "x", None, True])
-def test_bad_delta(kind, delta: object) -> None:
+def test_invalid_delta_is_refused(kind, delta: object) -> None:
     with pytest.raises(InvalidInputError, match=r"^delta must[^\n]*$"):
         kind(0.5, delta)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("value", [0, -1, np.nan, np.inf, "x", None, True])
-def test_bad_sensitivity(kind, value: object) -> None:
+def test_invalid_sensitivity_is_refused(kind, value: object) -> None:
     with pytest.raises(InvalidInputError, match=r"^sensitivity must[^\n]*$"):
         kind(0.5, sensitivity=value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("d", [5e-324, 1e-320, 1e-300, 1.7e308])
-def test_scales_outside_float64(kind, d: float) -> None:
+def test_noise_scales_outside_float64_are_refused(kind, d: float) -> None:
     for hardened in (False, True):
         with pytest.raises(InvalidInputError, match="rescale the data"):
             kind(0.5, sensitivity=d, hardened=hardened)
@@ -181,7 +181,7 @@ def test_scales_outside_float64(kind, d: float) -> None:
 @pytest.mark.parametrize("kind", [Laplace, OptimalNoise, AnalyticGaussian])
 @pytest.mark.parametrize("d", [1e-200, 1e-9, 1e9, 1e200])
 @pytest.mark.parametrize("epsilon", [1e-5, 1.0, 1e4])
-def test_extreme_but_possible_scales(kind, d: float, epsilon: float) -> None:
+def test_extreme_noise_scales_within_float64_work(kind, d: float, epsilon: float) -> None:
     for hardened in (False, True):
         noise = kind(epsilon, sensitivity=d, hardened=hardened)
         sample = noise.sample(4000, random_state=0)
@@ -191,7 +191,7 @@ def test_extreme_but_possible_scales(kind, d: float, epsilon: float) -> None:
         assert np.unique(noisy).size == 20
 
 
-def test_other_bad_parameters() -> None:
+def test_other_invalid_parameters_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="delta 0"):
         Laplace(1.0, 1e-5)
     with pytest.raises(InvalidInputError, match="delta 0"):
@@ -217,7 +217,7 @@ def test_other_bad_parameters() -> None:
         Laplace(1.0, sensitivity=Box([0] * 3, [1] * 3), n_features=4)
 
 
-def test_bad_calls() -> None:
+def test_invalid_calls_are_refused() -> None:
     noise = Laplace(1.0)
     for shape in (-1, (2, -1), 1.5, "3", (2, None), True):
         with pytest.raises(InvalidInputError, match="shape"):
@@ -253,7 +253,7 @@ def test_bounds_taken_from_the_data_void_the_guarantee() -> None:
 
 @every_sampler
 @pytest.mark.parametrize("kind", KINDS)
-def test_mechanisms_can_be_copied_and_sent(kind, hardened: bool) -> None:
+def test_copied_and_pickled_mechanisms_draw_the_same_noise(kind, hardened: bool) -> None:
     noise = make(kind, hardened)
     expected = noise.sample(20, random_state=1)
     for twin in (copy.deepcopy(noise), pickle.loads(pickle.dumps(noise))):  # noqa: S301
@@ -263,7 +263,7 @@ def test_mechanisms_can_be_copied_and_sent(kind, hardened: bool) -> None:
     assert np.array_equal(kept.sample(20, random_state=1), expected)
 
 
-def test_a_printed_epsilon_has_its_unit() -> None:
+def test_printed_mechanism_names_the_unit_of_epsilon() -> None:
     for kind in KINDS:
         assert "epsilon=0.5 per entry" in repr(make(kind))
     assert "per record" in repr(Laplace(1.0, sensitivity=Box(0, 1, 5), unit="record"))

@@ -34,7 +34,7 @@ def _excess(noise, d: float, shrink: float = 1.0, epsilon: float | None = None) 
 
 
 @each_case
-def test_neighbours_at_the_declared_distance(kind, epsilon: float, delta: float) -> None:
+def test_guarantee_holds_for_neighbours_at_the_declared_distance(kind, epsilon: float, delta: float) -> None:
     noise = kind(epsilon, delta, 1.5)
     for d in (1.5, -1.5, 0.7, 1e-3):
         assert _excess(noise, d) <= delta + SLACK
@@ -48,14 +48,14 @@ def test_noise_of_two_thirds_the_scale_breaks_the_promise(kind, epsilon: float, 
 
 
 @pytest.mark.parametrize("kind, epsilon, delta", [case for case in CASES if case[0] is not Gaussian])
-def test_the_promise_is_not_wasteful(kind, epsilon: float, delta: float) -> None:
+def test_stated_epsilon_is_needed(kind, epsilon: float, delta: float) -> None:
     noise = kind(epsilon, delta, 1.5)
     assert _excess(noise, 1.5, epsilon=0.95 * epsilon) > delta + 100 * SLACK
     if kind is not Laplace:
         assert _excess(noise, 1.5) == pytest.approx(delta, rel=1e-3)
 
 
-def test_the_textbook_gaussian_is_wasteful() -> None:
+def test_textbook_gaussian_has_more_noise_than_needed() -> None:
     assert _excess(Gaussian(0.9, 1e-3, 1.5), 1.5) < 0.1 * 1e-3
 
 
@@ -102,7 +102,9 @@ def _pmf(noise) -> np.ndarray:
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize("d", [1.0, 1.37, 0.9])
 @each_case
-def test_rounded_neighbours(kind, epsilon: float, delta: float, d: float) -> None:
+def test_rounded_neighbours_lie_within_the_counted_steps(
+    kind, epsilon: float, delta: float, d: float
+) -> None:
     noise = kind(epsilon, delta, d, hardened=True)
     pmf = _pmf(noise)
     assert pmf.sum() == pytest.approx(1, abs=1e-12)
@@ -115,7 +117,7 @@ def test_rounded_neighbours(kind, epsilon: float, delta: float, d: float) -> Non
 
 
 @pytest.mark.usefixtures("coarse")
-def test_the_rounding_is_needed_and_paid_for() -> None:
+def test_rounding_can_enlarge_a_change_and_is_counted() -> None:
     """Calibrated without the extra step, some pairs of neighbours would be told apart too well."""
     noise = Laplace(1.0, sensitivity=1.37, hardened=True)
     start = np.linspace(-3, 3, 1001)
@@ -128,7 +130,7 @@ def test_the_rounding_is_needed_and_paid_for() -> None:
 
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize("kind", [Laplace, OptimalNoise, AnalyticGaussian])
-def test_rounded_records(kind) -> None:
+def test_rounded_records_lie_within_the_counted_steps(kind) -> None:
     """Rows that differ by the declared size, rounded: the change in steps stays within what was paid for."""
     rng = np.random.default_rng(0)
     p, size = 5, 2.3

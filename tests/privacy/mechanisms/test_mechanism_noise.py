@@ -58,7 +58,7 @@ def test_one_sided_shifted_or_doubled_noise_is_rejected(noise) -> None:
 
 
 @each_noise
-def test_magnitude_and_variance(noise) -> None:
+def test_samples_have_the_stated_magnitude_and_variance(noise) -> None:
     sample = noise.sample(SIZE, random_state=3)
     assert np.mean(np.abs(sample)) == pytest.approx(noise.expected_magnitude, rel=0.03)
     assert np.mean(sample**2) == pytest.approx(noise.variance, rel=0.05)
@@ -86,7 +86,7 @@ def test_the_density_is_the_slope_of_the_distribution(noise) -> None:
 
 
 @pytest.mark.parametrize("hardened", [False, True])
-def test_the_atom_has_its_mass(hardened: bool) -> None:
+def test_share_of_zeros_is_the_mass_of_the_atom(hardened: bool) -> None:
     zeros = np.mean(OptimalNoise(1.0, 0.2, hardened=hardened).sample(SIZE, random_state=4) == 0)
     assert zeros == pytest.approx(0.2, abs=0.01)
     assert np.mean(Laplace(1.0, hardened=hardened).sample(SIZE, random_state=4) == 0) < 1e-3

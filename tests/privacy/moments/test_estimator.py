@@ -17,7 +17,7 @@ from reference.clouds import cloud
 
 # Checks use a few dozen rows: hardly any noise, and a ball that holds them all. None is expected to fail.
 @parametrize_with_checks([PrivateMoments(1e6, radius=30.0, random_state=0)])
-def test_conforms(estimator, check) -> None:
+def test_passes_the_checks_of_scikit_learn(estimator, check) -> None:
     check(estimator)
 
 
@@ -81,7 +81,7 @@ def test_a_class_of_one_record_shows_as_rarely_as_promised(hardened: bool) -> No
         assert shown > expected - allowance
 
 
-def test_no_class_at_all_is_one_line() -> None:
+def test_release_without_any_large_class_is_refused_in_one_line() -> None:
     X, y = cloud(30)
     with pytest.raises(InvalidInputError, match="not one class has enough records"):
         PrivateMoments(1.0, random_state=0).fit(X, y)
@@ -173,7 +173,7 @@ def test_the_blocks_compose_to_the_stated_epsilon(classes: object) -> None:
         ({"random_state": -1}, "random_state"),
     ],
 )
-def test_bad_input_is_one_line(given: dict, message: str) -> None:
+def test_invalid_parameters_are_refused_in_one_line(given: dict, message: str) -> None:
     X, y = cloud()
     with pytest.raises(InvalidInputError, match=message) as caught:
         PrivateMoments(**{"classes": range(3), **given}).fit(X, y)

@@ -30,7 +30,7 @@ def test_moments_and_variances_add_up() -> None:
     np.testing.assert_allclose(exact[0].add(exact[1]).second_moments_, exact[2].second_moments_)
 
 
-def test_owners_may_have_different_classes() -> None:
+def test_sites_may_have_different_classes() -> None:
     X, y = cloud(900)
     exact = PrivateMoments(None, centre=None).fit(X, y)
     parts = [PrivateMoments(None, centre=None).fit(X[keep], y[keep]) for keep in (y < 2, y == 2)]
@@ -39,7 +39,7 @@ def test_owners_may_have_different_classes() -> None:
     np.testing.assert_allclose(both.sums_, exact.sums_)
 
 
-def test_what_does_not_belong_together_is_not_added() -> None:
+def test_releases_about_different_things_are_not_added() -> None:
     X, y = cloud()
     plain = PrivateMoments(None, centre=None).fit(X, y)
     others = {

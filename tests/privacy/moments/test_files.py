@@ -16,10 +16,11 @@ from onefold.privacy.moments import PrivateMoments
 from reference.clouds import cloud
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize(
     "labels", [np.array([3, 5, 7]), np.array(["a", "bc", "d"]), np.array(["a", "b", "c"], object)]
 )
-def test_saved_and_loaded(tmp_path: Path, labels: np.ndarray) -> None:
+def test_loaded_release_equals_the_saved_one(tmp_path: Path, labels: np.ndarray) -> None:
     X, y = cloud()
     model = PrivateMoments(2.0, classes=labels, random_state=0).fit(X, labels[y])
     path = tmp_path / "moments.npz"
@@ -35,7 +36,7 @@ def test_saved_and_loaded(tmp_path: Path, labels: np.ndarray) -> None:
     assert not any(array.shape[:1] == (len(X),) for array in arrays.values())  # no row of the data
 
 
-def test_files_that_are_not_moments_are_one_line(tmp_path: Path) -> None:
+def test_files_that_are_no_moments_are_refused_in_one_line(tmp_path: Path) -> None:
     X, y = cloud()
     model = PrivateMoments(None).fit(X, y)
     packed = model.to_bytes()
@@ -133,7 +134,7 @@ def test_release_inside_another_archive_is_the_same() -> None:
     assert PrivateMoments.from_parts(*model.to_parts()).to_bytes() == model.to_bytes()
 
 
-def test_the_encoder_is_remembered(tmp_path: Path) -> None:
+def test_release_keeps_the_description_of_its_encoder(tmp_path: Path) -> None:
     X, y = cloud()
     encoder = RandomFeatures(6)
     model = MomentClassifier(1.0, encoder=encoder, classes=range(3)).fit(X, y)

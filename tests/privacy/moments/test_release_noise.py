@@ -101,6 +101,7 @@ def test_without_a_seed_no_two_releases_are_alike() -> None:
         assert not np.any(releases[0].sums_ == releases[1].sums_)
 
 
+@pytest.mark.exact
 def test_a_hardened_release_lies_on_its_grid_and_is_exact() -> None:
     X, y = cloud(2000, 4)
     model = PrivateMoments(1.0, classes=range(3), hardened=True, random_state=0).fit(X, y)

@@ -81,7 +81,7 @@ def test_rows_outside_the_declared_ball_are_shortened_and_others_kept() -> None:
     assert np.all(np.linalg.norm(embedded, axis=1) <= 1.0)
 
 
-def test_seen_from_a_centre_no_row_is_longer_than_one() -> None:
+def test_rows_relative_to_a_centre_have_norm_one() -> None:
     X, y = cloud()
     model = PrivateMoments(1.0, classes=range(3), random_state=0).fit(X, y)
     norms = np.linalg.norm(model.embed(np.vstack([X, model.centre_])), axis=1)
@@ -102,7 +102,7 @@ def test_one_record_beyond_all_bounds_spoils_nothing(radius: float, hardened: bo
     assert np.linalg.norm(model.embed(X), axis=1).max() <= 1.0
 
 
-def test_queries_of_another_shape_are_one_line() -> None:
+def test_rows_of_another_length_are_refused_in_one_line() -> None:
     X, y = cloud()
     model = PrivateMoments(1.0, classes=range(3)).fit(X, y)
     for rows in (X[:, :2], X[0]):

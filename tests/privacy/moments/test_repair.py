@@ -104,14 +104,14 @@ def test_the_noise_of_the_mean_does_not_bias_the_covariance() -> None:
 @pytest.mark.parametrize(
     ("shrinkage", "floor"), [("no", 0.3), (-0.1, 0.3), (1.1, 0.3), (math.nan, 0.3), (None, 0.3), (True, 0.3)]
 )
-def test_bad_shrinkage_is_one_line(shrinkage: object, floor: float) -> None:
+def test_invalid_shrinkage_is_refused_in_one_line(shrinkage: object, floor: float) -> None:
     X, y = cloud()
     with pytest.raises(InvalidInputError, match="shrinkage"):
         PrivateMoments(None).fit(X, y).covariances(shrinkage, floor)
 
 
 @pytest.mark.parametrize("floor", [-1.0, math.nan, math.inf, None, "a", True])
-def test_bad_floor_is_one_line(floor: float) -> None:
+def test_invalid_floor_is_refused_in_one_line(floor: float) -> None:
     X, y = cloud()
     with pytest.raises(InvalidInputError, match="floor"):
         PrivateMoments(None).fit(X, y).covariances("auto", floor)
