@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from onefold._base.arrays import Array, Index
 from onefold._base.parallel import one_openmp_thread
-from onefold.exceptions import InvalidInputError
 
 __all__ = [
     "PARTITIONS",
@@ -22,7 +21,6 @@ __all__ = [
     "branch_count",
     "candidates",
     "centroids",
-    "check_partition",
     "clusters",
     "consecutive",
     "far_apart",
@@ -93,12 +91,6 @@ def _clusters(X: Array, n_clusters: int, random_state: object) -> list[Index]:
             labels = model.fit(X[:: -(-len(X) // at_most)]).predict(X)
     found = [np.flatnonzero(labels == cluster) for cluster in range(n_clusters)]
     return [rows for rows in found if len(rows)]
-
-
-def check_partition(partition: str) -> None:
-    """Refuse an unknown way of splitting."""
-    if partition not in PARTITIONS:
-        raise InvalidInputError(f"partition must be one of {', '.join(PARTITIONS)}")
 
 
 # --- centroids of inputs -------------------------------------------------------------------------------

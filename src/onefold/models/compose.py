@@ -7,7 +7,7 @@ folding measures of a pool of machines, deep machines of several layers, and wid
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from joblib import parallel_config
@@ -17,12 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Arrays, Index
 from onefold._base.parallel import one_blas_thread, run_parallel
-from onefold._base.validation import check_rows, check_whole_number
-from onefold.models.clusters import check_partition, split
+from onefold._base.validation import Entry, OneOf, Whole, check_parameters, check_rows
+from onefold.models.clusters import PARTITIONS, split
 from onefold.models.folding import check_measure
 from onefold.models.layers import LayeredStack
 from onefold.models.pool import Pool, Stack, StackMemory, fit_pool
-from onefold.models.scale import ScaleOption, check_scale, unit_and_factor
+from onefold.models.scale import SCALES, ScaleOption, unit_and_factor
 
 __all__ = ["Autoencoder", "DeepAutoencoder", "LayeredAutoencoder", "WideAutoencoder"]
 
@@ -38,6 +38,7 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
     n_jobs: int | None = None
     n_probe: int | None = None
     pool_: Pool
+    constraints: ClassVar[dict[str, Entry]] = {"scale": SCALES}
     scale_matters = True  # whether the regularisation depends on the scale, so that users must be told
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -121,8 +122,9 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         return self
 
     def check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before looking at data."""
-        check_scale(self.scale)
+        """Refuse parameters that break a constraint of this class or of one it inherits from."""
+        for kind in reversed(type(self).__mro__):
+            check_parameters(self, vars(kind).get("constraints", {}))
 
     def _queries(self, X: ArrayLike) -> Array:
         rows: Array = check_rows(self, X, reset=False)
@@ -158,12 +160,7 @@ class LayeredAutoencoder(Autoencoder):
 
     n_components: int
     n_layers: int = 1
-
-    def check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before looking at data."""
-        super().check_parameters()
-        check_whole_number("n_components", self.n_components)
-        check_whole_number("n_layers", self.n_layers)
+    constraints: ClassVar[dict[str, Entry]] = {"n_components": Whole(1), "n_layers": Whole(1)}
 
     def _branches(self, X: Array, rows: Index, unit: float) -> list[Index]:
         return [rows]
@@ -198,13 +195,11 @@ class WideAutoencoder(LayeredAutoencoder):
     branch_size: int
     partition: str
     random_state: Any
-
-    def check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before looking at data."""
-        super().check_parameters()
-        check_whole_number("branch_size", self.branch_size)
-        check_whole_number("n_probe", self.n_probe, or_none=True)
-        check_partition(self.partition)
+    constraints: ClassVar[dict[str, Entry]] = {
+        "branch_size": Whole(1),
+        "n_probe": (Whole(1), None),
+        "partition": OneOf(PARTITIONS),
+    }
 
     def _branches(self, X: Array, rows: Index, unit: float) -> list[Index]:
         return split(X, rows, unit, self.branch_size, self.partition, self.random_state)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onefold._base.arrays import Array
+from onefold._base.validation import OneOf, check_parameter
 from onefold.exceptions import InvalidInputError
 
 __all__ = ["MEASURES", "WITHOUT_ANGLES", "Folding", "check_measure", "maximum_of"]
@@ -81,8 +82,7 @@ class Folding:
 
 def check_measure(name: str) -> str:
     """The name itself if it is a measure, else an error that lists them."""
-    if name not in MEASURES:
-        raise InvalidInputError(f"measure must be one of {', '.join(MEASURES)}")
+    check_parameter("measure", name, OneOf(MEASURES))
     return name
 
 

@@ -12,11 +12,13 @@ import numpy as np
 
 from onefold._base.arrays import Array
 from onefold._base.parallel import one_blas_thread
-from onefold.exceptions import DataScaleWarning, InvalidInputError
+from onefold._base.validation import Number
+from onefold.exceptions import DataScaleWarning
 
-__all__ = ["ScaleOption", "check_scale", "unit_and_factor", "unit_of"]
+__all__ = ["SCALES", "ScaleOption", "unit_and_factor", "unit_of"]
 
 ScaleOption = str | float | None
+SCALES = (None, "auto", Number(above=0))  # what the parameter may be
 
 # Mean square of the entries that "auto" aims at: that of images with values in [0, 1].
 AUTO_MEAN_SQUARE = 0.1
@@ -25,18 +27,6 @@ SMALLEST_MEAN_SQUARE = 5e-3
 LARGEST_MEAN_SQUARE = 10.0
 # With a mean square within these bounds, entries can be squared and summed as they are.
 COMFORTABLE = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e10}
-
-
-def check_scale(scale: ScaleOption) -> None:
-    """Refuse anything that is not None, "auto" or a positive finite number."""
-    if scale is None or scale == "auto":
-        return
-    try:
-        number = math.nan if isinstance(scale, (str, bool)) else float(scale)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0.0 < number < math.inf:
-        raise InvalidInputError('scale must be None, "auto" or a positive finite number')
 
 
 def unit_and_factor(X: Array, scale: ScaleOption, warn: bool = True) -> tuple[float, float]:

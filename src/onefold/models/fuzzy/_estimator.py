@@ -1,7 +1,7 @@
 """Fuzzy models as scikit-learn estimators: autoencoders (003 Alg. 2, Def. 9, 10), regression (003 Alg. 1)."""
 
 import math
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Arrays
 from onefold._base.parallel import one_blas_thread, run_parallel
-from onefold._base.validation import check_rows, check_whole_number
-from onefold.exceptions import InvalidInputError
+from onefold._base.validation import Entry, Number, Whole, check_parameters, check_rows
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
 from onefold.models.fuzzy._core import (
     FuzzyStack,
@@ -27,25 +26,14 @@ from onefold.models.fuzzy._core import (
 )
 from onefold.models.fuzzy._rules import Explanation, FuzzyRules, checked_row, explain_query, rules_of
 from onefold.models.pool import Stack, row_blocks
-from onefold.models.scale import ScaleOption, check_scale, unit_of
+from onefold.models.scale import SCALES, ScaleOption, unit_of
 
 __all__ = ["DeepFuzzyAutoencoder", "DeepFuzzyModel", "WideFuzzyAutoencoder"]
 
 # --- autoencoders --------------------------------------------------------------------------------------
 
 
-def check_rule_ratio(value: Any) -> None:
-    """Refuse a ratio outside (0, 1]."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0.0 < value <= 1.0:
-        raise InvalidInputError("rule_ratio must be a number above 0 and at most 1")
-
-
-def check_positive(name: str, value: Any, alternative: str = "") -> None:
-    """Refuse what is not a positive finite number."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0.0 < value < math.inf:
-        raise InvalidInputError(f"{name} must be a positive finite number{alternative}")
+RULES: dict[str, Entry] = {"rule_ratio": Number(above=0, at_most=1), "max_rules": Whole(1)}
 
 
 def rule_limit(n_samples: int, ratio: float, at_most: int) -> int:
@@ -59,6 +47,7 @@ class _FuzzyFamily(LayeredAutoencoder):
     rule_ratio: float
     max_rules: int
     width: float
+    constraints: ClassVar[dict[str, Entry]] = {**RULES, "width": Number(above=0)}
 
     def membership(self, X: ArrayLike) -> Array:
         """Membership of each row in the fuzzy set of the samples, in [0, 1] (003 eq. 2.162).
@@ -68,12 +57,6 @@ class _FuzzyFamily(LayeredAutoencoder):
         with np.errstate(over="ignore"):
             seen = self.distance(X).astype(np.float64) * self.scale_
             return np.asarray(np.exp(-(seen**2) / (2.0 * self.n_features_in_)))
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_rule_ratio(self.rule_ratio)
-        check_whole_number("max_rules", self.max_rules)
-        check_positive("width", self.width)
 
     @property
     def _largest_stacked(self) -> int:
@@ -355,6 +338,13 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
     True
     """
 
+    constraints: ClassVar[dict[str, Entry]] = {
+        **RULES,
+        "n_layers": Whole(1),
+        "width": ("auto", Number(above=0)),
+        "scale": SCALES,
+    }
+
     def __init__(
         self,
         rule_ratio: float = 0.5,
@@ -463,12 +453,7 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def check_parameters(self) -> None:
         """Refuse parameters that make no sense, before looking at data."""
-        check_rule_ratio(self.rule_ratio)
-        check_whole_number("max_rules", self.max_rules)
-        check_whole_number("n_layers", self.n_layers)
-        if self.width != "auto":
-            check_positive("width", self.width, ' or "auto"')
-        check_scale(self.scale)
+        check_parameters(self, self.constraints)
 
     def state(self) -> Arrays:
         """Arrays from which :meth:`restore` makes the same model: its rules, no samples."""

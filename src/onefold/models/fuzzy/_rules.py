@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold._base.arrays import Array, Index
-from onefold._base.validation import check_whole_number
+from onefold._base.validation import Whole, check_parameter
 from onefold.models.fuzzy._core import LARGEST_INPUT, RuleLayer, Sets
 
 __all__ = ["Explanation", "FuzzyRules", "checked_row", "explain_query", "rules_of"]
@@ -141,7 +141,7 @@ def explain_query(
 
     ``answer`` gives the model's outputs for rows of inputs; ``names`` are those of inputs and outputs.
     """
-    check_whole_number("n_rules", n_rules)
+    check_parameter("n_rules", n_rules, Whole(1))
     first = rules[0]
     chosen = np.argsort(-shares, kind="stable")[:n_rules]
     return Explanation(

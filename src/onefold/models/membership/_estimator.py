@@ -1,7 +1,7 @@
 """Membership-mappings as scikit-learn estimators: autoencoders (001 Alg. 2, 3), regression (001 Alg. 1)."""
 
 import math
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Arrays
 from onefold._base.parallel import one_blas_thread, run_parallel
-from onefold._base.validation import check_rows, check_whole_number
-from onefold.exceptions import InvalidInputError
+from onefold._base.validation import Entry, Flag, Number, Whole, check_parameters, check_rows
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
 from onefold.models.membership._core import (
     Inputs,
@@ -31,17 +30,11 @@ __all__ = ["DeepMembershipAutoencoder", "MembershipMapping", "WideMembershipAuto
 # --- autoencoders --------------------------------------------------------------------------------------
 
 
-def check_ratio(value: Any) -> None:
-    """Refuse a ratio outside (0, 1]."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0.0 < value <= 1.0:
-        raise InvalidInputError("inducing_ratio must be a number above 0 and at most 1")
-
-
-def check_centred(value: Any) -> None:
-    """Refuse anything but a yes or no."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise InvalidInputError("centred must be True or False")
+CONSTRAINTS: dict[str, Entry] = {
+    "inducing_ratio": Number(above=0, at_most=1),
+    "max_inducing": Whole(1),
+    "centred": Flag(),
+}
 
 
 def inducing_limit(n_samples: int, ratio: float, at_most: int) -> int:
@@ -55,13 +48,8 @@ class _MembershipFamily(LayeredAutoencoder):
     inducing_ratio: float
     max_inducing: int
     centred: bool
+    constraints: ClassVar[dict[str, Entry]] = CONSTRAINTS
     scale_matters = False  # the regularisation is between tau and 2 tau whatever the scale
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_ratio(self.inducing_ratio)
-        check_whole_number("max_inducing", self.max_inducing)
-        check_centred(self.centred)
 
     @property
     def _largest_stacked(self) -> int:
@@ -327,9 +315,7 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def check_parameters(self) -> None:
         """Refuse parameters that make no sense, before looking at data."""
-        check_ratio(self.inducing_ratio)
-        check_whole_number("max_inducing", self.max_inducing)
-        check_centred(self.centred)
+        check_parameters(self, CONSTRAINTS)
 
     def state(self) -> Arrays:
         """Arrays from which :meth:`restore` makes the same mapping: no samples, but what they left."""
