@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,10 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Index, Labels
-from onefold._base.validation import check_rows, check_whole_number
+from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.models.compose import Autoencoder
-from onefold.models.folding import check_measure
+from onefold.models.folding import MEASURES
 from onefold.models.kahm._estimator import WideKAHM
 from onefold.models.pool import Pool, StackMemory
 from onefold.models.scale import ScaleOption, unit_and_factor
@@ -30,6 +30,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     measure: str
     n_jobs: int | None
     pool_: Pool
+    constraints: ClassVar[dict[str, Entry]] = {"measure": OneOf(MEASURES)}
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Model the rows of each class in ``X`` by an autoencoder of its own."""
@@ -53,7 +54,6 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         self, samples: Array, labels: Labels, batches: ArrayLike | None, memory: StackMemory | None
     ) -> Self:
         """Do what :meth:`fit_batches` does, for rows and labels that the caller has checked."""
-        check_measure(self.measure)
         family = self.family
         family.check_parameters()
         with warnings.catch_warnings():
@@ -155,6 +155,11 @@ class AutoencoderClassifier(ClassModels):
     True
     """
 
+    constraints: ClassVar[dict[str, Entry]] = {
+        **ClassModels.constraints,
+        "estimator": (None, Instance(Autoencoder, "one of onefold's autoencoders, such as WideKAHM()")),
+    }
+
     def __init__(
         self,
         estimator: Autoencoder | None = None,
@@ -169,11 +174,8 @@ class AutoencoderClassifier(ClassModels):
     @property
     def family(self) -> Autoencoder:
         """The autoencoder that ``estimator`` is or stands for; not to be changed or fitted."""
-        if self.estimator is None:
-            return DEFAULT
-        if not isinstance(self.estimator, Autoencoder):
-            raise InvalidInputError("estimator must be one of onefold's autoencoders, such as WideKAHM()")
-        return self.estimator
+        check_parameters(self, self.constraints)
+        return DEFAULT if self.estimator is None else self.estimator
 
 
 class FoldingClassifier(ClassModels):
@@ -193,6 +195,8 @@ class FoldingClassifier(ClassModels):
         Worker threads; None uses as many as BLAS may use.
     """
 
+    constraints: ClassVar[dict[str, Entry]] = {**ClassModels.constraints, "batch_size": Whole(1)}
+
     def __init__(
         self,
         n_components: int = 20,
@@ -211,7 +215,7 @@ class FoldingClassifier(ClassModels):
     @property
     def family(self) -> Autoencoder:
         """A wide machine of one layer on batches of consecutive rows."""
-        check_whole_number("batch_size", self.batch_size)
+        check_parameters(self, self.constraints)
         return WideKAHM(
             n_components=self.n_components,
             n_layers=1,

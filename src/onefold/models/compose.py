@@ -7,12 +7,13 @@ folding measures of a pool of machines, deep machines of several layers, and wid
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from joblib import parallel_config
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Arrays, Index
@@ -91,29 +92,20 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         memory: StackMemory | None = None,
     ) -> Pool:
         """A machine for every branch of every group; those that ``memory`` has are taken over."""
-        parameters = sorted(
-            (name, value) for name, value in self.get_params().items() if name != "random_state"
-        )
-        settings = f"{type(self).__name__} {parameters!r} {unit!r} {factor!r}"
-
-        # Without what was fitted before: it may travel to other processes.
-        prototype = cast(Self, clone(self))
-
-        def fit(samples: Array) -> Stack:
-            return prototype._fit_stack(samples, factor)
-
+        parameters = self.get_params(deep=False)
+        # Not this object, which may be fitted: the work may travel to other processes.
+        fit = partial(type(self)(**parameters)._fit_stack, factor=factor)
         if memory is None:
             return fit_pool(X, branches, fit, self._largest_stacked, unit, factor, n_jobs, show_progress=None)
-
-        def recall(samples: Array) -> Stack:
-            return memory.fit(settings, samples, fit)
-
+        parameters.pop("random_state", None)
+        settings = f"{type(self).__name__} {sorted(parameters.items())!r} {unit!r} {factor!r}"
+        recall = partial(memory.fit, settings, fit_stack=fit)
         memory.begin()
         with parallel_config(backend="threading"):  # the memory is in this process
             pool = fit_pool(
                 X, branches, recall, self._largest_stacked, unit, factor, n_jobs, show_progress=None
             )
-        memory.end(pool.stacks)
+        memory.end()
         return pool
 
     def from_pool(self, pool: Pool, n_features: int) -> Self:

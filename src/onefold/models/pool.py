@@ -317,12 +317,8 @@ class StackMemory:
         self._now[key] = stack
         return stack
 
-    def end(self, stacks: Sequence[Stack]) -> None:
-        """The fit is done, with these stacks: count what was kept, and forget what is no longer in use."""
-        if len(self._now) < len({id(stack) for stack in stacks}):  # fitted by workers elsewhere
-            self._now = {}
-            self.n_fitted = sum(stack.n_machines for stack in stacks)
-            return
+    def end(self) -> None:
+        """Count, after a fit, which machines were kept, and forget those no longer in use."""
         self.n_kept = sum(stack.n_machines for key, stack in self._now.items() if key in self._last)
         self.n_fitted = sum(stack.n_machines for key, stack in self._now.items() if key not in self._last)
         self._last = {}
