@@ -47,10 +47,16 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*SUITES, []], help="suites to run (all)")
+    parser.add_argument(
+        "names", nargs="*", choices=[*SUITES, []], help="names of the suites to run (default: all)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that everything runs")
-    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="BLAS threads (2)")
+    parser.add_argument(
+        "--quick", action="store_true", help="run small sizes, only to see that everything works"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=min(2, os.cpu_count() or 1), help="number of BLAS threads (default: 2)"
+    )
     args = parser.parse_args()
     warnings.simplefilter("ignore", DataScaleWarning)
     found: list[Row] = []

@@ -65,9 +65,13 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
 def parser(description: str | None) -> argparse.ArgumentParser:
     """The options every experiment takes; a script may add its own."""
     options = argparse.ArgumentParser(description=description)
-    options.add_argument("--data-dir", metavar="DIR", help="folder with the .npz files (else ONEFOLD_DATA)")
+    options.add_argument(
+        "--data-dir", metavar="DIR", help="folder with the .npz files (default: the variable ONEFOLD_DATA)"
+    )
     options.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    options.add_argument("--quick", action="store_true", help="small sizes, seconds: shows that it runs")
+    options.add_argument(
+        "--quick", action="store_true", help="run small sizes for a few seconds, only to see that it works"
+    )
     return options
 
 

@@ -75,5 +75,7 @@ def positive(text: str) -> int:
 
 def add_resume(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """The option that names the file."""
-    options.add_argument("--resume", metavar="FILE", help="keep finished pieces there and go on from it")
+    options.add_argument(
+        "--resume", metavar="FILE", help="file that keeps finished pieces; a later run continues from it"
+    )
     return options

@@ -126,9 +126,13 @@ def _measured(
 def options() -> argparse.ArgumentParser:
     """Common options, and what to sweep."""
     found = add_resume(parser(__doc__))
-    found.add_argument("--epsilons", nargs="+", type=float, choices=EPSILONS, help="only these (all)")
+    found.add_argument(
+        "--epsilons", nargs="+", type=float, choices=EPSILONS, help="values of epsilon to run (default: all)"
+    )
     found.add_argument("--digits", type=positive, default=N_DIGITS, metavar="N", help=f"({N_DIGITS})")
-    found.add_argument("--seeds", type=positive, default=3, metavar="N", help="seeds of each (3)")
+    found.add_argument(
+        "--seeds", type=positive, default=3, metavar="N", help="number of seeds per setting (default: 3)"
+    )
     return found
 
 

@@ -119,8 +119,10 @@ def _lines(variant: Variant, found: list[dict[str, Any]]) -> list[list[Any]]:
 def options() -> argparse.ArgumentParser:
     """Common options, and which variants to run."""
     found = add_resume(parser(__doc__))
-    found.add_argument("--variants", nargs="+", choices=list(VARIANTS), help="only these (all)")
-    found.add_argument("--seeds", type=positive, metavar="N", help="seeds of each (as recorded)")
+    found.add_argument("--variants", nargs="+", choices=list(VARIANTS), help="variants to run (default: all)")
+    found.add_argument(
+        "--seeds", type=positive, metavar="N", help="number of seeds per variant (default: as recorded)"
+    )
     return found
 
 

@@ -205,8 +205,15 @@ def table_10(scores: dict[str, float], args: argparse.Namespace, size: str) -> T
 def options() -> argparse.ArgumentParser:
     """Common options, sizes, and where to keep what is done."""
     found = add_resume(parser(__doc__))
-    found.add_argument("--digits", type=positive, default=60000, help="training digits (60000)")
-    found.add_argument("--layers", type=positive, default=N_LAYERS, help=f"of each machine ({N_LAYERS})")
+    found.add_argument(
+        "--digits", type=positive, default=60000, help="number of training digits (default: 60000)"
+    )
+    found.add_argument(
+        "--layers",
+        type=positive,
+        default=N_LAYERS,
+        help=f"number of layers of each machine (default: {N_LAYERS})",
+    )
     found.add_argument("--epsilons", nargs="+", type=float, choices=EPSILONS, default=list(EPSILONS))
     found.add_argument("--parties", nargs="+", type=int, choices=PARTIES, default=list(PARTIES))
     found.add_argument(
@@ -215,10 +222,14 @@ def options() -> argparse.ArgumentParser:
         type=int,
         choices=SCENARIOS,
         default=list(SCENARIOS),
-        help="only these (all)",
+        help="settings to run (default: all)",
     )
-    found.add_argument("--repeats", type=int, default=10, help="partitions per number of parties (10)")
-    found.add_argument("--only-recorded", action="store_true", help="only what --resume FILE holds already")
+    found.add_argument(
+        "--repeats", type=int, default=10, help="number of partitions per number of sites (default: 10)"
+    )
+    found.add_argument(
+        "--only-recorded", action="store_true", help="print only what --resume FILE already holds"
+    )
     return found
 
 

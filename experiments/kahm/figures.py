@@ -85,7 +85,13 @@ def draw(name: str, folder: Path) -> list[Path]:
 def main(arguments: list[str] | None = None) -> int:
     """Draw what the folder holds."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("folder", nargs="?", default="build/kahm", type=Path, help="build/kahm")
+    options.add_argument(
+        "folder",
+        nargs="?",
+        default="build/kahm",
+        type=Path,
+        help="folder to write the figures to (default: build/kahm)",
+    )
     folder = options.parse_args(arguments).folder
     found = [name for name in FIGURES if (folder / f"{name}.json").is_file()]
     if not found:

@@ -177,7 +177,9 @@ def experiment(args: argparse.Namespace) -> Outcome:
 def options() -> argparse.ArgumentParser:
     """Common options, and which labels to predict."""
     found = parser(__doc__)
-    found.add_argument("--tasks", nargs="+", choices=TASKS, help="43 coarse or 81 fine classes (both)")
+    found.add_argument(
+        "--tasks", nargs="+", choices=TASKS, help="classes to run: 43 coarse or 81 fine ones (default: both)"
+    )
     return found
 
 

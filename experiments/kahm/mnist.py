@@ -114,8 +114,8 @@ def _key(row: list[object]) -> str:
 def options() -> argparse.ArgumentParser:
     """Common options, and which variants to run."""
     found = parser(__doc__)
-    found.add_argument("--variants", nargs="+", choices=list(VARIANTS), help="only these (all)")
-    found.add_argument("--seed", type=int, default=0, help="of k-means (0)")
+    found.add_argument("--variants", nargs="+", choices=list(VARIANTS), help="variants to run (default: all)")
+    found.add_argument("--seed", type=int, default=0, help="seed of k-means (default: 0)")
     return found
 
 

@@ -140,10 +140,17 @@ def experiment(args: argparse.Namespace) -> Outcome:
 def options() -> argparse.ArgumentParser:
     """Common options, and which rows to measure."""
     found = parser(__doc__)
-    found.add_argument("--data", nargs="+", choices=list(SOURCES), help="only these (all)")
-    found.add_argument("--epsilons", nargs="+", type=float, metavar="E", help="only these (all)")
-    found.add_argument("--methods", nargs="+", choices=METHODS, help="only these (all)")
-    found.add_argument("--layers", type=int, default=N_LAYERS, help=f"of the classifier ({N_LAYERS})")
+    found.add_argument("--data", nargs="+", choices=list(SOURCES), help="data to run (default: all)")
+    found.add_argument(
+        "--epsilons", nargs="+", type=float, metavar="E", help="values of epsilon to run (default: all)"
+    )
+    found.add_argument("--methods", nargs="+", choices=METHODS, help="methods to run (default: all)")
+    found.add_argument(
+        "--layers",
+        type=int,
+        default=N_LAYERS,
+        help=f"number of layers of the classifier (default: {N_LAYERS})",
+    )
     return add_resume(found)
 
 

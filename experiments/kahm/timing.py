@@ -116,7 +116,7 @@ def _all_tables(quick: bool) -> list[tuple[Table, dict[str, float]]]:
 def options() -> argparse.ArgumentParser:
     """Common options, and the number of BLAS threads."""
     found = parser(__doc__)
-    found.add_argument("--threads", type=int, default=1, help="BLAS threads (1)")
+    found.add_argument("--threads", type=int, default=1, help="number of BLAS threads (default: 1)")
     return found
 
 

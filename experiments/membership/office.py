@@ -130,7 +130,9 @@ def _cell(scores: list[float]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     options = add_resume(parser(__doc__))
-    options.add_argument("--seeds", type=positive, default=5, help="runs per pair (5)")
+    options.add_argument(
+        "--seeds", type=positive, default=5, help="number of runs per pair of domains (default: 5)"
+    )
     options.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     options.add_argument(
         "--peer", metavar="FOLDER", help="environment with skada, by experiments.membership.peer"

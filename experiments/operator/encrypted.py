@@ -261,7 +261,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
 def options() -> argparse.ArgumentParser:
     """Common options, and where to keep what is done."""
     found = add_resume(parser(__doc__))
-    found.add_argument("--part", choices=("table", "flips"), help="only this (both)")
+    found.add_argument("--part", choices=("table", "flips"), help="part to run (default: both)")
     return found
 
 

@@ -103,7 +103,9 @@ def experiment(args: argparse.Namespace) -> Outcome:
 def options() -> argparse.ArgumentParser:
     """Common options, divisions, and where to keep what is done."""
     found = add_resume(parser(__doc__))
-    found.add_argument("--seeds", type=positive, default=5, help="divisions per setting (5)")
+    found.add_argument(
+        "--seeds", type=positive, default=5, help="number of divisions per setting (default: 5)"
+    )
     return found
 
 

@@ -109,7 +109,9 @@ def outcome(losses: dict[tuple[str, str, str], list[float]]) -> Outcome:
 def options() -> argparse.ArgumentParser:
     """Common options, and how many partitions."""
     found = parser(__doc__)
-    found.add_argument("--seeds", type=positive, default=3, help="partitions per way of sharing (3)")
+    found.add_argument(
+        "--seeds", type=positive, default=3, help="number of partitions per way of sharing (default: 3)"
+    )
     return found
 
 

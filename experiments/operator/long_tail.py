@@ -109,9 +109,14 @@ def missing_table() -> Table:
 def options() -> argparse.ArgumentParser:
     """Common options, partitions, and where to keep what is done."""
     found = add_resume(parser(__doc__))
-    found.add_argument("--seeds", type=positive, default=3, help="partitions per imbalance (3)")
     found.add_argument(
-        "--variant-seeds", type=positive, default=1, help="of these, for batch sizes and measures (1)"
+        "--seeds", type=positive, default=3, help="number of partitions per imbalance (default: 3)"
+    )
+    found.add_argument(
+        "--variant-seeds",
+        type=positive,
+        default=1,
+        help="number of partitions used for batch sizes and measures (default: 1)",
     )
     return found
 

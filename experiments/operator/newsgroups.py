@@ -43,8 +43,12 @@ def experiment(args: argparse.Namespace) -> Outcome:
 def options() -> argparse.ArgumentParser:
     """Common options, partitions, and where to keep what is done."""
     found = add_resume(parser(__doc__))
-    found.add_argument("--alphas", nargs="+", type=float, choices=ALPHAS, help="only these (all)")
-    found.add_argument("--seeds", type=positive, default=3, help="partitions per setting (3)")
+    found.add_argument(
+        "--alphas", nargs="+", type=float, choices=ALPHAS, help="values of alpha to run (default: all)"
+    )
+    found.add_argument(
+        "--seeds", type=positive, default=3, help="number of partitions per setting (default: 3)"
+    )
     return found
 
 

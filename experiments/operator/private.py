@@ -108,9 +108,12 @@ def entry_span(name: str, args: argparse.Namespace) -> float:
 def options() -> argparse.ArgumentParser:
     """Common options, partitions, and where to keep what is done."""
     found = add_resume(parser(__doc__))
-    found.add_argument("--sources", nargs="+", choices=list(SOURCES), help="only these (both)")
+    found.add_argument("--sources", nargs="+", choices=list(SOURCES), help="data to run (default: both)")
     found.add_argument(
-        "--seeds", type=positive, default=1, help="partitions of the newsgroups, a third of the others' (1)"
+        "--seeds",
+        type=positive,
+        default=1,
+        help="number of partitions of the newsgroups; the other data gets three times as many (default: 1)",
     )
     return found
 

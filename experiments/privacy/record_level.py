@@ -279,8 +279,10 @@ def _key(found: list[object]) -> str:
 def options() -> argparse.ArgumentParser:
     """Common options, and which parts to run."""
     found = parser(__doc__)
-    found.add_argument("--datasets", nargs="+", choices=list(TASKS), help="only these (all)")
-    found.add_argument("--seeds", type=int, default=5, help="releases per row (5)")
+    found.add_argument("--datasets", nargs="+", choices=list(TASKS), help="data to run (default: all)")
+    found.add_argument(
+        "--seeds", type=int, default=5, help="number of releases per row of the table (default: 5)"
+    )
     found.add_argument(
         "--peer", metavar="FOLDER", help="environment with diffprivlib, made by experiments.privacy.peer"
     )

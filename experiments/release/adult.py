@@ -74,8 +74,10 @@ def experiment(args: argparse.Namespace) -> Outcome:
 
 def main(arguments: list[str] | None = None) -> int:
     options = curves.options(__doc__)
-    options.add_argument("--rows", type=int, default=2000, help="training rows per repetition (2000)")
-    options.add_argument("--whole", action="store_true", help="all rows, scored on themselves")
+    options.add_argument(
+        "--rows", type=int, default=2000, help="number of training rows per repetition (default: 2000)"
+    )
+    options.add_argument("--whole", action="store_true", help="fit all rows and score on the same rows")
     return harness.main(__file__, options, experiment, arguments)
 
 

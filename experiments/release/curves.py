@@ -30,8 +30,12 @@ HEADERS = (
 def options(description: str | None) -> argparse.ArgumentParser:
     """What all curves take."""
     chosen = add_resume(parser(description))
-    chosen.add_argument("--repetitions", type=int, default=100, help="fits per noise and lam (100)")
-    chosen.add_argument("--piece", type=int, default=5, help="repetitions per line of the journal (5)")
+    chosen.add_argument(
+        "--repetitions", type=int, default=100, help="number of fits per noise and lam (default: 100)"
+    )
+    chosen.add_argument(
+        "--piece", type=int, default=5, help="number of repetitions per line of the journal (default: 5)"
+    )
     return chosen
 
 

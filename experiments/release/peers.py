@@ -111,7 +111,9 @@ def experiment(args: argparse.Namespace) -> Outcome:
 
 def main(arguments: list[str] | None = None) -> int:
     options = add_resume(parser(__doc__))
-    options.add_argument("--repetitions", type=int, default=100, help="releases per mechanism (100)")
+    options.add_argument(
+        "--repetitions", type=int, default=100, help="number of releases per mechanism (default: 100)"
+    )
     return harness.main(__file__, options, experiment, arguments)
 
 

@@ -53,7 +53,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parser(__doc__)
-    options.add_argument("--seed", type=int, default=0, help="of the clouds and the noise (0)")
+    options.add_argument("--seed", type=int, default=0, help="seed of the clouds and the noise (default: 0)")
     return harness.main(__file__, options, experiment, arguments)
 
 

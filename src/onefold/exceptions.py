@@ -45,7 +45,13 @@ class DecryptionError(InvalidInputError):
 
 
 class QueryRefused(OnefoldError):
-    """A query that a site does not answer; ``code`` is one of a fixed set of words, never free text."""
+    """A query that a site does not answer.
+
+    Parameters
+    ----------
+    code : str
+        One of a fixed set of words, never free text.
+    """
 
     def __init__(self, code: str) -> None:
         super().__init__(f"the query is refused: {code}")

@@ -285,7 +285,7 @@ def add_encoder_options(group: Any) -> None:
         "--margin",
         type=positive_int,
         metavar="N",
-        help="empty pixels to add on every side of an image; for gradients (default: none)",
+        help="pixels on every side of an image that the cells leave out; for gradients (default: 0)",
     )
     group.add_argument(
         "--n-outputs",
