@@ -109,7 +109,7 @@ def to_parts(model: Model, compact: bool = False) -> tuple[dict[str, Any], Array
     pool, family = model.pool_, _family_of(model)
     about["pool"] = {"unit": pool.unit, "factor": pool.factor, "n_groups": pool.n_groups}
     states = [
-        {**family.stack_state(stack), "owners": owners, "positions": positions}
+        {**family.stack_state(stack, compact), "owners": owners, "positions": positions}
         for stack, owners, positions in zip(pool.stacks, pool.owners, pool.positions, strict=True)
     ]
     arrays = _joined(states)

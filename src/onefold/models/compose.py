@@ -136,8 +136,9 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         """Machines for samples (S, N, p)."""
 
     @abstractmethod
-    def stack_state(self, stack: Stack) -> Arrays:
-        """Arrays from which a stack can be rebuilt exactly."""
+    def stack_state(self, stack: Stack, compact: bool = False) -> Arrays:
+        """Arrays from which the same stack can be made: all it consists of, or with ``compact`` few enough
+        that some of it must be fitted again."""
 
     @abstractmethod
     def stack_from_state(self, state: Arrays, factor: float) -> Stack:

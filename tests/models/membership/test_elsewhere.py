@@ -7,7 +7,7 @@ from onefold import AutoencoderClassifier, DeepMembershipAutoencoder, WideMember
 from onefold.exceptions import FileFormatError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import LocalModel
-from onefold.models.membership._core import rebuild_stack
+from onefold.models.membership._core import stack_from_state
 from onefold.privacy import OptimalNoise
 
 
@@ -64,11 +64,12 @@ def test_files_of_unusual_samples(shape, value, centred: bool, rng: np.random.Ge
     np.testing.assert_array_equal(loaded.distance(X), model.distance(X))
 
 
-def test_forged_layers_are_refused(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("compact", [False, True])
+def test_forged_layers_are_refused(rng: np.random.Generator, compact: bool) -> None:
     model = DeepMembershipAutoencoder(3, 2).fit(rng.normal(size=(20, 4)))
-    state = model.stack_state(model.pool_.stacks[0])
+    state = model.stack_state(model.pool_.stacks[0], compact)
     for shapes in ([[10**6, 3], [1, 2]], [[1, 3]], [[0, 3], [1, 2]], [[-1, 3], [1, 2]]):
         with pytest.raises(ValueError, match=r"layers|inducing|reshape"):
-            rebuild_stack(state | {"shapes": np.array(shapes)}, 3, 2)
+            stack_from_state(state | {"shapes": np.array(shapes)}, 3, 2, True)
     with pytest.raises(FileFormatError, match="samples"):
         io.from_bytes(io.to_bytes(model), largest_machine=10)

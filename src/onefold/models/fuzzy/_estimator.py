@@ -66,7 +66,7 @@ class _FuzzyFamily(LayeredAutoencoder):
         at_most = rule_limit(samples.shape[1], self.rule_ratio, self.max_rules)
         return fit_stack(samples, self.n_components, self.n_layers, at_most, float(self.width), factor)
 
-    def stack_state(self, stack: Stack) -> Arrays:
+    def stack_state(self, stack: Stack, compact: bool = False) -> Arrays:
         return stack_state(cast(FuzzyStack, stack))
 
     def stack_from_state(self, state: Arrays, factor: float) -> Stack:

@@ -21,10 +21,10 @@ import numpy as np
 import scipy.linalg
 from scipy.spatial.distance import cdist
 
-from onefold._base.arrays import Array, Floats, Index, Mask
+from onefold._base.arrays import Array, Arrays, Floats, Index, Mask
 from onefold._base.lapack import cholesky, cholesky_solve
 from onefold._base.parallel import one_blas_thread
-from onefold.models.hull import LARGEST_STACKED, Hull, build_hull, centre
+from onefold.models.hull import LARGEST_STACKED, Hull, build_hull, centre, hull_from_state, hull_state
 from onefold.models.layers import LayeredStack
 
 __all__ = [
@@ -45,6 +45,8 @@ __all__ = [
     "solve_cholesky",
     "solve_equidistant",
     "solve_spectral",
+    "stack_from_state",
+    "stack_state",
 ]
 
 # --- the regularisation lambda* ------------------------------------------------------------------------
@@ -352,7 +354,7 @@ def rebuild_stack(
         n_used = hull.n_encoded - depth  # layer l uses n - l + 1 components (000 eq. 51)
         given = None if known is None else known[depth]
         ridge = _solve(encoded, n_used, target, ridge, given)
-        layers.append(_layer(hull, encoded, n_used, ridge, first=depth == 0))
+        layers.append(_layer(hull, encoded, depth, ridge))
     return MachineStack(hull, tuple(layers))
 
 
@@ -404,14 +406,8 @@ def sample_kernel(encoded: Array, n_used: Index) -> Array:
     return kernel
 
 
-def _layer(hull: Hull, encoded: Array, n_used: Index, ridge: KernelRidge, first: bool) -> KernelLayer:
-    dtype = encoded.dtype
-    count = np.maximum(n_used, 1)[:, None, None]
-    used = np.where(np.arange(encoded.shape[2]) < n_used[:, None, None], encoded, 0.0)
-    centres = np.ascontiguousarray(used / count, dtype=dtype)
-    if hull.small:
-        centres = centres @ hull.encoder.transpose(0, 2, 1)
-    bias = (np.einsum("snc,snc->sn", used, used)[:, :, None] / (-2.0 * count)).astype(dtype)
+def _layer(hull: Hull, encoded: Array, depth: int, ridge: KernelRidge) -> KernelLayer:
+    dtype, n_used = encoded.dtype, hull.n_encoded - depth
     n_machines, n_samples, width = ridge.solution.shape
     weights = np.ones((n_machines, width + 1, n_samples), dtype=dtype)
     weights[:, :-1] = ridge.solution.transpose(0, 2, 1)
@@ -420,9 +416,60 @@ def _layer(hull: Hull, encoded: Array, n_used: Index, ridge: KernelRidge, first:
     constant = n_used < 1  # no component left: the constant map onto the mean, exactly
     weights[constant, :-2], weights[constant, -2] = 0.0, 1.0
     floor = (ridge.effective / (ridge.effective + n_samples)).astype(dtype)
-    active = (n_used >= 1) if not first else np.ones(n_machines, dtype=bool)
     lambdas = np.column_stack([ridge.regularisation, ridge.solved])
+    return _complete(hull, encoded, depth, weights, lambdas, floor)
+
+
+def _complete(
+    hull: Hull, encoded: Array, depth: int, weights: Array, lambdas: Floats, floor: Array
+) -> KernelLayer:
+    """The layer with these weights, and what follows from the encodings of the samples."""
+    dtype, n_used = encoded.dtype, hull.n_encoded - depth
+    count = np.maximum(n_used, 1)[:, None, None]
+    used = np.where(np.arange(encoded.shape[2]) < n_used[:, None, None], encoded, 0.0)
+    centres = np.ascontiguousarray(used / count, dtype=dtype)
+    if hull.small:
+        centres = centres @ hull.encoder.transpose(0, 2, 1)
+    bias = (np.einsum("snc,snc->sn", used, used)[:, :, None] / (-2.0 * count)).astype(dtype)
+    active = (n_used >= 1) if depth else np.ones(len(n_used), dtype=bool)
     return KernelLayer(centres, bias, weights, lambdas, floor, active)
+
+
+def stack_state(stack: MachineStack, compact: bool) -> Arrays:
+    """What answering needs, without what follows from it by one product; samples and lambdas if compact."""
+    lambdas = np.stack([layer.lambdas for layer in stack.layers])
+    if compact:
+        return {"centred": stack.hull.centred, "mean": stack.hull.mean, "lambdas": lambdas}
+    return {
+        **hull_state(stack.hull),
+        "lambdas": lambdas,
+        "weights": np.stack([layer.weights[:, :-1] for layer in stack.layers]),
+        "floor": np.stack([layer.floor for layer in stack.layers]),
+    }
+
+
+def stack_from_state(state: Arrays, n_components: int, n_layers: int, factor: float) -> MachineStack:
+    """The stack that :func:`stack_state` described; a ValueError if no fitted one has such arrays."""
+    lambdas = state["lambdas"]
+    if "weights" not in state:
+        return rebuild_stack(state["centred"], state["mean"], n_components, n_layers, factor, lambdas)
+    hull, solved, floor = hull_from_state(state), state["weights"], state["floor"]
+    n_machines, n_samples, rank = hull.points.shape
+    depths = (min(n_layers, max(int(hull.n_encoded.max()), 1)), n_machines)
+    fitting = solved.shape == (*depths, rank + 1, n_samples) and lambdas.shape == (*depths, 2)
+    fitting = fitting and floor.shape == depths and hull.encoder.shape[2] <= n_components
+    if not fitting or not solved.dtype == floor.dtype == hull.mean.dtype or lambdas.dtype != np.float64:
+        raise ValueError("the arrays of a machine do not fit each other")
+    if floor.min() <= 0.0 or floor.max() > 1.0:  # no denominator may be zero
+        raise ValueError("the numbers are not those of a fitted machine")
+    weights = np.ones((*depths, rank + 2, n_samples), dtype=solved.dtype)
+    weights[:, :, :-1] = solved
+    encoded = hull.points @ hull.encoder
+    layers = (
+        _complete(hull, encoded, depth, *of_layer)
+        for depth, of_layer in enumerate(zip(weights, lambdas, floor, strict=True))
+    )
+    return MachineStack(hull, tuple(layers))
 
 
 def _safe(kernel: Array, floor: Array, sums: Array, totals: Array) -> Mask:

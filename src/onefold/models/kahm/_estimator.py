@@ -14,7 +14,8 @@ from onefold.models.kahm._core import (
     MachineStack,
     fit_stack,
     memberships,
-    rebuild_stack,
+    stack_from_state,
+    stack_state,
 )
 from onefold.models.pool import Stack
 from onefold.models.scale import ScaleOption
@@ -32,15 +33,11 @@ class _MachineFamily(LayeredAutoencoder):
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         return fit_stack(samples, self.n_components, self.n_layers, factor)
 
-    def stack_state(self, stack: Stack) -> Arrays:
-        machines = cast(MachineStack, stack)
-        lambdas = np.stack([layer.lambdas for layer in machines.layers])
-        return {"centred": machines.hull.centred, "mean": machines.hull.mean, "lambdas": lambdas}
+    def stack_state(self, stack: Stack, compact: bool = False) -> Arrays:
+        return stack_state(cast(MachineStack, stack), compact)
 
     def stack_from_state(self, state: Arrays, factor: float) -> Stack:
-        return rebuild_stack(
-            state["centred"], state["mean"], self.n_components, self.n_layers, factor, state["lambdas"]
-        )
+        return stack_from_state(state, self.n_components, self.n_layers, factor)
 
 
 class KAHM(_MachineFamily):

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
-from onefold._base.arrays import Array, Arrays, Index, Mask
+from onefold._base.arrays import Array, Arrays, Floats, Index, Mask
 from onefold._base.lapack import cholesky, eigenvectors, product, symmetric_product, triangular_solve
 from onefold.models.clusters import FarApart, candidates, clusters, means
-from onefold.models.hull import Hull, build_hull, centre
+from onefold.models.hull import Hull, build_hull, centre, hull_from_state, hull_state
 from onefold.models.layers import LayeredStack
 
 __all__ = [
@@ -35,8 +35,8 @@ __all__ = [
     "fit_mapping",
     "fit_stack",
     "largest_count",
-    "rebuild_stack",
     "solve_mapping",
+    "stack_from_state",
     "stack_state",
 ]
 
@@ -353,9 +353,8 @@ class Frame:
     directions: Array  # (r, n) principal directions, of unit length
 
     def axes(self, depth: int) -> Array:
-        """The leading max(n - l + 1, 1) directions: P^l of 001 Alg. 2 in these coordinates."""
-        available = self.directions.shape[1]
-        return self.directions[:, : max(available - depth, min(available, 1))]
+        """The directions that layer l of 001 Alg. 2 encodes by."""
+        return _leading(self.directions, depth)
 
     def expand(self, weights: Array) -> Array:
         """Weights (M, u) for all coordinates, (M, r)."""
@@ -372,7 +371,7 @@ def build_frame(samples: Array, mean: Array, n_components: int, centred: bool) -
     if not centred and not hull.spans_everything:
         hull = _with_mean(hull, n_components)
     points = hull.points[0, : samples.shape[1]].astype(np.float64, copy=False)
-    offset = np.zeros(points.shape[1]) if centred else hull.mean_points[0].astype(np.float64)
+    offset = _offset(hull, centred)
     targets = points if centred else points + offset
     used = np.flatnonzero(targets.any(axis=0))
     if len(used) < len(offset):
@@ -392,6 +391,17 @@ def _with_mean(hull: Hull, n_components: int) -> Hull:
     points = _directions(hull).astype(hull.mean.dtype) * hull.mean.dtype.type(length)
     encoder, _ = extended.coordinates(hull.features(points[None])[0])
     return replace(extended, encoder=encoder, n_encoded=hull.n_encoded)
+
+
+def _offset(hull: Hull, centred: bool) -> Array:
+    """What is subtracted from outputs to have coordinates from the mean."""
+    return np.zeros(hull.points.shape[2]) if centred else hull.mean_points[0].astype(np.float64)
+
+
+def _leading(directions: Array, depth: int) -> Array:
+    """The leading max(n - l + 1, 1) directions: P^l of 001 Alg. 2 in coordinates of the hull."""
+    available = directions.shape[1]
+    return directions[:, : max(available - depth, min(available, 1))]
 
 
 def _directions(hull: Hull) -> Array:
@@ -476,40 +486,74 @@ def _encodings(frame: Frame, depth: int, layers: list[MappingLayer], kernel: Arr
     return np.asarray(kernel @ (layers[-1].mapping.weights @ axes) - frame.offset @ axes)
 
 
-def stack_state(stack: MappingStack) -> Arrays:
-    """Samples, inducing points and regularisations: weights are solved for again when loading."""
+def stack_state(stack: MappingStack, compact: bool) -> Arrays:
+    """What answering needs; if compact without weights, which are solved for again when loading."""
     mappings = [layer.mapping for layer in stack.layers]
-    parts = [mapping.inputs for mapping in mappings]
-    return {
-        "centred": stack.hull.centred[:, : stack.layers[0].n_samples],
-        "mean": stack.hull.mean,
+    parts, n_samples = [mapping.inputs for mapping in mappings], stack.layers[0].n_samples
+    state = {
         "lambdas": np.array([[mapping.ridge, mapping.tau, mapping.variance] for mapping in mappings]),
         "shapes": np.array([part.inducing.shape for part in parts], dtype=np.int64),
         "inducing": np.concatenate([part.inducing.ravel() for part in parts]),
         "shift": np.concatenate([part.shift for part in parts]),
         "inverse_range": np.concatenate([part.inverse_range for part in parts]),
     }
+    if compact:
+        return {"centred": stack.hull.centred[:, :n_samples], "mean": stack.hull.mean, **state}
+    weights = np.concatenate([mapping.weights.ravel() for mapping in mappings])
+    return {**hull_state(stack.hull), **state, "weights": weights, "n_samples": np.array([n_samples])}
 
 
-def rebuild_stack(state: Arrays, n_components: int, n_layers: int, centred: bool = True) -> MappingStack:
-    """The machine that :func:`stack_state` described."""
-    frame = build_frame(state["centred"], state["mean"], n_components, centred)
-    shapes, n_samples = state["shapes"], len(frame.points)
-    if shapes.shape != (n_layers, 2) or len(frame.hull.mean) != 1 or not ((shapes[:, 0] >= 1).all()):
+def stack_from_state(state: Arrays, n_components: int, n_layers: int, centred: bool) -> MappingStack:
+    """The machine that :func:`stack_state` described; a ValueError if no fitted one has such arrays."""
+    if "weights" not in state:
+        frame = build_frame(state["centred"], state["mean"], n_components, centred)
+        return _rebuild(frame, _inputs_from(state, n_layers, len(frame.points)), state["lambdas"])
+    hull, (n_samples,), rank = hull_from_state(state), state["n_samples"].tolist(), state["encoder"].shape[1]
+    if len(hull.mean) != 1 or not 0 <= hull.centred.shape[1] - n_samples <= 1:
+        raise ValueError("the samples do not fit the parameters")
+    inputs, weights = _inputs_from(state, n_layers, n_samples), state["weights"]
+    ends = np.cumsum([len(part.inducing) * rank for part in inputs])
+    if weights.shape != (ends[-1],) or weights.dtype != np.float64 or hull.encoder.shape[2] > n_components:
+        raise ValueError("the weights do not fit the inducing points")
+    directions, offset = _directions(hull), _offset(hull, centred)
+    layers = []
+    for depth, (part, flat) in enumerate(zip(inputs, np.split(weights, ends[:-1]), strict=True)):
+        mapping = Mapping(part, flat.reshape(-1, rank), *state["lambdas"][depth].tolist())
+        axes = _leading(directions, depth)
+        if axes.shape[1] != len(part.shift) or not np.isfinite(axes).all():
+            raise ValueError("the inputs do not fit the encoder")
+        layers.append(MappingLayer(mapping, axes, offset, n_samples))
+    return LayeredStack(hull, tuple(layers))
+
+
+def _inputs_from(state: Arrays, n_layers: int, n_samples: int) -> list[Inputs]:
+    """The inputs of every layer; no arrays but those of a fitted machine are taken."""
+    shapes, found = state["shapes"], [state[name] for name in ("shift", "inverse_range", "inducing")]
+    if shapes.shape != (n_layers, 2) or shapes.dtype.kind != "i" or state["lambdas"].shape != (n_layers, 3):
         raise ValueError("the layers do not fit the parameters")
-    if (shapes[:, 0] > n_samples).any():
+    if shapes[:, 0].min() < 1 or shapes[:, 0].max() > n_samples or shapes[:, 1].min() < 0:
         raise ValueError("there are more inducing points than samples")
-    counts, widths = shapes.prod(axis=1), shapes[:, 1]
-    flat = np.split(state["inducing"], np.cumsum(counts)[:-1])
-    shifts = np.split(state["shift"], np.cumsum(widths)[:-1])
-    ranges = np.split(state["inverse_range"], np.cumsum(widths)[:-1])
+    ends = [np.cumsum(sizes) for sizes in (shapes[:, 1], shapes[:, 1], shapes.prod(axis=1))]
+    if any(a.shape != (e[-1],) or a.dtype != np.float64 for a, e in zip(found, ends, strict=True)):
+        raise ValueError("the inducing points do not have the size they claim")
+    if (found[1] < 0.0).any():
+        raise ValueError("a range is negative")
+    split = (np.split(array, end[:-1]) for array, end in zip(found, ends, strict=True))
+    return [
+        Inputs(shift, inverse, flat.reshape(shape))
+        for shift, inverse, flat, shape in zip(*split, shapes, strict=True)
+    ]
+
+
+def _rebuild(frame: Frame, inputs: list[Inputs], lambdas: Floats) -> MappingStack:
+    """The machine with these inducing points and regularisations, its weights solved for again."""
+    if len(frame.hull.mean) != 1:
+        raise ValueError("the layers do not fit the parameters")
     targets = Targets.of(frame.targets, frame.hull.mean.shape[1])
     layers: list[MappingLayer] = []
     kernel = None
-    for depth in range(n_layers):
+    for depth, part in enumerate(inputs):
         x = _encodings(frame, depth, layers, kernel)
-        inputs = Inputs(shifts[depth], ranges[depth], flat[depth].reshape(shapes[depth]))
-        ridge, tau, seen = (float(number) for number in state["lambdas"][depth])
-        mapping, kernel = solve_mapping(inputs, x, targets, ridge, tau, seen)
+        mapping, kernel = solve_mapping(part, x, targets, *lambdas[depth].tolist())
         layers.append(_layer(frame, depth, mapping))
     return LayeredStack(frame.hull, tuple(layers))

@@ -19,7 +19,7 @@ from onefold.models.membership._core import (
     Targets,
     fit_mapping,
     fit_stack,
-    rebuild_stack,
+    stack_from_state,
     stack_state,
 )
 from onefold.models.pool import Stack, row_blocks
@@ -59,11 +59,11 @@ class _MembershipFamily(LayeredAutoencoder):
         at_most = inducing_limit(samples.shape[1], self.inducing_ratio, self.max_inducing)
         return fit_stack(samples, self.n_components, self.n_layers, at_most, factor, bool(self.centred))
 
-    def stack_state(self, stack: Stack) -> Arrays:
-        return stack_state(cast(MappingStack, stack))
+    def stack_state(self, stack: Stack, compact: bool = False) -> Arrays:
+        return stack_state(cast(MappingStack, stack), compact)
 
     def stack_from_state(self, state: Arrays, factor: float) -> Stack:
-        return rebuild_stack(state, self.n_components, self.n_layers, bool(self.centred))
+        return stack_from_state(state, self.n_components, self.n_layers, bool(self.centred))
 
 
 class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
