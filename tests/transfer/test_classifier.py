@@ -7,10 +7,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from onefold import WideKAHM
 from onefold.encoders import RandomFeatures
-from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.exceptions import InvalidInputError
 from onefold.privacy import OptimalNoise, PrivateMoments
 from onefold.transfer import PrivateSource, TransferClassifier
-from reference.damage import refusals
 from reference.domains import blobs, hide
 
 SMALL = {"estimator": WideKAHM(3, 1, scale="auto", random_state=0), "components": (2, 3), "max_inducing": 20}
@@ -32,21 +31,12 @@ STRATEGIES = {
         "check_classifiers_classes": "-1 is no class here: it means that there is no label",
     },
 )
-def test_scikit_learn_checks(estimator, check) -> None:
+def test_transfer_classifier_passes_the_checks_of_scikit_learn(estimator, check) -> None:
     check(estimator)
 
 
-@pytest.fixture(params=["noise", "moments"])
-def source(request, rng):
-    X, y = blobs(rng, 600)
-    mechanism = (
-        OptimalNoise(8.0) if request.param == "noise" else PrivateMoments(8.0, classes=[0, 1, 2], radius=3)
-    )
-    return PrivateSource.fit(X, y, mechanism, random_state=1)
-
-
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
-def test_every_strategy_with_every_source(name, source, rng, tmp_path) -> None:
+def test_every_strategy_learns_saves_and_loads_with_every_source(name, source, rng, tmp_path) -> None:
     X, y = blobs(rng, 90)
     seen = hide(y, 6)
     model = TransferClassifier(source, **STRATEGIES[name]).fit(X, seen)
@@ -67,7 +57,7 @@ def test_every_strategy_with_every_source(name, source, rng, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
-def test_a_missing_class(name, source, rng) -> None:
+def test_missing_class_needs_allow_missing(name, source, rng) -> None:
     X, y = blobs(rng, 90)
     seen = np.where(hide(y, 6) == 2, -1, hide(y, 6))
     options = STRATEGIES[name]
@@ -78,7 +68,7 @@ def test_a_missing_class(name, source, rng) -> None:
     assert np.isfinite(model.distances(X)[:, :2]).all()
 
 
-def test_a_missing_class_is_found_with_the_source(rng) -> None:
+def test_missing_class_is_found_with_the_source(rng) -> None:
     X, y = blobs(rng, 3000)
     source = PrivateSource.fit(X, y, PrivateMoments(8.0, classes=[0, 1, 2], radius=3), random_state=1)
     X, y = blobs(rng, 300)
@@ -89,7 +79,7 @@ def test_a_missing_class_is_found_with_the_source(rng) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
-def test_other_dimensions(name, source, rng, tmp_path) -> None:
+def test_target_of_another_width_is_learned_and_saved(name, source, rng, tmp_path) -> None:
     X, y = blobs(rng, 90, p=9)
     model = TransferClassifier(source, **STRATEGIES[name]).fit(X, hide(y, 6))
     assert model.n_features_in_ == 9
@@ -98,7 +88,7 @@ def test_other_dimensions(name, source, rng, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "documented"])
-def test_an_encoder_takes_the_target_to_an_encoded_source(name, rng, tmp_path) -> None:
+def test_encoder_takes_the_target_to_an_encoded_source(name, rng, tmp_path) -> None:
     X, y = blobs(rng, 600)
     encoder = RandomFeatures(16, "projection")
     source = PrivateSource.fit(X, y, OptimalNoise(40.0, sensitivity=2.0), encoder=encoder, random_state=1)
@@ -111,7 +101,7 @@ def test_an_encoder_takes_the_target_to_an_encoded_source(name, rng, tmp_path) -
         assert loaded.to_source.get_params() == to_source.get_params()
 
 
-def test_text_labels(rng, tmp_path) -> None:
+def test_text_labels_are_learned_and_saved(rng, tmp_path) -> None:
     names = np.array(["ant", "bee", "cat"])
     X, y = blobs(rng, 300)
     source = PrivateSource.fit(X, names[y], OptimalNoise(8.0), random_state=0)
@@ -127,14 +117,14 @@ def test_text_labels(rng, tmp_path) -> None:
         np.testing.assert_array_equal(TransferClassifier.load(tmp_path / "m").predict(X), model.predict(X))
 
 
-def test_every_row_labelled_and_one_label_per_class(source, rng) -> None:
+def test_fit_works_with_all_rows_or_one_row_per_class_labelled(source, rng) -> None:
     X, y = blobs(rng, 60)
     for options in STRATEGIES.values():
         for labels in (y, hide(y, 1)):
             assert np.mean(TransferClassifier(source, **options).fit(X, labels).transduction_ == y) > 0.5
 
 
-def test_duplicates_and_constant_columns(source) -> None:
+def test_fit_works_with_duplicates_and_constant_columns(source) -> None:
     X = np.repeat(np.eye(3, 6), 8, axis=0)
     y = np.repeat([0, 1, 2], 8)
     for options in STRATEGIES.values():
@@ -143,7 +133,7 @@ def test_duplicates_and_constant_columns(source) -> None:
     assert (TransferClassifier(source).fit(X, hide(y, 2)).predict(X) == y).all()
 
 
-def test_single_precision_and_far_queries(source, rng) -> None:
+def test_distances_of_far_queries_are_never_nan(source, rng) -> None:
     X, y = blobs(rng, 90)
     for options in STRATEGIES.values():
         model = TransferClassifier(source, **options).fit(X.astype(np.float32), hide(y, 6))
@@ -153,7 +143,7 @@ def test_single_precision_and_far_queries(source, rng) -> None:
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-20, 1e20, 1e59])
-def test_any_unit_without_a_source(size, rng) -> None:
+def test_fit_works_in_any_unit_without_a_source(size, rng) -> None:
     X, y = blobs(rng, 60)
     model = TransferClassifier().fit(X * size, hide(y, 3))
     assert np.isfinite(model.distances(X * size)).all()
@@ -161,13 +151,13 @@ def test_any_unit_without_a_source(size, rng) -> None:
         assert np.mean(model.predict(X * size) == y) > 0.7
 
 
-def test_numbers_too_large_are_one_line(rng) -> None:
+def test_fit_refuses_too_large_numbers(rng) -> None:
     X, y = blobs(rng, 30)
     with pytest.raises(InvalidInputError, match="rescale"):
         TransferClassifier().fit(X * 1e100, y)
 
 
-def test_copies_share_the_source(source, rng) -> None:
+def test_clones_share_the_source(source, rng) -> None:
     X, y = blobs(rng, 60)
     model = TransferClassifier(source)
     assert clone(model).source is source
@@ -191,7 +181,7 @@ def test_copies_share_the_source(source, rng) -> None:
         ({"to_source": lambda rows: rows * np.nan}, "NaN"),
     ],
 )
-def test_bad_parameters_are_one_line(options, message, source, rng) -> None:
+def test_fit_refuses_bad_parameters_in_one_line(options, message, source, rng) -> None:
     X, y = blobs(rng, 30)
     with pytest.raises(InvalidInputError, match=message) as caught:
         TransferClassifier(**{"source": source, **options}).fit(X, hide(y, 3))
@@ -208,85 +198,30 @@ def test_bad_parameters_are_one_line(options, message, source, rng) -> None:
         (lambda y: y[:-1], "inconsistent"),
     ],
 )
-def test_bad_labels_are_one_line(labels, message, source, rng) -> None:
+def test_fit_refuses_bad_labels_in_one_line(labels, message, source, rng) -> None:
     X, y = blobs(rng, 30)
     with pytest.raises(InvalidInputError, match=message) as caught:
         TransferClassifier(source).fit(X, labels(y))
     assert "\n" not in str(caught.value)
 
 
-def test_labels_are_not_shortened_to_those_of_the_source(rng) -> None:
+def test_longer_text_labels_are_not_shortened_to_those_of_the_source(rng) -> None:
     X, y = blobs(rng, 60)
     source = PrivateSource.fit(X, np.array(["a", "b", "c"])[y], OptimalNoise(8.0))
     with pytest.raises(InvalidInputError, match="does not know"):
         TransferClassifier(source).fit(X, np.array(["a", "b", "cat"])[y])
 
 
-def test_one_labelled_row_cannot_weigh_a_source(source, rng) -> None:
+def test_fit_refuses_a_single_labelled_row_with_a_source(source, rng) -> None:
     X, y = blobs(rng, 30)
     with pytest.raises(InvalidInputError, match="one labelled row"):
         TransferClassifier(source, allow_missing=True).fit(X, np.where(np.arange(30) == 0, y, -1))
 
 
-def test_numbers_of_numpy_as_parameters_can_be_saved(source, rng) -> None:
-    X, y = blobs(rng, 60)
-    model = TransferClassifier(source, random_state=np.int64(3)).fit(X, hide(y, 3))
-    loaded = TransferClassifier.from_bytes(model.to_bytes())
-    np.testing.assert_array_equal(loaded.distances(X), model.distances(X))
-
-
-def test_queries_must_fit(source, rng) -> None:
+def test_predict_refuses_queries_that_do_not_fit(source, rng) -> None:
     X, y = blobs(rng, 30)
     model = TransferClassifier(source).fit(X, hide(y, 3))
     for queries in (X[:, :3], X * np.nan, X[0]):
         with pytest.raises(InvalidInputError) as caught:
             model.predict(queries)
         assert "\n" not in str(caught.value)
-
-
-def test_a_function_as_map_cannot_be_saved(source, rng) -> None:
-    X, y = blobs(rng, 30)
-    model = TransferClassifier(source, to_source=lambda rows: rows).fit(X, hide(y, 3))
-    with pytest.raises(InvalidInputError, match="fixed"):
-        model.to_bytes()
-
-
-def test_damaged_files_are_refused(source, rng, tmp_path) -> None:
-    X, y = blobs(rng, 30)
-    model = TransferClassifier(source).fit(X, hide(y, 3))
-    path = tmp_path / "m"
-    model.save(path)
-    places = rng.integers(path.stat().st_size, size=40)
-    found = refusals(path, places, lambda: TransferClassifier.load(path).distances(X))
-    assert len(found) > 25
-    assert not any("\n" in message for message in found)
-    source.save(path)
-    with pytest.raises(FileFormatError, match="does not hold a transfer classifier"):
-        TransferClassifier.load(path)
-    with pytest.raises(InvalidInputError, match="no transfer classifier at"):
-        TransferClassifier.load(tmp_path / "absent")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda about, parts: about.update(n_features=7),
-        lambda about, parts: about.update(classes=[0, 1]),
-        lambda about, parts: about["parameters"].update(strategy="documented"),
-        lambda about, parts: (
-            about["flags"].update(view=None, mapping=False, own_rows="?") or parts.pop("weights")
-        ),
-        lambda about, parts: parts.pop("source"),
-        lambda about, parts: parts.update({"target/means": parts["target/offsets"]}),
-    ],
-)
-def test_contents_that_do_not_fit_are_refused(change, source, rng) -> None:
-    from onefold.transfer._archive import pack, unpack
-
-    X, y = blobs(rng, 30)
-    model = TransferClassifier(source).fit(X, hide(y, 3))
-    about, parts = unpack("transfer classifier", 1, model.to_bytes())
-    change(about, parts)
-    with pytest.raises(FileFormatError) as caught:
-        TransferClassifier.from_bytes(pack("transfer classifier", 1, about, parts))
-    assert "\n" not in str(caught.value)

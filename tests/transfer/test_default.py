@@ -30,7 +30,7 @@ def accuracies(source, rng, per_class, n_rows=240, move=0.0, **options):
 
 
 @pytest.mark.parametrize("per_class", [1, 3])
-def test_a_helpful_source_helps(per_class, rng) -> None:
+def test_helpful_source_raises_accuracy(per_class, rng) -> None:
     source = source_of(*domain(rng, 6000))
     found = [accuracies(source, rng, per_class, random_state=seed) for seed in range(4)]
     together, alone = (np.mean([pair[i] for pair in found]) for i in (0, 1))
@@ -41,7 +41,7 @@ def test_a_helpful_source_helps(per_class, rng) -> None:
 
 @pytest.mark.parametrize("per_class", [1, 3, 10])
 @pytest.mark.parametrize("kind", ["random labels", "noise", "turned labels"])
-def test_a_hostile_source_does_no_harm(kind, per_class, rng) -> None:
+def test_hostile_source_does_not_lower_accuracy(kind, per_class, rng) -> None:
     X, y = domain(rng, 3000)
     labels = {
         "random labels": rng.permutation(y),
@@ -55,7 +55,7 @@ def test_a_hostile_source_does_no_harm(kind, per_class, rng) -> None:
     assert together > alone - 0.02
 
 
-def test_two_labelled_rows_prove_nothing(rng) -> None:
+def test_two_labelled_rows_leave_the_target_alone(rng) -> None:
     X, y = domain(rng, 3000, n_classes=2)
     source = PrivateSource.fit(X, y, PrivateMoments(8.0, classes=[0, 1], radius=4.0), random_state=0)
     target, truth = domain(rng, 200, n_classes=2)
@@ -63,14 +63,14 @@ def test_two_labelled_rows_prove_nothing(rng) -> None:
     assert model.weights_ == {"target": 1.0, "mapping": 0.0, "source": 0.0}
 
 
-def test_the_gain_over_a_target_that_was_shown_no_row_of_a_class_is_that_over_guessing(rng) -> None:
+def test_source_gain_with_one_row_per_class_is_measured_against_guessing(rng) -> None:
     source = source_of(*domain(rng, 6000))
     gains = [accuracies(source, rng, 1, random_state=seed)[2].source_gain_ for seed in range(4)]
     assert max(gains) > 0.0
     assert all(gain <= 1.0 - 1.0 / 6.0 for gain in gains)
 
 
-def test_a_source_that_moved_is_aligned(rng) -> None:
+def test_shifted_source_is_aligned(rng) -> None:
     source = source_of(*domain(rng, 6000))
     moved, truth = domain(rng, 500, move=0.8)
     assert np.mean(source.predict(moved) == truth) < 0.6
@@ -79,7 +79,7 @@ def test_a_source_that_moved_is_aligned(rng) -> None:
     assert model._strategy.view.name != "as it is"
 
 
-def test_class_means_survive_noise_that_kills_the_autoencoders(rng) -> None:
+def test_class_means_are_used_where_noise_spoils_the_autoencoders(rng) -> None:
     X, y = domain(rng, 6000)
     source = PrivateSource.fit(
         X, y, OptimalNoise(0.25), estimator=WideKAHM(5, 1, 500, scale="auto", random_state=0), random_state=0
@@ -89,7 +89,7 @@ def test_class_means_survive_noise_that_kills_the_autoencoders(rng) -> None:
     assert together > alone + 0.03
 
 
-def test_without_a_source_it_is_the_target_alone(rng) -> None:
+def test_fit_without_a_source_uses_the_target_alone(rng) -> None:
     X, y = domain(rng, 240)
     model = TransferClassifier().fit(X, hide(y, 3))
     assert model.weights_ == {"target": 1.0, "mapping": 0.0, "source": 0.0}
@@ -97,7 +97,7 @@ def test_without_a_source_it_is_the_target_alone(rng) -> None:
     assert set(model.deciders_) == {"target"}
 
 
-def test_a_safety_net_is_the_same_as_no_source(rng) -> None:
+def test_source_without_weight_changes_no_prediction(rng) -> None:
     X, y = domain(rng, 240)
     seen = hide(y, 5)
     hostile = source_of(rng.normal(size=(2000, 12)), rng.integers(0, 6, 2000))
@@ -106,7 +106,7 @@ def test_a_safety_net_is_the_same_as_no_source(rng) -> None:
     np.testing.assert_array_equal(model.predict(X), model.predict_target_alone(X))
 
 
-def test_rows_of_another_width(rng) -> None:
+def test_target_of_another_width_does_not_lose_accuracy(rng) -> None:
     source = source_of(*domain(rng, 3000))
     turn = np.linalg.qr(rng.normal(size=(20, 20)))[0][:12]
     X, y = domain(rng, 240)
@@ -117,7 +117,7 @@ def test_rows_of_another_width(rng) -> None:
     assert np.mean(model.predict(queries @ turn) == truth) > alone - 0.02
 
 
-def test_a_map_of_the_user_brings_rows_of_another_width_home(rng) -> None:
+def test_to_source_lets_a_target_of_another_width_use_the_source(rng) -> None:
     source = source_of(*domain(rng, 6000))
     turn = np.linalg.qr(rng.normal(size=(20, 20)))[0][:12]
     X, y = domain(rng, 240)
@@ -127,7 +127,7 @@ def test_a_map_of_the_user_brings_rows_of_another_width_home(rng) -> None:
     assert np.mean(model.predict(queries @ turn) == truth) > alone + 0.03
 
 
-def test_autoencoders_can_be_the_target_model(rng) -> None:
+def test_autoencoders_can_be_the_model_of_the_target(rng) -> None:
     source = source_of(*domain(rng, 3000))
     together, alone, _ = accuracies(
         source, rng, 3, estimator=WideKAHM(8, 1, scale="auto", random_state=0), components=(3, 6)
@@ -136,7 +136,7 @@ def test_autoencoders_can_be_the_target_model(rng) -> None:
     assert together > 0.6
 
 
-def test_the_same_data_gives_the_same_model(rng) -> None:
+def test_same_data_gives_the_same_distances(rng) -> None:
     source = source_of(*domain(rng, 1000))
     X, y = domain(rng, 120)
     one, two = (TransferClassifier(source).fit(X, hide(y, 3)).distances(X) for _ in range(2))

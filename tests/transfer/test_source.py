@@ -17,13 +17,13 @@ from reference.sources import made, moments
 
 
 @pytest.mark.parametrize("kind", ["noise", "moments", "none"])
-def test_it_classifies_its_own_kind(kind, rng) -> None:
+def test_source_classifies_rows_of_its_own_kind(kind, rng) -> None:
     source, _, _ = made(kind, rng, n_rows=3000 if kind == "moments" else 300)
     X, y = blobs(rng, 300)
     assert np.mean(source.predict(X) == y) > 0.85
 
 
-def test_what_is_promised(rng) -> None:
+def test_source_has_the_guarantee_of_its_mechanism(rng) -> None:
     noise, recorded, private = (made(kind, rng)[0].guarantee_ for kind in ("noise", "record", "moments"))
     assert (noise.unit, noise.entry, noise.record[0]) == ("entry", (8.0, 1e-5), 48.0)
     assert noise.labels is None
@@ -31,7 +31,7 @@ def test_what_is_promised(rng) -> None:
     assert (private.unit, private.record, private.labels_in_record) == ("record", (8.0, 1e-5), True)
 
 
-def test_randomised_labels_are_promised_and_used(rng) -> None:
+def test_label_mechanism_is_in_the_guarantee_and_used(rng) -> None:
     X, y = blobs(rng, 300)
     randomised = RandomisedLabels(0.5, [0, 1, 2])
     source = PrivateSource.fit(X, y, OptimalNoise(8.0), label_mechanism=randomised, random_state=0)
@@ -39,13 +39,13 @@ def test_randomised_labels_are_promised_and_used(rng) -> None:
     assert abs(source.description_.counts - 100).max() > 1  # the sizes of the randomised classes
 
 
-def test_the_noise_is_fresh_without_a_seed(rng) -> None:
+def test_noise_differs_between_sources_without_a_seed(rng) -> None:
     X, y = blobs(rng, 60)
     one, two = (PrivateSource.fit(X, y, OptimalNoise(1.0)) for _ in range(2))
     assert np.abs(one.description_.means - two.description_.means).max() > 0.0
 
 
-def test_rows_that_are_private_already(rng) -> None:
+def test_from_rows_keeps_the_guarantee_of_the_rows(rng) -> None:
     X, y = blobs(rng, 200)
     maker = Fabricator(OptimalNoise(8.0), stopping=0)
     private = maker.fabricate(X, y, 0)
@@ -60,7 +60,7 @@ def test_rows_that_are_private_already(rng) -> None:
         PrivateSource.from_rows(private, y, maker.guarantee_, noise_variance=float("nan"))
 
 
-def test_moments_that_were_released_already(rng) -> None:
+def test_from_moments_uses_the_release(rng) -> None:
     X, y = blobs(rng, 500)
     released = moments().fit(X, y)
     source = PrivateSource.from_moments(released)
@@ -75,7 +75,7 @@ def test_moments_that_were_released_already(rng) -> None:
 @pytest.mark.parametrize(
     "mechanism", [OptimalNoise(8.0, sensitivity=2.0), PrivateMoments(4.0, classes=[0, 1, 2])]
 )
-def test_an_encoder_travels_with_the_source(mechanism, rng, tmp_path) -> None:
+def test_encoder_is_saved_with_the_source(mechanism, rng, tmp_path) -> None:
     X, y = blobs(rng, 300)
     source = PrivateSource.fit(X, y, mechanism, encoder=RandomFeatures(16, "projection", random_state=4))
     source.save(tmp_path / "s")
@@ -86,7 +86,7 @@ def test_an_encoder_travels_with_the_source(mechanism, rng, tmp_path) -> None:
     assert source.guarantee_.entry[0] >= source.guarantee_.record[0]
 
 
-def test_noise_must_be_made_for_what_an_encoder_returns(rng) -> None:
+def test_noise_with_less_sensitivity_than_the_encoder_is_refused(rng) -> None:
     X, y = blobs(rng, 60)
     encoder = RandomFeatures(16, "projection")
     for noise in (OptimalNoise(8.0), Fabricator(OptimalNoise(8.0, sensitivity=1.9))):
@@ -96,7 +96,7 @@ def test_noise_must_be_made_for_what_an_encoder_returns(rng) -> None:
         PrivateSource.fit(X, y, OptimalNoise(8.0, sensitivity=sensitivity), encoder=encoder)
 
 
-def test_an_encoder_with_a_shape_travels(rng, tmp_path) -> None:
+def test_encoder_with_a_shape_is_saved_with_the_source(rng, tmp_path) -> None:
     X, y = rng.random((60, 48)), np.arange(60) % 3
     encoder = GradientHistograms((8, 6), n_cells=(3, 2), margin=1)
     source = PrivateSource.fit(X, y, moments(), encoder=encoder)
@@ -104,7 +104,7 @@ def test_an_encoder_with_a_shape_travels(rng, tmp_path) -> None:
     np.testing.assert_array_equal(PrivateSource.load(tmp_path / "s").encode(X), source.encode(X))
 
 
-def test_an_encoder_fitted_to_raw_rows_voids_the_guarantee_and_does_not_travel(rng) -> None:
+def test_encoder_fitted_to_raw_rows_voids_the_guarantee_and_cannot_be_saved(rng) -> None:
     X, y = blobs(rng, 60)
     with pytest.warns(PrivacyLeakWarning, match="fitted to the raw data"):
         source = PrivateSource.fit(X, y, OptimalNoise(1.0), encoder=StandardScaler())
@@ -129,13 +129,13 @@ def test_moments_take_no_label_mechanism(rng) -> None:
 
 @pytest.mark.parametrize("mechanism", [OptimalNoise(8.0), PrivateMoments(4.0, classes=[0, 1, 2])])
 @pytest.mark.parametrize("cell", [np.nan, np.inf, "text"])
-def test_queries_must_be_numbers(mechanism, cell, rng) -> None:
+def test_predict_refuses_queries_that_are_not_finite_numbers(mechanism, cell, rng) -> None:
     X, y = blobs(rng, 60)
     with pytest.raises(InvalidInputError, match="finite numbers"):
         PrivateSource.fit(X, y, mechanism).predict(np.full((2, X.shape[1]), cell))
 
 
-def test_membership_autoencoders(rng, tmp_path) -> None:
+def test_source_of_membership_autoencoders_is_saved_and_loaded(rng, tmp_path) -> None:
     X, y = blobs(rng, 60)
     source = PrivateSource.fit(X, y, OptimalNoise(8.0), estimator=WideMembershipAutoencoder(3, 2))
     source.save(tmp_path / "s")
@@ -157,7 +157,7 @@ def test_membership_autoencoders(rng, tmp_path) -> None:
         ({"mechanism": OptimalNoise(1.0), "estimator": StandardScaler()}, "autoencoder"),
     ],
 )
-def test_bad_arguments_are_one_line(arguments, message, rng) -> None:
+def test_fit_refuses_bad_arguments_in_one_line(arguments, message, rng) -> None:
     X, y = blobs(rng, 30)
     with pytest.raises(InvalidInputError, match=message) as caught:
         PrivateSource.fit(X, y, **arguments)
@@ -165,7 +165,7 @@ def test_bad_arguments_are_one_line(arguments, message, rng) -> None:
 
 
 @pytest.mark.parametrize("change", ["nan", "short", "text", "one row"])
-def test_bad_rows_are_one_line(change, rng) -> None:
+def test_fit_refuses_bad_rows_in_one_line(change, rng) -> None:
     X, y = blobs(rng, 30)
     rows, labels = {
         "nan": (np.where(np.arange(6) == 2, np.nan, X), y),
@@ -178,13 +178,13 @@ def test_bad_rows_are_one_line(change, rng) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_queries_of_another_width(rng) -> None:
+def test_predict_refuses_queries_of_another_width(rng) -> None:
     source, X, _ = made("noise", rng)
     with pytest.raises(InvalidInputError, match="6 features"):
         source.predict(X[:, :4])
 
 
-def test_one_class_one_row_and_constant_rows(rng) -> None:
+def test_fit_works_with_one_class_one_row_or_constant_rows(rng) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for X, y in [

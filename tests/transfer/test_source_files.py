@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from onefold._base.archive import archive_bytes, read_archive
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.transfer import PrivateSource
 from reference.damage import refusals
@@ -12,7 +13,7 @@ from reference.sources import KINDS, made
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_save_and_load_is_exact_and_keeps_the_guarantee(kind, rng, tmp_path) -> None:
+def test_loaded_source_is_exact_and_keeps_the_guarantee(kind, rng, tmp_path) -> None:
     source, X, _ = made(kind, rng)
     source.save(tmp_path / "source")
     loaded = PrivateSource.load(tmp_path / "source")
@@ -41,17 +42,17 @@ def smallest_gap(rows, others):
 
 
 @pytest.mark.parametrize("kind", ["noise", "record", "fabricated"])
-def test_no_raw_row_is_in_the_file(kind, rng) -> None:
+def test_file_of_a_private_source_holds_no_raw_row(kind, rng) -> None:
     source, X, _ = made(kind, rng, n_rows=60)
     assert smallest_gap(stored_rows(source), X) > 0.02
 
 
-def test_moments_hold_no_rows_at_all(rng) -> None:
+def test_file_of_moments_does_not_grow_with_rows(rng) -> None:
     few, many = (len(made("moments", rng, n_rows=count)[0].to_bytes()) for count in (60, 6000))
     assert abs(few - many) < 100
 
 
-def test_without_noise_the_raw_rows_are_in_the_file_and_the_guarantee_says_so(rng) -> None:
+def test_file_without_noise_holds_raw_rows_and_its_guarantee_says_so(rng) -> None:
     source, X, _ = made("none", rng, n_rows=60)
     assert smallest_gap(stored_rows(source), X) < 1e-12
     assert not source.guarantee_.holds
@@ -60,7 +61,7 @@ def test_without_noise_the_raw_rows_are_in_the_file_and_the_guarantee_says_so(rn
 
 
 @pytest.mark.parametrize("kind", ["noise", "moments"])
-def test_damaged_files_are_refused(kind, rng, tmp_path) -> None:
+def test_damaged_sources_are_refused(kind, rng, tmp_path) -> None:
     source, X, _ = made(kind, rng, n_rows=60)
     path = tmp_path / "s"
     source.save(path)
@@ -77,20 +78,18 @@ def test_damaged_files_are_refused(kind, rng, tmp_path) -> None:
         path.write_bytes(whole[:length])
         with pytest.raises(FileFormatError):
             PrivateSource.load(path)
-    with pytest.raises(InvalidInputError, match="no source at"):
+    with pytest.raises(InvalidInputError, match="no private source file at"):
         PrivateSource.load(tmp_path / "absent")
 
 
 def repack(source, change):
-    """The bytes of a source after a change of its description, with right checksums."""
-    from onefold.transfer._archive import pack, unpack
-
-    about, parts = unpack("private source", 1, source.to_bytes())
-    change(about, parts)
-    return pack("private source", 1, about, parts)
+    """Change the description or the arrays of a source, and give its bytes with right checksums."""
+    about, arrays = read_archive(source.to_bytes(), "private source")
+    change(about, arrays)
+    return archive_bytes("private source", about, arrays)
 
 
-def better_promise(about, parts) -> None:
+def better_promise(about, arrays) -> None:
     about["guarantee"]["record"] = {"epsilon": 0.01, "delta": 1e-5}
 
 
@@ -98,23 +97,23 @@ def better_promise(about, parts) -> None:
     ("kind", "change"),
     [
         ("moments", better_promise),
-        ("moments", lambda about, parts: parts.pop("subspace")),
-        ("moments", lambda about, parts: about.update(n_features=7)),
-        ("moments", lambda about, parts: about.update(encoder={"class": "os", "parameters": {}})),
-        ("noise", lambda about, parts: parts.update(means=parts["counts"])),
-        ("noise", lambda about, parts: parts.pop("classifier")),
-        ("noise", lambda about, parts: about.pop("guarantee")),
-        ("noise", lambda about, parts: about.update(n_features="six")),
+        ("moments", lambda about, arrays: arrays.pop("subspace")),
+        ("moments", lambda about, arrays: about.update(n_features=7)),
+        ("moments", lambda about, arrays: about.update(encoder={"class": "os", "parameters": {}})),
+        ("noise", lambda about, arrays: arrays.update(means=arrays["counts"])),
+        ("noise", lambda about, arrays: about.pop("classifier")),
+        ("noise", lambda about, arrays: about.pop("guarantee")),
+        ("noise", lambda about, arrays: about.update(n_features="six")),
     ],
 )
-def test_contents_that_do_not_fit_are_refused(kind, change, rng) -> None:
+def test_sources_whose_parts_do_not_fit_are_refused(kind, change, rng) -> None:
     source, _, _ = made(kind, rng, n_rows=60)
     with pytest.raises(FileFormatError) as caught:
         PrivateSource.from_bytes(repack(source, change))
     assert "\n" not in str(caught.value)
 
 
-def test_other_files_are_no_sources(tmp_path, rng) -> None:
+def test_other_files_are_refused_as_sources(tmp_path, rng) -> None:
     np.savez(tmp_path / "a.npz", X=np.ones(3))
     (tmp_path / "b").write_text(json.dumps({"kind": "private source"}))
     for name in ("a.npz", "b"):

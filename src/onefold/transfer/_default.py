@@ -13,30 +13,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onefold._base.arrays import Array, Index
+from onefold._base.arrays import Array, Floats, Index, Mask
 from onefold.exceptions import InvalidInputError
 from onefold.models import Autoencoder
-from onefold.transfer._decision import Decision
-from onefold.transfer._learners import Learner, Model
-from onefold.transfer._mixture import project
-from onefold.transfer._pooling import (
+from onefold.transfer._learners import Learner, LeastSquares, TargetModel, fit_least_squares, project
+from onefold.transfer._pool import (
+    EXPERTS,
+    TARGET_ALONE,
+    Decision,
+    HeldOut,
     bounded,
     fit_weights,
     log_loss,
     log_probabilities,
     pooled,
     typical_lead,
+    weigh,
 )
-from onefold.transfer._ridge import Ridge, fit_ridge
-from onefold.transfer._spaces import Way
-from onefold.transfer._views import View, views_of_placed, views_of_strangers
-from onefold.transfer._weighing import TARGET_ALONE, HeldOut, weigh
+from onefold.transfer.alignment import View, Way, views_of_placed, views_of_strangers
 
 __all__ = ["Default", "fit_default"]
 
-Floats = NDArray[np.float64]
 Views = list[tuple[View, Array]]  # ways to ask the source, each with the rows it is asked about
 MOST_FOLDS = 5
 FOLD_ROWS = 2000  # unlabelled rows that a model learns from in cross-validation, at most
@@ -49,8 +47,8 @@ class Default:
 
     way: Way
     own_rows: bool  # the target's models see its rows as they are, not as the source would
-    target: Model
-    mapping: Model | None
+    target: TargetModel
+    mapping: TargetModel | None
     view: View | None
     view_placed: bool  # the view sees placed rows
     scales: Floats  # (3,), what the scores of each expert are divided by
@@ -58,8 +56,13 @@ class Default:
     n_classes: int
     gain: float
 
+    @property
+    def named_weights(self) -> dict[str, float]:
+        """Weight of each expert by its name."""
+        return dict(zip(EXPERTS, self.weights.tolist(), strict=True))
+
     def decide(self, rows: Array) -> Decision:
-        """The pooled experts; the one whose weighted lead is largest counts as the decider."""
+        """Pool the experts; the one whose weighted lead is largest counts as the decider."""
         experts = self._experts(rows)
         together = pooled(experts, self.weights)
         codes = together.argmax(axis=1)
@@ -81,8 +84,8 @@ class Default:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A target as the models see it, and the ways to ask the source."""
+class Target:
+    """The target as its models see it, and the views of the source."""
 
     seen: Array
     codes: Index
@@ -92,11 +95,11 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Scores of one fit for some rows, and what gave them."""
+class Fitted:
+    """Fitted experts, and their scores for some rows."""
 
-    target: Model
-    mapping: Model | None
+    target: TargetModel
+    mapping: TargetModel | None
     view: View | None
     scores: list[Floats]  # target, mapping, source
 
@@ -110,18 +113,18 @@ def fit_default(
     components: Sequence[int],
     random_state: int | None,
 ) -> Default:
-    """Experts from all labels; their weights from folds in which some labels are hidden."""
+    """Fit the experts on all labels, and their weights on folds in which some labels are hidden."""
     rng = np.random.default_rng(random_state)
     is_open = way.is_open(rows.shape[1])
     placed = way(rows) if is_open and way.source is not None else rows
     own = _own_rows_serve(rows, placed, codes, n_classes)
     seen = rows if own else placed
     learner = Learner(project(seen), estimator, components)
-    problem = Problem(seen, codes, n_classes, learner, _ways_to_ask(way, placed, seen, is_open))
+    problem = Target(seen, codes, n_classes, learner, _ways_to_ask(way, placed, seen, is_open))
     if way.source is not None and np.count_nonzero(codes >= 0) < 2:
         raise InvalidInputError("one labelled row cannot tell what the source is worth: label another one")
     chosen = _best_view(problem, rng) if way.source is not None else None
-    final = _answers(problem, codes, chosen, _sample(codes, MOST_ROWS, rng), np.arange(len(rows)))
+    final = _fit_experts(problem, codes, chosen, _sample(codes, MOST_ROWS, rng), np.arange(len(rows)))
     scales = np.array([typical_lead(scores) for scores in final.scores])
     weights, gain = _weigh(problem, chosen, scales, rng)
     return Default(
@@ -130,16 +133,16 @@ def fit_default(
 
 
 def _own_rows_serve(rows: Array, placed: Array, codes: Index, n_classes: int) -> bool:
-    """Do labelled rows tell each other's classes better as they are than as the source would see them?"""
+    """Tell whether labelled rows tell classes apart better as they are than as the source sees them."""
     if placed is rows:
         return True
     known = codes >= 0
-    losses = [fit_ridge(kind[known], codes[known], n_classes).loss for kind in (rows, placed)]
+    losses = [fit_least_squares(kind[known], codes[known], n_classes).loss for kind in (rows, placed)]
     return losses[0] < losses[1]
 
 
 def _ways_to_ask(way: Way, placed: Array, seen: Array, is_open: bool) -> Callable[[Index], Views]:
-    """Views of the source for known codes; where rows can be placed, codes do not matter."""
+    """Return a function from known codes to views of the source; codes matter only for other widths."""
     if way.source is None:
         return lambda codes: []
     described, projection = way.source.description_, project(placed if is_open else seen)
@@ -149,8 +152,8 @@ def _ways_to_ask(way: Way, placed: Array, seen: Array, is_open: bool) -> Callabl
     return lambda codes: [(view, seen) for view in views_of_strangers(described, seen, codes, projection)]
 
 
-def _best_view(problem: Problem, rng: np.random.Generator) -> int | None:
-    """Position of the view that explains labelled rows best; those that use labels are tried on others."""
+def _best_view(problem: Target, rng: np.random.Generator) -> int | None:
+    """Find the view that explains labelled rows best; views that use labels are tried on other rows."""
     losses: dict[int, list[Floats]] = {}
     truths: list[Index] = []
     for hidden, shown in _folds(problem.codes, rng):
@@ -167,56 +170,58 @@ def _best_view(problem: Problem, rng: np.random.Generator) -> int | None:
     return min(losses, key=loss)
 
 
-def _answers(problem: Problem, codes: Index, chosen: int | None, sample: Index, asked: Index) -> Answers:
-    """Experts that know the labels in ``codes`` and learn on the rows ``sample``; scores of the ``asked``."""
+def _fit_experts(problem: Target, codes: Index, chosen: int | None, sample: Index, asked: Index) -> Fitted:
+    """Fit experts that know the labels in ``codes`` on the rows ``sample``, and score the rows ``asked``."""
     known, n_classes = codes >= 0, problem.n_classes
     present = np.unique(codes[known])
-    ridge = fit_ridge(problem.seen[known], codes[known], n_classes)
-    first = ridge.scores(problem.seen[sample])
+    linear = fit_least_squares(problem.seen[known], codes[known], n_classes)
+    first = linear.scores(problem.seen[sample])
     target = _learn(problem, codes, sample, first, present)
     scores = [target.scores(problem.seen[asked], n_classes)]
     if chosen is None:
-        return Answers(target, None, None, [*scores, np.zeros_like(scores[0]), np.zeros_like(scores[0])])
+        return Fitted(target, None, None, [*scores, np.zeros_like(scores[0]), np.zeros_like(scores[0])])
     view, rows = problem.views(codes)[chosen]
-    beliefs = _both(ridge, first, view, rows, codes, sample)
+    beliefs = _both(linear, first, view, rows, codes, sample)
     mapping = _learn(problem, codes, sample, beliefs, np.arange(n_classes))
     scores += [mapping.scores(problem.seen[asked], n_classes), view.scores(rows[asked])]
-    return Answers(target, mapping, view, scores)
+    return Fitted(target, mapping, view, scores)
 
 
-def _learn(problem: Problem, codes: Index, sample: Index, scores: Floats, present: Index) -> Model:
+def _learn(problem: Target, codes: Index, sample: Index, scores: Floats, present: Index) -> TargetModel:
     beliefs = np.exp(log_probabilities(scores))
     return problem.learner.learn(problem.seen[sample], codes[sample], beliefs, present)
 
 
-def _both(ridge: Ridge, first: Floats, view: View, rows: Array, codes: Index, sample: Index) -> Floats:
-    """Beliefs of least squares and of the source, weighed on labelled rows that least squares left out."""
+def _both(
+    linear: LeastSquares, first: Floats, view: View, rows: Array, codes: Index, sample: Index
+) -> Floats:
+    """Combine beliefs of least squares and of the source, weighed on rows that least squares left out."""
     known = codes >= 0
     said = view.scores(rows[known])
     unit, present = typical_lead(said), np.unique(codes[known])
-    weights = fit_weights([_neutral(ridge.held_out, present), bounded(said, unit)], codes[known])
+    weights = fit_weights([_neutral(linear.held_out, present), bounded(said, unit)], codes[known])
     return pooled([_neutral(first, present), bounded(view.scores(rows[sample]), unit)], weights)
 
 
 def _neutral(scores: Floats, present: Index) -> Floats:
-    """Scores in which a class without labels is as likely as the best of the others: the source decides."""
+    """Make a class without labels as likely as the best of the others, so that the source decides."""
     found = np.repeat(scores[:, present].max(axis=1, keepdims=True), scores.shape[1], axis=1)
     found[:, present] = scores[:, present]
     return found
 
 
 def _weigh(
-    problem: Problem, chosen: int | None, scales: Floats, rng: np.random.Generator
+    problem: Target, chosen: int | None, scales: Floats, rng: np.random.Generator
 ) -> tuple[Floats, float]:
-    """Weights of the three experts and the accuracy that the source adds, on labels hidden in turn."""
+    """Weigh the three experts and measure the accuracy that the source adds, on labels hidden in turn."""
     if chosen is None:
         return np.array(TARGET_ALONE), 0.0
     parts: list[list[Floats]] = []
     truths: list[Index] = []
-    fair: list[NDArray[np.bool_]] = []
+    fair: list[Mask] = []
     for hidden, shown in _folds(problem.codes, rng):
         sample = _sample(shown, FOLD_ROWS, rng, hidden)
-        parts.append(_answers(problem, shown, chosen, sample, hidden).scores)
+        parts.append(_fit_experts(problem, shown, chosen, sample, hidden).scores)
         truths.append(problem.codes[hidden])
         fair.append(np.isin(truths[-1], shown))
     by_expert = zip(zip(*parts, strict=True), scales, strict=True)
@@ -226,7 +231,7 @@ def _weigh(
 
 
 def _folds(codes: Index, rng: np.random.Generator) -> Iterator[tuple[Index, Index]]:
-    """Labelled rows to hide, and the codes without them; every class is spread over the folds."""
+    """Yield labelled rows to hide, and the codes without them; every class is spread over the folds."""
     known = np.flatnonzero(codes >= 0)
     counts = np.unique(codes[known], return_counts=True)[1]
     n_folds = int(min(MOST_FOLDS, max(2, counts.min()), len(known)))
@@ -241,7 +246,7 @@ def _folds(codes: Index, rng: np.random.Generator) -> Iterator[tuple[Index, Inde
 
 
 def _sample(codes: Index, at_most: int, rng: np.random.Generator, hidden: Index | None = None) -> Index:
-    """All labelled rows, the hidden ones, and so many others."""
+    """Choose all labelled rows, the hidden ones, and so many others."""
     keep = codes >= 0
     if hidden is not None:
         keep = keep.copy()
@@ -253,7 +258,7 @@ def _sample(codes: Index, at_most: int, rng: np.random.Generator, hidden: Index 
 
 
 def _lead(scores: Floats, codes: Index) -> Floats:
-    """How far the decided class is ahead of the best other one."""
+    """Return how far the decided class is ahead of the best other one."""
     if scores.shape[1] < 2:
         return np.zeros(len(codes))
     rows = np.arange(len(codes))

@@ -1,4 +1,4 @@
-"""What a source is described by, whatever it was made of: private rows, or private moments.
+"""Descriptions of a source, made of private rows or of private moments.
 
 A description lives in the *source space*: the space of the source's rows, or of its encoded rows. It knows no
 raw row, so that anything computed from it is post-processing.
@@ -9,18 +9,16 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onefold._base.arrays import Array
+from onefold._base.arrays import Array, Floats, Labels
 from onefold.models import AutoencoderClassifier
 from onefold.privacy import PrivateMoments
 
 __all__ = ["Description", "MomentDescription", "RowDescription", "covariance_of", "leading_directions"]
 
-Floats = NDArray[np.float64]
 # Principal directions of a class that a moment description folds onto: as many as the autoencoders keep.
 KEPT_DIRECTIONS = 20
-# Values of queries that are looked at together.
+# Values of queries that are worked on together.
 BLOCK_VALUES = 4_000_000
 
 
@@ -28,7 +26,7 @@ class Description(Protocol):
     """Class by class, where the source's records are."""
 
     @property
-    def classes(self) -> NDArray[Any]:
+    def classes(self) -> Labels:
         """Labels of the classes."""
 
     @property
@@ -44,13 +42,13 @@ class Description(Protocol):
         """Records of each class, (C,); noisy where the sizes are protected."""
 
     def place(self, rows: Array) -> Array:
-        """Rows of the source space, put where the description sees its records."""
+        """Put rows of the source space where the description sees its records."""
 
     def scores(self, rows: Array) -> Floats:
-        """How well each class explains each placed row, (n, C): the larger, the better."""
+        """Score how well each class explains each placed row, (n, C): the larger, the better."""
 
     def image(self, rows: Array, code: int) -> Array:
-        """Placed rows as the autoencoder of one class gives them back (001 eq. 69)."""
+        """Return placed rows as the autoencoder of one class gives them back (001 eq. 69)."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +61,20 @@ class RowDescription:
     mean_variances: Floats
 
     @property
-    def classes(self) -> NDArray[Any]:
+    def classes(self) -> Labels:
         """Labels of the classes."""
         return np.asarray(self.classifier.classes_)
 
     def place(self, rows: Array) -> Array:
-        """Rows as they are."""
+        """Leave rows as they are."""
         return rows
 
     def scores(self, rows: Array) -> Floats:
-        """Minus the squared distances."""
+        """Return minus the squared distances."""
         return -(self.classifier.distances(rows).astype(np.float64) ** 2)
 
     def image(self, rows: Array, code: int) -> Array:
-        """Image by the autoencoder of one class."""
+        """Return images by the autoencoder of one class."""
         return np.asarray(self._machines[code].transform(rows))
 
     @cached_property
@@ -91,7 +89,7 @@ class MomentDescription:
     moments: PrivateMoments
 
     @property
-    def classes(self) -> NDArray[Any]:
+    def classes(self) -> Labels:
         """Labels of the classes."""
         return np.asarray(self.moments.classes_)
 
@@ -116,11 +114,11 @@ class MomentDescription:
         return self.moments.covariances_
 
     def place(self, rows: Array) -> Array:
-        """Rows clipped and seen from the release's centre."""
+        """Clip rows and see them from the release's centre."""
         return self.moments.embed(rows)
 
     def scores(self, rows: Array) -> Floats:
-        """Logarithm of density times size, up to a constant."""
+        """Return the logarithm of density times size, up to a constant."""
         means, whitening, offsets = self._gaussians
         found = np.empty((len(rows), len(means)))
         step = max(1, BLOCK_VALUES // rows.shape[1])
@@ -131,7 +129,7 @@ class MomentDescription:
         return np.asarray(offsets - 0.5 * found)
 
     def image(self, rows: Array, code: int) -> Array:
-        """Projection onto the class's mean and leading principal directions: a linear autoencoder."""
+        """Project onto the class's mean and leading principal directions: a linear autoencoder."""
         axes, mean = self._axes[code], self.means[code]
         return np.asarray(mean + ((rows - mean) @ axes) @ axes.T)
 
@@ -148,7 +146,7 @@ class MomentDescription:
 
 
 def covariance_of(rows: Array) -> Floats:
-    """Sample covariance, (q, q), in blocks of rows so that single precision is not doubled in memory."""
+    """Compute the sample covariance, (q, q), in blocks so that single precision is not doubled in memory."""
     mean = rows.mean(axis=0, dtype=np.float64)
     total = np.zeros((rows.shape[1], rows.shape[1]))
     step = max(1, BLOCK_VALUES // rows.shape[1])
@@ -159,7 +157,7 @@ def covariance_of(rows: Array) -> Floats:
 
 
 def leading_directions(covariance: Floats, count: int) -> Floats:
-    """Eigenvectors of the largest eigenvalues as rows (001 Sec. 4.2), the largest entry of each positive."""
+    """Return leading eigenvectors as rows (001 Sec. 4.2), the largest entry of each positive."""
     vectors = np.linalg.eigh(covariance)[1][:, ::-1][:, :count].T
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], axis=1)
     return np.asarray(vectors * np.where(largest < 0.0, -1.0, 1.0))

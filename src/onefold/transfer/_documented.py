@@ -6,21 +6,18 @@ as in (87).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import clone
 
-from onefold._base.arrays import Array, Index
+from onefold._base.arrays import Array, Floats, Index
 from onefold.models import Autoencoder, AutoencoderClassifier, MembershipMapping, WideMembershipAutoencoder
-from onefold.transfer._decision import EXPERTS, Decision
 from onefold.transfer._description import Description
-from onefold.transfer._spaces import Way
+from onefold.transfer._learners import adapted
+from onefold.transfer._pool import EXPERTS, Decision
+from onefold.transfer.alignment import Way
 
 __all__ = ["Documented", "fit_documented", "label_step_by_step"]
 
-Floats = NDArray[np.float64]
 LARGEST_INITIAL = 20  # 001 Sec. 5: n of the initial target classifier is at most this
 # Images of queries held at once, per class.
 BLOCK_VALUES = 8_000_000
@@ -37,7 +34,7 @@ class Documented:
     n_classes: int
 
     def decide(self, rows: Array) -> Decision:
-        """Rule (87): the class that any of the three experts finds nearest."""
+        """Take the class that any of the three experts finds nearest (87)."""
         found = np.sqrt(self.expert_distances(self.way(rows)))
         nearest = found.min(axis=0)
         codes = nearest.argmin(axis=1)
@@ -45,7 +42,7 @@ class Documented:
         return Decision(nearest, expert, found[0].argmin(axis=1))
 
     def expert_distances(self, rows: Array) -> Floats:
-        """Squared distance to each class by each expert, (3, n, C); infinite where an expert has no say."""
+        """Return squared distances to each class by each expert, (3, n, C); infinite where one has none."""
         found = np.full((len(EXPERTS), len(rows), self.n_classes), np.inf)
         found[0][:, self.target_codes] = self.target.distances(rows).astype(np.float64) ** 2
         source = self._source
@@ -74,7 +71,7 @@ def fit_documented(
     components: Sequence[int],
     max_inducing: int,
 ) -> Documented:
-    """Everything after (79), on rows of the target; ``codes`` is -1 for rows without a label."""
+    """Do everything after (79) on rows of the target; ``codes`` is -1 for rows without a label."""
     prototype = WideMembershipAutoencoder(random_state=0) if estimator is None else estimator
     placed, known = way(rows), np.unique(codes[codes >= 0])  # (80), (81)
     target, labelled = label_step_by_step(prototype, placed, codes, components)
@@ -91,7 +88,7 @@ def fit_documented(
 def label_step_by_step(
     prototype: Autoencoder, rows: Array, codes: Index, components: Sequence[int]
 ) -> tuple[AutoencoderClassifier, Index]:
-    """The target classifier and the label of every row, after (82) and (83) for each n of ``components``."""
+    """Fit the target classifier and label every row, by (82) and (83) for each n of ``components``."""
     free, labelled = codes < 0, codes.copy()
     smallest = int(np.unique(codes[~free], return_counts=True)[1].min())
     first = adapted(
@@ -112,15 +109,6 @@ def label_step_by_step(
     if free.any():
         labelled[free] = classifier.predict(rows[free])  # (83)
     return classifier, labelled
-
-
-def adapted(prototype: Autoencoder, **parameters: Any) -> Autoencoder:
-    """A copy with other parameters; those that this kind of autoencoder does not have are left out."""
-    copy = clone(prototype)
-    known = copy.get_params(deep=False)
-    return cast(
-        Autoencoder, copy.set_params(**{name: value for name, value in parameters.items() if name in known})
-    )
 
 
 def _squared(rows: Array, images: Array) -> Floats:

@@ -1,20 +1,173 @@
-"""Models of the target that begin with beliefs about every row and refine them on unlabelled rows."""
+"""Models of the target that learn from a handful of labelled rows and many rows without a label.
+
+Least squares gives first beliefs about every row; Gaussians or autoencoders refine them on unlabelled rows.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.base import clone
 
-from onefold._base.arrays import Array, Index
+from onefold._base.arrays import Array, Floats, Index
 from onefold.models import Autoencoder, AutoencoderClassifier
-from onefold.transfer._documented import adapted
-from onefold.transfer._mixture import Mixture, Projection, fit_mixture
+from onefold.transfer._description import covariance_of
+from onefold.transfer._pool import log_loss, log_probabilities
 
-__all__ = ["AutoencoderModel", "GaussianModel", "Learner", "Model"]
+__all__ = [
+    "AutoencoderModel",
+    "GaussianModel",
+    "Learner",
+    "LeastSquares",
+    "Mixture",
+    "Projection",
+    "TargetModel",
+    "adapted",
+    "fit_least_squares",
+    "project",
+]
 
-Floats = NDArray[np.float64]
+PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)  # in units of the mean square of a centred row
+SHARPNESS = (2.0, 4.0, 8.0, 16.0, 32.0)  # factors on the scores
+ROUNDS = 10
+COMMON = 0.5  # share of the pooled covariance in that of each class
+SMALLEST = 0.25  # least eigenvalue, in units of the mean one
+SETTLED = 1e-3  # change of beliefs per row below which nothing is gained by going on
+DOUBT = 1e-6  # beliefs below this do not count
+MOST_DIRECTIONS = 64
+ROWS_PER_DIRECTION = 20
+FEWEST_DIRECTIONS = 20
+
+
+# --- first beliefs: least squares -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """Least squares with a penalty: scores that are linear in the rows."""
+
+    mean: Floats
+    weights: Floats  # (p, C)
+    offset: Floats
+    held_out: Floats  # scores of the labelled rows, each without itself, (n, C)
+    loss: float  # their log loss
+
+    def scores(self, rows: Array) -> Floats:
+        """Return logarithms of probabilities, up to a constant of each row, (n, C)."""
+        return np.asarray((rows - self.mean) @ self.weights + self.offset, dtype=np.float64)
+
+
+def fit_least_squares(rows: Array, codes: Index, n_classes: int) -> LeastSquares:
+    """Fit the indicator of each class, with the penalty that serves left-out rows best.
+
+    Leaving a row out of least squares needs no second fit, so its scores on rows it has not seen are free:
+    they choose the penalty and the scale at which scores become probabilities.
+    """
+    mean = rows.mean(axis=0, dtype=np.float64)
+    centred = rows.astype(np.float64) - mean
+    wanted = np.eye(n_classes)[codes]
+    offset = wanted.mean(axis=0)
+    values, vectors = np.linalg.eigh(centred @ centred.T)
+    unit = max(float(values.mean()), np.finfo(float).tiny ** 0.5)
+    turned = vectors.T @ (wanted - offset)
+    trials = []
+    for penalty in PENALTIES:
+        shrunk = 1.0 / (np.maximum(values, 0.0) + penalty * unit)
+        influence = np.maximum(values, 0.0) * shrunk
+        fitted = vectors @ (influence[:, None] * turned)
+        own = np.minimum(np.einsum("ij,j,ij->i", vectors, influence, vectors) + 1.0 / len(rows), 0.999)
+        # What the fit without row i gives for row i: the residual grows by 1 / (1 - its own influence).
+        left = wanted - (wanted - offset - fitted) / (1.0 - own)[:, None]
+        for sharpness in SHARPNESS:
+            trials.append((log_loss(sharpness * left, codes), sharpness, shrunk, left))
+    loss, sharpness, shrunk, left = min(trials, key=lambda trial: trial[0])
+    weights = centred.T @ (vectors @ (shrunk[:, None] * turned))
+    return LeastSquares(mean, sharpness * weights, sharpness * offset, sharpness * left, loss)
+
+
+# --- one Gaussian per class -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Rows in their leading principal directions."""
+
+    mean: Floats
+    axes: Floats  # (p, k)
+
+    def __call__(self, rows: Array) -> Floats:
+        """Return coordinates, (n, k)."""
+        return np.asarray((rows - self.mean) @ self.axes, dtype=np.float64)
+
+
+def project(rows: Array) -> Projection:
+    """Find as many principal directions as so many rows can bear."""
+    mean = rows.mean(axis=0, dtype=np.float64)
+    wanted = int(np.clip(len(rows) // ROWS_PER_DIRECTION, FEWEST_DIRECTIONS, MOST_DIRECTIONS))
+    if rows.shape[1] <= wanted:
+        return Projection(mean, np.eye(rows.shape[1]))
+    if len(rows) < rows.shape[1]:
+        centred = rows - mean
+        left = np.linalg.eigh(centred @ centred.T)[1][:, ::-1][:, :wanted]
+        axes = np.linalg.qr(centred.T @ left)[0]
+    else:
+        axes = np.linalg.eigh(covariance_of(rows))[1][:, ::-1][:, :wanted]
+    return Projection(mean, np.asarray(axes, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A Gaussian per class, classes equally likely."""
+
+    means: Floats  # (C', k), of the classes that there are
+    whitening: Floats
+    offsets: Floats
+
+    def scores(self, coordinates: Floats) -> Floats:
+        """Return the logarithm of the density of each class, up to a constant, (n, C')."""
+        found = np.empty((len(coordinates), len(self.means)))
+        for code in range(len(self.means)):
+            seen = (coordinates - self.means[code]) @ self.whitening[code]
+            found[:, code] = self.offsets[code] - 0.5 * np.einsum("ij,ij->i", seen, seen)
+        return found
+
+
+def fit_mixture(coordinates: Floats, codes: Index, beliefs: Floats, rounds: int = ROUNDS) -> Mixture:
+    """Fit Gaussians by expectation-maximisation, beginning with ``beliefs``, class probabilities (n, C').
+
+    Rows with a label (``codes`` of at least 0) keep it.
+    """
+    fixed, certain = (codes >= 0)[:, None], np.eye(beliefs.shape[1])[np.maximum(codes, 0)]
+    current = np.where(fixed, certain, beliefs)
+    for _ in range(rounds):
+        mixture = _maximise(coordinates, current)
+        before = current
+        current = np.where(fixed, certain, np.exp(log_probabilities(mixture.scores(coordinates))))
+        if np.abs(current - before).sum() < SETTLED * len(codes):
+            break
+    return _maximise(coordinates, current)
+
+
+def _maximise(coordinates: Floats, beliefs: Floats) -> Mixture:
+    """Compute means and covariances for given beliefs; covariances half pooled, since rows are few."""
+    weights = beliefs + 1e-9  # a class without any belief keeps a trace
+    sizes = weights.sum(axis=0)
+    means = weights.T @ coordinates / sizes[:, None]
+    size = coordinates.shape[1]
+    scatter = np.empty((len(sizes), size, size))
+    for code in range(len(sizes)):
+        mine = weights[:, code] > DOUBT  # beliefs are nearly certain: most rows have no part in a class
+        centred = coordinates[mine] - means[code]
+        scatter[code] = (centred * weights[mine, code][:, None]).T @ centred
+    together = scatter.sum(axis=0) / sizes.sum()
+    least = max(SMALLEST * float(np.trace(together)) / size, np.finfo(float).tiny ** 0.5)
+    values, vectors = np.linalg.eigh((1.0 - COMMON) * scatter / sizes[:, None, None] + COMMON * together)
+    values = np.maximum(values, least)
+    return Mixture(means, vectors / np.sqrt(values)[:, None, :], -0.5 * np.log(values).sum(axis=1))
+
+
+# --- models of the target ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -26,7 +179,7 @@ class GaussianModel:
     present: Index  # classes it knows
 
     def scores(self, rows: Array, n_classes: int) -> Floats:
-        """Logarithms of densities, (n, C)."""
+        """Return logarithms of densities, (n, C)."""
         return spread_out(self.mixture.scores(self.projection(rows)), self.present, n_classes)
 
 
@@ -38,28 +191,28 @@ class AutoencoderModel:
     present: Index
 
     def scores(self, rows: Array, n_classes: int) -> Floats:
-        """Minus the squared distances, (n, C)."""
+        """Return minus the squared distances, (n, C)."""
         squares = self.classifier.distances(rows).astype(np.float64) ** 2
         return spread_out(-squares, self.present, n_classes)
 
 
-class Model(Protocol):
+class TargetModel(Protocol):
     """A fitted model of the target."""
 
     def scores(self, rows: Array, n_classes: int) -> Floats:
-        """How well each class explains each row, (n, C)."""
+        """Score how well each class explains each row, (n, C)."""
 
 
 @dataclass(frozen=True)
 class Learner:
-    """How models of the target are made: Gaussians, or autoencoders with growing n (001 eq. 82-83)."""
+    """Makes models of the target: Gaussians, or autoencoders with growing n (001 eq. 82-83)."""
 
     projection: Projection
     estimator: Autoencoder | None
     components: Sequence[int]
 
-    def learn(self, rows: Array, codes: Index, beliefs: Floats, present: Index) -> Model:
-        """A model that begins with ``beliefs`` (n, C), of which only the classes ``present`` count."""
+    def learn(self, rows: Array, codes: Index, beliefs: Floats, present: Index) -> TargetModel:
+        """Fit a model that begins with ``beliefs`` (n, C), of which only the classes ``present`` count."""
         own = beliefs[:, present] + np.finfo(float).tiny
         own = own / own.sum(axis=1, keepdims=True)
         positions = np.where(codes >= 0, np.searchsorted(present, np.maximum(codes, 0)), -1)
@@ -75,7 +228,16 @@ class Learner:
 
 
 def spread_out(scores: Floats, present: Index, n_classes: int) -> Floats:
-    """Scores of some classes among those of all; a class that is not there is as unlikely as the worst."""
+    """Spread scores of some classes over all; a class that is not there is as unlikely as the worst."""
     found = np.repeat(scores.min(axis=1, keepdims=True), n_classes, axis=1)
     found[:, present] = scores
     return found
+
+
+def adapted(prototype: Autoencoder, **parameters: Any) -> Autoencoder:
+    """Copy an autoencoder with other parameters; those that its kind does not have are left out."""
+    copy = clone(prototype)
+    known = copy.get_params(deep=False)
+    return cast(
+        Autoencoder, copy.set_params(**{name: value for name, value in parameters.items() if name in known})
+    )

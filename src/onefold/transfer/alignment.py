@@ -1,11 +1,12 @@
-"""Bringing target rows to where a source's rows are."""
+"""From a target to a source: the way of its rows, alignments of both, and views of what the source knows."""
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onefold._base.arrays import Array, Index
+from onefold._base.arrays import Array, Floats, Index
 from onefold.exceptions import InvalidInputError
 from onefold.transfer._description import (
     Description,
@@ -13,19 +14,34 @@ from onefold.transfer._description import (
     covariance_of,
     leading_directions,
 )
+from onefold.transfer._learners import Projection
+
+if TYPE_CHECKING:
+    from onefold.transfer.source import PrivateSource
 
 __all__ = ["Affine", "coral", "mapped_rows", "overall_mean", "procrustes", "shift", "subspace_alignment"]
 
-Floats = NDArray[np.float64]
-SMALLEST = 0.05  # least eigenvalue of a covariance that is inverted, in units of the mean one
+SMALLEST = 0.05  # least variance or eigenvalue that is divided by, in units of the mean one
 
 
 def subspace_alignment(subspace: Floats, rows: Array) -> Floats:
-    """Matrix (p_sr, p_tg) that takes a target row to the source space, V+^T V (001 eq. 79).
+    """Compute the matrix V+^T V that takes a target row to the source space (001 eq. 79).
 
     Both PCAs keep n_st = min(ceil(p_sr / 2), p_tg) directions. The signs and the order of the two sets of
     eigenvectors have nothing to do with each other, so that nothing is really aligned: it is what the
     document does, and hardly more than chance is left of the source. Rows are not centred, as printed.
+
+    Parameters
+    ----------
+    subspace : ndarray of shape (n_directions, p_sr)
+        Principal directions of the source.
+    rows : ndarray of shape (n_samples, p_tg)
+        Rows of the target.
+
+    Returns
+    -------
+    ndarray of shape (p_sr, p_tg)
+        The matrix.
     """
     n_st = min(len(subspace), rows.shape[1])
     own = leading_directions(covariance_of(rows), n_st)
@@ -39,13 +55,13 @@ class Affine:
         self.matrix, self.before, self.after = matrix, before, after
 
     def __call__(self, rows: Array) -> Array:
-        """Mapped rows."""
+        """Map rows."""
         moved = rows - self.before
         return np.asarray((moved if self.matrix is None else moved @ self.matrix.T) + self.after)
 
 
 def mapped_rows(to_source: Any, rows: Array) -> Array:
-    """Rows taken by a user's map: something with ``transform``, or a function of a table of rows."""
+    """Take rows through a user's map: something with ``transform``, or a function of a table of rows."""
     try:
         found = to_source.transform(rows) if hasattr(to_source, "transform") else to_source(rows)
     except TypeError:
@@ -59,17 +75,17 @@ def mapped_rows(to_source: Any, rows: Array) -> Array:
 
 
 def overall_mean(description: Description) -> Floats:
-    """Mean of all records of a source."""
+    """Compute the mean of all records of a source."""
     return np.asarray(description.counts @ description.means / description.counts.sum())
 
 
 def shift(description: Description, rows: Array) -> Affine:
-    """Moves rows so that their mean is the source's."""
+    """Move rows so that their mean is the source's."""
     return Affine(None, rows.mean(axis=0, dtype=np.float64), overall_mean(description))
 
 
 def coral(description: MomentDescription, rows: Array) -> Affine:
-    """Gives rows the source's mean and correlations: whitened by their own, coloured by the source's.
+    """Give rows the source's mean and correlations: whitened by their own, coloured by the source's.
 
     Both covariances have their smallest eigenvalues raised, so that no direction is blown up.
     """
@@ -82,7 +98,7 @@ def coral(description: MomentDescription, rows: Array) -> Affine:
 
 
 def procrustes(description: Description, coordinates: Floats, codes: Index) -> Floats:
-    """The source's class means, turned, scaled and moved onto those of labelled rows, (C, k).
+    """Turn, scale and move the source's class means onto those of labelled rows, (C, k).
 
     Classes without a labelled row are turned along with the others.
     """
@@ -101,3 +117,114 @@ def _power(covariance: Floats, exponent: float) -> Floats:
     values, vectors = np.linalg.eigh(covariance)
     least = max(SMALLEST * float(values.mean()), np.finfo(float).tiny ** 0.5)
     return np.asarray((vectors * np.maximum(values, least) ** exponent) @ vectors.T)
+
+
+# --- the way of a row -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Way:
+    """The way from rows of the target to placed rows of the source space.
+
+    A user's map gives rows like the source's own, or encoded ones; without a map, rows of the same width go
+    the way of the source's rows, and others are multiplied by ``matrix`` (001 eq. 79), if there is one.
+    """
+
+    source: "PrivateSource | None"
+    to_source: Any = None
+    matrix: Floats | None = None
+
+    def __call__(self, rows: Array) -> Array:
+        """Place rows."""
+        if self.source is None:
+            return rows
+        if self.matrix is not None:
+            return self.source.description_.place(rows @ self.matrix.T)
+        return self._enter(rows if self.to_source is None else mapped_rows(self.to_source, rows))
+
+    def is_open(self, n_features: int) -> bool:
+        """Tell whether rows of this width can be placed without an alignment."""
+        return self.source is None or self.to_source is not None or n_features == self.source.n_features_in_
+
+    def _enter(self, rows: Array) -> Array:
+        if self.source is None:
+            return rows
+        if rows.shape[1] == self.source.n_features_in_:
+            return self.source.encode(rows)
+        if rows.shape[1] == self.source.n_encoded_:
+            return self.source.description_.place(rows)
+        sizes = f"{self.source.n_features_in_} features"
+        if self.source.encoder_ is not None:
+            sizes += f", or {self.source.n_encoded_} encoded ones"
+        raise InvalidInputError(f"to_source must give rows of {sizes}, as the source has")
+
+
+# --- views: ways to ask a source, of which one is chosen on labelled rows ---------------------------------
+
+
+@dataclass(frozen=True)
+class DescriptionView:
+    """The source's own scores, after an alignment."""
+
+    name: str
+    description: Description
+    alignment: Affine | None
+
+    def scores(self, rows: Array) -> Floats:
+        """Score how well each class of the source explains each row, (n, C)."""
+        return self.description.scores(rows if self.alignment is None else self.alignment(rows))
+
+
+@dataclass(frozen=True)
+class MeansView:
+    """The source's class means, with distances in the target's own principal directions.
+
+    Means are what survives noise on every entry: it averages out over the records of a class. What is left
+    of it is public and counts as variance.
+    """
+
+    name: str
+    projection: Projection
+    centres: Floats  # (C, k)
+    variances: Floats  # (k,)
+
+    def scores(self, rows: Array) -> Floats:
+        """Return minus half the squared distance to each mean, (n, C)."""
+        coordinates = self.projection(rows) / np.sqrt(self.variances)
+        centres = self.centres / np.sqrt(self.variances)
+        squares = np.sum(coordinates**2, axis=1)[:, None] - 2.0 * coordinates @ centres.T
+        return np.asarray(-0.5 * (squares + np.sum(centres**2, axis=1)))
+
+
+View = DescriptionView | MeansView
+
+
+def views_of_placed(description: Description, rows: Array, projection: Projection) -> Iterator[View]:
+    """Yield views of rows that are in the source space already; none of them looks at a label."""
+    moved = shift(description, rows)
+    yield DescriptionView("as it is", description, None)
+    yield DescriptionView("shifted", description, moved)
+    if isinstance(description, MomentDescription):
+        yield DescriptionView("correlations aligned", description, coral(description, rows))
+    coordinates = projection(rows)
+    excess = float(description.mean_variances.mean())
+    spread = coordinates.var(axis=0)
+    variances = np.maximum(spread, SMALLEST * spread.mean()) + excess + np.finfo(float).tiny
+    for name, offset in (("means", np.zeros(rows.shape[1])), ("means, shifted", moved.after - moved.before)):
+        yield MeansView(name, projection, projection(description.means - offset), variances)
+
+
+def views_of_strangers(
+    description: Description, rows: Array, codes: Index, projection: Projection
+) -> Iterator[View]:
+    """Yield views of rows of another width: the classes' means are turned onto those of the labelled rows.
+
+    The shape that the source's means form is rigid, so that few labels can place it. ``codes`` of -1 have no
+    label; only labelled rows decide.
+    """
+    labelled = codes >= 0
+    coordinates = projection(rows)
+    centres = procrustes(description, coordinates[labelled], codes[labelled])
+    spread = coordinates.var(axis=0)
+    variances = np.maximum(spread, SMALLEST * spread.mean()) + np.finfo(float).tiny
+    yield MeansView("means, turned", projection, centres, variances)

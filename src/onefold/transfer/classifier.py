@@ -1,35 +1,55 @@
 """A classifier for a target with few labels, helped by a private source."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Index
-from onefold._base.files import read_saved, write_whole
-from onefold._base.validation import check_rows, check_whole_number
+from onefold._base.archive import archive_bytes, kind_of, part, read_archive, save_archive
+from onefold._base.arrays import AnyArray, Array, Index, Labels, Mask
+from onefold._base.validation import Entry, Flag, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.encoders import Encoder
-from onefold.exceptions import InvalidInputError
+from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models import Autoencoder, ClassModels
-from onefold.transfer._archive import is_archive
-from onefold.transfer._classifier_files import KIND, pack_classifier, unpack_classifier
-from onefold.transfer._decision import EXPERTS, Decision, Strategy
 from onefold.transfer._default import Default, fit_default
 from onefold.transfer._documented import fit_documented
-from onefold.transfer._encoding import fitted_encoder
-from onefold.transfer._spaces import Way
-from onefold.transfer._target_labels import check_target_labels
-from onefold.transfer.alignment import subspace_alignment
+from onefold.transfer._files import (
+    CLASSIFIER,
+    classifier_from_parts,
+    fitted_encoder,
+    parts_of_classifier,
+    source_from_parts,
+)
+from onefold.transfer._pool import EXPERTS, Decision, Strategy
+from onefold.transfer.alignment import Way, subspace_alignment
 from onefold.transfer.source import PrivateSource
 
 __all__ = ["TransferClassifier"]
 
 LARGEST = 1e60  # squares of sums of such numbers are still numbers
 STRATEGIES = ("default", "documented", "nonparametric")
+
+
+def _whole_numbers(value: Any) -> bool:
+    """Tell whether a value is a sequence of one or more whole numbers of at least 1."""
+    return np.ndim(value) == 1 and len(value) > 0 and all(Whole(1).accepts(count) for count in value)
+
+
+CONSTRAINTS: dict[str, Entry] = {
+    "source": (Instance(PrivateSource, "a PrivateSource"), None),
+    "strategy": OneOf(STRATEGIES),
+    "estimator": (Instance(Autoencoder, "one of onefold's autoencoders, such as WideKAHM()"), None),
+    "components": Instance(_whole_numbers, "a sequence of whole numbers of at least 1"),
+    "max_inducing": Whole(1),
+    "allow_missing": Flag(),
+    "random_state": (Whole(0), None),
+}
 
 
 class TransferClassifier(ClassifierMixin, BaseEstimator):
@@ -40,8 +60,8 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     source : PrivateSource or None, default=None
         What is known of the source. None learns from the target alone.
     strategy : {"default", "documented", "nonparametric"}, default="default"
-        See the notes.
-    to_source : transformer, function or None, default=None
+        How to transfer; see the notes.
+    to_source : transformer, callable or None, default=None
         Takes rows of the target to rows like the source's, or to encoded ones: images to the same size, say,
         or another size of the source's encoder. A transformer must be fitted, or be one of
         :mod:`onefold.encoders`. None takes rows of the same width as they are.
@@ -51,7 +71,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     components : sequence of int, default=(5, 10, 15, 20)
         The growing n of the labelling steps of the documents (001 Sec. 5).
     max_inducing : int, default=1000
-        Inducing points of the source-to-target mapping, at most (001 eq. 86).
+        Largest number of inducing points of the source-to-target mapping (001 eq. 86).
     allow_missing : bool, default=False
         Accept classes of the source without a labelled row in the target.
     random_state : int or None, default=0
@@ -59,16 +79,25 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : labels of the classes, those of the source if there is one
-    transduction_ : label of every row given to fit; rows that had one keep it
-    deciders_ : for every row given to fit, who decided: "target", "mapping" or "source"
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, those of the source if there is one.
+    transduction_ : ndarray of shape (n_samples,)
+        Label of every row given to fit; rows that had one keep it.
+    deciders_ : ndarray of shape (n_samples,)
+        Expert that decided every row given to fit: "target", "mapping" or "source".
     weights_ : dict or None
-        "default" only: weight of "target", "mapping" and "source" in the pool
-    decisions_changed_ : how many rows without a label would have another one without the source
+        "default" only: weight of "target", "mapping" and "source" in the pool.
+    decisions_changed_ : int
+        Rows without a label that would have another one without the source.
     source_gain_ : float or None
         "default" only: accuracy with the source minus accuracy of the target alone, on labelled rows that
-        were held out; 0.0 where the source is not used
-    guarantee_ : what the source's owner was promised; None without a source
+        were held out; 0.0 where the source is not used.
+    guarantee_ : Guarantee or None
+        What the source was promised; None without a source.
+
+    See Also
+    --------
+    PrivateSource : The artefact of a source.
 
     Notes
     -----
@@ -101,6 +130,10 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     *Privacy.* Nothing but the artefact is known of the source, so all of this is post-processing of it. The
     target's own rows are **not** protected: a saved model holds means and covariances of them, or rows.
 
+    References
+    ----------
+    Document 001, Section 4.2, eq. 79-87; document 003, Section 3.
+
     Examples
     --------
     >>> import numpy as np
@@ -118,7 +151,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    classes_: NDArray[Any]
+    classes_: Labels
     source_gain_: float | None
     weights_: dict[str, float] | None
     n_features_in_: int
@@ -145,8 +178,21 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn from rows of the target with labels ``y``, -1 where a row has none."""
-        self._check_parameters()
+        """Learn from rows of the target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the target.
+        y : array-like of shape (n_samples,)
+            Their labels; -1 where a row has none.
+
+        Returns
+        -------
+        TransferClassifier
+            This object.
+        """
+        check_parameters(self, CONSTRAINTS)
         rows, labels = check_rows(self, X, y)
         if not float(np.abs(rows).max()) <= LARGEST:
             raise InvalidInputError(f"X holds numbers beyond {LARGEST:g}: rescale it")
@@ -163,74 +209,200 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         self.source_gain_, self.weights_ = None, None
         if isinstance(fitted, Default):
             self.source_gain_ = fitted.gain
-            self.weights_ = dict(zip(EXPERTS, fitted.weights.tolist(), strict=True))
+            self.weights_ = fitted.named_weights
         self.guarantee_ = None if self.source is None else self.source.guarantee_
         return self
 
     def distances(self, X: ArrayLike) -> Array:
-        """Distance of each row to each class, (n, C); the smallest decides.
+        """Measure the distance of each row to each class.
 
-        With the strategies of the documents it is the least of the experts' distances (87); by default minus
-        the logarithm of the probability of each class.
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the target.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Distances; the smallest decides. With the strategies of the documents it is the least of the
+            experts' distances (87); by default minus the logarithm of the probability of each class.
         """
         return self._decide(X).distances
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Class of each row."""
+    def predict(self, X: ArrayLike) -> Labels:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the target.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+        """
         decision = self._decide(X)
         return np.asarray(self.classes_[decision.codes])
 
-    def deciders(self, X: ArrayLike) -> NDArray[np.str_]:
-        """Who decides each row: "target", "mapping" or "source"."""
+    def deciders(self, X: ArrayLike) -> Labels:
+        """Name the expert that decides each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the target.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            "target", "mapping" or "source".
+        """
         return np.asarray(np.array(EXPERTS)[self._decide(X).expert])
 
-    def predict_target_alone(self, X: ArrayLike) -> NDArray[Any]:
-        """Class of each row as it would be without the source."""
+    def predict_target_alone(self, X: ArrayLike) -> Labels:
+        """Predict the class of each row as it would be without the source.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the target.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+        """
         decision = self._decide(X)
         return np.asarray(self.classes_[decision.alone])
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Minus the distances, (n, C); for two classes the advantage of the second, (n,)."""
+        """Return minus the distances.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the target.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples,)
+            Minus the distances; for two classes the advantage of the second.
+        """
         distances = self.distances(X)
         if len(self.classes_) == 2:
             return np.asarray(distances[:, 0] - distances[:, 1])
         return -distances
 
     def matching_score(self, X: ArrayLike) -> Array:
-        """Class-matching score of each row, (n, C), in (1/e, 1] (000 eq. 63), from the distances."""
+        """Compute the class-matching score of each row from the distances (000 eq. 63).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the target.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Scores in (1/e, 1].
+        """
         return ClassModels.matching_score(cast(Any, self), X)
 
-    def to_bytes(self) -> bytes:
-        """The fitted classifier as the bytes of a file, with its source; ``to_source`` must be an encoder.
+    def to_bytes(self, *, compact: bool = False) -> bytes:
+        """Return the fitted classifier as the bytes of a file, with its source.
 
         What belongs to the rows given to fit (``transduction_``, ``deciders_``) and ``estimator`` are left
-        out.
+        out. A ``to_source`` must be one of :mod:`onefold.encoders`.
+
+        Parameters
+        ----------
+        compact : bool, default=False
+            Leave out what loading can compute again from rows: a small file that loads slowly.
+
+        Returns
+        -------
+        bytes
+            The content of a file.
         """
         check_is_fitted(self, "_strategy")
-        return pack_classifier(self)
+        return archive_bytes(CLASSIFIER, *parts_of_classifier(self, compact))
 
     @classmethod
     def from_bytes(cls, packed: bytes) -> "TransferClassifier":
-        """The classifier that :meth:`to_bytes` wrote; nothing is executed, what does not fit is refused."""
-        parameters, fitted = unpack_classifier(packed)
+        """Read a classifier; nothing in it is executed, and content that does not fit together is refused.
+
+        Parameters
+        ----------
+        packed : bytes
+            What :meth:`to_bytes` returned.
+
+        Returns
+        -------
+        TransferClassifier
+            The fitted classifier.
+        """
+        return cls._from_parts(*read_archive(packed, CLASSIFIER))
+
+    def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
+        """Write the fitted classifier to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        compact : bool, default=False
+            Write a small file that loads slowly; see :meth:`to_bytes`.
+        """
+        check_is_fitted(self, "_strategy")
+        save_archive(path, CLASSIFIER, *parts_of_classifier(self, compact))
+
+    @staticmethod
+    def is_saved_at(path: str | os.PathLike[str]) -> bool:
+        """Tell whether a file holds a transfer classifier.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+
+        Returns
+        -------
+        bool
+            False for every other file, and where there is none.
+        """
+        return kind_of(path) == CLASSIFIER
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "TransferClassifier":
+        """Read a classifier from a file; a damaged, foreign or newer file is refused.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        TransferClassifier
+            The fitted classifier.
+        """
+        parts = read_archive(path, CLASSIFIER)
+        try:
+            return cls._from_parts(*parts)
+        except FileFormatError as error:
+            raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+
+    @classmethod
+    def _from_parts(cls, about: dict[str, Any], arrays: dict[str, AnyArray]) -> "TransferClassifier":
+        source = None
+        if "source" in about:
+            source = PrivateSource(**source_from_parts(*part("source", about, arrays)))
+        parameters, fitted = classifier_from_parts(about, arrays, source)
         model = cls(**parameters)
         for name, value in fitted.items():
             setattr(model, name, value)
         return model
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted classifier to a file, whole or not at all."""
-        write_whole(path, self.to_bytes())
-
-    @staticmethod
-    def is_saved_at(path: str | os.PathLike[str]) -> bool:
-        """Does this file hold a transfer classifier?"""
-        return is_archive(KIND, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "TransferClassifier":
-        """The classifier saved at ``path``; a damaged, foreign or newer file is refused."""
-        return read_saved(path, "there is no transfer classifier", cls.from_bytes)
 
     def _decide(self, X: ArrayLike) -> Decision:
         check_is_fitted(self, "_strategy")
@@ -255,16 +427,60 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
             rows, codes, steps = rows[codes >= 0], codes[codes >= 0], self.components[-1:]
         return fit_documented(way, rows, codes, len(self.classes_), self.estimator, steps, self.max_inducing)
 
-    def _check_parameters(self) -> None:
-        if not (self.source is None or isinstance(self.source, PrivateSource)):
-            raise InvalidInputError("source must be a PrivateSource, or None")
-        if self.strategy not in STRATEGIES:
-            raise InvalidInputError(f"strategy must be one of {', '.join(STRATEGIES)}")
-        if not (self.estimator is None or isinstance(self.estimator, Autoencoder)):
-            raise InvalidInputError("estimator must be one of onefold's autoencoders, such as WideKAHM()")
-        if np.ndim(self.components) != 1 or len(self.components) == 0:
-            raise InvalidInputError("components needs a number of components or more")
-        for count in self.components:
-            check_whole_number("components", count)
-        check_whole_number("max_inducing", self.max_inducing)
-        check_whole_number("random_state", self.random_state, at_least=0, or_none=True)
+
+# --- labels of a target: few, with -1 where there is none -------------------------------------------------
+
+
+def unlabelled(labels: Labels) -> Mask:
+    """Find rows without a label: -1, or its text among labels that are text."""
+    if labels.dtype.kind in "OUS":
+        return np.asarray(labels.astype(str) == "-1")
+    return np.asarray(labels == -1)
+
+
+def check_target_labels(labels: Labels, known: Labels | None, allow_missing: bool) -> tuple[Labels, Index]:
+    """Return the classes, and the position of each row's label among them, -1 where there is none.
+
+    ``known`` are the classes of the source; without one the classes are those that have a label.
+    """
+    if labels.dtype.kind == "O" and any(label is None for label in labels):
+        raise InvalidInputError("y holds None: a row without a label has -1")
+    _check_classes(labels)
+    free = unlabelled(labels)
+    if free.all():
+        raise InvalidInputError("no row has a label: all are -1")
+    own = np.unique(labels[~free].astype(str) if labels.dtype.kind in "OUS" else labels[~free])
+    classes = own if known is None else np.asarray(known)
+    if not _same_kind(own, classes):
+        raise InvalidInputError("the labels are numbers and the source's are text, or the other way round")
+    if not np.isin(own, classes).all():  # before the cast, which shortens text and wraps numbers
+        raise InvalidInputError("y holds a class that the source does not know")
+    given = labels[~free].astype(classes.dtype)
+    if len(own) < len(classes) and not allow_missing:
+        lacking = [str(label) for label in classes if label not in given]
+        raise InvalidInputError(
+            f"no row is labelled as {_listed(lacking)}: label one, or give allow_missing=True"
+        )
+    codes = np.full(len(labels), -1, dtype=np.intp)
+    codes[~free] = np.searchsorted(classes, given)
+    return classes, codes
+
+
+def _check_classes(labels: Labels) -> None:
+    """Refuse numbers that are measurements."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            check_classification_targets(labels.astype(str) if labels.dtype.kind == "O" else labels)
+    except ValueError as error:
+        raise InvalidInputError(str(error).splitlines()[0]) from None
+
+
+def _same_kind(one: Labels, other: Labels) -> bool:
+    return (one.dtype.kind in "OUS") == (other.dtype.kind in "OUS")
+
+
+def _listed(names: Sequence[str], shown: int = 5) -> str:
+    """List the first of some class names; classes are published by the source and no data."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more

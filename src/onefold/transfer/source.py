@@ -1,4 +1,4 @@
-"""The artefact that a source's owner ships: a private classifier, a private subspace, no raw data."""
+"""The artefact that a source ships: a private classifier, a private subspace, no raw data."""
 
 import math
 import os
@@ -7,25 +7,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from onefold._base.arrays import Array
-from onefold._base.files import read_saved, write_whole
-from onefold._base.validation import check_rows
+from onefold._base.archive import archive_bytes, read_archive, save_archive
+from onefold._base.arrays import Array, Floats, Labels
+from onefold._base.validation import Instance, Number, check_parameter, check_rows
 from onefold.encoders import Encoder, description
-from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
 from onefold.models import Autoencoder, AutoencoderClassifier, WideKAHM
 from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabels
 from onefold.transfer._description import (
     Description,
-    Floats,
     MomentDescription,
     RowDescription,
     covariance_of,
     leading_directions,
 )
-from onefold.transfer._source_files import pack_source, unpack_source
+from onefold.transfer._files import SOURCE, parts_of_source, source_from_parts
 
 __all__ = ["PrivateSource"]
 
@@ -39,22 +38,35 @@ class _Rows(BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class PrivateSource:
-    """What a target may know of a source: never a raw row (001 Sec. 4.2, first two steps).
+    """What a target may know of a source: never a raw row.
 
     Made by :meth:`fit`, :meth:`from_rows` or :meth:`from_moments`, not by its constructor. It can be saved
     and shipped; files hold arrays and JSON, no pickle.
 
+    Parameters
+    ----------
+    description_ : Description
+        The private classifier: autoencoders fitted to private rows (001 Alg. 6), or Gaussians with private
+        moments.
+    subspace_ : ndarray of shape (n_directions, n_encoded)
+        Principal directions of the *private* rows, the leading half of them (V+ in 001 Sec. 4.2).
+    guarantee_ : Guarantee
+        What is promised about the source's records, and what is not.
+    encoder_ : transformer or None
+        The public encoder that the rows went through.
+    n_features_in_ : int
+        Features of the source's rows, before the encoder.
+
     Attributes
     ----------
-    description_ : the private classifier: autoencoders fitted to private rows (001 Alg. 6), or Gaussians with
-        private moments
-    subspace_ : ndarray (k, q)
-        Principal directions of the *private* rows, the leading half of them (V+ in 001 Sec. 4.2)
-    guarantee_ : Guarantee
-        What is promised about the source's records, and what is not
-    encoder_ : the public encoder that the rows went through, or None
-    classes_ : labels of the classes
-    n_features_in_ : features of the source's rows, before the encoder
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes.
+    n_encoded_ : int
+        Features of a row in the source space, after the encoder.
+
+    See Also
+    --------
+    TransferClassifier : Learns a target with the help of a source.
 
     Notes
     -----
@@ -63,6 +75,10 @@ class PrivateSource:
     mechanism was calibrated for records, and labels and class sizes are not covered without
     ``label_mechanism``; with :class:`onefold.privacy.PrivateMoments` it is about a whole record with its
     label. Whatever a target does with the artefact is post-processing.
+
+    References
+    ----------
+    Document 001, Section 4.2, first two steps, and Algorithm 6.
 
     Examples
     --------
@@ -94,21 +110,34 @@ class PrivateSource:
         label_mechanism: RandomisedLabels | None = None,
         random_state: Any = None,
     ) -> "PrivateSource":
-        """The artefact of rows ``X`` with labels ``y``.
+        """Make the artefact of raw rows.
 
         Parameters
         ----------
-        mechanism : what makes it private
-            A noise of :mod:`onefold.privacy` (the documents' way: noise on every entry), a
-            :class:`onefold.fabrication.Fabricator` (noise, then smoothing), an unfitted
+        X : array-like of shape (n_samples, n_features)
+            Raw rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        mechanism : Mechanism, Fabricator, PrivateMoments or None, default=None
+            What makes it private: a noise of :mod:`onefold.privacy` (the documents' way: noise on every
+            entry), a :class:`onefold.fabrication.Fabricator` (noise, then smoothing), an unfitted
             :class:`onefold.privacy.PrivateMoments` (record-level moments), or None for **no privacy**: for
             comparison only, and the guarantee says so.
-        estimator : autoencoder of each class, for noise on rows; None stands for ``WideKAHM(scale="auto")``,
-            and :class:`onefold.WideMembershipAutoencoder` is the documents'
-        encoder : one of :mod:`onefold.encoders`, applied first; any other transformer is fitted to the raw
-            rows, which voids the guarantee
-        label_mechanism : randomises the labels; for noise on rows (a Fabricator has its own)
-        random_state : seeds the noise, for tests; None takes the entropy of the system
+        estimator : autoencoder or None, default=None
+            Autoencoder of each class, for noise on rows; None stands for ``WideKAHM(scale="auto")``. The
+            documents use :class:`onefold.WideMembershipAutoencoder`.
+        encoder : transformer or None, default=None
+            One of :mod:`onefold.encoders`, applied first. Any other transformer is fitted to the raw rows,
+            which voids the guarantee.
+        label_mechanism : RandomisedLabels or None, default=None
+            Randomises the labels; for noise on rows (a Fabricator has its own).
+        random_state : int, Generator or None, default=None
+            None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+
+        Returns
+        -------
+        PrivateSource
+            The artefact.
         """
         checks = _Rows()
         rows, labels = check_rows(checks, X, y)
@@ -145,24 +174,48 @@ class PrivateSource:
         estimator: Autoencoder | None = None,
         noise_variance: float = 0.0,
     ) -> "PrivateSource":
-        """The artefact of rows that are private already, such as a fabricated table, with their guarantee.
+        """Make the artefact of rows that are private already, such as a fabricated table.
 
-        ``noise_variance`` is the variance of the noise on an entry, if it is known: it tells how far the
-        classes' means can be trusted.
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Private rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        guarantee : Guarantee
+            What is promised about these rows.
+        estimator : autoencoder or None, default=None
+            Autoencoder of each class; None stands for ``WideKAHM(scale="auto")``.
+        noise_variance : float, default=0.0
+            Variance of the noise on an entry, if it is known: it tells how far the classes' means can be
+            trusted.
+
+        Returns
+        -------
+        PrivateSource
+            The artefact.
         """
-        if not isinstance(guarantee, Guarantee):
-            raise InvalidInputError("guarantee must be a Guarantee: what is promised about these rows")
-        if not 0.0 <= noise_variance < math.inf:
-            raise InvalidInputError("noise_variance must be a number of at least 0")
+        check_parameter("guarantee", guarantee, Instance(Guarantee, "a Guarantee: what these rows promise"))
+        check_parameter("noise_variance", noise_variance, Number(at_least=0))
         rows, labels = check_rows(_Rows(), X, y)
         return cls._of_rows(rows, labels, guarantee, noise_variance, estimator, None, rows.shape[1])
 
     @classmethod
     def from_moments(cls, moments: PrivateMoments, encoder: Any = None) -> "PrivateSource":
-        """The artefact of moments that were released already, such as the sum of several owners'.
+        """Make the artefact of moments that were released already, such as the sum of several sites'.
 
-        ``encoder`` is the encoder that the records went through, fitted; None if they came as they are. One
-        that is not of :mod:`onefold.encoders` voids the guarantee.
+        Parameters
+        ----------
+        moments : PrivateMoments
+            The release, fitted.
+        encoder : transformer or None, default=None
+            The fitted encoder that the records went through; None if they came as they are. One that is not
+            of :mod:`onefold.encoders` voids the guarantee.
+
+        Returns
+        -------
+        PrivateSource
+            The artefact.
         """
         if not hasattr(moments, "guarantee_"):
             raise InvalidInputError("moments must be a fitted PrivateMoments")
@@ -173,7 +226,7 @@ class PrivateSource:
         return found if encoder is None or isinstance(encoder, Encoder) else found._voided_by_encoder()
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """Labels of the classes."""
         return self.description_.classes
 
@@ -183,7 +236,18 @@ class PrivateSource:
         return int(self.subspace_.shape[1])
 
     def encode(self, X: ArrayLike) -> Array:
-        """Rows like the source's, where the description sees its records."""
+        """Take rows like the source's to where the description sees its records.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features_in)
+            Rows like the source's own.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_encoded)
+            Encoded and placed rows.
+        """
         rows = np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] != self.n_features_in_:
             raise InvalidInputError(f"expected rows of {self.n_features_in_} features, as the source has")
@@ -192,30 +256,86 @@ class PrivateSource:
         encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
         return self.description_.place(encoded)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Classes of rows like the source's, by the source alone."""
+    def predict(self, X: ArrayLike) -> Labels:
+        """Predict the classes of rows like the source's, by the source alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features_in)
+            Rows like the source's own.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+        """
         return np.asarray(self.classes_[self.description_.scores(self.encode(X)).argmax(axis=1)])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "PrivateSource":
         return self  # it never changes: estimators that are copied share it
 
-    def to_bytes(self) -> bytes:
-        """The artefact as the bytes of a file."""
-        return pack_source(self)
+    def to_bytes(self, *, compact: bool = False) -> bytes:
+        """Return the artefact as the bytes of a file.
+
+        Parameters
+        ----------
+        compact : bool, default=False
+            Leave out what loading can compute again from the private rows: a small file that loads slowly.
+
+        Returns
+        -------
+        bytes
+            The content of a file.
+        """
+        return archive_bytes(SOURCE, *parts_of_source(self, compact))
 
     @classmethod
     def from_bytes(cls, packed: bytes) -> "PrivateSource":
-        """The artefact that :meth:`to_bytes` wrote; nothing is executed, what does not fit is refused."""
-        return cls(**unpack_source(packed))
+        """Read an artefact; nothing in it is executed, and content that does not fit together is refused.
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the artefact to a file, whole or not at all."""
-        write_whole(path, self.to_bytes())
+        Parameters
+        ----------
+        packed : bytes
+            What :meth:`to_bytes` returned.
+
+        Returns
+        -------
+        PrivateSource
+            The artefact.
+        """
+        return cls(**source_from_parts(*read_archive(packed, SOURCE)))
+
+    def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
+        """Write the artefact to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        compact : bool, default=False
+            Write a small file that loads slowly; see :meth:`to_bytes`.
+        """
+        save_archive(path, SOURCE, *parts_of_source(self, compact))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "PrivateSource":
-        """The artefact saved at ``path``; a damaged, foreign or newer file is refused."""
-        return read_saved(path, "there is no source", cls.from_bytes)
+        """Read an artefact from a file; a damaged, foreign or newer file is refused.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        PrivateSource
+            The artefact.
+        """
+        parts = read_archive(path, SOURCE)
+        try:
+            return cls(**source_from_parts(*parts))
+        except FileFormatError as error:
+            raise FileFormatError(f"{os.fspath(path)}: {error}") from None
 
     def _voided_by_encoder(self) -> "PrivateSource":
         warnings.warn(
@@ -237,7 +357,7 @@ class PrivateSource:
     def _of_rows(
         cls,
         rows: Array,
-        labels: NDArray[Any],
+        labels: Labels,
         guarantee: Guarantee,
         variance: float,
         estimator: Autoencoder | None,
@@ -256,12 +376,12 @@ class PrivateSource:
 
 
 def _half(n_features: int) -> int:
-    """Directions that any target may need: n_st is at most half of the source's features, rounded up."""
+    """Return how many directions a target may need (n_st): half of the source's features, rounded up."""
     return math.ceil(n_features / 2)
 
 
 def _check_span(mechanism: Any, encoder: Any) -> None:
-    """Noise for smaller changes than encoded values can make would promise what it does not keep."""
+    """Refuse noise for smaller changes than encoded values can make: it would not keep its promise."""
     noise = getattr(mechanism, "mechanism", mechanism)  # that of a Fabricator
     if not isinstance(noise, Mechanism) or not isinstance(encoder, Encoder) or noise.domain is not None:
         return
@@ -272,9 +392,9 @@ def _check_span(mechanism: Any, encoder: Any) -> None:
 
 
 def _private_rows(
-    mechanism: Any, rows: Array, labels: NDArray[Any], label_mechanism: Any, random_state: Any
-) -> tuple[Array, NDArray[Any], Guarantee, float]:
-    """Rows and labels that may be kept, what is promised about them, and the variance of their noise."""
+    mechanism: Any, rows: Array, labels: Labels, label_mechanism: Any, random_state: Any
+) -> tuple[Array, Labels, Guarantee, float]:
+    """Make rows and labels private; return them, what they promise, and the variance of their noise."""
     rng = None if random_state is None else np.random.default_rng(random_state)
     if mechanism is None:
         nothing = (math.inf, 1.0)

@@ -40,7 +40,7 @@ def compare(source, rows_of_source, labels_of_source, X, y, queries, space):
     np.testing.assert_array_equal(model.deciders(queries), np.array(["target", "mapping", "source"])[who])
 
 
-def test_equal_dimensions(rng) -> None:
+def test_documented_strategy_matches_the_reference(rng) -> None:
     source, noisy, labels = noisy_source(rng)
     X, y = blobs(rng, 30)
     queries, _ = blobs(rng, 8)
@@ -48,7 +48,7 @@ def test_equal_dimensions(rng) -> None:
 
 
 @pytest.mark.parametrize("p_tg", [4, 9])
-def test_other_dimensions_by_subspace_alignment(p_tg, rng) -> None:
+def test_documented_strategy_with_subspace_alignment_matches_the_reference(p_tg, rng) -> None:
     source, noisy, labels = noisy_source(rng)
     X, y = blobs(rng, 30, p=p_tg)
     queries, _ = blobs(rng, 5, p=p_tg)
@@ -65,7 +65,7 @@ def test_other_dimensions_by_subspace_alignment(p_tg, rng) -> None:
     compare(source, noisy, labels, X, y, queries, space)
 
 
-def test_the_subspace_comes_from_the_noisy_rows(rng) -> None:
+def test_subspace_of_a_source_comes_from_the_noisy_rows(rng) -> None:
     X, y = blobs(rng, 36)
     source = PrivateSource.fit(X, y, OptimalNoise(2.0), random_state=7)
     noisy = OptimalNoise(2.0).randomise(X, np.random.default_rng(7))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onefold.transfer._weighing import TARGET_ALONE, HeldOut, weigh
+from onefold.transfer._pool import TARGET_ALONE, HeldOut, weigh
 
 
 def said(truth, n_classes, sure, rng):
@@ -18,7 +18,7 @@ def held_out(n_rows, target, others, *, n_classes=3, fair=1.0):
     return HeldOut(experts, truth, np.arange(n_rows) < fair * n_rows)
 
 
-def test_a_source_that_knows_more_counts() -> None:
+def test_source_that_knows_more_gets_weight() -> None:
     held = held_out(60, 0.5, 4.0)
     weights, gain = weigh(held, np.arange(3), 3)
     assert weights[1] > 0.0
@@ -27,12 +27,12 @@ def test_a_source_that_knows_more_counts() -> None:
     assert gain == pytest.approx(1.0 - alone, abs=0.05)
 
 
-def test_a_source_that_knows_nothing_does_not() -> None:
+def test_source_that_knows_nothing_gets_no_weight() -> None:
     weights, gain = weigh(held_out(60, 3.0, 0.0), np.arange(3), 3)
     assert (tuple(weights), gain) == (TARGET_ALONE, 0.0)
 
 
-def test_only_rows_that_can_be_compared_are() -> None:
+def test_rows_of_a_class_the_target_has_not_seen_are_not_compared() -> None:
     held = held_out(60, 0.5, 4.0, fair=0.8)
     found = weigh(held, np.arange(3), 3)
     unfair = ~held.fair
@@ -43,7 +43,7 @@ def test_only_rows_that_can_be_compared_are() -> None:
     assert found[1] == again[1]
 
 
-def test_where_hardly_any_can_be_compared_luck_must_be_unlikely() -> None:
+def test_source_must_beat_guessing_where_hardly_any_row_can_be_compared() -> None:
     lonely = held_out(60, 0.0, 4.0, fair=0.2)
     _, gain = weigh(lonely, np.arange(3), 3)
     assert gain > 0.3
@@ -59,14 +59,14 @@ def test_where_hardly_any_can_be_compared_luck_must_be_unlikely() -> None:
     assert gain == pytest.approx(15 / 18 - 1 / 2)  # of a class it was not shown the target can only guess
 
 
-def test_more_rows_must_not_go_wrong() -> None:
+def test_source_that_makes_more_rows_wrong_gets_no_weight() -> None:
     truth, rows = np.arange(18) % 2, np.arange(18)
     own, other = np.where(rows < 12, 0.05, -5.0), np.where(rows < 10, 5.0, -0.1)
     experts = [lead[:, None] * np.eye(2)[truth] for lead in (own, other, other)]
     assert tuple(weigh(HeldOut(experts, truth, rows >= 0), np.arange(2), 2)[0]) == TARGET_ALONE
 
 
-def test_of_missing_classes_the_target_says_nothing() -> None:
+def test_target_has_no_say_where_classes_are_missing() -> None:
     held = held_out(40, 3.0, 3.0, n_classes=2)
     three = HeldOut(
         [np.pad(s, ((0, 0), (0, 1)), constant_values=-9.0) for s in held.experts], held.truth, held.fair

@@ -1,0 +1,77 @@
+"""Transfer classifiers in files: exact, and refused where something does not fit."""
+
+import numpy as np
+import pytest
+
+from onefold import io
+from onefold._base.archive import archive_bytes, read_archive
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.transfer import TransferClassifier
+from reference.damage import refusals
+from reference.domains import blobs, hide
+
+
+def test_parameters_of_numpy_types_can_be_saved(source, rng) -> None:
+    X, y = blobs(rng, 60)
+    model = TransferClassifier(source, random_state=np.int64(3)).fit(X, hide(y, 3))
+    loaded = TransferClassifier.from_bytes(model.to_bytes())
+    np.testing.assert_array_equal(loaded.distances(X), model.distances(X))
+
+
+def test_function_as_to_source_cannot_be_saved(source, rng) -> None:
+    X, y = blobs(rng, 30)
+    model = TransferClassifier(source, to_source=lambda rows: rows).fit(X, hide(y, 3))
+    with pytest.raises(InvalidInputError, match="fixed"):
+        model.to_bytes()
+
+
+def test_damaged_transfer_classifiers_are_refused(source, rng, tmp_path) -> None:
+    X, y = blobs(rng, 30)
+    model = TransferClassifier(source).fit(X, hide(y, 3))
+    path = tmp_path / "m"
+    model.save(path)
+    places = rng.integers(path.stat().st_size, size=40)
+    found = refusals(path, places, lambda: TransferClassifier.load(path).distances(X))
+    assert len(found) > 25
+    assert not any("\n" in message for message in found)
+    source.save(path)
+    with pytest.raises(FileFormatError, match="holds a private source, not a transfer classifier"):
+        TransferClassifier.load(path)
+    with pytest.raises(InvalidInputError, match="no transfer classifier file at"):
+        TransferClassifier.load(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda about, arrays: about.update(n_features=7),
+        lambda about, arrays: about.update(classes=[0, 1]),
+        lambda about, arrays: about["parameters"].update(strategy="documented"),
+        lambda about, arrays: (
+            about["flags"].update(view=None, mapping=False, own_rows="?") or arrays.pop("weights")
+        ),
+        lambda about, arrays: about.pop("source"),
+        lambda about, arrays: arrays.update({"target/means": arrays["target/offsets"]}),
+    ],
+)
+def test_transfer_classifiers_whose_parts_do_not_fit_are_refused(change, source, rng) -> None:
+    X, y = blobs(rng, 30)
+    model = TransferClassifier(source).fit(X, hide(y, 3))
+    about, arrays = read_archive(model.to_bytes(), "transfer classifier")
+    change(about, arrays)
+    with pytest.raises(FileFormatError) as caught:
+        TransferClassifier.from_bytes(archive_bytes("transfer classifier", about, arrays))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_io_saves_and_loads_a_transfer_classifier(compact, source, rng, tmp_path) -> None:
+    X, y = blobs(rng, 30)
+    model = TransferClassifier(source).fit(X, hide(y, 3))
+    model.save(tmp_path / "m", compact=compact)
+    loaded = io.load(tmp_path / "m")
+    assert isinstance(loaded, TransferClassifier)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    io.save(loaded, tmp_path / "again")
+    assert TransferClassifier.is_saved_at(tmp_path / "again")
+    assert not TransferClassifier.is_saved_at(tmp_path / "nothing")
