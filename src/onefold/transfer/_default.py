@@ -84,7 +84,7 @@ class Default:
 
 
 @dataclass(frozen=True)
-class Target:
+class TargetTask:
     """The target as its models see it, and the views of the source."""
 
     seen: Array
@@ -95,7 +95,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedExperts:
     """Fitted experts, and their scores for some rows."""
 
     target: TargetModel
@@ -120,7 +120,7 @@ def fit_default(
     own = _own_rows_serve(rows, placed, codes, n_classes)
     seen = rows if own else placed
     learner = Learner(project(seen), estimator, components)
-    problem = Target(seen, codes, n_classes, learner, _ways_to_ask(way, placed, seen, is_open))
+    problem = TargetTask(seen, codes, n_classes, learner, _ways_to_ask(way, placed, seen, is_open))
     if way.source is not None and np.count_nonzero(codes >= 0) < 2:
         raise InvalidInputError("one labelled row cannot tell what the source is worth: label another one")
     chosen = _best_view(problem, rng) if way.source is not None else None
@@ -152,7 +152,7 @@ def _ways_to_ask(way: Way, placed: Array, seen: Array, is_open: bool) -> Callabl
     return lambda codes: [(view, seen) for view in views_of_strangers(described, seen, codes, projection)]
 
 
-def _best_view(problem: Target, rng: np.random.Generator) -> int | None:
+def _best_view(problem: TargetTask, rng: np.random.Generator) -> int | None:
     """Find the view that explains labelled rows best; views that use labels are tried on other rows."""
     losses: dict[int, list[Floats]] = {}
     truths: list[Index] = []
@@ -170,7 +170,9 @@ def _best_view(problem: Target, rng: np.random.Generator) -> int | None:
     return min(losses, key=loss)
 
 
-def _fit_experts(problem: Target, codes: Index, chosen: int | None, sample: Index, asked: Index) -> Fitted:
+def _fit_experts(
+    problem: TargetTask, codes: Index, chosen: int | None, sample: Index, asked: Index
+) -> FittedExperts:
     """Fit experts that know the labels in ``codes`` on the rows ``sample``, and score the rows ``asked``."""
     known, n_classes = codes >= 0, problem.n_classes
     present = np.unique(codes[known])
@@ -179,15 +181,17 @@ def _fit_experts(problem: Target, codes: Index, chosen: int | None, sample: Inde
     target = _learn(problem, codes, sample, first, present)
     scores = [target.scores(problem.seen[asked], n_classes)]
     if chosen is None:
-        return Fitted(target, None, None, [*scores, np.zeros_like(scores[0]), np.zeros_like(scores[0])])
+        return FittedExperts(
+            target, None, None, [*scores, np.zeros_like(scores[0]), np.zeros_like(scores[0])]
+        )
     view, rows = problem.views(codes)[chosen]
     beliefs = _both(linear, first, view, rows, codes, sample)
     mapping = _learn(problem, codes, sample, beliefs, np.arange(n_classes))
     scores += [mapping.scores(problem.seen[asked], n_classes), view.scores(rows[asked])]
-    return Fitted(target, mapping, view, scores)
+    return FittedExperts(target, mapping, view, scores)
 
 
-def _learn(problem: Target, codes: Index, sample: Index, scores: Floats, present: Index) -> TargetModel:
+def _learn(problem: TargetTask, codes: Index, sample: Index, scores: Floats, present: Index) -> TargetModel:
     beliefs = np.exp(log_probabilities(scores))
     return problem.learner.learn(problem.seen[sample], codes[sample], beliefs, present)
 
@@ -211,7 +215,7 @@ def _neutral(scores: Floats, present: Index) -> Floats:
 
 
 def _weigh(
-    problem: Target, chosen: int | None, scales: Floats, rng: np.random.Generator
+    problem: TargetTask, chosen: int | None, scales: Floats, rng: np.random.Generator
 ) -> tuple[Floats, float]:
     """Weigh the three experts and measure the accuracy that the source adds, on labels hidden in turn."""
     if chosen is None:
