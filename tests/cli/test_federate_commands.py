@@ -81,7 +81,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_told_in_one_line(case: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_exits_with_code_2_and_one_line(
+    case: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
     assert main(BAD[case]) == 2
     said = capsys.readouterr()
@@ -90,7 +92,7 @@ def test_bad_input_is_told_in_one_line(case: str, here: Path, capsys: pytest.Cap
     assert said.err.count("\n") == 1
 
 
-def test_what_is_not_running_is_told_with_another_code(
+def test_query_without_members_and_site_without_model_exit_with_code_1(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["federate", "query", "rows.npz", "--label", "y", "--ignore", "one"]) == 1
@@ -99,7 +101,7 @@ def test_what_is_not_running_is_told_with_another_code(
     assert "no model yet" in capsys.readouterr().err
 
 
-def test_a_raw_model_is_called_that(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_site_without_noise_prints_not_private(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FIT, "--ignore", "one", "--send-model"]) == 0
     text = capsys.readouterr().out
     assert "NOT PRIVATE" in text
@@ -108,7 +110,7 @@ def test_a_raw_model_is_called_that(here: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("unit", ["entry", "record"])
-def test_the_promise_is_told_with_its_unit_and_its_gaps(
+def test_site_prints_its_guarantee_with_the_unit_and_what_is_not_covered(
     unit: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--ignore", "one", "--epsilon", "2", "--unit", unit, "--range", "-1", "2", "--send-model"]
@@ -123,7 +125,7 @@ def test_the_promise_is_told_with_its_unit_and_its_gaps(
     assert told["model_may_leave"] is True
 
 
-def test_limits_are_kept_for_the_next_start(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_site_limits_are_kept_for_the_next_start(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     site = SiteFolder(here / "federation/sites/north")
     assert main([*FIT, "--ignore", "one", "--total", "7", "--per-minute", "3", "--send-raw-model"]) == 0
     assert (site.settings.total, site.settings.per_minute, site.settings.sends) == (7, 3, "raw-model")
@@ -132,7 +134,7 @@ def test_limits_are_kept_for_the_next_start(here: Path, capsys: pytest.CaptureFi
     assert (site.settings.total, site.settings.caller_total, site.settings.sends) == (7, 5, "answers")
 
 
-def test_a_key_that_others_can_read_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_private_key_that_others_can_read_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FIT, "--ignore", "one"]) == 0
     (here / "federation/sites/north/node.key").chmod(0o644)
     (here / "federation/server/server.key").chmod(0o640)
@@ -142,7 +144,7 @@ def test_a_key_that_others_can_read_is_refused(here: Path, capsys: pytest.Captur
         assert "others can read this key" in capsys.readouterr().err
 
 
-def test_sites_are_let_in_and_sent_away_while_nothing_runs(
+def test_sites_are_added_and_removed_while_no_server_runs(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     registry = Registry(ServerFolder(here / "federation/server"))
@@ -157,7 +159,7 @@ def test_sites_are_let_in_and_sent_away_while_nothing_runs(
     assert [site["status"] for site in told["sites"]] == ["invited", "invited"]
 
 
-def test_who_comes_later_gets_a_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_add_make_writes_a_folder_for_a_new_site(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     registry = Registry(ServerFolder(here / "federation/server"))
     assert main(["federate", "add", "west", "--make", "west"]) == 0
     assert {path.name for path in (here / "west").iterdir()} == {
@@ -176,7 +178,7 @@ def test_who_comes_later_gets_a_folder(here: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("columns", ["b,a", "a,c"])
-def test_other_columns_are_not_asked_about(
+def test_query_with_other_columns_is_refused(
     columns: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = "".join(f"{i % 7},{i % 5},{'xy'[i % 2]}\n" for i in range(40))
@@ -193,7 +195,7 @@ def test_other_columns_are_not_asked_about(
     assert "columns are not those of the sites, or in another order" in capsys.readouterr().err
 
 
-def test_a_tampered_log_is_found(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_finds_an_edited_log(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     registry = Registry(ServerFolder(here / "federation/server"))
     for name in ("a", "b"):
         registry.log.append("join", name)
@@ -203,7 +205,7 @@ def test_a_tampered_log_is_found(here: Path, capsys: pytest.CaptureFixture[str])
     assert "was edited" in capsys.readouterr().err
 
 
-def test_simulation_in_one_process(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulate_compares_alone_federated_and_pooled(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--label", "y", "--ignore", "one", "--owners", "3", "--partition", "iid", "--json"]
     capsys.readouterr()
     assert main(["federate", "simulate", "rows.npz", *options]) == 0
@@ -213,7 +215,7 @@ def test_simulation_in_one_process(here: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_site_that_waits_for_its_server_can_be_stopped(here: Path, number: int) -> None:
+def test_site_waiting_for_its_server_stops_on_a_signal(here: Path, number: int) -> None:
     assert main([*FIT, "--ignore", "one"]) == 0
     arguments = [sys.executable, "-m", "onefold", "federate", "site", "--folder", "federation/sites/north"]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
@@ -226,7 +228,7 @@ def test_a_site_that_waits_for_its_server_can_be_stopped(here: Path, number: int
     assert process.wait(60) == 0
 
 
-def test_without_flower_the_extra_is_named(
+def test_site_without_flower_names_the_extra_to_install(
     here: Path, block_import: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     block_import("flwr")  # type: ignore[operator]

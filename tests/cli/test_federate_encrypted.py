@@ -50,7 +50,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("setting", [(4, 10, 8), (200, 100, 8), (200, 100, 10), (200, 100, 12), (4, 10, 12)])
-def test_no_query_is_so_large_that_sites_would_refuse_it(setting: tuple[int, int, int]) -> None:
+def test_largest_encrypted_query_is_within_the_limits_of_sites(setting: tuple[int, int, int]) -> None:
     parameters = choose(*setting)
     size = parameters.message_size(encrypted.most_rows(parameters, setting[0]))
     assert 0 < size < Limits().max_bytes
@@ -91,7 +91,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_told_in_one_line(case: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_exits_with_code_2_and_one_line(
+    case: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
     assert main(BAD[case]) == 2
     said = capsys.readouterr()
@@ -100,12 +102,14 @@ def test_bad_input_is_told_in_one_line(case: str, here: Path, capsys: pytest.Cap
     assert said.err.count("\n") == 1
 
 
-def test_without_members_or_a_key_the_code_is_another(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_encrypted_query_without_members_exits_with_code_1(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*SEALED, "--ignore", "y"]) == 1
     assert "has no member yet" in capsys.readouterr().err
 
 
-def test_what_a_site_s_owner_says_is_kept(here: Path) -> None:
+def test_site_keeps_trusted_keys_and_encrypted_only(here: Path) -> None:
     site = SiteFolder(here / "federation/sites/north")
     start = ["federate", "site", "--folder", str(site.root), "--fit-only"]
     assert main([*start, "--data", "rows.npz", "--label", "y", "--send-sealed-only"]) == 0
@@ -119,7 +123,7 @@ def test_what_a_site_s_owner_says_is_kept(here: Path) -> None:
     assert site.settings.sends == "sealed-answers"
 
 
-def test_keys_are_made_once_and_for_their_owner_only(here: Path) -> None:
+def test_secret_keys_are_made_once_and_readable_by_their_owner_only(here: Path) -> None:
     keyring = Keyring(here / "keys")
     made = keyring.querier(3, 2, 8)
     assert keyring.querier(4, 2, 8).key_id == made.key_id  # room for one more was left
@@ -150,19 +154,19 @@ def test_keys_are_made_once_and_for_their_owner_only(here: Path) -> None:
             Keyring(inside, away_from=server.root)
 
 
-def test_classes_are_read_as_tables_have_them() -> None:
+def test_classes_of_a_query_key_are_read_as_tables_have_them() -> None:
     assert labels_from(["10", "9", "-1"]) == [-1, 9, 10]
     assert labels_from(["007", "8"]) == ["007", "8"]
     assert labels_from(["b", "1"]) == ["1", "b"]
 
 
-def test_room_for_sites() -> None:
+def test_keys_have_room_for_more_sites() -> None:
     assert [room_for(n) for n in (1, 2, 3, 4, 5, 100, 129, 200)] == [2, 2, 4, 4, 8, 128, 200, 200]
     with pytest.raises(InvalidInputError):
         room_for(201)
 
 
-def test_how_far_distances_go() -> None:
+def test_default_bound_is_the_spread_of_the_rows() -> None:
     rows = np.array([[0.0, 0.0], [2.0, 0.0]])
     assert encrypted.default_bound("rms", rows) == 1.0
     assert encrypted.default_bound("euclidean", rows) == 1.0
@@ -182,7 +186,7 @@ def locked(here: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, Lock, 
     return here, key.lock, key.evaluation_keys()
 
 
-def test_a_lock_with_keys_of_another_is_refused(locked: tuple[Path, Lock, bytes]) -> None:
+def test_query_key_with_keys_of_another_querier_is_refused(locked: tuple[Path, Lock, bytes]) -> None:
     here, lock, keys = locked
     stranger = QueryKeyFile.of(Querier(4, 2), ["a", "b"], 1.0, 1.0, 0.0).lock
     QueryKeyFile(stranger, lambda: keys).save(here / "mixed.querykey")
@@ -214,7 +218,7 @@ def sealed_part(lock: Lock, keys: bytes, **changes: Any) -> EncryptedPart:
     return EncryptedPart(**{**given, **changes})
 
 
-def test_a_sealed_file_is_opened_by_its_key(
+def test_encrypted_answers_are_decrypted_by_their_key_only(
     locked: tuple[Path, Lock, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     here, lock, keys = locked
@@ -233,7 +237,7 @@ def test_a_sealed_file_is_opened_by_its_key(
 
 
 @pytest.mark.parametrize("wrong", ["query", "rows", "sites", "damaged", "key"])
-def test_a_result_of_something_else_is_refused(locked: tuple[Path, Lock, bytes], wrong: str) -> None:
+def test_result_of_another_query_or_key_is_refused(locked: tuple[Path, Lock, bytes], wrong: str) -> None:
     here, lock, keys = locked
     querier = Keyring(here / "keys").find(lock.key_id)
     part = sealed_part(lock, keys)
@@ -247,7 +251,7 @@ def test_a_result_of_something_else_is_refused(locked: tuple[Path, Lock, bytes],
         decrypted(querier, ["a", "b"], [EncryptedPart(**{**vars(part), **changes.get(wrong, {})})], {})
 
 
-def test_files_hold_no_secret(locked: tuple[Path, Lock, bytes]) -> None:
+def test_query_key_and_answers_files_hold_no_secret(locked: tuple[Path, Lock, bytes]) -> None:
     here, lock, keys = locked
     (path,) = (here / "keys").glob("*.key")
     secret = Keyring(here / "keys").find(lock.key_id)._secret
@@ -260,7 +264,7 @@ def test_files_hold_no_secret(locked: tuple[Path, Lock, bytes]) -> None:
     assert (key_id, classes, loaded.sites) == (lock.key_id, ["a", "b"], ("north", "south"))
 
 
-def test_the_public_part_is_readable_by_its_kind_only(locked: tuple[Path, Lock, bytes]) -> None:
+def test_evaluation_keys_are_not_read_as_a_public_key(locked: tuple[Path, Lock, bytes]) -> None:
     from onefold.exceptions import MessageError
     from onefold.federated.fhe.messages import EvaluationKeys, PublicKey
 

@@ -69,12 +69,12 @@ def ask(federation: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return asked
 
 
-def test_the_minimum_lets_liars_win(ask) -> None:
+def test_min_rule_is_fooled_by_lying_sites(ask) -> None:
     told = ask("new.csv", "--rule", "min")
     assert (told["code"], told["accuracy"] < 0.9) == (0, True)
 
 
-def test_held_out_rows_kept_by_init_tell_who_lies(ask, federation: Path) -> None:
+def test_weighted_rule_finds_lying_sites_by_the_rows_of_init(ask, federation: Path) -> None:
     told = ask("new.csv")
     assert told["accuracy"] == 1.0
     assert told["code"] == 0
@@ -86,13 +86,13 @@ def test_held_out_rows_kept_by_init_tell_who_lies(ask, federation: Path) -> None
     assert (again["accuracy"], again["rows"]) == (1.0, 6)
 
 
-def test_other_held_out_rows_for_one_query(ask) -> None:
+def test_query_takes_other_held_out_rows(ask) -> None:
     told = ask("new.csv", "--held-out", "other.csv", "--held-out-label", "kind")
     assert told["accuracy"] == 1.0  # its further column is no feature of the data
     assert "not-trusted" in told["outliers"].values()
 
 
-def test_the_checked_rule_leaves_out_who_contradicts(ask) -> None:
+def test_checked_rule_leaves_out_lying_sites_and_names_them(ask) -> None:
     told = ask("new.csv", "--rule", "checked", "--liars", "2")
     assert told["accuracy"] == 1.0
     assert told["refused"] == dict.fromkeys(LYING, "disagrees")
@@ -101,7 +101,7 @@ def test_the_checked_rule_leaves_out_who_contradicts(ask) -> None:
     assert (trimmed["accuracy"], trimmed["refused"]) == (1.0, {})
 
 
-def test_held_out_rows_that_speak_for_nobody(ask, federation: Path) -> None:
+def test_held_out_rows_with_wrong_labels_exit_with_code_1(ask, federation: Path) -> None:
     X, y = rows(60, 1)
     write("noise.csv", X, np.random.default_rng(0).permutation(y))
     told = ask("new.csv", "--held-out", "noise.csv")
@@ -120,13 +120,13 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_told_in_one_line(case: str, ask) -> None:
+def test_bad_input_exits_with_code_2_and_one_line(case: str, ask) -> None:
     told = ask("new.csv", *BAD[case])
     assert told["code"] == 2
     assert told["error"].count("\n") == 1
 
 
-def test_init_wants_what_the_rule_needs(
+def test_init_refuses_a_rule_without_its_held_out_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -141,7 +141,7 @@ def test_init_wants_what_the_rule_needs(
     assert not Path("federation").exists()
 
 
-def test_a_server_without_its_held_out_rows_says_so(
+def test_query_of_a_server_that_lost_its_held_out_rows_exits_with_code_2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -158,7 +158,7 @@ def test_a_server_without_its_held_out_rows_says_so(
         assert why in capsys.readouterr().err
 
 
-def test_a_simulation_with_liars(
+def test_simulate_with_lying_sites_shows_what_each_rule_withstands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -40,7 +40,7 @@ def gathered(
     return made
 
 
-def test_only_models_that_may_leave_have_left(gathered: Any) -> None:
+def test_only_models_that_may_leave_are_at_the_server(gathered: Any) -> None:
     assert gathered.registry.sites["south"].reason == "not-private"
     assert sorted(path.name for path in gathered.server.models.iterdir()) == ["north.onefold", "west.onefold"]
     assert "The model stays here: it has no guarantee that holds" in gathered.output("south")
@@ -51,7 +51,7 @@ def test_only_models_that_may_leave_have_left(gathered: Any) -> None:
     assert north.index("epsilon 8 per entry") < north.index("connected")
 
 
-def test_the_server_answers_alone_and_exactly(gathered: Any, tmp_path: Any) -> None:
+def test_server_in_model_mode_answers_without_the_sites(gathered: Any, tmp_path: Any) -> None:
     told = gathered.query("--out", tmp_path / "out.npz", "--measures")
     assert (told["code"], told["answered"], told["partial"]) == (0, ["north", "west"], False)
     expected = GlobalClassifier()
@@ -70,7 +70,7 @@ def rows_within(path: Path) -> np.ndarray:
     return (centred + mean[:, None, :]).reshape(-1, 3) * pool["unit"]
 
 
-def test_the_private_model_does_not_hold_a_raw_row(gathered: Any) -> None:
+def test_private_model_holds_no_raw_row(gathered: Any) -> None:
     def n_close(name: str) -> int:
         with np.load(gathered.root / f"{name}.npz") as own:
             within = rows_within(gathered.server.models / f"{name}.onefold")
@@ -80,7 +80,7 @@ def test_the_private_model_does_not_hold_a_raw_row(gathered: Any) -> None:
     assert n_close("west") == 80  # the search finds raw rows where they are
 
 
-def test_status_tells_private_from_raw(gathered: Any) -> None:
+def test_status_shows_which_models_are_private(gathered: Any) -> None:
     sites = {site["name"]: site for site in json.loads(gathered.run("status", "--json").stdout)["sites"]}
     assert sites["north"]["guarantee"]["unit"] == "entry"
     assert sites["west"]["guarantee"] is None
@@ -89,7 +89,7 @@ def test_status_tells_private_from_raw(gathered: Any) -> None:
     assert "NOT private" in text
 
 
-def test_removal_takes_the_model_away(gathered: Any) -> None:
+def test_remove_deletes_the_model_of_the_site(gathered: Any) -> None:
     assert gathered.run("remove", "west").returncode == 0
     assert [path.name for path in gathered.server.models.iterdir()] == ["north.onefold"]
     told = gathered.query()
@@ -99,7 +99,7 @@ def test_removal_takes_the_model_away(gathered: Any) -> None:
     assert told["labels"] == best.tolist()
 
 
-def test_a_damaged_model_is_not_an_answer(gathered: Any) -> None:
+def test_damaged_model_makes_the_result_partial(gathered: Any) -> None:
     path = gathered.server.models / "north.onefold"
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])

@@ -44,7 +44,7 @@ def holders(secret: bytes, *roots: Path) -> list[Path]:
     return [path for path in files if secret in path.read_bytes()]
 
 
-def test_an_encrypted_query_predicts_what_the_same_numbers_say_in_clear(
+def test_encrypted_query_predicts_what_the_same_numbers_say_in_clear(
     federation: Any, wait_for: Callable[..., None], tmp_path: Path
 ) -> None:
     keys, out = tmp_path / "keys", tmp_path / "predictions.npz"
@@ -73,7 +73,7 @@ def test_an_encrypted_query_predicts_what_the_same_numbers_say_in_clear(
 
 
 @pytest.mark.slow
-def test_keys_serve_again_and_a_site_that_vanishes_is_missed(
+def test_second_encrypted_query_reuses_keys_and_misses_a_killed_site(
     federation: Any, tmp_path: Path, wait_for: Any
 ) -> None:
     options = ("--encrypted", "--keys", tmp_path / "keys", "--bits", 6, "--bound", 0.5, "--batch", 100)
@@ -94,7 +94,9 @@ def test_keys_serve_again_and_a_site_that_vanishes_is_missed(
 
 
 @pytest.mark.slow
-def test_a_querier_elsewhere_gives_away_a_lock_and_opens_what_comes(federation: Any, tmp_path: Path) -> None:
+def test_querier_elsewhere_hands_over_a_query_key_and_decrypts_the_file(
+    federation: Any, tmp_path: Path
+) -> None:
     keys, lock, sealed = (tmp_path / name for name in ("keys", "q.lock", "answers.sealed"))
     options = ("--sites", 3, "--classes", 0, 1, 2, "--bound", 0.5, "--keys", keys)
     made = federation.run("lock", lock, *options, "--json", folder=False)
@@ -122,7 +124,7 @@ def test_a_querier_elsewhere_gives_away_a_lock_and_opens_what_comes(federation: 
 
 
 @pytest.mark.slow
-def test_a_site_without_the_extra_says_so_in_a_fixed_word(make_federation: Any, tmp_path: Path) -> None:
+def test_running_site_without_the_extra_answers_no_encryption(make_federation: Any, tmp_path: Path) -> None:
     made = make_federation(tmp_path / "f")
     (tmp_path / "stub").mkdir()
     (tmp_path / "stub" / "seal.py").write_text("raise ImportError('not installed')\n")

@@ -130,7 +130,7 @@ def in_clear(models: dict[str, LocalModel], lock: Lock, *names: str) -> np.ndarr
 
 
 @pytest.mark.parametrize("wrong", ["damaged", "of another"])
-def test_keys_that_cannot_be_used_do_not_stay(
+def test_unusable_evaluation_keys_are_deleted(
     spool: Spool, lock: Lock, evaluation_keys: bytes, sealed: dict[str, SealedAnswers], wrong: str
 ) -> None:
     of_another = encrypted.to_bytes(Querier(3, 3, 8).evaluation_keys(check=False))
@@ -143,7 +143,7 @@ def test_keys_that_cannot_be_used_do_not_stay(
 # --- a site -----------------------------------------------------------------------------------------------
 
 
-def test_numbers_are_made_whole_alike_everywhere(models: dict[str, LocalModel], lock: Lock) -> None:
+def test_all_sites_map_measures_to_whole_numbers_alike(models: dict[str, LocalModel], lock: Lock) -> None:
     values = models["north"].answers(QUERY.features)
     whole = quantised(models["north"].answer(QUERY, "north"), lock)
     np.testing.assert_array_equal(whole[:, :2], np.rint(255 * np.minimum(values / 0.5, 1)))
@@ -154,7 +154,7 @@ def test_numbers_are_made_whole_alike_everywhere(models: dict[str, LocalModel], 
     assert quantised(models["north"].answer(QUERY, "north"), tiny).max() == 255
 
 
-def test_what_a_site_seals_shows_no_number_and_differs_every_time(
+def test_encrypted_answers_differ_every_time_and_show_no_number(
     north: SiteFolder, lock: Lock, sealed: dict[str, SealedAnswers]
 ) -> None:
     again = site_app.answer(north, QUERY, "me", lock)
@@ -163,7 +163,7 @@ def test_what_a_site_seals_shows_no_number_and_differs_every_time(
     assert again.content != sealed["north"].content
 
 
-def test_encrypted_answers_are_counted_like_others(
+def test_encrypted_answers_count_against_the_budget(
     tmp_path: Path, models: dict[str, LocalModel], lock: Lock
 ) -> None:
     folder = make_site(tmp_path, "north", models["north"], per_minute=20)
@@ -172,7 +172,7 @@ def test_encrypted_answers_are_counted_like_others(
     assert code_of(site_app.answer(folder, QUERY, "me")) is FailureCode.RATE_LIMITED
 
 
-def test_a_lock_that_cannot_be_used_is_refused_and_costs_no_budget(
+def test_unusable_query_key_is_refused_and_costs_no_budget(
     tmp_path: Path, models: dict[str, LocalModel], lock: Lock, querier: Querier
 ) -> None:
     folder = make_site(tmp_path, "north", models["north"], total=20)
@@ -191,7 +191,7 @@ def test_a_lock_that_cannot_be_used_is_refused_and_costs_no_budget(
     assert isinstance(site_app.answer(folder, QUERY, "me", lock), SealedAnswers)
 
 
-def test_an_owner_says_whose_keys_are_trusted(north: SiteFolder, lock: Lock) -> None:
+def test_site_refuses_keys_that_are_not_trusted(north: SiteFolder, lock: Lock) -> None:
     write_private(north.trusted_keys, b"0" * 64 + b"\n")
     assert code_of(site_app.answer(north, QUERY, "me", lock)) is FailureCode.UNTRUSTED_KEY
     write_private(north.trusted_keys, f"{'0' * 64}\n{lock.key_id}\n".encode())
@@ -200,7 +200,7 @@ def test_an_owner_says_whose_keys_are_trusted(north: SiteFolder, lock: Lock) -> 
     assert code_of(site_app.answer(north, QUERY, "me", lock)) is FailureCode.UNTRUSTED_KEY
 
 
-def test_who_gives_encrypted_answers_only_gives_no_others(
+def test_site_that_sends_encrypted_only_refuses_a_query_in_clear(
     tmp_path: Path, models: dict[str, LocalModel], lock: Lock
 ) -> None:
     folder = make_site(tmp_path, "north", models["north"], sends="sealed-answers")
@@ -209,7 +209,9 @@ def test_who_gives_encrypted_answers_only_gives_no_others(
     assert isinstance(site_app.answer(folder, QUERY, "me", lock), SealedAnswers)
 
 
-def test_without_the_extra_there_is_a_word_for_it(north: SiteFolder, lock: Lock, block_import: Any) -> None:
+def test_site_without_the_extra_answers_no_encryption(
+    north: SiteFolder, lock: Lock, block_import: Any
+) -> None:
     from onefold.federated.fhe._seal import contexts_for
 
     block_import("seal")
@@ -222,7 +224,7 @@ def test_without_the_extra_there_is_a_word_for_it(north: SiteFolder, lock: Lock,
 
 
 @pytest.mark.parametrize("names", [("north", "south", "west"), ("north", "south"), ("north",)])
-def test_whoever_came_is_counted(
+def test_result_is_of_the_sites_that_answered(
     spool: Spool,
     lock: Lock,
     querier: Querier,
@@ -236,7 +238,7 @@ def test_whoever_came_is_counted(
     np.testing.assert_array_equal(querier.decrypt(result.content), in_clear(models, lock, *names))
 
 
-def test_what_does_not_fit_is_left_out_and_named(
+def test_answers_that_do_not_fit_are_left_out_and_named(
     spool: Spool,
     lock: Lock,
     querier: Querier,
@@ -255,7 +257,7 @@ def test_what_does_not_fit_is_left_out_and_named(
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "shorter", "other rows"])
-def test_damaged_answers_are_left_out(
+def test_damaged_answers_are_left_out_and_named(
     spool: Spool, lock: Lock, sealed: dict[str, SealedAnswers], damage: str
 ) -> None:
     content = sealed["north"].content
@@ -275,11 +277,11 @@ def test_damaged_answers_are_left_out(
     assert refused == {"north": "malformed"}
 
 
-def test_nobody_came(spool: Spool, lock: Lock) -> None:
+def test_evaluation_without_any_answer_has_no_result(spool: Spool, lock: Lock) -> None:
     assert evaluated(spool, lock, {}) == (None, {})
 
 
-def test_the_process_ends_with_a_code_when_there_are_no_keys(
+def test_evaluation_without_keys_exits_with_code_1(
     spool: Spool, lock: Lock, sealed: dict[str, SealedAnswers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation, "log_to", lambda _: None)
@@ -296,7 +298,7 @@ def test_the_process_ends_with_a_code_when_there_are_no_keys(
 # --- on the way -------------------------------------------------------------------------------------------
 
 
-def test_a_request_keeps_its_lock(spool: Spool, lock: Lock) -> None:
+def test_request_keeps_its_query_key(spool: Spool, lock: Lock) -> None:
     spool.submit(Request(QUERY, "me", 5.0, lock))
     spool.submit(Request(Query("q2", QUERY.features), "me", 5.0))
     first, second = sorted(spool.take(), key=lambda request: request.query.id)
@@ -305,12 +307,12 @@ def test_a_request_keeps_its_lock(spool: Spool, lock: Lock) -> None:
     assert second.lock is None
 
 
-def test_more_rows_than_a_message_can_hold_are_too_large(north: SiteFolder, lock: Lock) -> None:
+def test_query_with_too_many_rows_for_one_message_is_too_large(north: SiteFolder, lock: Lock) -> None:
     many = Query("q", np.ones((10_000, 2)))
     assert code_of(site_app.answer(north, many, "me", lock)) is FailureCode.TOO_LARGE
 
 
-def test_a_new_run_goes_on_with_what_the_last_one_left(
+def test_new_run_finishes_the_evaluations_of_the_last_one(
     spool: Spool, lock: Lock, querier: Querier, sealed: dict[str, SealedAnswers], wait_for: Any
 ) -> None:
     evaluated(spool, lock, sealed)  # leaves the job as it was
@@ -331,7 +333,7 @@ def test_a_new_run_goes_on_with_what_the_last_one_left(
     assert querier.decrypt(result.content).shape == (20, 3)
 
 
-def test_who_waits_waits_longer_while_there_is_work(spool: Spool) -> None:
+def test_wait_goes_on_while_an_evaluation_runs(spool: Spool) -> None:
     spool.report(["north"])
     looks = iter([True, True, False])
     with pytest.raises(FederationError, match="did not reply"):

@@ -31,7 +31,7 @@ def test_three_sites_over_tls_answer_as_one_process_would(federation: Any, tmp_p
     assert "NOT PRIVATE" in federation.output("north")
 
 
-def test_held_out_rows_travel_hidden_and_are_not_in_the_result(federation: Any, tmp_path: Any) -> None:
+def test_held_out_rows_are_hidden_in_the_query_and_not_in_the_result(federation: Any, tmp_path: Any) -> None:
     held_out = tmp_path / "held_out.npz"
     np.savez(held_out, X=federation.X_test[:60], kind=federation.y_test[:60])
     told = federation.query("--rule", "weighted", "--held-out", held_out, "--held-out-label", "kind")

@@ -52,23 +52,23 @@ def send(
 @pytest.mark.parametrize(
     "path", ["/v1/control/start-run", "/v1/runtime/acquire-task", "/docs", "/", "/v1/fleet"]
 )
-def test_what_sites_do_not_need_wants_the_secret(path: str) -> None:
+def test_gate_wants_the_secret_for_all_but_the_sites_own_paths(path: str) -> None:
     assert send(path)[0] == 403
     assert send(path, {SECRET_HEADER: "s" * 63})[0] == 403
     assert send(path, {SECRET_HEADER: SECRET})[0] == 200
 
 
-def test_sites_come_in_by_their_own_signature() -> None:
+def test_gate_lets_the_requests_of_sites_through() -> None:
     assert send("/v1/fleet/pull-messages", body=[b"abc"]) == (200, 3)
 
 
-def test_a_request_too_large_is_refused_by_its_length() -> None:
+def test_gate_refuses_a_request_that_is_too_large() -> None:
     length = {"content-length": str(LARGEST_REQUEST + 1)}
     assert send("/v1/fleet/push-object", length)[0] == 413
     assert send("/v1/fleet/push-object", {"content-length": "-1"})[0] == 413
 
 
-def test_a_request_that_lies_about_its_length_is_broken_off() -> None:
+def test_gate_cuts_off_a_request_longer_than_it_said() -> None:
     megabyte = b"x" * 2**20
     status, seen = send("/v1/fleet/push-object", {"content-length": "10"}, [megabyte] * 30)
     assert status == 0
@@ -76,7 +76,7 @@ def test_a_request_that_lies_about_its_length_is_broken_off() -> None:
 
 
 @pytest.mark.parametrize("program", ["flwr-agentapp", "flwr-simulation", "flwr-connector", "rm"])
-def test_programs_without_a_use_are_refused(program: str) -> None:
+def test_launcher_refuses_programs_it_does_not_need(program: str) -> None:
     done = subprocess.run(
         [sys.executable, launch.__file__, program], capture_output=True, text=True, check=False
     )
@@ -84,7 +84,7 @@ def test_programs_without_a_use_are_refused(program: str) -> None:
     assert done.stderr == "onefold: this program of Flower is not used here\n"
 
 
-def test_a_short_secret_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launcher_refuses_a_short_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "secret"
     path.write_text("short")
     monkeypatch.setenv(launch.SECRET_VARIABLE, os.fspath(path))

@@ -33,7 +33,7 @@ def write_broken_app(folder: Path) -> Path:
     return folder
 
 
-def test_a_run_that_fails_is_a_failure(
+def test_server_whose_run_fails_does_not_start(
     tmp_path: Path, make_federation: Any, processes_below: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_federation(tmp_path / "f")
@@ -44,7 +44,7 @@ def test_a_run_that_fails_is_a_failure(
     assert not processes_below(made.root)
 
 
-def test_a_command_of_flower_that_fails_is_a_failure(
+def test_server_whose_flower_command_fails_does_not_start(
     tmp_path: Path, make_federation: Any, processes_below: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_federation(tmp_path / "f")

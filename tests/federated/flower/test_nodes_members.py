@@ -31,7 +31,7 @@ def supernodes(federation: Any, name: str, below: Any) -> list[int]:
     return [pid for pid, line in below(federation.site(name).root).items() if " flower-supernode " in line]
 
 
-def test_a_thousand_queries_each_by_itself(federation: Any) -> None:
+def test_a_thousand_single_queries_are_all_answered(federation: Any) -> None:
     rows = np.resize(federation.X_test, (1000, 3))
     queries = [Query(new_query_id(), row[None, :]) for row in rows]
     spool = federation.spool
@@ -46,7 +46,7 @@ def test_a_thousand_queries_each_by_itself(federation: Any) -> None:
         np.testing.assert_array_equal(np.concatenate(found), here)
 
 
-def test_a_thousand_rows_at_once(federation: Any, tmp_path: Path) -> None:
+def test_a_thousand_rows_in_one_query_are_all_answered(federation: Any, tmp_path: Path) -> None:
     rows = np.resize(federation.X_test, (1000, 3))
     np.savez(tmp_path / "rows.npz", X=rows)
     done = federation.run("query", tmp_path / "rows.npz", "--out", tmp_path / "out.npz", "--measures")
@@ -55,18 +55,18 @@ def test_a_thousand_rows_at_once(federation: Any, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found["measures"], federation.expected(*NAMES).measures(rows))
 
 
-def test_a_table_in_several_batches(federation: Any) -> None:
+def test_query_in_several_batches_gives_the_same_result(federation: Any) -> None:
     assert same(federation, federation.query("--batch", 40), *NAMES)
 
 
-def test_another_number_of_features_is_bad_input(federation: Any, tmp_path: Path) -> None:
+def test_query_with_other_features_exits_with_code_2(federation: Any, tmp_path: Path) -> None:
     np.savez(tmp_path / "rows.npz", X=np.ones((2, 4)))
     done = federation.run("query", tmp_path / "rows.npz")
     assert done.returncode == 2
     assert "4 feature(s), the sites have 3" in done.stderr
 
 
-def test_a_budget_that_is_spent_is_spent(federation: Any) -> None:
+def test_site_with_a_spent_budget_refuses_every_later_query(federation: Any) -> None:
     limit = ("site", "--folder", federation.site("north").root, "--fit-only", "--json", "--caller-total")
     assert federation.run(*limit, 200, folder=False).returncode == 0
     first = federation.query("--caller", "greedy")
@@ -83,7 +83,7 @@ def test_a_budget_that_is_spent_is_spent(federation: Any) -> None:
     assert federation.run(*limit, 1_000_000, folder=False).returncode == 0
 
 
-def test_a_site_killed_in_the_middle_is_named_and_the_rest_answer(
+def test_site_killed_during_a_query_is_named_and_the_others_answer(
     federation: Any, processes_below: Any
 ) -> None:
     (pid,) = supernodes(federation, "west", processes_below)
@@ -100,14 +100,14 @@ def test_a_site_killed_in_the_middle_is_named_and_the_rest_answer(
     assert same(federation, told, "north", "south")
 
 
-def test_it_comes_back_with_the_model_it_had(federation: Any, wait_for: Any) -> None:
+def test_killed_site_returns_with_the_model_it_had(federation: Any, wait_for: Any) -> None:
     federation.start("west")
     wait_for(lambda: federation.output("west").count("connected; waiting") == 2, "west to be let in again")
     wait_for(lambda: "west" in federation.online(), "west online")
     assert same(federation, federation.query("--timeout", 300), *NAMES)
 
 
-def test_a_site_that_breaks_off_and_returns_is_asked_again(federation: Any, processes_below: Any) -> None:
+def test_site_that_loses_its_connection_is_asked_again(federation: Any, processes_below: Any) -> None:
     (pid,) = supernodes(federation, "south", processes_below)
     os.kill(pid, signal.SIGSTOP)
     with ThreadPoolExecutor(1) as pool:
@@ -119,7 +119,7 @@ def test_a_site_that_breaks_off_and_returns_is_asked_again(federation: Any, proc
     assert same(federation, told, *NAMES)
 
 
-def test_a_site_stopped_for_good_is_missed_at_once(
+def test_stopped_site_is_missing_without_waiting(
     federation: Any, wait_for: Any, processes_below: Any
 ) -> None:
     assert federation.stop("west") == 0
@@ -130,7 +130,7 @@ def test_a_site_stopped_for_good_is_missed_at_once(
     assert same(federation, told, "north", "south")
 
 
-def test_removal_is_exact_and_final(federation: Any, wait_for: Any) -> None:
+def test_removed_site_leaves_no_trace_in_later_answers(federation: Any, wait_for: Any) -> None:
     assert federation.run("remove", "west").returncode == 0
     told = federation.query()
     assert (told["partial"], told["code"], told["answered"]) == (False, 0, ["north", "south"])
@@ -145,7 +145,7 @@ def test_removal_is_exact_and_final(federation: Any, wait_for: Any) -> None:
     assert federation.run("remove", "west").returncode == 2
 
 
-def test_who_was_removed_can_be_let_in_again(federation: Any) -> None:
+def test_removed_site_can_be_added_again(federation: Any) -> None:
     key = federation.site("west").public_key
     assert federation.run("add", "west", key).returncode == 0
     federation.start("west")
@@ -156,7 +156,7 @@ def test_who_was_removed_can_be_let_in_again(federation: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_restarted_server_knows_its_members(
+def test_restarted_server_knows_its_members(
     federation: Any, number: int, wait_for: Any, processes_below: Any
 ) -> None:
     before = federation.registry.members
@@ -177,7 +177,7 @@ def test_a_restarted_server_knows_its_members(
     assert same(federation, federation.query("--timeout", 300), *NAMES)
 
 
-def test_a_run_that_died_is_started_again(federation: Any, wait_for: Any, processes_below: Any) -> None:
+def test_run_that_died_is_started_again(federation: Any, wait_for: Any, processes_below: Any) -> None:
     def runs() -> list[int]:
         lines = processes_below(federation.server.root).items()
         return [pid for pid, line in lines if "flwr-serverapp" in line]
@@ -189,13 +189,13 @@ def test_a_run_that_died_is_started_again(federation: Any, wait_for: Any, proces
     assert same(federation, federation.query("--timeout", 300), *NAMES)
 
 
-def test_a_second_server_on_the_same_port_is_told_so(federation: Any) -> None:
+def test_second_server_on_the_same_port_exits_with_code_1(federation: Any) -> None:
     done = federation.run("server")
     assert done.returncode == 1
     assert "in use already" in done.stderr
 
 
-def test_state_on_disk_is_the_owners(federation: Any) -> None:
+def test_state_on_disk_is_readable_by_its_owner_only(federation: Any) -> None:
     for root in (federation.server.root, *(federation.site(name).root for name in NAMES)):
         assert root.stat().st_mode & 0o077 == 0
         for path in root.rglob("*"):
@@ -203,7 +203,7 @@ def test_state_on_disk_is_the_owners(federation: Any) -> None:
                 assert path.stat().st_mode & 0o077 == 0 or path.parent.stat().st_mode & 0o077 == 0, path
 
 
-def test_flowers_logs_hold_no_row(federation: Any) -> None:
+def test_logs_of_flower_hold_no_row(federation: Any) -> None:
     """What Flower prints is about messages, not about what is in them."""
     text = federation.server.process_log.read_text(errors="replace")
     text += "".join(federation.site(name).process_log.read_text(errors="replace") for name in NAMES)
@@ -229,7 +229,7 @@ def test_telemetry_downloads_and_updates_are_off(federation: Any, processes_belo
     assert not any("uv sync" in line or "--allow-runtime" in line for line in found.values())
 
 
-def test_no_superlink_of_flowers_own_is_left(processes_below: Any) -> None:
+def test_no_superlink_is_left_running(processes_below: Any) -> None:
     """Flower's command leaves a detached SuperLink behind when it is given a local address: ours is not."""
     lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert not [line for line in lines.splitlines() if "flower-superlink" in line and "launch.py" not in line]

@@ -50,7 +50,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> bool:
     return done.returncode != 0 and "SuperNode ID" not in done.stdout + done.stderr
 
 
-def test_a_wrong_key_is_refused(federation: Any, tmp_path: Path) -> None:
+def test_supernode_with_an_unknown_key_is_refused(federation: Any, tmp_path: Path) -> None:
     make_node_key(tmp_path / "key", tmp_path / "key.pub")
     ca = str(federation.server.ca)
     key = str(tmp_path / "key")
@@ -59,11 +59,11 @@ def test_a_wrong_key_is_refused(federation: Any, tmp_path: Path) -> None:
     )
 
 
-def test_no_key_is_refused(federation: Any, tmp_path: Path) -> None:
+def test_supernode_without_a_key_is_refused(federation: Any, tmp_path: Path) -> None:
     assert refused(outsider(federation, tmp_path, "--root-certificates", str(federation.server.ca)))
 
 
-def test_a_wrong_authority_is_refused(federation: Any, tmp_path: Path) -> None:
+def test_supernode_with_another_authority_is_refused(federation: Any, tmp_path: Path) -> None:
     make_authority(tmp_path / "ca.crt", tmp_path / "ca.key", "other")
     key = str(federation.site("north").key)
     options = ("--root-certificates", str(tmp_path / "ca.crt"), "--auth-supernode-private-key", key)
@@ -71,7 +71,7 @@ def test_a_wrong_authority_is_refused(federation: Any, tmp_path: Path) -> None:
     assert look_at("127.0.0.1", federation.server.settings.port, tmp_path / "ca.crt") is Finding.UNTRUSTED
 
 
-def test_plaintext_is_refused(federation: Any, tmp_path: Path) -> None:
+def test_supernode_in_plaintext_is_refused(federation: Any, tmp_path: Path) -> None:
     assert refused(outsider(federation, tmp_path, "--insecure"))
     assert look_at("127.0.0.1", federation.server.settings.port, None) is Finding.OTHER
 
@@ -90,16 +90,16 @@ def post(federation: Any, path: str, headers: dict[str, str], body: bytes = b"")
 @pytest.mark.parametrize(
     "path", ["/v1/control/list-nodes", "/v1/control/start-run", "/v1/runtime/acquire-task"]
 )
-def test_what_starts_code_wants_the_secret(federation: Any, path: str) -> None:
+def test_server_wants_the_secret_for_what_starts_code(federation: Any, path: str) -> None:
     assert post(federation, path, {}) == 403
     assert post(federation, path, {SECRET_HEADER: "0" * 64}) == 403
 
 
-def test_a_request_too_large_is_refused(federation: Any) -> None:
+def test_server_refuses_a_request_that_is_too_large(federation: Any) -> None:
     assert post(federation, "/v1/fleet/push-object", {"content-length": str(10**9)}) == 413
 
 
-def test_flowers_own_command_does_not_get_in(federation: Any, tmp_path: Path) -> None:
+def test_flwr_command_without_the_secret_is_refused(federation: Any, tmp_path: Path) -> None:
     config = (federation.server.flower_home / "config.toml").read_text()
     (tmp_path / "config.toml").write_text(config)
     done = subprocess.run(
@@ -188,7 +188,7 @@ EXPECTED = {
 }
 
 
-def test_a_hostile_run_gets_fixed_words_and_its_code_is_not_run(
+def test_hostile_run_gets_fixed_words_and_runs_no_code_at_a_site(
     federation: Any, tmp_path: Path, wait_for: Any
 ) -> None:
     """Even whoever holds the server's secret: sites run their own application and say nothing else."""

@@ -36,7 +36,7 @@ def again(registry: Registry) -> Registry:
     return Registry(ServerFolder(registry.folder.root))
 
 
-def test_a_site_comes_goes_and_comes_again(registry: Registry) -> None:
+def test_site_can_join_leave_and_join_again(registry: Registry) -> None:
     registry.invite("north", "key-n")
     assert registry.members == {}
     assert registry.admit("north", profile("north")) is Status.MEMBER
@@ -65,7 +65,7 @@ def test_a_site_comes_goes_and_comes_again(registry: Registry) -> None:
         ({"classes": ("a", "b")}, "other-labels"),
     ],
 )
-def test_answers_that_cannot_be_compared_are_kept_out(
+def test_site_that_cannot_be_compared_is_refused(
     registry: Registry, change: dict[str, object], reason: str
 ) -> None:
     for name in ("north", "south"):
@@ -76,20 +76,20 @@ def test_answers_that_cannot_be_compared_are_kept_out(
     assert list(registry.members) == ["north"]
 
 
-def test_another_scale_is_kept_out(registry: Registry) -> None:
+def test_site_with_another_scale_is_refused(registry: Registry) -> None:
     for name in ("north", "south"):
         registry.invite(name, f"key-{name}")
     registry.admit("north", profile("north", measure="rms", scale=1.0))
     assert registry.admit("south", profile("south", measure="rms", scale=1.1)) is Status.REFUSED
 
 
-def test_nobody_speaks_in_the_name_of_another(registry: Registry) -> None:
+def test_site_with_the_profile_of_another_is_refused(registry: Registry) -> None:
     registry.invite("north", "key-n")
     assert registry.admit("north", profile("south")) is Status.REFUSED
     assert registry.sites["north"].reason == "wrong-name"
 
 
-def test_names_and_keys_are_not_taken_twice(registry: Registry) -> None:
+def test_second_site_with_the_same_name_or_key_is_refused(registry: Registry) -> None:
     registry.invite("north", "key")
     with pytest.raises(InvalidInputError, match="its own"):
         registry.invite("south", "key")
@@ -97,7 +97,7 @@ def test_names_and_keys_are_not_taken_twice(registry: Registry) -> None:
         registry.remove("nobody")
 
 
-def test_who_was_invited_may_get_a_key_of_its_own_until_it_came(registry: Registry) -> None:
+def test_invited_site_may_change_its_key_until_it_joins(registry: Registry) -> None:
     registry.invite("north", "key that init made")
     registry.invite("north", "key")
     registry.invite("north", "key")
@@ -113,7 +113,7 @@ def test_columns_without_names_are_not_compared(registry: Registry) -> None:
         assert registry.admit(name, profile(name, columns=columns)) is Status.MEMBER
 
 
-def test_a_list_from_before_columns_were_told_is_read(registry: Registry) -> None:
+def test_registry_without_column_digests_is_read(registry: Registry) -> None:
     registry.invite("north", "key")
     registry.admit("north", profile("north"))
     plain = json.loads(registry.folder.registry.read_text())
@@ -122,7 +122,7 @@ def test_a_list_from_before_columns_were_told_is_read(registry: Registry) -> Non
     assert registry.members["north"].profile.columns is None
 
 
-def test_a_model_goes_with_its_site(registry: Registry) -> None:
+def test_removed_site_loses_its_model(registry: Registry) -> None:
     registry.invite("north", "key")
     registry.admit("north", profile("north"))
     path = registry.folder.models / "north.onefold"
@@ -134,13 +134,13 @@ def test_a_model_goes_with_its_site(registry: Registry) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{}", "[1]", '{"format": 2, "sites": {}}', '{"format": 1, "sites": {"a": 1}}']
 )
-def test_a_damaged_list_is_not_taken_for_an_empty_one(registry: Registry, text: str) -> None:
+def test_damaged_registry_is_refused(registry: Registry, text: str) -> None:
     registry.folder.registry.write_text(text)
     with pytest.raises(FileFormatError):
         registry.members  # noqa: B018
 
 
-def test_processes_do_not_lose_each_others_changes(registry: Registry) -> None:
+def test_two_processes_do_not_lose_changes_to_the_registry(registry: Registry) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from onefold.federated.flower.folders import ServerFolder\n"

@@ -62,7 +62,7 @@ def profile(site: str, n_features: int) -> Profile:
     return Profile(site, (1, 2), "euclidean", None, n_features, None, "ab" * 32)
 
 
-def test_a_site_that_does_not_fit_is_told_so(reception: Reception, post: Post) -> None:
+def test_site_that_does_not_fit_is_told_that_it_is_kept_out(reception: Reception, post: Post) -> None:
     reception.take("0", [profile("north", 3)])
     assert len(post.sent) == 2  # a member is told nothing
     reception.take("1", [profile("south", 4)])
@@ -73,7 +73,7 @@ def test_a_site_that_does_not_fit_is_told_so(reception: Reception, post: Post) -
     assert list(reception.registry.members) == ["north"]
 
 
-def test_a_site_without_a_profile_is_told_so(reception: Reception, post: Post) -> None:
+def test_site_without_a_profile_is_told_that_it_is_kept_out(reception: Reception, post: Post) -> None:
     reception.take("1", [Failure("none", "south", FailureCode.NOT_READY)])
     assert reception.registry.sites["south"].reason == "not-ready"
     assert post.sent[2:] == [(KEPT_OUT, 1)]

@@ -35,7 +35,7 @@ def made(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_private_files_are_their_owners(made: Path) -> None:
+def test_private_files_are_readable_by_their_owner_only(made: Path) -> None:
     private = {"ca.key", "server.key", "node.key", "server.json", "site.json", "registry.json"}
     found = {path.name: path for path in made.rglob("*") if path.is_file() and path.name in private}
     assert set(found) == private
@@ -45,7 +45,7 @@ def test_private_files_are_their_owners(made: Path) -> None:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_every_site_has_a_key_of_its_own_that_the_server_knows(made: Path) -> None:
+def test_every_site_has_its_own_key_that_the_server_knows(made: Path) -> None:
     sites = Registry(ServerFolder(made / "server")).sites
     keys = {name: public_key_text(SiteFolder(made / "sites" / name).public_key) for name in sites}
     assert {name: site.public_key for name, site in sites.items()} == keys
@@ -91,7 +91,7 @@ def handshake(folder: Path, ca: Path, name: str) -> str:
         thread.join()
 
 
-def test_the_certificate_is_for_the_host_and_this_machine_only(made: Path) -> None:
+def test_certificate_is_for_the_host_and_this_machine_only(made: Path) -> None:
     server = made / "server"
     for name in ("example.org", "localhost", "127.0.0.1"):
         assert handshake(server, made / "sites/north/ca.crt", name) == "TLSv1.3"
@@ -104,7 +104,7 @@ def test_another_authority_is_not_trusted(made: Path, tmp_path_factory: pytest.T
     assert not handshake(made / "server", other / "server/ca.crt", "example.org").startswith("TLS")
 
 
-def test_nothing_is_overwritten(made: Path) -> None:
+def test_second_federation_in_a_folder_is_refused(made: Path) -> None:
     before = (made / "server/ca.key").read_bytes()
     with pytest.raises(InvalidInputError, match="already"):
         create_federation(made, ["x"], ServerSettings("example.org", 8443))
@@ -112,14 +112,14 @@ def test_nothing_is_overwritten(made: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [[], ["a", "a"], ["../x"], ["a b"], ["-x"], ["x" * 65]])
-def test_names_that_cannot_be_are_refused(tmp_path: Path, names: list[str]) -> None:
+def test_bad_site_names_are_refused(tmp_path: Path, names: list[str]) -> None:
     with pytest.raises(InvalidInputError):
         create_federation(tmp_path, names, ServerSettings("127.0.0.1", 8443))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "example.org", "0.0.0.0", "::"])
-def test_plaintext_stays_on_this_machine(host: str) -> None:
+def test_plaintext_on_another_host_is_refused(host: str) -> None:
     with pytest.raises(InvalidInputError, match="plaintext is for tests"):
         ServerSettings(host, 8443, insecure=True)
     with pytest.raises(InvalidInputError, match="plaintext is for tests"):
@@ -136,7 +136,7 @@ def test_loopback_is_recognised(host: str) -> None:
     "change",
     [{"port": 0}, {"port": 1.5}, {"mode": "other"}, {"rule": "median"}, {"n_liars": -1}, {"host": "a b"}],
 )
-def test_settings_that_cannot_be_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
+def test_bad_settings_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
     path = tmp_path / "server.json"
     ServerSettings("127.0.0.1", 8443).save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
@@ -164,7 +164,7 @@ def test_only_keys_on_nist_curves_are_taken(tmp_path: Path) -> None:
         public_key_text(tmp_path / "key")
 
 
-def test_nobody_there_is_told_from_somebody_else(tmp_path: Path) -> None:
+def test_look_at_tells_no_server_from_another_server(tmp_path: Path) -> None:
     port = free_port()
     assert look_at("127.0.0.1", port, None) is Finding.ABSENT
     with socket.create_server(("127.0.0.1", port)) as other:
@@ -182,7 +182,7 @@ def test_nobody_there_is_told_from_somebody_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shift", [-3600, 0, 60])
-def test_a_wrong_clock_is_found(shift: int) -> None:
+def test_clock_ahead_finds_a_wrong_clock(shift: int) -> None:
     class Health(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)

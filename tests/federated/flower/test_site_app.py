@@ -89,14 +89,14 @@ def test_answers_are_those_of_the_model(tmp_path: Path, raw: LocalModel) -> None
     assert (answers.site, answers.classes, answers.query_id) == ("north", ("high", "low"), "q")
 
 
-def test_files_of_a_site_are_its_owners(tmp_path: Path, raw: LocalModel) -> None:
+def test_files_of_a_site_are_readable_by_its_owner_only(tmp_path: Path, raw: LocalModel) -> None:
     folder = make_site(tmp_path, raw)
     site_app.answer(folder, Query("q", X[:1]), "me")
     for path in (folder.model, folder.profile, folder.guard):
         assert path.stat().st_mode & 0o077 == 0, path.name
 
 
-def test_the_budget_of_everybody_cannot_be_talked_around(tmp_path: Path, raw: LocalModel) -> None:
+def test_other_caller_names_do_not_enlarge_the_total_budget(tmp_path: Path, raw: LocalModel) -> None:
     folder = make_site(tmp_path, raw, total=10, caller_total=6)
     assert isinstance(site_app.answer(folder, Query("q", X[:6]), "a"), Answers)
     assert code_of(site_app.answer(folder, Query("q", X[:1]), "a")) is FailureCode.BUDGET_SPENT
@@ -105,13 +105,13 @@ def test_the_budget_of_everybody_cannot_be_talked_around(tmp_path: Path, raw: Lo
     assert code_of(site_app.answer(folder, Query("q", X[:1]), "c")) is FailureCode.BUDGET_SPENT
 
 
-def test_too_much_in_a_minute_is_refused(tmp_path: Path, raw: LocalModel) -> None:
+def test_more_rows_than_allowed_per_minute_are_refused(tmp_path: Path, raw: LocalModel) -> None:
     folder = make_site(tmp_path, raw, per_minute=5)
     assert isinstance(site_app.answer(folder, Query("q", X[:5]), "a"), Answers)
     assert code_of(site_app.answer(folder, Query("q", X[:1]), "b")) is FailureCode.RATE_LIMITED
 
 
-def test_reasons_for_not_answering(tmp_path: Path, raw: LocalModel) -> None:
+def test_site_says_in_a_fixed_word_why_it_does_not_answer(tmp_path: Path, raw: LocalModel) -> None:
     empty = make_site(tmp_path / "empty")
     assert code_of(site_app.answer(empty, Query("q", X[:1]), "me")) is FailureCode.NOT_READY
     folder = make_site(tmp_path, raw)
@@ -126,7 +126,7 @@ def test_reasons_for_not_answering(tmp_path: Path, raw: LocalModel) -> None:
     "sends, may_raw, may_private",
     [("answers", False, False), ("private-model", False, True), ("raw-model", True, True)],
 )
-def test_a_model_leaves_only_if_it_may(
+def test_model_leaves_only_if_its_owner_allows_it(
     tmp_path: Path, raw: LocalModel, private: LocalModel, sends: str, may_raw: bool, may_private: bool
 ) -> None:
     for name, model, may in (("raw", raw, may_raw), ("private", private, may_private)):
@@ -137,7 +137,7 @@ def test_a_model_leaves_only_if_it_may(
             assert code_of(parcel) is FailureCode.NOT_PRIVATE
 
 
-def test_a_void_guarantee_is_none(tmp_path: Path) -> None:
+def test_model_with_a_void_guarantee_does_not_leave(tmp_path: Path) -> None:
     with pytest.warns(PrivacyLeakWarning):
         model = LocalModel(PrivateClassifier(stopping="documented")).fit(X, Y)
     assert not model.guarantee_.holds
@@ -145,7 +145,7 @@ def test_a_void_guarantee_is_none(tmp_path: Path) -> None:
     assert code_of(site_app.model_parcel(folder)) is FailureCode.NOT_PRIVATE
 
 
-def test_the_edge_answers_flowers_messages(
+def test_answer_message_replies_to_every_kind_of_message(
     tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make_site(tmp_path, raw)
@@ -161,7 +161,7 @@ def test_the_edge_answers_flowers_messages(
     assert code_of(refusal) is FailureCode.NOT_PRIVATE
 
 
-def test_a_site_that_is_told_it_is_kept_out_ends_with_one_line(
+def test_site_that_is_kept_out_ends_with_one_line(
     tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make_site(tmp_path, raw, insecure=True)
@@ -187,7 +187,7 @@ def failing(error: BaseException) -> Any:
 
 
 @pytest.mark.parametrize("error", [ValueError(MARK), KeyError(MARK), MemoryError(MARK), RecursionError(MARK)])
-def test_the_text_of_an_error_stays_at_home(
+def test_text_of_an_error_does_not_leave_the_site(
     tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     folder = make_site(tmp_path, raw)
@@ -201,7 +201,7 @@ def test_the_text_of_an_error_stays_at_home(
 
 
 @pytest.mark.parametrize("error", [SystemExit(MARK), KeyboardInterrupt(MARK), RuntimeError(MARK)])
-def test_whatever_happens_the_edge_replies_without_words(
+def test_answer_message_replies_a_fixed_error_whatever_is_raised(
     tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     folder = make_site(tmp_path, raw)
@@ -213,7 +213,7 @@ def test_whatever_happens_the_edge_replies_without_words(
 
 
 @pytest.mark.parametrize("kind", ["query.nothing", "train", "evaluate", "query"])
-def test_other_kinds_of_messages_are_malformed(
+def test_unknown_kind_of_message_is_malformed(
     tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setenv(SITE_VARIABLE, str(make_site(tmp_path, raw).root))
@@ -223,7 +223,7 @@ def test_other_kinds_of_messages_are_malformed(
     assert code_of(failure) is FailureCode.MALFORMED
 
 
-def test_only_queries_are_answered_and_callers_have_names(
+def test_messages_other_than_queries_and_bad_caller_names_are_malformed(
     tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SITE_VARIABLE, str(make_site(tmp_path, raw).root))

@@ -20,7 +20,7 @@ from onefold.federated.messages import Answers, Failure, FailureCode, Limits, Mo
 ROWS = np.array([[0.25, 1e-300], [np.pi, -7.0]])
 
 
-def test_messages_come_back_as_they_were() -> None:
+def test_records_give_back_the_same_messages() -> None:
     answers = Answers("q", "north", ("a", "b"), "euclidean", None, np.array([[0.5, np.inf]]))
     sent = [
         Query("q", ROWS),
@@ -88,13 +88,13 @@ GARBAGE: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("kind", GARBAGE)
-def test_garbage_is_refused_in_one_line(kind: str) -> None:
+def test_malformed_records_are_refused_with_one_line(kind: str) -> None:
     with pytest.raises(MessageError) as caught:
         from_records(broken(GARBAGE[kind]))
     assert "\n" not in str(caught.value)
 
 
-def test_an_array_of_objects_is_not_unpickled() -> None:
+def test_array_of_objects_is_not_unpickled() -> None:
     import io
 
     file = io.BytesIO()
@@ -104,7 +104,7 @@ def test_an_array_of_objects_is_not_unpickled() -> None:
         from_records(broken(with_array(array)))
 
 
-def test_too_much_is_refused_before_it_is_read() -> None:
+def test_records_that_are_too_large_are_refused_unread() -> None:
     content = to_records([Query("q", np.zeros((10, 10)))])
     with pytest.raises(MessageError, match="larger"):
         from_records(content, Limits(max_rows=9))
@@ -114,7 +114,7 @@ def test_too_much_is_refused_before_it_is_read() -> None:
         from_records(to_records([Failure("q", "s", FailureCode.INTERNAL)] * (MOST_MESSAGES + 1)))
 
 
-def test_many_messages_are_few_records() -> None:
+def test_many_messages_become_few_records() -> None:
     """Flower stores every record and array by itself: a thousand small ones would take minutes."""
     queries = [Query(f"q{i}", np.full((1 + i % 3, 2), float(i))) for i in range(100)]
     content = to_records(queries)
@@ -124,7 +124,7 @@ def test_many_messages_are_few_records() -> None:
 
 
 @pytest.mark.parametrize("name", [None, 7, b"someone"])
-def test_who_asks_is_a_text(name: Any) -> None:
+def test_caller_must_be_a_text(name: Any) -> None:
     content = to_records([Query("q", ROWS)])
     if name is not None:
         content["caller"] = ConfigRecord({"name": name})

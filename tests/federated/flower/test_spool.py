@@ -32,7 +32,7 @@ def answers(query: str, site: str, rows: int = 2) -> Answers:
     return Answers(query, site, (1, 2), "euclidean", None, np.ones((rows, 2)))
 
 
-def test_a_request_is_taken_once_and_its_reply_read_once(spool: Spool) -> None:
+def test_request_is_taken_once_and_its_reply_read_once(spool: Spool) -> None:
     spool.report(["north"])
     spool.submit(request("q1"))
     (taken,) = spool.take()
@@ -46,7 +46,7 @@ def test_a_request_is_taken_once_and_its_reply_read_once(spool: Spool) -> None:
         spool.wait("q1", 0.1)
 
 
-def test_without_a_server_nobody_waits_for_ever(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_without_a_server_ends_with_an_error(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onefold.federated.flower.spool.SILENT_LOOKS", 5)
     spool.submit(request("q1"))
     with pytest.raises(FederationError, match="not running"):
@@ -54,21 +54,21 @@ def test_without_a_server_nobody_waits_for_ever(spool: Spool, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("content", [b"", b"junk", b"\xff" * 100, (10**6).to_bytes(8, "little") + b"x"])
-def test_what_is_no_request_is_dropped(spool: Spool, content: bytes) -> None:
+def test_malformed_request_is_dropped(spool: Spool, content: bytes) -> None:
     (spool.root / "requests" / "x.request").write_bytes(content)
     spool.submit(request("q1"))
     assert [taken.query.id for taken in spool.take()] == ["q1"]
     assert list((spool.root / "requests").iterdir()) == []
 
 
-def test_names_do_not_lead_out_of_the_folder(spool: Spool) -> None:
+def test_query_id_with_a_path_is_refused(spool: Spool) -> None:
     with pytest.raises(MessageError):
         spool.deliver("../../x", Reply((), ()))
     with pytest.raises(MessageError):
         spool.submit(request("q", caller="a b"))
 
 
-def test_what_nobody_fetches_is_swept_away(spool: Spool) -> None:
+def test_sweep_drops_old_requests_and_replies(spool: Spool) -> None:
     spool.deliver("old", Reply((), ()))
     spool.deliver("new", Reply((), ()))
     long_ago = time.time() - STALE_SECONDS - 1
@@ -77,7 +77,7 @@ def test_what_nobody_fetches_is_swept_away(spool: Spool) -> None:
     assert [path.name for path in (spool.root / "replies").iterdir()] == ["new.reply"]
 
 
-def test_queries_of_one_caller_travel_together_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_of_one_caller_are_batched_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_app, "MOST_BYTES", 100)
     monkeypatch.setattr(server_app, "MOST_QUERIES", 3)
     waiting = [request(f"a{i}", rows=1) for i in range(4)] + [request("b", caller="you"), request("big", 10)]
@@ -90,7 +90,7 @@ def exchanged(*sites: str) -> Exchange:
     return Exchange([request("q1"), request("q2")], sites, numbers, time.monotonic() + 1000)
 
 
-def test_replies_find_their_requests() -> None:
+def test_exchange_gives_each_request_its_replies() -> None:
     open_ = exchanged("north", "south", "west", "east")
     open_.take("0", [answers("q2", "north"), answers("q1", "north")])
     open_.take("1", [Failure("none", "south", FailureCode.TOO_LARGE)])
@@ -106,13 +106,13 @@ def test_replies_find_their_requests() -> None:
 @pytest.mark.parametrize(
     "wrong", [answers("q1", "other"), answers("q3", "north"), answers("q1", "north", rows=3)]
 )
-def test_answers_to_another_question_or_by_another_are_none(wrong: Answers) -> None:
+def test_answers_to_another_query_or_by_another_site_are_failures(wrong: Answers) -> None:
     open_ = exchanged("north")
     open_.take("0", [wrong])
     assert all(isinstance(message, Failure) for message in open_.results()["q1"].messages)
 
 
-def test_a_site_that_went_away_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exchange_waits_a_while_for_a_site_that_went_away(monkeypatch: pytest.MonkeyPatch) -> None:
     open_ = exchanged("north")
     open_.lose("0")
     assert not open_.is_over

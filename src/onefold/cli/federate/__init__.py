@@ -7,6 +7,7 @@ from typing import Any
 from onefold.cli.console import Parser
 from onefold.cli.federate import (
     add,
+    app,
     decrypt,
     init,
     query,
@@ -20,7 +21,7 @@ from onefold.cli.federate import (
 
 __all__ = ["COMMANDS", "add_parser", "query", "site"]
 
-COMMANDS = (init, server, site, query, querykey, decrypt, status, add, remove, simulate)
+COMMANDS = (init, server, site, query, querykey, decrypt, status, add, remove, simulate, app)
 
 
 def add_parser(commands: Any) -> None:

@@ -10,6 +10,7 @@ Needs the extra ``federated``; encrypted queries need the extra ``fhe`` too.
 from onefold.federated.flower.asking import QueryResult
 from onefold.federated.flower.encrypted import QueryKeyFile, decrypt, make_query_key
 from onefold.federated.flower.federation import Collected, Federation, FederationStatus, SiteStatus
+from onefold.federated.flower.plain_app import write_plain_app
 from onefold.federated.flower.site import Site
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "SiteStatus",
     "decrypt",
     "make_query_key",
+    "write_plain_app",
 ]
