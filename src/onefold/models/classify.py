@@ -25,7 +25,41 @@ DEFAULT = WideKAHM()  # what a classifier without an estimator uses; it is never
 
 
 class ClassModels(ClassifierMixin, BaseEstimator, ABC):
-    """One autoencoder per class, all fitted and queried together; subclasses say which autoencoder."""
+    """Base class: one autoencoder per class, all fitted and asked together.
+
+    Subclasses say which autoencoder.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
+    machines_ : list of Autoencoder
+        The fitted autoencoder of each class.
+    batches_ : ndarray of int of shape (n_rows,)
+        Number of each row's machine within its class.
+    pool_ : Pool
+        The machines of all classes.
+    scale_ : float
+        Factor by which machines multiply the data, the same for all classes.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    AutoencoderClassifier : Any autoencoder.
+    FoldingClassifier : Small machines of one layer.
+
+    References
+    ----------
+    Document 000, Definition 7.
+
+    Examples
+    --------
+    >>> from onefold import FoldingClassifier
+    >>> from onefold.models import ClassModels
+    >>> isinstance(FoldingClassifier(), ClassModels)
+    True
+    """
 
     measure: str
     n_jobs: int | None
@@ -33,19 +67,43 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     constraints: ClassVar[dict[str, Entry]] = {"measure": OneOf(MEASURES)}
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Model the rows of each class in ``X`` by an autoencoder of its own."""
+        """Model the rows of each class by an autoencoder of its own.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        y : array-like of shape (n_rows,)
+            Class labels.
+
+        Returns
+        -------
+        ClassModels
+            The fitted classifier itself.
+        """
         return self.fit_batches(X, y)
 
     def fit_batches(
         self, X: ArrayLike, y: ArrayLike, batches: ArrayLike | None = None, memory: StackMemory | None = None
     ) -> Self:
-        """Like :meth:`fit`, with the division of each class into branches or batches given.
+        """Fit as :meth:`fit` does, with the division of each class into batches given.
 
         Parameters
         ----------
-        batches : whole numbers (n,): rows of one class with the same number share a machine, and machines are
-            ordered by it. None divides as :meth:`fit` does. ``batches_`` holds what was used.
-        memory : machines of an earlier fit, taken over where a fit would give the same.
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        y : array-like of shape (n_rows,)
+            Class labels.
+        batches : array-like of int of shape (n_rows,) or None, default=None
+            Rows of one class with the same number share a machine, and machines are ordered by it. None
+            divides as :meth:`fit` does.
+        memory : StackMemory or None, default=None
+            Machines of an earlier fit, taken over where a fit would give the same.
+
+        Returns
+        -------
+        ClassModels
+            The fitted classifier itself.
         """
         samples, labels = check_rows(self, X, y)
         return self.fit_checked(samples, labels, batches, memory)
@@ -53,7 +111,24 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     def fit_checked(
         self, samples: Array, labels: Labels, batches: ArrayLike | None, memory: StackMemory | None
     ) -> Self:
-        """Do what :meth:`fit_batches` does, for rows and labels that the caller has checked."""
+        """Fit as :meth:`fit_batches` does, to rows and labels that the caller has checked.
+
+        Parameters
+        ----------
+        samples : ndarray of shape (n_rows, n_features)
+            Finite rows of float32 or float64.
+        labels : ndarray of shape (n_rows,)
+            Class labels.
+        batches : array-like of int of shape (n_rows,) or None
+            Number of each row's machine within its class; None divides as :meth:`fit` does.
+        memory : StackMemory or None
+            Machines of an earlier fit, taken over where a fit would give the same.
+
+        Returns
+        -------
+        ClassModels
+            The fitted classifier itself.
+        """
         family = self.family
         family.check_parameters()
         with warnings.catch_warnings():
@@ -75,32 +150,91 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         return self
 
     def divide(self, X: Array, y: NDArray[Any], rows: Index) -> Index:
-        """Numbers of the batches that :meth:`fit` would divide these rows into, class by class."""
+        """Divide rows into the batches that :meth:`fit` would make, class by class.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Checked rows.
+        y : ndarray of shape (n_rows,)
+            Class labels.
+        rows : ndarray of int
+            Numbers of the rows to divide.
+
+        Returns
+        -------
+        ndarray of int
+            Batch of each of these rows within its class.
+        """
         unit, _ = unit_and_factor(X, "auto")  # the unit does not depend on the scale
         groups = [rows[y[rows] == label] for label in np.unique(y[rows])]
         return _batch_of_each(self.family.split_groups(X, groups, unit), len(X))[rows]
 
     def distances(self, X: ArrayLike) -> Array:
-        """Folding measure of each row by each class, (n, C); the smallest decides."""
+        """Measure each row against each class; the smallest value decides.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Folding measure of each row by the autoencoder of each class.
+        """
         check_is_fitted(self)
         return self.pool_.measures(
             check_rows(self, X, reset=False), self.measure, self.family.n_probe, self.n_jobs
         )
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Class whose autoencoder folds each row least (000 eq. 62, 004 eq. 118)."""
+        """Return the class whose autoencoder folds each row least (000 eq. 62, 004 eq. 118).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Class labels.
+        """
         nearest = self.distances(X).argmin(axis=1)  # the first of equal ones
         return np.asarray(self.classes_[nearest])
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Minus the distances, (n, C); for two classes the advantage of the second, (n,)."""
+        """Return minus the distances, or for two classes the advantage of the second.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes) or (n_rows,)
+            Decision values.
+        """
         distances = self.distances(X)
         if len(self.classes_) == 2:
             return np.asarray(distances[:, 0] - distances[:, 1])
         return -distances
 
     def matching_score(self, X: ArrayLike) -> Array:
-        """Class-matching score of each row, (n, C), in (1/e, 1] (000 eq. 63)."""
+        """Compute the class-matching score of each row (000 eq. 63).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Scores in (1/e, 1]; the largest is that of the predicted class.
+        """
         distances = self.distances(X).astype(np.float64)
         largest = distances.max(axis=1, keepdims=True)
         squares = np.divide(distances, largest, out=np.ones_like(distances), where=largest > 0.0) ** 2
@@ -119,32 +253,49 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         """The autoencoder whose parameters the model of each class has; not to be changed or fitted."""
 
     def prototype(self) -> Autoencoder:
-        """Return an unfitted autoencoder of the kind each class is modelled by."""
+        """Return an unfitted autoencoder of the kind each class is modelled by.
+
+        Returns
+        -------
+        Autoencoder
+            A copy that the caller may change and fit.
+        """
         return cast(Autoencoder, clone(self.family))
 
 
 class AutoencoderClassifier(ClassModels):
-    """Classifier with one autoencoder per class (000 Def. 7 and 8).
+    """Classifier with one autoencoder per class.
 
     Parameters
     ----------
-    estimator : autoencoder or None, default=None
-        Unfitted autoencoder that is cloned for every class; None stands for ``WideKAHM()``.
+    estimator : Autoencoder or None, default=None
+        Unfitted autoencoder that models every class; None stands for ``WideKAHM()``.
     measure : {"euclidean", "rms", "product", "min", "max", "fuzzy"}, default="euclidean"
         How folding is measured: the distance between a point and its image, a combination of the Euclidean
-        and angular parts of 004 eq. 102 (options 1 to 4), or what the membership of 003 eq. 2.162 leaves to
-        one.
+        and angular parts of 004 eq. 102 (options 1 to 4), or one minus the membership of 003 eq. 2.162.
     n_jobs : int or None, default=None
         Worker threads; None uses as many as BLAS may use. Replaces the autoencoder's own setting.
 
     Attributes
     ----------
-    classes_ : ndarray
-        Class labels.
-    machines_ : list
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
+    machines_ : list of Autoencoder
         The fitted autoencoder of each class.
+    batches_ : ndarray of int of shape (n_rows,)
+        Number of each row's machine within its class.
     scale_ : float
-        The factor at which the data is seen, the same for all classes.
+        Factor by which machines multiply the data, the same for all classes.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    FoldingClassifier : Small machines of one layer.
+
+    References
+    ----------
+    Document 000, Definitions 7 and 8.
 
     Examples
     --------
@@ -179,20 +330,51 @@ class AutoencoderClassifier(ClassModels):
 
 
 class FoldingClassifier(ClassModels):
-    """Space-folding classifier: one-layer machines on small batches of consecutive rows (004 Remark 10).
+    """Space-folding classifier: one-layer machines on small batches of consecutive rows.
 
     Parameters
     ----------
     n_components : int, default=20
         Dimension of the encoding of each machine.
     batch_size : int, default=100
-        About how many rows of a class one machine models.
+        Number of rows of a class that one machine should model.
     measure : {"rms", "product", "min", "max", "euclidean", "fuzzy"}, default="rms"
-        Space folding measure, 004 eq. 102; "rms" is the documents' choice.
+        Space folding measure, 004 eq. 102; the documents use "rms".
     scale : None, "auto" or float, default=None
-        As in :class:`KAHM`.
+        Factor by which the machine multiplies the data; images and distances stay in the units of ``X``.
+        "auto" brings the mean square of the entries to 0.1, where the regularisation neither vanishes nor
+        dominates.
     n_jobs : int or None, default=None
-        Worker threads; None uses as many as BLAS may use.
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
+    machines_ : list of WideKAHM
+        The fitted machines of each class.
+    batches_ : ndarray of int of shape (n_rows,)
+        Number of each row's machine within its class.
+    scale_ : float
+        Factor by which machines multiply the data, the same for all classes.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    AutoencoderClassifier : Any autoencoder.
+
+    References
+    ----------
+    Document 004, Remark 10.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from onefold import FoldingClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> FoldingClassifier(scale="auto").fit(X, y).score(X, y) > 0.95
+    True
     """
 
     constraints: ClassVar[dict[str, Entry]] = {**ClassModels.constraints, "batch_size": Whole(1)}

@@ -40,14 +40,73 @@ ROWS_FOR_CENTRES = 50000
 
 
 def branch_count(n_samples: int, branch_size: int) -> int:
-    """N / size rounded to the nearest whole number, at least one (000 eq. 59, 004 eq. 119)."""
+    """Count the branches of so many samples: N / size rounded, at least one (000 eq. 59, 004 eq. 119).
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of samples N.
+    branch_size : int
+        Number of samples that a branch should hold.
+
+    Returns
+    -------
+    int
+        Number of branches.
+
+    See Also
+    --------
+    split : Divides the samples.
+
+    Examples
+    --------
+    >>> from onefold.models import branch_count
+    >>> branch_count(2600, 1000), branch_count(3, 1000)
+    (3, 1)
+    """
     return max(1, int(np.floor(n_samples / branch_size + 0.5)))
 
 
 def split(
     X: Array, rows: Index, unit: float, branch_size: int, partition: str, random_state: object = None
 ) -> list[Index]:
-    """The rows of each branch; every row is in exactly one."""
+    """Divide rows into branches.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Checked rows.
+    rows : ndarray of int
+        Numbers of the rows to divide.
+    unit : float
+        Power of two by which the data is divided first, so that k-means can square it.
+    branch_size : int
+        Number of rows that a branch should hold.
+    partition : {"kmeans", "contiguous"}
+        Clusters, or batches of consecutive rows.
+    random_state : int, RandomState or None, default=None
+        Seed of k-means.
+
+    Returns
+    -------
+    list of ndarray of int
+        Numbers of the rows of each branch; every row is in exactly one.
+
+    See Also
+    --------
+    consecutive : Batches of consecutive rows.
+
+    References
+    ----------
+    Document 000, Definition 5, eq. 58-59; document 004, Remarks 10 and 11.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.models import split
+    >>> [len(part) for part in split(np.zeros((5, 1)), np.arange(5), 1.0, 2, "contiguous")]
+    [2, 2, 1]
+    """
     n_branches = branch_count(len(rows), branch_size)
     if n_branches == 1:
         return [rows]
@@ -58,7 +117,31 @@ def split(
 
 
 def consecutive(rows: Index, n_parts: int) -> list[Index]:
-    """Parts of consecutive rows, the larger ones first; sizes differ by at most one (004 eq. 119-120)."""
+    """Divide rows into parts of consecutive ones, the larger parts first (004 eq. 119-120).
+
+    Parameters
+    ----------
+    rows : ndarray of int
+        Numbers of rows.
+    n_parts : int
+        Number of parts.
+
+    Returns
+    -------
+    list of ndarray of int
+        The parts; their sizes differ by at most one.
+
+    See Also
+    --------
+    split : Divides rows into branches.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.models import consecutive
+    >>> [part.tolist() for part in consecutive(np.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
+    """
     size, larger = divmod(len(rows), n_parts)
     edges = [part * size + min(part, larger) for part in range(n_parts + 1)]
     return [rows[start:stop] for start, stop in pairwise(edges)]

@@ -31,8 +31,36 @@ __all__ = ["Autoencoder", "DeepAutoencoder", "LayeredAutoencoder", "WideAutoenco
 class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
     """Base class: a model of one set of samples that maps any point to an image near them.
 
-    A family says how samples are split into branches, how a stack of equally large branches is fitted, and
+    A family says how samples are divided into branches, how a stack of equally large branches is fitted, and
     how it is rebuilt from its saved state; everything else is common.
+
+    Attributes
+    ----------
+    pool_ : Pool
+        The fitted machines.
+    scale_ : float
+        Factor by which the machines multiply the data.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    KAHM : Kernel affine hull machine.
+    DeepMembershipAutoencoder : Membership-mappings.
+    DeepFuzzyAutoencoder : Fuzzy rules.
+
+    Notes
+    -----
+    Every machine is fitted, rebuilt and asked on one BLAS thread, in blocks whose sizes depend on the data
+    only. The same call gives the same bits for any number of threads and workers. Another processor gives
+    other last digits.
+
+    Examples
+    --------
+    >>> from onefold import KAHM
+    >>> from onefold.models import Autoencoder
+    >>> isinstance(KAHM(), Autoencoder)
+    True
     """
 
     scale: ScaleOption
@@ -43,7 +71,20 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
     scale_matters = True  # whether the regularisation depends on the scale, so that users must be told
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Model the rows of ``X``; ``y`` is ignored."""
+        """Model the rows of ``X``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Samples.
+        y : ignored
+            The parameter exists because scikit-learn passes it.
+
+        Returns
+        -------
+        Autoencoder
+            The fitted estimator itself.
+        """
         self.check_parameters()
         samples: Array = check_rows(self, X)
         unit, factor = unit_and_factor(samples, self.scale, self.scale_matters)
@@ -52,32 +93,112 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         return self
 
     def transform(self, X: ArrayLike) -> Array:
-        """Image of each row."""
+        """Compute the image of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to compare with the samples.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            Images, in the units of ``X``.
+        """
         check_is_fitted(self)
         return self.pool_.images(self._queries(X), self.n_probe, self.n_jobs)
 
     def distance(self, X: ArrayLike) -> Array:
-        """Distance of each row from its image (000 Def. 2, 4 and 6)."""
+        """Compute the distance of each row from its image (000 Def. 2, 4 and 6).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to compare with the samples.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Distances, in the units of ``X``.
+        """
         return self.folding(X, "euclidean")
 
     def folding(self, X: ArrayLike, measure: str = "rms") -> Array:
-        """How much each row must be folded to reach its image: a measure of 004 eq. 102, or the distance."""
+        """Measure how much each row must be folded to reach its image (004 eq. 102).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to compare with the samples.
+        measure : {"euclidean", "rms", "product", "min", "max", "fuzzy"}, default="rms"
+            The measure; "euclidean" is the distance.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Measures; the smaller, the more a row resembles the samples.
+        """
         check_is_fitted(self)
         check_measure(measure)
         return self.pool_.measures(self._queries(X), measure, self.n_probe, self.n_jobs)[:, 0]
 
     def score_samples(self, X: ArrayLike) -> Array:
-        """Minus the distance: the higher, the more a row resembles the samples."""
+        """Return minus the distance of each row from its image.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to compare with the samples.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Scores; the higher, the more a row resembles the samples.
+        """
         return -self.distance(X)
 
     def fit_groups(
         self, X: Array, groups: Sequence[Index], unit: float, factor: float, n_jobs: int | None
     ) -> Pool:
-        """Machines of this kind for several groups of rows at once; what a classifier fits per class."""
+        """Fit machines of this kind to several groups of rows at once.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Checked rows.
+        groups : sequence of ndarray
+            Numbers of the rows of each group.
+        unit : float
+            Power of two by which the data is divided first.
+        factor : float
+            Factor by which machines multiply data in that unit.
+        n_jobs : int or None
+            Worker threads.
+
+        Returns
+        -------
+        Pool
+            Machines of all groups.
+        """
         return self.fit_branches(X, self.split_groups(X, groups, unit), unit, factor, n_jobs)
 
     def split_groups(self, X: Array, groups: Sequence[Index], unit: float) -> list[list[Index]]:
-        """The rows of each branch of each group."""
+        """Divide the rows of each group into branches.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Checked rows.
+        groups : sequence of ndarray
+            Numbers of the rows of each group.
+        unit : float
+            Power of two by which the data is divided first.
+
+        Returns
+        -------
+        list of list of ndarray
+            Numbers of the rows of each branch of each group.
+        """
         # A generator, or the global one, must be asked in a fixed order.
         seeded = isinstance(getattr(self, "random_state", None), (int, np.integer))
         return run_parallel(lambda rows: self._branches(X, rows, unit), groups, None if seeded else 1)
@@ -91,7 +212,28 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         n_jobs: int | None,
         memory: StackMemory | None = None,
     ) -> Pool:
-        """A machine for every branch of every group; those that ``memory`` has are taken over."""
+        """Fit a machine to every branch of every group.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Checked rows.
+        branches : sequence of sequence of ndarray
+            Numbers of the rows of each branch of each group.
+        unit : float
+            Power of two by which the data is divided first.
+        factor : float
+            Factor by which machines multiply data in that unit.
+        n_jobs : int or None
+            Worker threads.
+        memory : StackMemory or None, default=None
+            Machines of an earlier fit, taken over where a fit would give the same.
+
+        Returns
+        -------
+        Pool
+            Machines of all groups.
+        """
         parameters = self.get_params(deep=False)
         # Not this object, which may be fitted: the work may travel to other processes.
         fit = partial(type(self)(**parameters)._fit_stack, factor=factor)
@@ -109,7 +251,20 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         return pool
 
     def from_pool(self, pool: Pool, n_features: int) -> Self:
-        """Make this unfitted estimator the owner of machines that exist already."""
+        """Make this unfitted estimator one with machines that exist already.
+
+        Parameters
+        ----------
+        pool : Pool
+            The machines.
+        n_features : int
+            Number of features.
+
+        Returns
+        -------
+        Autoencoder
+            The estimator itself.
+        """
         self.pool_, self.n_features_in_, self.scale_ = pool, n_features, pool.factor / pool.unit
         return self
 
@@ -170,7 +325,18 @@ class DeepAutoencoder(LayeredAutoencoder):
 
     @one_blas_thread()
     def layers(self, X: ArrayLike) -> list[Array]:
-        """Image of each row by every layer, least abstract first (000 eq. 51, 001 eq. 63)."""
+        """Compute the image of each row by every layer, the least abstract first (000 eq. 51, 001 eq. 63).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to compare with the samples.
+
+        Returns
+        -------
+        list of ndarray of shape (n_rows, n_features)
+            Images by each layer.
+        """
         check_is_fitted(self)
         queries, _ = self.pool_.to_unit(self._queries(X))
         unit = queries.dtype.type(self.pool_.unit)
@@ -178,7 +344,7 @@ class DeepAutoencoder(LayeredAutoencoder):
 
     @property
     def n_components_(self) -> int:
-        """Components used by the first layer."""
+        """Number of components of the first layer."""
         return int(self._machine.hull.n_encoded[0])
 
 

@@ -81,11 +81,62 @@ class Folding:
 
 
 def check_measure(name: str) -> str:
-    """The name itself if it is a measure, else an error that lists them."""
+    """Refuse a name that is not that of a measure.
+
+    Parameters
+    ----------
+    name : str
+        Name of a measure.
+
+    Returns
+    -------
+    str
+        The name itself.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such measure; the message lists those that exist.
+
+    See Also
+    --------
+    maximum_of : Largest value of a measure.
+
+    Examples
+    --------
+    >>> from onefold.models import check_measure
+    >>> check_measure("rms")
+    'rms'
+    """
     check_parameter("measure", name, OneOf(MEASURES))
     return name
 
 
 def maximum_of(name: str) -> float:
-    """Largest value of a measure: what a class without samples answers (004 eq. 123, 000 Remark 5)."""
+    """Return the largest value of a measure: what a class without samples answers.
+
+    Parameters
+    ----------
+    name : str
+        Name of a measure.
+
+    Returns
+    -------
+    float
+        Infinity for "euclidean", else 1.
+
+    See Also
+    --------
+    check_measure : Refuses unknown names.
+
+    References
+    ----------
+    Document 004, eq. 123; document 000, Remark 5.
+
+    Examples
+    --------
+    >>> from onefold.models import maximum_of
+    >>> maximum_of("euclidean"), maximum_of("rms")
+    (inf, 1.0)
+    """
     return float("inf") if check_measure(name) == "euclidean" else 1.0

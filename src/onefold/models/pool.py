@@ -283,15 +283,32 @@ def _plan(sizes: list[list[int]], largest_stacked: int) -> list[list[tuple[int, 
 
 
 class StackMemory:
-    """Remembers the stacks of the last fit; the next gets back those whose samples have not changed by a bit.
+    """Stacks of the last fit, which the next fit takes over where their samples have not changed by a bit.
 
-    A machine's numbers depend, in the last digits, on the machines it is stacked with. Going by whole stacks
-    therefore makes the result that of a fit from scratch, bit for bit.
+    A machine's numbers depend, in the last digits, on the machines it is stacked with. Whole stacks are
+    therefore compared, and the result is that of a fit from scratch, bit for bit.
 
     Attributes
     ----------
-    n_fitted : machines that had to be fitted since :meth:`begin`.
-    n_kept : machines that were taken over.
+    n_fitted : int
+        Machines that had to be fitted since :meth:`begin`.
+    n_kept : int
+        Machines that were taken over.
+
+    See Also
+    --------
+    ClassModels.fit_batches : Uses it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import FoldingClassifier
+    >>> from onefold.models import StackMemory
+    >>> X, y, memory = np.random.default_rng(0).random((40, 3)), np.arange(40) % 2, StackMemory()
+    >>> for _ in range(2):
+    ...     model = FoldingClassifier(batch_size=10).fit_batches(X, y, memory=memory)
+    >>> memory.n_fitted, memory.n_kept
+    (0, 4)
     """
 
     def __init__(self) -> None:
@@ -300,7 +317,7 @@ class StackMemory:
         self.n_fitted = self.n_kept = 0
 
     def begin(self) -> None:
-        """A new fit starts: what the last one made is at hand, what was there before it is dropped."""
+        """Start a new fit: keep what the last one made, drop what was there before it."""
         self._last, self._now = self._now, {}
         self.n_fitted = self.n_kept = 0
 
@@ -308,7 +325,22 @@ class StackMemory:
         return type(self), ()  # a worker elsewhere is not sent all machines to compare with
 
     def fit(self, settings: str, samples: Array, fit_stack: Callable[[Array], Stack]) -> Stack:
-        """The stack of samples (S, N, p) under these settings, taken over or fitted."""
+        """Return the stack of some samples, taken over or fitted.
+
+        Parameters
+        ----------
+        settings : str
+            Everything besides the samples that the stack depends on.
+        samples : ndarray of shape (S, N, p)
+            Samples of the S machines of the stack.
+        fit_stack : callable
+            Fits a stack to samples.
+
+        Returns
+        -------
+        Stack
+            The stack.
+        """
         sum_ = hashlib.sha256(f"{settings} {samples.dtype.str} {samples.shape}".encode())
         sum_.update(np.ascontiguousarray(samples).data)  # before fitting, which centres in place
         key = sum_.digest()

@@ -50,9 +50,19 @@ class _FuzzyFamily(LayeredAutoencoder):
     constraints: ClassVar[dict[str, Entry]] = {**RULES, "width": Number(above=0)}
 
     def membership(self, X: ArrayLike) -> Array:
-        """Membership of each row in the fuzzy set of the samples, in [0, 1] (003 eq. 2.162).
+        """Compute the membership of each row in the fuzzy set of the samples (003 eq. 2.162).
 
-        Of several branches, the largest. Distances are seen ``scale_`` times as large.
+        Of several branches, the largest counts. Distances are multiplied by ``scale_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to compare with the samples.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Memberships in [0, 1].
         """
         with np.errstate(over="ignore"):
             seen = self.distance(X).astype(np.float64) * self.scale_
@@ -74,42 +84,59 @@ class _FuzzyFamily(LayeredAutoencoder):
 
 
 class DeepFuzzyAutoencoder(_FuzzyFamily, DeepAutoencoder):
-    """Deep fuzzy autoencoder: rules over an encoding give the samples back (003 Alg. 2, Def. 9).
+    """Deep fuzzy autoencoder: rules over an encoding give the samples back.
 
     A sample is encoded by the leading eigenvectors of the second moment. Each of M rules says: if the
-    encoding is about a_m, then the image is c_m; the image of a point is the average of the c_m, weighted by
-    how much it fulfils each rule. Layers that do the same with what the one before returned are added while
-    the precision of the fit grows.
+    encoding is about a_m, then the image is c_m. The image of a point is the average of the c_m, weighted by
+    how much the point fulfils each rule. A further layer does the same with what the one before returned;
+    layers are added while the precision of the fit grows.
 
     Parameters
     ----------
     n_components : int, default=20
         Dimension n of the encoding; at most the rank of the samples is used.
     n_layers : int, default=5
-        Layers, at most. Most data gets one or two.
+        Largest number of layers. Most data gets one or two.
     rule_ratio : float, default=0.5
         Rules per sample (003 Sec. 4.1).
     max_rules : int, default=500
-        Rules, at most.
+        Largest number of rules.
     width : float, default=1.0
-        Width of the fuzzy sets in ranges of the encodings. 1 is the document's: so wide that hundreds of
+        Width of the fuzzy sets as a part of the range of the encodings. The document uses 1: hundreds of
         rules act on every point, and consequents make sense only together. With 0.1 to 0.3 few rules act, and
         a consequent looks like a sample.
     scale : None, "auto" or float, default=None
-        Factor at which the data is seen. It decides how much the fit is smoothed, and enters memberships.
+        Factor by which the machine multiplies the data. It decides how much the fit is smoothed, and it
+        enters memberships.
     n_jobs : int or None, default=None
-        Worker threads for blocks of queries; None uses as many as BLAS may use.
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     random_state : ignored
-        There is nothing random in one machine; accepted so that all autoencoders take it.
+        One machine draws no random numbers; the parameter exists because all autoencoders have it.
 
     Attributes
     ----------
     rules_ : list of FuzzyRules
         Centres, widths and consequents of every layer.
-    n_rules_, n_layers_, n_components_ : int
-        Rules, layers and components in use.
+    n_rules_ : int
+        Number of rules.
+    n_layers_ : int
+        Number of layers.
+    n_components_ : int
+        Number of components.
     precisions_ : list of float
-        Expected precision of the disturbances of every layer, at the scale the data is seen (003 eq. 2.154).
+        Expected precision of the disturbances of every layer, for data multiplied by ``scale_`` (003
+        eq. 2.154).
+    pool_ : Pool
+        The fitted machines.
+    scale_ : float
+        Factor by which the machine multiplies the data.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    WideFuzzyAutoencoder : Many samples, divided into branches.
+    DeepFuzzyModel : Regression by fuzzy rules.
 
     Notes
     -----
@@ -118,6 +145,10 @@ class DeepFuzzyAutoencoder(_FuzzyFamily, DeepAutoencoder):
     farthest image of a sample, since the image of an unlike point may otherwise be anywhere; layers are added
     while precision grows (the document's text; its algorithm prints the opposite). Many smooth images can
     look alike: a rule explains what this model does, not why a class is what it is.
+
+    References
+    ----------
+    Document 003, Definition 9, Algorithm 2.
 
     Examples
     --------
@@ -157,26 +188,42 @@ class DeepFuzzyAutoencoder(_FuzzyFamily, DeepAutoencoder):
 
     @property
     def n_rules_(self) -> int:
+        """Number of rules."""
         return len(self._rule_base.sets.centres)
 
     @property
     def n_layers_(self) -> int:
+        """Number of layers."""
         return len(self._rule_base.layers)
 
     @property
     def n_components_(self) -> int:
+        """Number of components."""
         return int(self._rule_base.encoder.shape[1])
 
     @property
     def rules_(self) -> list[FuzzyRules]:
+        """Rules of every layer, in the units of the data."""
         base, unit = self._rule_base, self.pool_.unit
         return rules_of(base.sets, base.layers, base.mean, base.mean @ base.encoder, unit, unit)
 
     @one_blas_thread()
     def explain(self, x: ArrayLike, n_rules: int = 3) -> Explanation:
-        """The rules that act most on one row ``x``; the result can be printed and drawn.
+        """Find the rules that act most on one row.
 
-        Rules speak of components: encodings by V (003 eq. 2.149), not of features.
+        Rules speak of components, which are encodings by V (003 eq. 2.149), not of features.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The row.
+        n_rules : int, default=3
+            Number of rules to show.
+
+        Returns
+        -------
+        Explanation
+            The rules, which can be printed and drawn.
         """
         base, unit = self._rule_base, self.pool_.unit
         queries, _ = self.pool_.to_unit(checked_row(x, self._queries))
@@ -201,31 +248,75 @@ class DeepFuzzyAutoencoder(_FuzzyFamily, DeepAutoencoder):
 
     @property
     def precisions_(self) -> list[float]:
+        """Expected precision of the disturbances of every layer (003 eq. 2.154)."""
         return [layer.precision for layer in self._rule_base.layers]
 
 
 class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
-    """Deep fuzzy autoencoders side by side, one for every branch of the samples (003 Remark 7, eq. 2.165).
+    """Deep fuzzy autoencoders side by side, one for every branch of the samples.
 
-    A point's image is that of the branch nearest to it, so its membership is the largest one, and cost grows
-    linearly with the number of samples.
+    A point's image is that of the branch whose image is nearest to it, so its membership is the largest one,
+    and cost grows linearly with the number of samples.
 
     Parameters
     ----------
-    n_components, n_layers, rule_ratio, max_rules, width, scale, n_jobs : as in :class:`DeepFuzzyAutoencoder`
+    n_components : int, default=20
+        Dimension n of the encoding; at most the rank of the samples is used.
+    n_layers : int, default=5
+        Largest number of layers. Most data gets one or two.
     branch_size : int, default=1000
-        About how many samples a branch holds; there are N / branch_size branches, rounded, at least one.
+        Number of samples that a branch should hold. There are N / branch_size branches, rounded, at least
+        one.
     partition : {"kmeans", "contiguous"}, default="kmeans"
-        Branches are clusters, or batches of consecutive rows.
+        How samples are divided: "kmeans" makes clusters and divides a cluster of more than twice
+        ``branch_size`` again, "contiguous" takes batches of consecutive rows.
+    rule_ratio : float, default=0.5
+        Rules per sample (003 Sec. 4.1).
+    max_rules : int, default=500
+        Largest number of rules.
+    width : float, default=1.0
+        Width of the fuzzy sets as a part of the range of the encodings. The document uses 1: hundreds of
+        rules act on every point, and consequents make sense only together. With 0.1 to 0.3 few rules act, and
+        a consequent looks like a sample.
     n_probe : int or None, default=None
-        Fold a point only by this many branches, those with the nearest centres. None folds by all: exact.
+        Compare a row only with this many branches, those with the nearest centres. None compares it with all
+        branches, which is exact.
+    scale : None, "auto" or float, default=None
+        Factor by which the machine multiplies the data. It decides how much the fit is smoothed, and it
+        enters memberships.
+    n_jobs : int or None, default=None
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     random_state : int, RandomState or None, default=None
-        Seeds the k-means of the branches.
+        Seed of the k-means that divides the samples.
 
     Attributes
     ----------
     branches_ : list of DeepFuzzyAutoencoder
         The fitted branches, each with rules of its own.
+    pool_ : Pool
+        The fitted machines.
+    scale_ : float
+        Factor by which the machine multiplies the data.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    DeepFuzzyAutoencoder : One branch.
+    AutoencoderClassifier : One autoencoder per class.
+
+    References
+    ----------
+    Document 003, Definition 10, Remark 7, eq. 2.165.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import WideFuzzyAutoencoder
+    >>> X = np.random.default_rng(0).normal(size=(300, 10))
+    >>> machine = WideFuzzyAutoencoder(5, 1, branch_size=100, partition="contiguous").fit(X)
+    >>> len(machine.branches_)
+    3
     """
 
     def __init__(
@@ -257,10 +348,24 @@ class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
 
     @property
     def branches_(self) -> list[DeepFuzzyAutoencoder]:
+        """The fitted branches, each as a deep autoencoder of its own."""
         return self._fitted_branches()
 
     def explain(self, x: ArrayLike, n_rules: int = 3) -> Explanation:
-        """The rules that act most on one row ``x``, of the branch nearest to it."""
+        """Find the rules that act most on one row, of the branch whose image is nearest to it.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The row.
+        n_rules : int, default=3
+            Number of rules to show.
+
+        Returns
+        -------
+        Explanation
+            The rules, which can be printed and drawn.
+        """
         check_is_fitted(self)
         row = checked_row(x, self._queries)
         nearest = min(self.branches_, key=lambda branch: float(branch.distance(row)[0]))
@@ -288,7 +393,7 @@ SAME_ENCODING = 1e-6  # of the range of an input
 
 
 class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Regression by fuzzy rules, any number of outputs at once (003 Alg. 1).
+    """Regression by fuzzy rules, any number of outputs at once.
 
     Each of M rules says: if the inputs are about a_m, then the outputs are c_m. The output is the average of
     the c_m, weighted by how much the inputs fulfil each rule. Consequents c_m and the precision of the data
@@ -299,17 +404,17 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
     rule_ratio : float, default=0.5
         Rules per sample (003 Sec. 4.1).
     max_rules : int, default=500
-        Rules, at most.
+        Largest number of rules.
     n_layers : int, default=5
-        Layers, at most. There is one unless the inputs are encodings of the outputs (003 Alg. 2): a further
-        layer feeds encodings of outputs to the same fuzzy sets, which means nothing for other inputs.
+        Largest number of layers. There is one unless the inputs are encodings of the outputs (003 Alg. 2): a
+        further layer feeds encodings of outputs to the same fuzzy sets, which means nothing for other inputs.
     width : float or "auto", default="auto"
-        Width of the fuzzy sets in ranges of the inputs. "auto" tries seven from 2 to 0.03 and takes that with
-        the largest negative free energy (003 eq. 2.139), a bound on the evidence. 1 is the document's, too
-        wide for anything but smooth curves where there are one or two inputs. The narrower the sets, the
-        fewer rules act on a point, and the better they can be read one by one.
+        Width of the fuzzy sets as a part of the range of the inputs. "auto" tries seven from 2 to 0.03 and
+        takes the one with the largest negative free energy (003 eq. 2.139), a bound on the evidence. The
+        document uses 1, which is too wide for anything but smooth curves where there are one or two inputs.
+        The narrower the sets, the fewer rules act on a point, and the better they can be read one by one.
     scale : None, "auto" or float, default="auto"
-        Factor at which the outputs are seen. It decides how much the fit is smoothed: the prior has the
+        Factor by which the outputs are multiplied. It decides how much the fit is smoothed: the prior has the
         precision 1e-6. "auto" makes their standard deviation one, None takes them as they are.
 
     Attributes
@@ -318,15 +423,28 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Centres, widths and consequents of every layer.
     width_ : float
         Width in use.
-    n_rules_, n_layers_ : int
-        Rules and layers in use.
+    n_rules_ : int
+        Number of rules.
+    n_layers_ : int
+        Number of layers.
     precisions_ : list of float
-        Expected precision of the disturbances of every layer, of outputs as they are seen (003 eq. 2.154).
+        Expected precision of the disturbances of every layer, of the multiplied outputs (003 eq. 2.154).
+    n_features_in_ : int
+        Number of inputs.
+
+    See Also
+    --------
+    DeepFuzzyAutoencoder : Rules that give samples back.
+    MembershipMapping : Regression by membership-mappings.
 
     Notes
     -----
-    The prior mean of a consequent is the mean of the outputs, in the document zero. No output is farther from
-    the mean than the farthest one for a sample. An input that does not vary is ignored.
+    The prior mean of a consequent is the mean of the outputs; in the document it is zero. No output is
+    farther from the mean than the farthest one for a sample. An input that does not vary is ignored.
+
+    References
+    ----------
+    Document 003, Definition 7, Algorithm 1.
 
     Examples
     --------
@@ -361,7 +479,20 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.scale = scale
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the rules for ``y``, (n,) or (n, outputs), from rows of ``X``."""
+        """Learn the rules for ``y`` from rows of ``X``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Inputs.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Outputs.
+
+        Returns
+        -------
+        DeepFuzzyModel
+            The fitted estimator itself.
+        """
         self.check_parameters()
         inputs, outputs = check_rows(self, X, y, numeric_outputs=True)
         targets = np.asarray(outputs, dtype=np.float64).reshape(len(inputs), -1)
@@ -388,7 +519,18 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.precisions_ = [layer.precision for layer in self._layers]
 
     def predict(self, X: ArrayLike) -> Array:
-        """Output of each row (003 eq. 2.113, 2.116)."""
+        """Compute the output of each row (003 eq. 2.113, 2.116).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+            Outputs, of the shape that ``y`` had.
+        """
         rows = self._inputs(X)
         blocks = row_blocks(len(rows), ROWS_AT_ONCE)
         found = np.concatenate(run_parallel(lambda block: self._deviations(rows[block]), blocks))
@@ -404,13 +546,27 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     @property
     def rules_(self) -> list[FuzzyRules]:
+        """Rules of every layer, in the units of the data."""
         check_is_fitted(self)
         nothing = np.zeros_like(self._sets.shift)
         return rules_of(self._sets, self._layers, self._mean, nothing, self._input_unit, self._unit)
 
     @one_blas_thread()
     def explain(self, x: ArrayLike, n_rules: int = 3) -> Explanation:
-        """The rules that act most on one row ``x``; the result can be printed and drawn."""
+        """Find the rules that act most on one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The row.
+        n_rules : int, default=3
+            Number of rules to show.
+
+        Returns
+        -------
+        Explanation
+            The rules, which can be printed and drawn.
+        """
         rows = checked_row(x, self._inputs)
         given = getattr(self, "feature_names_in_", None)
         inputs = [f"x{k}" for k in range(rows.shape[1])] if given is None else [str(name) for name in given]
@@ -452,11 +608,17 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self._unit * (1.0 if self.scale is None else float(self.scale))
 
     def check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before looking at data."""
+        """Refuse parameters that break a constraint, before looking at data."""
         check_parameters(self, self.constraints)
 
     def state(self) -> Arrays:
-        """Arrays from which :meth:`restore` makes the same model: its rules, no samples."""
+        """Return arrays from which :meth:`restore` makes the same model.
+
+        Returns
+        -------
+        dict of str to ndarray
+            The rules, but no samples.
+        """
         encoder = {} if self._encoder is None else {"encoder": self._encoder}
         return {
             "shift": self._sets.shift,
@@ -472,7 +634,20 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         }
 
     def restore(self, state: Arrays, n_features: int) -> None:
-        """Become the model of this state; a ValueError if no fitted one could have it."""
+        """Become the model that :meth:`state` described.
+
+        Parameters
+        ----------
+        state : dict of str to ndarray
+            What :meth:`state` returned.
+        n_features : int
+            Number of inputs.
+
+        Raises
+        ------
+        ValueError
+            If no fitted model could have these arrays.
+        """
         self.check_parameters()
         _check_state(state, n_features, self.n_layers)
         self._sets = Sets(state["shift"], state["widths"], state["sets"])

@@ -16,17 +16,30 @@ __all__ = ["Explanation", "FuzzyRules", "checked_row", "explain_query", "rules_o
 
 @dataclass(frozen=True)
 class FuzzyRules:
-    """The rules of one layer: if inputs are about ``centres[m]``, then outputs are ``consequents[m]``.
+    """Rules of one layer: if inputs are about ``centres[m]``, then outputs are ``consequents[m]``.
 
-    Attributes
+    Parameters
     ----------
-    centres : ndarray (M, n)
+    centres : ndarray of shape (M, n)
         Means of the fuzzy sets (003 eq. 2.107).
-    widths : ndarray (n,)
-        Their standard deviation along every input; infinite for an input that does not count.
-    consequents : ndarray (M, p)
+    widths : ndarray of shape (n,)
+        Standard deviation of the sets along every input; infinite for an input that does not count.
+    consequents : ndarray of shape (M, p)
         What each rule concludes (003 eq. 2.109). With wide sets many rules act at once and partly cancel,
         so a single consequent may be far from any output.
+
+    See Also
+    --------
+    DeepFuzzyModel : Has such rules.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import DeepFuzzyModel
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> rules = DeepFuzzyModel(max_rules=5).fit(X, X[:, 0]).rules_[0]
+    >>> len(rules), rules.centres.shape
+    (5, (5, 1))
     """
 
     centres: Array
@@ -48,32 +61,54 @@ def rules_of(
 
 @dataclass(frozen=True)
 class Explanation:
-    """The rules of the first layer that acted most on one query. ``print`` it, or see :mod:`onefold.report`.
+    """Rules of the first layer that acted most on one query.
 
-    Attributes
+    ``print`` shows them as text, :mod:`onefold.report` draws them.
+
+    Parameters
     ----------
-    rules : ndarray (K,)
+    rules : ndarray of shape (K,)
         Numbers of the rules, the most active first.
-    shares : ndarray (K,)
+    shares : ndarray of shape (K,)
         Their shares in the answer; those of all rules add up to one.
     n_rules : int
-        All rules there are.
-    inputs : ndarray (n,)
+        Number of all rules.
+    inputs : ndarray of shape (n,)
         The query as the rules see it.
-    output : ndarray (p,)
+    output : ndarray of shape (p,)
         The model's answer.
-    centres, consequents : ndarray (K, n), (K, p)
-        Of these rules.
-    answers : ndarray (K, p)
+    centres : ndarray of shape (K, n)
+        Centres of these rules.
+    consequents : ndarray of shape (K, p)
+        Consequents of these rules.
+    answers : ndarray of shape (K, p)
         What the whole model answers at the centre of each rule: unlike a consequent, a sensible output.
-    reasons : ndarray (K, n)
+    reasons : ndarray of shape (K, n)
         How much every input speaks for the rule: by how much the query is nearer to this rule's centre along
         it than to centres on average, in squared widths.
-    mean : ndarray (p,)
+    mean : ndarray of shape (p,)
         Mean output.
-    input_names, output_names : tuple of str
-    n_layers : int
-        Layers of the model.
+    input_names : tuple of str
+        Names of the inputs.
+    output_names : tuple of str
+        Names of the outputs.
+    n_layers : int, default=1
+        Number of layers of the model.
+    n_terms : int, default=3
+        Number of inputs and outputs that the text mentions per rule.
+
+    See Also
+    --------
+    DeepFuzzyModel : Explains its answers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import DeepFuzzyModel
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> explanation = DeepFuzzyModel(max_rules=5).fit(X, X[:, 0]).explain(X[0], n_rules=2)
+    >>> len(explanation.rules), explanation.n_rules
+    (2, 5)
     """
 
     rules: Index

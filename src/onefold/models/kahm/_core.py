@@ -509,7 +509,31 @@ CLOSE_ENOUGH = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
 @dataclass(frozen=True)
 class Smoothing:
-    """Result of one step."""
+    """Result of one smoothing step.
+
+    Parameters
+    ----------
+    smoothed : ndarray of shape (N, p)
+        The smoothed samples H Y.
+    images : ndarray of shape (N, p)
+        Image of every sample under the machine of the samples.
+    relative : float
+        Lambda* over tau. A step on similar samples may start from it.
+    slope : float
+        Slope of R at lambda*. A step on similar samples may start from it.
+
+    See Also
+    --------
+    smooth : Makes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.models.kahm import smooth
+    >>> X = np.random.default_rng(0).normal(size=(30, 4))
+    >>> smooth(X, n_components=2).smoothed.shape
+    (30, 4)
+    """
 
     smoothed: Array  # (N, p) H Y
     images: Array  # (N, p) the image of every sample under the machine of the samples
@@ -525,11 +549,46 @@ def smooth(
     n_features: int | None = None,
     near: Smoothing | None = None,
 ) -> Smoothing:
-    """Smooth the rows of ``samples``, seen at ``factor`` times their size.
+    """Apply the kernel smoother to the samples of a machine once.
 
-    Only distances between rows matter, and the number of features: rows may be given by their coordinates in
-    any orthonormal basis, with the ``n_features`` they have in truth. ``near`` is the result for samples much
-    like these.
+    H = (K + lambda I)^-1 K is symmetric with eigenvalues in [0, 1), and H Y holds the samples mapped by their
+    own machine before the division by the sum of memberships: the images are the rows of H Y over those of H
+    1. Only distances between rows matter, and the number of features: rows may be given by their coordinates
+    in any orthonormal basis, together with ``n_features``.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (N, p)
+        The samples.
+    n_components : int
+        Dimension of the encoding.
+    factor : float, default=1.0
+        Factor by which the machine multiplies the samples.
+    n_features : int or None, default=None
+        Number of features of the data that the coordinates stand for; None if it is p.
+    near : Smoothing or None, default=None
+        Result for samples much like these, to start from.
+
+    Returns
+    -------
+    Smoothing
+        Smoothed samples and images.
+
+    See Also
+    --------
+    KAHM : The machine.
+
+    References
+    ----------
+    Document 000, Definition 13; document 004, Definition 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.models.kahm import smooth
+    >>> X = np.random.default_rng(0).normal(size=(30, 4))
+    >>> bool(smooth(X, n_components=2).smoothed.std() < X.std())
+    True
     """
     n_samples, width = samples.shape
     n_features = width if n_features is None else n_features

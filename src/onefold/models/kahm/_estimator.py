@@ -41,38 +41,53 @@ class _MachineFamily(LayeredAutoencoder):
 
 
 class KAHM(_MachineFamily):
-    """Kernel affine hull machine: maps any point onto the affine hull of the samples (000 Def. 1).
+    """Kernel affine hull machine: maps any point onto the affine hull of the samples.
 
-    The image of a point is an affine combination of the samples whose coefficients are kernel ridge
-    regressions of indicator functions on a principal-component encoding; the regularisation is a fixed
-    point and needs no tuning. A point is close to the samples when it is close to its image.
+    The image of a point is an affine combination of the samples. Its coefficients are kernel ridge
+    regressions of indicator functions on a principal-component encoding; the regularisation is a fixed point
+    and needs no tuning. A point is close to the samples when it is close to its image.
 
     Parameters
     ----------
     n_components : int, default=20
         Dimension of the encoding; fewer are used when the data has fewer (004 Alg. 1).
     scale : None, "auto" or float, default=None
-        Factor at which the data is seen; images and distances stay in the units of ``X``. "auto" brings
-        the mean square of the entries to 0.1, where the regularisation is neither vanishing nor dominant.
+        Factor by which the machine multiplies the data; images and distances stay in the units of ``X``.
+        "auto" brings the mean square of the entries to 0.1, where the regularisation neither vanishes nor
+        dominates.
     random_state : ignored
-        There is nothing random in one machine; accepted so that all autoencoders take it.
+        One machine draws no random numbers; the parameter exists because all autoencoders have it.
 
     Attributes
     ----------
     lambda_ : float
-        The regularisation, in the scale at which the data is seen (000 eq. 40).
+        The regularisation, for data multiplied by ``scale_`` (000 eq. 40).
     n_components_ : int
-        Components really used.
+        Number of components in use.
     modelling_error_ : float
         Sum of the distances of the samples from their own images (000 eq. 88).
+    pool_ : Pool
+        The fitted machines.
     scale_ : float
-        The factor at which the data is seen.
+        Factor by which the machine multiplies the data.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    DeepKAHM : Several layers.
+    WideKAHM : Many samples, divided into branches.
+    AutoencoderClassifier : One machine per class.
 
     Notes
     -----
     The documents claim that the denominator of the image is positive, which is false. A query whose
     denominator is below the bound they derive is mapped onto the sample farthest from it: it comes out as
     far, and the image is always finite and within the bound of 000 Thm 2.
+
+    References
+    ----------
+    Document 000, Definition 1, eq. 33-48; document 004, Appendix A.
 
     Examples
     --------
@@ -94,46 +109,91 @@ class KAHM(_MachineFamily):
 
     @one_blas_thread()
     def membership(self, X: ArrayLike) -> Array:
-        """Kernel-smoothed membership h_i(Px) of each row to each sample, (n, N) (000 eq. 38)."""
+        """Compute the kernel-smoothed membership h_i(Px) of each row to each sample (000 eq. 38).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to compare with the samples.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples)
+            Memberships; those of a row need not add up to one.
+        """
         check_is_fitted(self)
         queries, _ = self.pool_.to_unit(self._queries(X))
         return memberships(self._machine, queries)
 
     @property
     def lambda_(self) -> float:
+        """The regularisation, for data multiplied by ``scale_`` (000 eq. 40)."""
         return float(self._machine.layers[0].lambdas[0, 0])
 
     @property
     def n_components_(self) -> int:
+        """Number of components in use."""
         return int(self._machine.hull.n_encoded[0])
 
     @property
     def modelling_error_(self) -> float:
+        """Sum of the distances of the samples from their own images (000 eq. 88)."""
         hull = self._machine.hull
         samples = (hull.centred[0] + hull.mean[0]) * hull.mean.dtype.type(self.pool_.unit)
         return float(self.pool_.measures(samples, "euclidean").sum(dtype=np.float64))
 
 
 class DeepKAHM(_MachineFamily, DeepAutoencoder):
-    """Conditionally deep machine: layers of decreasing dimension, the best of them per point (000 Def. 3).
+    """Conditionally deep machine: layers of decreasing dimension, the nearest of them per point.
 
-    Layer l folds what layer l - 1 returned, with n - l + 1 components; a point's image is that of the layer
-    nearest to it. There are never more layers than components.
+    Layer l maps what layer l - 1 returned, with n - l + 1 components. A point's image is that of the layer
+    whose image is nearest to it.
 
     Parameters
     ----------
-    n_components, scale, random_state : as in :class:`KAHM`
+    n_components : int, default=20
+        Dimension of the encoding; fewer are used when the data has fewer (004 Alg. 1).
     n_layers : int, default=5
-        Number of layers L.
+        Number of layers L; there are never more than components.
+    scale : None, "auto" or float, default=None
+        Factor by which the machine multiplies the data; images and distances stay in the units of ``X``.
+        "auto" brings the mean square of the entries to 0.1, where the regularisation neither vanishes nor
+        dominates.
     n_jobs : int or None, default=None
-        Worker threads for blocks of queries; None uses as many as BLAS may use.
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
+    random_state : ignored
+        One machine draws no random numbers; the parameter exists because all autoencoders have it.
 
     Attributes
     ----------
     lambdas_ : list of float
         The regularisation of each layer.
     n_components_ : int
-        Components used by the first layer.
+        Number of components of the first layer.
+    pool_ : Pool
+        The fitted machines.
+    scale_ : float
+        Factor by which the machine multiplies the data.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    KAHM : One layer.
+    WideKAHM : Many samples, divided into branches.
+
+    References
+    ----------
+    Document 000, Definition 3, eq. 51-52.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import DeepKAHM
+    >>> X = np.random.default_rng(0).normal(size=(100, 10))
+    >>> machine = DeepKAHM(n_components=5, n_layers=3).fit(X)
+    >>> len(machine.layers(X[:4]))
+    3
     """
 
     def __init__(
@@ -153,31 +213,68 @@ class DeepKAHM(_MachineFamily, DeepAutoencoder):
 
     @property
     def lambdas_(self) -> list[float]:
+        """The regularisation of each layer, for data multiplied by ``scale_``."""
         return [float(layer.lambdas[0, 0]) for layer in self._machine.layers]
 
 
 class WideKAHM(_MachineFamily, WideAutoencoder):
-    """Wide machine: the samples are split into branches, each modelled by a deep machine (000 Def. 5).
+    """Wide machine: the samples are divided into branches, each modelled by a deep machine.
 
-    A point's image is that of the branch nearest to it, so cost grows linearly with the number of samples.
+    A point's image is that of the branch whose image is nearest to it, so cost grows linearly with the number
+    of samples.
 
     Parameters
     ----------
-    n_components, n_layers, scale, n_jobs : as in :class:`DeepKAHM`
+    n_components : int, default=20
+        Dimension of the encoding; fewer are used when the data has fewer (004 Alg. 1).
+    n_layers : int, default=5
+        Number of layers L; there are never more than components.
     branch_size : int, default=1000
-        About how many samples a branch holds; there are N / branch_size branches, rounded, at least one.
+        Number of samples that a branch should hold. There are N / branch_size branches, rounded, at least
+        one.
     partition : {"kmeans", "contiguous"}, default="kmeans"
-        Branches are clusters, or batches of consecutive rows. Clusters of more than twice ``branch_size`` are
-        split again, since the cost of a branch grows with the cube of its size.
+        How samples are divided: "kmeans" makes clusters and divides a cluster of more than twice
+        ``branch_size`` again, "contiguous" takes batches of consecutive rows.
     n_probe : int or None, default=None
-        Fold a point only by this many branches, those with the nearest centres. None folds by all: exact.
+        Compare a row only with this many branches, those with the nearest centres. None compares it with all
+        branches, which is exact.
+    scale : None, "auto" or float, default=None
+        Factor by which the machine multiplies the data; images and distances stay in the units of ``X``.
+        "auto" brings the mean square of the entries to 0.1, where the regularisation neither vanishes nor
+        dominates.
+    n_jobs : int or None, default=None
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     random_state : int, RandomState or None, default=None
-        Seeds k-means.
+        Seed of the k-means that divides the samples.
 
     Attributes
     ----------
     branches_ : list of DeepKAHM
         The fitted branches.
+    pool_ : Pool
+        The fitted machines.
+    scale_ : float
+        Factor by which the machine multiplies the data.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    DeepKAHM : One branch.
+    AutoencoderClassifier : One wide machine per class.
+
+    References
+    ----------
+    Document 000, Definition 5, eq. 55-59.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import WideKAHM
+    >>> X = np.random.default_rng(0).normal(size=(300, 10))
+    >>> machine = WideKAHM(n_components=5, n_layers=2, branch_size=100, partition="contiguous").fit(X)
+    >>> len(machine.branches_)
+    3
     """
 
     def __init__(
@@ -203,6 +300,7 @@ class WideKAHM(_MachineFamily, WideAutoencoder):
 
     @property
     def branches_(self) -> list[DeepKAHM]:
+        """The fitted branches, each as a deep machine of its own."""
         return self._fitted_branches()
 
     def _branch(self) -> DeepKAHM:

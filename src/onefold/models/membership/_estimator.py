@@ -67,10 +67,10 @@ class _MembershipFamily(LayeredAutoencoder):
 
 
 class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
-    """Conditionally deep membership-mapping autoencoder, CDMMA (001 Def. 3, Alg. 2, Def. 11).
+    """Conditionally deep membership-mapping autoencoder, CDMMA.
 
     Layer l encodes what layer l - 1 returned by n - l + 1 principal components and maps it back by Student-t
-    membership-mappings; a point's image is that of the layer nearest to it.
+    membership-mappings. A point's image is that of the layer whose image is nearest to it.
 
     Parameters
     ----------
@@ -79,18 +79,19 @@ class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
     n_layers : int, default=5
         Number of layers L.
     inducing_ratio : float, default=0.5
-        Inducing points per sample, at most (001 eq. 68); fewer are used where the data is smooth.
+        Largest number of inducing points per sample (001 eq. 68); smooth data needs fewer.
     max_inducing : int, default=500
-        Inducing points, at most.
+        Largest number of inducing points.
     centred : bool, default=True
-        Whether mappings model deviations from the mean of the samples; False: the samples themselves, exactly
-        as in the document.
+        Whether mappings model deviations from the mean of the samples. False models the samples themselves,
+        exactly as the document does.
     scale : None, "auto" or float, default=None
-        Factor at which the data is seen. It hardly changes the mappings, but the bounded folding measures.
+        Factor by which the machine multiplies the data. It hardly changes the mappings, but it does change
+        the bounded folding measures.
     n_jobs : int or None, default=None
-        Worker threads for blocks of queries; None uses as many as BLAS may use.
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     random_state : ignored
-        There is nothing random in one machine; accepted so that all autoencoders take it.
+        One machine draws no random numbers; the parameter exists because all autoencoders have it.
 
     Attributes
     ----------
@@ -99,14 +100,29 @@ class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
     taus_ : list of float
         Smoothing level of each layer (001 eq. 54 at sigma^2 = 1).
     n_components_ : int
-        Components used by the first layer.
+        Number of components of the first layer.
+    pool_ : Pool
+        The fitted machines.
+    scale_ : float
+        Factor by which the machine multiplies the data.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    WideMembershipAutoencoder : Many samples, divided into branches.
+    MembershipMapping : The mapping itself, as a regressor.
 
     Notes
     -----
-    The document fits zero-mean mappings to raw data: far from the samples every kernel value vanishes and the
-    image with them, so that the origin is its own image and seems near to samples far away from it. Hence the
-    default: deviations from the mean are modelled, and far points get an image near the mean.
+    The document fits zero-mean mappings to raw data. Far from the samples every kernel value vanishes and the
+    image with them, so the origin is its own image and seems near to samples far away from it. With
+    ``centred=True`` deviations from the mean are modelled instead, and far points get an image near the mean.
     The document's loop over M does not end once M <= 9; here M loses at least one point per round.
+
+    References
+    ----------
+    Document 001, Definitions 3 and 11, Algorithm 2.
 
     Examples
     --------
@@ -146,35 +162,79 @@ class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
 
     @property
     def n_inducing_(self) -> list[int]:
+        """Inducing points M of each layer."""
         return [len(mapping.inputs.inducing) for mapping in self._mappings]
 
     @property
     def taus_(self) -> list[float]:
+        """Smoothing level of each layer (001 eq. 54 at sigma^2 = 1)."""
         return [mapping.tau for mapping in self._mappings]
 
 
 class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
-    """Wide membership-mapping autoencoder: one CDMMA per branch of the samples (001 Alg. 3, Def. 13).
+    """Wide membership-mapping autoencoder: one CDMMA per branch of the samples.
 
-    A point's image is that of the branch nearest to it, so cost grows linearly with the number of samples.
+    A point's image is that of the branch whose image is nearest to it, so cost grows linearly with the number
+    of samples.
 
     Parameters
     ----------
-    n_components, n_layers, inducing_ratio, max_inducing, centred, scale, n_jobs : as in
-        :class:`DeepMembershipAutoencoder`
+    n_components : int, default=20
+        Dimension of the first encoding; at most N - 1 and the rank of the data are used.
+    n_layers : int, default=5
+        Number of layers L.
     branch_size : int, default=1000
-        About how many samples a branch holds; there are N / branch_size branches, rounded, at least one.
+        Number of samples that a branch should hold. There are N / branch_size branches, rounded, at least
+        one.
     partition : {"kmeans", "contiguous"}, default="kmeans"
-        Branches are clusters, or batches of consecutive rows.
+        How samples are divided: "kmeans" makes clusters and divides a cluster of more than twice
+        ``branch_size`` again, "contiguous" takes batches of consecutive rows.
+    inducing_ratio : float, default=0.5
+        Largest number of inducing points per sample (001 eq. 68); smooth data needs fewer.
+    max_inducing : int, default=500
+        Largest number of inducing points.
+    centred : bool, default=True
+        Whether mappings model deviations from the mean of the samples. False models the samples themselves,
+        exactly as the document does.
     n_probe : int or None, default=None
-        Fold a point only by this many branches, those with the nearest centres. None folds by all: exact.
+        Compare a row only with this many branches, those with the nearest centres. None compares it with all
+        branches, which is exact.
+    scale : None, "auto" or float, default=None
+        Factor by which the machine multiplies the data. It hardly changes the mappings, but it does change
+        the bounded folding measures.
+    n_jobs : int or None, default=None
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     random_state : int, RandomState or None, default=None
-        Seeds the k-means of the branches.
+        Seed of the k-means that divides the samples.
 
     Attributes
     ----------
     branches_ : list of DeepMembershipAutoencoder
         The fitted branches.
+    pool_ : Pool
+        The fitted machines.
+    scale_ : float
+        Factor by which the machine multiplies the data.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    DeepMembershipAutoencoder : One branch.
+    AutoencoderClassifier : One autoencoder per class.
+
+    References
+    ----------
+    Document 001, Definition 13, Algorithm 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import WideMembershipAutoencoder
+    >>> X = np.random.default_rng(0).normal(size=(300, 10))
+    >>> machine = WideMembershipAutoencoder(5, 2, branch_size=100, partition="contiguous").fit(X)
+    >>> len(machine.branches_)
+    3
     """
 
     def __init__(
@@ -206,6 +266,7 @@ class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
 
     @property
     def branches_(self) -> list[DeepMembershipAutoencoder]:
+        """The fitted branches, each as a deep autoencoder of its own."""
         return self._fitted_branches()
 
     def _branch(self) -> DeepMembershipAutoencoder:
@@ -227,35 +288,47 @@ ROWS_AT_ONCE = 2048  # predicted together
 
 
 class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Regression by Student-t membership-mappings, any number of outputs at once (001 Alg. 1).
+    """Regression by Student-t membership-mappings, any number of outputs at once.
 
     Parameters
     ----------
     inducing_ratio : float, default=0.5
-        Inducing points per sample, at most (001 eq. 68); fewer are used where the inputs are smooth.
+        Largest number of inducing points per sample (001 eq. 68); smooth inputs need fewer.
     max_inducing : int, default=500
-        Inducing points, at most.
+        Largest number of inducing points.
     centred : bool, default=True
-        Whether deviations from the mean of the outputs are modelled; False: the outputs themselves, exactly
-        as in the document.
+        Whether deviations from the mean of the outputs are modelled. False models the outputs themselves,
+        exactly as the document does.
 
     Attributes
     ----------
-    mapping_ : the fitted mapping, in units of its own
-    inducing_points_ : ndarray (M, n)
+    mapping_ : Mapping
+        The fitted mapping, in units of its own.
+    inducing_points_ : ndarray of shape (M, n)
         The auxiliary inducing points (001 eq. 51).
     tau_ : float
         Smoothing level at sigma^2 = 1 (001 eq. 54).
     sigma2_ : float
         Variance parameter of the kernel (001 Alg. 1, steps 9-13).
+    n_features_in_ : int
+        Number of inputs.
+
+    See Also
+    --------
+    DeepMembershipAutoencoder : Maps encodings of samples back to the samples.
+    DeepFuzzyModel : Regression by fuzzy rules.
 
     Notes
     -----
     The document's mappings have zero mean: far inputs are mapped near zero, however far from zero the outputs
     are. By default deviations from their mean are modelled, so that far inputs are mapped near that mean.
-    An input that does not vary is ignored. The kernel is as wide as the range of the inputs and the number of
-    inducing points falls until enough smoothing is left, so with one or two inputs the fit is coarse whatever
-    the number of samples.
+    An input that does not vary is ignored. The kernel is as wide as the range of the inputs, and the number
+    of inducing points falls until enough smoothing is left. With one or two inputs the fit is therefore
+    coarse whatever the number of samples.
+
+    References
+    ----------
+    Document 001, Definition 10, Algorithm 1.
 
     Examples
     --------
@@ -273,7 +346,20 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.centred = centred
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the mapping of rows of ``X`` onto ``y``, (n,) or (n, outputs)."""
+        """Learn the mapping of rows of ``X`` onto ``y``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Inputs.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Outputs.
+
+        Returns
+        -------
+        MembershipMapping
+            The fitted estimator itself.
+        """
         self.check_parameters()
         inputs, outputs = check_rows(self, X, y, numeric_outputs=True)
         targets = np.asarray(outputs, dtype=np.float64).reshape(len(inputs), -1)
@@ -289,7 +375,18 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> Array:
-        """Output of each row (001 eq. 60)."""
+        """Compute the output of each row (001 eq. 60).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+            Outputs, of the shape that ``y`` had.
+        """
         check_is_fitted(self)
         rows: Any = check_rows(self, X, reset=False)
 
@@ -302,23 +399,32 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     @property
     def inducing_points_(self) -> Array:
+        """The auxiliary inducing points (001 eq. 51)."""
         places = self.mapping_.inputs
         return np.asarray(places.unscaled() * self._units[0])
 
     @property
     def tau_(self) -> float:
+        """Smoothing level at sigma^2 = 1 (001 eq. 54)."""
         return self.mapping_.tau
 
     @property
     def sigma2_(self) -> float:
+        """Variance parameter of the kernel (001 Alg. 1, steps 9-13)."""
         return self.mapping_.sigma2
 
     def check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before looking at data."""
+        """Refuse parameters that break a constraint, before looking at data."""
         check_parameters(self, CONSTRAINTS)
 
     def state(self) -> Arrays:
-        """Arrays from which :meth:`restore` makes the same mapping: no samples, but what they left."""
+        """Return arrays from which :meth:`restore` makes the same mapping.
+
+        Returns
+        -------
+        dict of str to ndarray
+            What the samples left, but no samples.
+        """
         mapping = self.mapping_
         return {
             "inducing": mapping.inputs.inducing,
@@ -331,7 +437,20 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         }
 
     def restore(self, state: Arrays, n_features: int) -> None:
-        """Become the mapping of this state; a ValueError if no fitted one could have it."""
+        """Become the mapping that :meth:`state` described.
+
+        Parameters
+        ----------
+        state : dict of str to ndarray
+            What :meth:`state` returned.
+        n_features : int
+            Number of inputs.
+
+        Raises
+        ------
+        ValueError
+            If no fitted mapping could have these arrays.
+        """
         self.check_parameters()
         _check_state(state, n_features)
         ridge, tau, variance, *units = (float(number) for number in state["numbers"])
