@@ -30,6 +30,11 @@ def test_examples_in_docstrings_run(name: str) -> None:
     assert result.failed == 0
 
 
+@pytest.mark.parametrize("name", federated.__all__)
+def test_exported_name_has_an_example(name: str) -> None:
+    assert ">>> " in getattr(federated, name).__doc__
+
+
 def test_simulate_is_the_function_and_not_its_module() -> None:
     assert callable(federated.simulate)
     assert federated.simulate is importlib.import_module("onefold.federated.simulate").simulate

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onefold.exceptions import FileFormatError, InvalidInputError, QueryRefused
@@ -77,6 +77,7 @@ def test_a_clock_put_back_gives_nothing_and_locks_nobody_out(path) -> None:
     guard.admit("a", 10)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no reason to fail
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 8), st.integers(0, 100)), max_size=30))
 def test_against_a_plain_count(requests) -> None:
     clock = Clock()

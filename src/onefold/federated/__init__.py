@@ -1,8 +1,8 @@
 """One global classifier from models that were fitted where the data is, in one round.
 
-Owners fit a :class:`LocalModel` each; the server combines their answers, class by class, by a minimum
-(000 eq. 104, 004 eq. 105) or by a rule that withstands liars. Independent models make joining and leaving
-exact: no other owner has to do anything, and who has left leaves no trace.
+Each site fits a :class:`LocalModel`; the server combines their answers, class by class, by a minimum (000 eq.
+104, 004 eq. 105) or by a rule that withstands liars. The models are independent of each other, so joining and
+leaving are exact: no other site has to do anything, and a site that has left leaves no trace.
 """
 
 from onefold.federated.guard import QueryGuard

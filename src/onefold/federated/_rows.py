@@ -8,15 +8,77 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from onefold._base.arrays import AnyArray, Array, Arrays, Index, Labels
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
-from onefold.models import AutoencoderClassifier
 from onefold.privacy import Guarantee, OptimalNoise
 
-__all__ = ["Recipe", "Rows", "identifiers", "more_identifiers", "positions_of", "weaker"]
+__all__ = [
+    "Forgotten",
+    "Recipe",
+    "RowChecks",
+    "Rows",
+    "identifiers",
+    "more_identifiers",
+    "positions_of",
+    "weaker",
+]
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What forgetting did.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows that are gone.
+    n_refitted : int
+        Machines that were fitted anew, the touched ones and those stacked with them.
+    n_kept : int
+        Machines that stayed as they were.
+    classes_gone : tuple
+        Labels of which no row is left.
+    exact : bool
+        The model is, to the last bit, one that never saw the rows, **and** the division into batches was not
+        chosen by looking at them. False when k-means had divided a touched class with these rows: the
+        machines are free of them, the borders between the machines are not.
+    partition : str
+        How the touched classes were divided: "contiguous", "kmeans", "single" or "given".
+
+    See Also
+    --------
+    LocalModel.forget : Returns it.
+
+    Examples
+    --------
+    >>> from onefold.federated import LocalModel
+    >>> X = [[0.0, 0.1], [0.1, 0.0], [0.9, 1.0], [1.0, 0.9]]
+    >>> done = LocalModel().fit(X, ["low", "low", "high", "high"]).forget([2, 3])
+    >>> done.n_rows, done.classes_gone, done.exact
+    (2, ('high',), True)
+    """
+
+    n_rows: int
+    n_refitted: int
+    n_kept: int
+    classes_gone: tuple[Any, ...]
+    exact: bool
+    partition: str
+
+
+class RowChecks(ClassifierMixin, BaseEstimator):
+    """Holds the number of features and their names, which later rows must have too."""
+
+    @classmethod
+    def like(cls, estimator: Any) -> RowChecks:
+        checks = cls()
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(estimator, name):
+                setattr(checks, name, getattr(estimator, name))
+        return checks
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +188,7 @@ class Rows:
 class Recipe:
     """How a model comes from rows: which classifier, and which noise. A PrivateClassifier brings both."""
 
-    classifier: Any  # None stands for AutoencoderClassifier()
+    classifier: Any
     maker: Fabricator | None  # of private rows; None where rows stay raw
     fabricate: bool
     random_state: Any
@@ -152,15 +214,6 @@ class Recipe:
             label_mechanism=private.label_mechanism,
         )
         return cls(private.classifier, maker, private.fabricate, private.random_state)
-
-    def unfitted(self) -> Any:
-        """A classifier to be fitted."""
-        classifier = AutoencoderClassifier() if self.classifier is None else clone(self.classifier)
-        if not hasattr(classifier, "distances") or not hasattr(classifier, "measure"):
-            raise InvalidInputError(
-                "the estimator needs distances(X) and a measure, as onefold's classifiers have"
-            )
-        return classifier
 
     def smoothed_again(self, rows: Rows, labels: Labels) -> Rows:
         """Rows with these classes fabricated anew from the noisy rows that are left."""

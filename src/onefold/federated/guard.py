@@ -1,7 +1,7 @@
-"""How much a caller may ask a site: a rate, and a total that is never given back.
+"""How much a querier may ask a site: a rate, and a total that is never given back.
 
-Answers are functions of the owner's rows unless the model is private, so every answer tells something. A
-guard bounds how many rows each caller gets answered, per minute and for good.
+Answers are functions of the site's rows unless the model is private, so every answer tells something. A guard
+bounds how many rows each querier gets answered, per minute and for good.
 """
 
 from __future__ import annotations
@@ -18,36 +18,52 @@ from pathlib import Path
 from typing import Any
 
 from onefold._base.files import atomic_write, file_lock
-from onefold._base.validation import check_whole_number
+from onefold._base.validation import Entry, Whole, check_parameter, check_parameters
 from onefold.exceptions import FileFormatError, QueryRefused
 from onefold.federated.messages import FailureCode, check_name
 
 __all__ = ["QueryGuard"]
 
+CONSTRAINTS: dict[str, Entry] = {
+    "per_minute": (Whole(1), None),
+    "total": (Whole(1), None),
+    "max_callers": Whole(1),
+}
 LOG = logging.getLogger(__name__)
 FORMAT = 1
 MINUTE = 60.0
 STEPS_PER_SECOND = 10
-# Of each caller: rows ever answered, and (time, rows) of what was answered in the last minute.
+# Of each querier: rows ever answered, and (time, rows) of what was answered in the last minute.
 Account = dict[str, Any]
 
 
 class QueryGuard:
-    """Counts the rows each caller asks about and refuses what is too much.
+    """Counts the rows each querier asks about and refuses what is too much.
 
     Parameters
     ----------
-    per_minute : rows a caller may ask about within any 60 seconds, to a tenth; None for no limit.
-    total : rows a caller may ever ask about; None for no limit.
-    path : file that keeps the counts, shared by all processes of a site; None keeps them in memory. Its
-        folder must exist. Deleting the file gives every caller its budget back.
-    max_callers : how many callers are known at most. Who the caller is must be established by the runtime: a
-        caller that can choose its name afresh has no limit but this one.
-    clock : seconds since 1970. Putting the clock forward refills the minute, never the total.
+    per_minute : int or None
+        Rows a querier may ask about within any 60 seconds, to a tenth; None for no limit.
+    total : int or None
+        Rows a querier may ever ask about; None for no limit.
+    path : str, path or None, default=None
+        File that keeps the counts, shared by all processes of a site; None keeps them in memory. Its folder
+        must exist. Deleting the file gives every querier its budget back.
+    max_callers : int, default=1000
+        How many queriers are known at most. The runtime must establish who asks: a querier that can choose
+        its name afresh has no limit but this one.
+    clock : callable, default=time.time
+        Returns seconds since 1970. Putting the clock forward refills the minute, never the total.
 
-    Guarantees
-    ----------
-    * However many threads and processes ask at once, no caller is admitted for more than ``total`` rows.
+    See Also
+    --------
+    MembershipLog : What happened to the membership.
+
+    Notes
+    -----
+    *Guarantees.*
+
+    * However many threads and processes ask at once, no querier is admitted for more than ``total`` rows.
     * A query is counted before it is answered, and whole or not at all; a refused one is not counted.
     * A file that cannot be read refuses everything: nothing is reset in silence.
 
@@ -71,24 +87,31 @@ class QueryGuard:
         max_callers: int = 1000,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        check_whole_number("per_minute", per_minute, or_none=True)
-        check_whole_number("total", total, or_none=True)
-        check_whole_number("max_callers", max_callers)
         self.per_minute, self.total, self.max_callers = per_minute, total, max_callers
+        check_parameters(self, CONSTRAINTS)
         self.path = None if path is None else Path(path)
         self._clock = clock
         self._lock = threading.Lock()
         self._accounts: dict[str, Account] = {}  # used without a path only
 
     def admit(self, caller: str, n_rows: int) -> None:
-        """Count ``n_rows`` for the caller, or count nothing and raise.
+        """Count rows for a querier, or count nothing and raise.
 
-        What is raised is a :class:`~onefold.exceptions.QueryRefused`; its ``code`` is a
-        :class:`~onefold.federated.messages.FailureCode`: ``budget-spent`` for good, ``rate-limited`` for now,
-        ``unknown-caller`` when there are too many callers.
+        Parameters
+        ----------
+        caller : str
+            Name of the querier.
+        n_rows : int
+            Rows of the query.
+
+        Raises
+        ------
+        QueryRefused
+            Its ``code`` is a :class:`~onefold.federated.messages.FailureCode`: ``budget-spent`` for good,
+            ``rate-limited`` for now, ``unknown-caller`` when there are too many queriers.
         """
         check_name("a caller", caller)
-        check_whole_number("n_rows", n_rows)
+        check_parameter("n_rows", n_rows, Whole(1))
         with self._locked():
             accounts = self._read()
             account = accounts.get(caller, {"total": 0, "recent": []})
@@ -107,13 +130,35 @@ class QueryGuard:
         LOG.info("admitted caller=%s rows=%d", caller, n_rows)
 
     def spent(self, caller: str) -> int:
-        """Rows this caller has been admitted for so far."""
+        """Return how many rows this querier has been admitted for so far.
+
+        Parameters
+        ----------
+        caller : str
+            Name of the querier.
+
+        Returns
+        -------
+        int
+            The rows.
+        """
         with self._locked():
             account = self._read().get(check_name("a caller", caller))
         return 0 if account is None else int(account["total"])
 
     def remaining(self, caller: str) -> int | None:
-        """Rows of the total that this caller has left; None without a total."""
+        """Return how many rows of the total this querier has left.
+
+        Parameters
+        ----------
+        caller : str
+            Name of the querier.
+
+        Returns
+        -------
+        int or None
+            The rows; None without a total.
+        """
         return None if self.total is None else max(self.total - self.spent(caller), 0)
 
     def _objection(

@@ -5,96 +5,39 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, cast
+from dataclasses import replace
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
-from onefold import io
 from onefold._base.arrays import AnyArray, Array, Index, Labels
 from onefold._base.validation import check_rows
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.fabrication import PrivateClassifier
-from onefold.federated._rows import Recipe, Rows, identifiers, more_identifiers, positions_of, weaker
+from onefold.federated._rows import (
+    Forgotten,
+    Recipe,
+    RowChecks,
+    Rows,
+    identifiers,
+    more_identifiers,
+    positions_of,
+    weaker,
+)
 from onefold.federated.log import MembershipLog
 from onefold.federated.messages import Answers, ModelParcel, Profile, Query, check_guarantee, plain_labels
 from onefold.federated.rules import align, check_answers
-from onefold.models import ClassModels, StackMemory, maximum_of
+from onefold.io import from_bytes, load, load_extras, save, to_bytes
+from onefold.models import AutoencoderClassifier, ClassModels, StackMemory, maximum_of
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 
-__all__ = ["DistanceClassifier", "Forgotten", "LocalModel"]
+__all__ = ["Forgotten", "LocalModel"]
 
 # Samples of one machine in a parcel: rebuilding it takes the square of this in memory, and the cube in time.
 LARGEST_MACHINE = 10_000
-
-
-class DistanceClassifier(Protocol):
-    """A classifier that can say how far a row is from each of its classes."""
-
-    measure: str
-    classes_: Labels
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
-        """Model each class of the data."""
-
-    def distances(self, X: ArrayLike) -> Array:
-        """Return the measure of each row by each class, (n, C)."""
-
-
-@dataclass(frozen=True)
-class Forgotten:
-    """What forgetting did.
-
-    Parameters
-    ----------
-    n_rows : int
-        Rows that are gone.
-    n_refitted : int
-        Machines that were fitted anew, the touched ones and those stacked with them.
-    n_kept : int
-        Machines that stayed as they were.
-    classes_gone : tuple
-        Labels of which no row is left.
-    exact : bool
-        The model is, to the last bit, one that never saw the rows, **and** the division into batches was not
-        chosen by looking at them. False when k-means had divided a touched class with these rows: the
-        machines are free of them, the borders between the machines are not.
-    partition : str
-        How the touched classes were divided: "contiguous", "kmeans", "single" or "given".
-
-    See Also
-    --------
-    LocalModel.forget : Returns it.
-
-    Examples
-    --------
-    >>> X = [[0.0, 0.1], [0.1, 0.0], [0.9, 1.0], [1.0, 0.9]]
-    >>> done = LocalModel().fit(X, ["low", "low", "high", "high"]).forget([2, 3])
-    >>> done.n_rows, done.classes_gone, done.exact
-    (2, ('high',), True)
-    """
-
-    n_rows: int
-    n_refitted: int
-    n_kept: int
-    classes_gone: tuple[Any, ...]
-    exact: bool
-    partition: str
-
-
-class _RowChecks(ClassifierMixin, BaseEstimator):
-    """Holds the number of features and their names, which later rows must have too."""
-
-    @classmethod
-    def like(cls, estimator: Any) -> _RowChecks:
-        checks = cls()
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(estimator, name):
-                setattr(checks, name, getattr(estimator, name))
-        return checks
 
 
 class LocalModel(BaseEstimator):
@@ -224,7 +167,7 @@ class LocalModel(BaseEstimator):
             This model, fitted. A fit that fails leaves the earlier model as it was.
         """
         recipe = Recipe.of(self)
-        estimator, checks, memory = recipe.unfitted(), _RowChecks(), StackMemory()
+        estimator, checks, memory = _unfitted(recipe.classifier), RowChecks(), StackMemory()
         samples, labels = check_rows(checks, X, y)
         names = identifiers(ids, len(samples))
         rows, guarantee = self._prepared(recipe, samples, labels)
@@ -380,7 +323,7 @@ class LocalModel(BaseEstimator):
         more, guarantee = self._prepared(recipe, samples, labels)
         if guarantee is not None and self.guarantee_ is not None and guarantee != self.guarantee_:
             guarantee = weaker(self.guarantee_, guarantee)
-        estimator, touched = recipe.unfitted(), np.unique(more.labels)
+        estimator, touched = _unfitted(recipe.classifier), np.unique(more.labels)
         if kept.noisy is None:
             joined = kept.with_more(_divided(estimator, more))
         else:
@@ -495,7 +438,7 @@ class LocalModel(BaseEstimator):
     def digest(self) -> str:
         """Return the SHA-256 sum of the fitted model, as its file would have it."""
         if self._digest is None:
-            self._digest = hashlib.sha256(io.to_bytes(self._fitted(), compact=True)).hexdigest()
+            self._digest = hashlib.sha256(to_bytes(self._fitted(), compact=True)).hexdigest()
         return self._digest
 
     # --- travelling and files -----------------------------------------------------------------------------
@@ -517,7 +460,7 @@ class LocalModel(BaseEstimator):
             raise InvalidInputError(
                 "only a private model may travel: this one holds raw rows, or its guarantee is void"
             )
-        return ModelParcel(site, io.to_bytes(self._fitted(), compact=True))
+        return ModelParcel(site, to_bytes(self._fitted(), compact=True))
 
     @classmethod
     def from_parcel(cls, parcel: ModelParcel) -> Self:
@@ -539,7 +482,7 @@ class LocalModel(BaseEstimator):
             If the message holds no private classifier.
         """
         try:
-            estimator = io.from_bytes(parcel.content, LARGEST_MACHINE)
+            estimator = from_bytes(parcel.content, LARGEST_MACHINE)
         except InvalidInputError:
             raise MessageError("the parcel holds no model") from None
         guarantee = getattr(estimator, "guarantee_", None)
@@ -565,7 +508,7 @@ class LocalModel(BaseEstimator):
         """
         rows = getattr(self, "_rows", None)
         extras = rows.to_arrays() if with_rows and rows is not None else None
-        io.save(cast(Any, self._fitted()), path, extras)
+        save(cast(Any, self._fitted()), path, extras)
 
     @classmethod
     def load(
@@ -588,11 +531,11 @@ class LocalModel(BaseEstimator):
         LocalModel
             The model.
         """
-        estimator = io.load(path)
+        estimator = load(path)
         if not hasattr(estimator, "distances"):
             raise InvalidInputError("the file holds no classifier")
         model = cls._of(estimator, like)
-        arrays = io.load_extras(path)
+        arrays = load_extras(path)
         if arrays:
             model._rows = Rows.from_arrays(arrays)
             model._ids = identifiers(ids, model._rows.n_ever, model._rows.numbers)
@@ -610,7 +553,7 @@ class LocalModel(BaseEstimator):
                 model.estimator = clone(estimator)
         model.estimator_ = estimator
         model._must_be_private = model.guarantee_ is not None
-        model._recipe, model._checked = Recipe.of(model), _RowChecks.like(estimator)
+        model._recipe, model._checked = Recipe.of(model), RowChecks.like(estimator)
         model._memory, model._ids, model._partition = StackMemory(), None, _partition_of(estimator)
         return model
 
@@ -629,7 +572,7 @@ class LocalModel(BaseEstimator):
         rest = kept.without(positions)
         if not len(rest.values):
             raise InvalidInputError("no row would be left: remove the site from the federation instead")
-        estimator, exact = recipe.unfitted(), True
+        estimator, exact = _unfitted(recipe.classifier), True
         if rest.noisy is not None:
             rest = _divided(estimator, recipe.smoothed_again(rest, touched), touched)
         elif repartition:
@@ -662,8 +605,18 @@ class LocalModel(BaseEstimator):
         return self.estimator_
 
 
+def _unfitted(classifier: Any) -> Any:
+    """A classifier to be fitted."""
+    copy = AutoencoderClassifier() if classifier is None else clone(classifier)
+    if not hasattr(copy, "distances") or not hasattr(copy, "measure"):
+        raise InvalidInputError(
+            "the estimator needs distances(X) and a measure, as onefold's classifiers have"
+        )
+    return copy
+
+
 def _fitted_to(
-    estimator: Any, rows: Rows, guarantee: Guarantee | None, checks: _RowChecks, memory: StackMemory | None
+    estimator: Any, rows: Rows, guarantee: Guarantee | None, checks: RowChecks, memory: StackMemory | None
 ) -> tuple[Any, Rows]:
     """The classifier fitted to these rows in these batches; machines that would come out equal are kept."""
     if isinstance(estimator, ClassModels):

@@ -1,4 +1,4 @@
-"""Who joined, left and was forgotten: an append-only log, every line of which vouches for the one before.
+"""Which sites joined, left and forgot rows: an append-only log in which each line vouches for the one before.
 
 Each line is a JSON object with the SHA-256 sum of its content and of the line before it. A neighbour file
 (``.head``) holds the number of lines and the last sum, so that cutting off the end is found as well. Whoever
@@ -45,7 +45,23 @@ class MembershipEvent(StrEnum):
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the log."""
+    """One line of the log.
+
+    Parameters
+    ----------
+    number : int
+        Place of the line, from 0.
+    time : str
+        When it was written, in ISO 8601.
+    event : MembershipEvent
+        What happened.
+    site : str
+        Name of the site.
+    facts : dict
+        Plain values: counts, classes, whether it was exact.
+    previous, sum : str
+        SHA-256 sums of the line before and of this line.
+    """
 
     number: int
     time: str
@@ -61,11 +77,20 @@ class MembershipLog:
 
     Parameters
     ----------
-    path : the file; it is made at the first entry, in a folder that exists.
-    clock : seconds since 1970.
+    path : str or path
+        The file; it is made at the first entry, in a folder that exists.
+    clock : callable, default=time.time
+        Returns seconds since 1970.
 
-    Guarantees
-    ----------
+    See Also
+    --------
+    GlobalClassifier : Writes joining and leaving to a log.
+    LocalModel.forget : Writes forgetting to a log.
+
+    Notes
+    -----
+    *Guarantees.*
+
     * :meth:`append` returns when the entry is on disk; concurrent processes never lose or mix entries.
     * :meth:`verify` finds an edited, missing, added or moved line, unless the whole chain from there on and
       the head were written anew.
@@ -92,7 +117,22 @@ class MembershipLog:
         return count, last
 
     def append(self, event: MembershipEvent | str, site: str, **facts: Any) -> Entry:
-        """Write one entry. Facts are plain values and no personal data: counts, classes, what was exact."""
+        """Write one entry.
+
+        Parameters
+        ----------
+        event : MembershipEvent or str
+            What happened.
+        site : str
+            Name of the site.
+        **facts : dict
+            Plain values and no personal data: counts, classes, whether it was exact.
+
+        Returns
+        -------
+        Entry
+            The entry, which is on disk.
+        """
         kind, name, plain = _event(event), check_name("a site", site), _facts(facts)
         when = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
         with file_lock(self.path):
@@ -106,9 +146,22 @@ class MembershipLog:
         return Entry(count, when, kind, name, plain, last, total)
 
     def verify(self, head: tuple[int, str] | None = None) -> int:
-        """Number of entries if all is as it was written; else :class:`~onefold.exceptions.TamperedLogError`.
+        """Check that the log is as it was written.
 
-        ``head`` is one noted earlier: the log must still begin with what it stood for.
+        Parameters
+        ----------
+        head : tuple of (int, str) or None, default=None
+            A :attr:`head` noted earlier: the log must still begin with what it stood for.
+
+        Returns
+        -------
+        int
+            Number of entries.
+
+        Raises
+        ------
+        TamperedLogError
+            If a line was edited, added, moved or cut off.
         """
         with file_lock(self.path):
             entries, rest = self._parse()
@@ -130,7 +183,13 @@ class MembershipLog:
         return iter(entries)
 
     def members(self) -> tuple[str, ...]:
-        """Sites that are members according to the log, in the order in which they joined."""
+        """Return the sites that are members according to the log.
+
+        Returns
+        -------
+        tuple of str
+            Their names, in the order in which they joined.
+        """
         present: dict[str, None] = {}
         for entry in self:
             if entry.event is MembershipEvent.LEAVE:

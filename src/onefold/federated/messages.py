@@ -181,8 +181,13 @@ class Answers(_Checked):
         if self.values.shape[1] != len(self.classes):
             raise MessageError("values must have one column per class")
         # Comparisons with NaN are false, so NaN is refused too.
-        if not np.all((self.values >= 0) & (self.values <= maximum_of(self.measure))):
+        if not np.all((self.values >= 0) & (self.values <= self.largest)):
             raise MessageError("values must lie within the range of the measure and must not be NaN")
+
+    @property
+    def largest(self) -> float:
+        """The maximum of the measure: the answer for a class that the site lacks."""
+        return maximum_of(self.measure)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
-"""One round of private moments: owners release once, the server adds up whoever is a member now.
+"""One round of private moments: sites release once, the server adds up those of the present members.
 
-An owner's whole part is :func:`release_moments`, which gives the bytes that leave the house. They carry a
+A site's whole part is :func:`release_moments`, which returns the bytes that leave the site. They carry a
 guarantee for whole records with their labels, so the server need not be trusted with anything. Counts, sums
-and second moments add up over owners, and so do the variances of their noise; what the server makes of the
+and second moments add up over sites, and so do the variances of their noise; what the server makes of the
 sum is post-processing.
 """
 
@@ -37,26 +37,50 @@ Model = TypeVar("Model", bound=FromMoments)
 def release_moments(
     X: ArrayLike, y: ArrayLike, moments: PrivateMoments, encoder: Encoder | None = None
 ) -> bytes:
-    """What an owner sends, once: the private moments of its encoded records, as bytes without pickle.
+    """Release the private moments of a site's encoded records, once, as bytes without pickle.
 
     Parameters
     ----------
-    X, y : the owner's records and labels. They are encoded, released, and forgotten.
-    moments : the agreed release, which is cloned and not changed. Its centre is None or a public vector:
-        owners who each found their own could not be added up. Without ``classes`` small ones are left out.
-    encoder : one of :mod:`onefold.encoders`, with the parameters all owners agreed on, or None.
+    X : array-like of shape (n, p)
+        The site's records. They are encoded, released, and forgotten.
+    y : array-like of shape (n,)
+        Their labels.
+    moments : PrivateMoments
+        The agreed release, which is cloned and not changed. Its centre is None or a public vector: releases
+        around centres that sites found for themselves cannot be added up. Without ``classes`` small classes
+        are left out.
+    encoder : Encoder or None, default=None
+        One of :mod:`onefold.encoders`, with the parameters all sites agreed on.
+
+    Returns
+    -------
+    bytes
+        What the site sends.
+
+    See Also
+    --------
+    MomentFederation : Adds the releases up.
+    onefold.privacy.PrivateMoments : The release.
 
     Notes
     -----
     *Guarantees.* Those of :class:`onefold.privacy.PrivateMoments`. A second release of the same records costs
     its budget again: enter each in a :class:`onefold.privacy.Ledger`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y = np.eye(2)[[0, 1] * 50], [0, 1] * 50
+    >>> sent = release_moments(X, y, PrivateMoments(1.0, classes=[0, 1], centre=None))
+    >>> PrivateMoments.from_bytes(sent).guarantee_.record
+    (1.0, 1e-05)
     """
     if isinstance(moments.centre, str):
         raise InvalidInputError(
-            "owners with centres of their own cannot be added up: give a public centre or None"
+            "releases around centres of their own cannot be added up: give a public centre or None"
         )
     if not (encoder is None or isinstance(encoder, Encoder)):
-        raise InvalidInputError("owners need the same public encoder: one of onefold.encoders, or None")
+        raise InvalidInputError("sites need the same public encoder: one of onefold.encoders, or None")
     rows = X if encoder is None else clone(encoder).fit_transform(X)
     released: PrivateMoments = clone(moments).fit(rows, y)
     released.encoding_ = description(encoder)
@@ -64,19 +88,24 @@ def release_moments(
 
 
 class MomentFederation:
-    """The server's part: the releases of the members, added up anew whenever it is asked.
+    """The server's part: the releases of the members, added up anew whenever the sum is asked for.
 
-    Leaving is exact: after :meth:`remove` everything is, bit for bit, what it would be had the owner never
+    Leaving is exact: after :meth:`remove` everything is, bit for bit, what it would be had the site never
     been a member, in whatever order the others joined.
+
+    See Also
+    --------
+    release_moments : A site's part.
+    onefold.fabrication.MomentClassifier : A classifier from moments alone.
 
     Notes
     -----
-    *Guarantees.* ``guarantee`` is what each owner's records were promised by their own release, the weakest
-    of them; it takes for granted that no record is with two owners. It does not cover which owners take part.
+    *Guarantees.* ``guarantee`` is what each site's records were promised by their own release, the weakest of
+    them; it takes for granted that no record is with two sites. It does not cover which sites take part.
 
-    The server sees every release and need not be trusted. Noise of every owner adds to the sum, so its
-    variance is that of one release times the number of owners. An owner that lies can spoil the sum: members
-    are trusted to send what they have.
+    The server sees every release and need not be trusted. The noise of every site adds to the sum, so its
+    variance is that of one release times the number of sites. A site that lies can spoil the sum: members are
+    trusted to send what they have.
 
     Examples
     --------
@@ -100,13 +129,26 @@ class MomentFederation:
 
     @property
     def owners(self) -> tuple[Hashable, ...]:
-        """Ids of the members, in the order in which they joined."""
+        """Ids of the sites that are members, in the order in which they joined."""
         return tuple(self._members)
 
     def add(self, owner_id: Hashable, release: bytes | PrivateMoments) -> Self:
-        """Let an owner join with its release, which must be about the same thing as the others'."""
+        """Let a site join with its release, which must be comparable with the others.
+
+        Parameters
+        ----------
+        owner_id : hashable
+            Name of the site.
+        release : bytes or PrivateMoments
+            What :func:`release_moments` returned at the site.
+
+        Returns
+        -------
+        MomentFederation
+            This federation.
+        """
         if owner_id in self._members:
-            raise InvalidInputError("this owner id is taken: remove it first")
+            raise InvalidInputError("a site of this id is a member already: remove it first")
         packed = release.to_bytes() if isinstance(release, PrivateMoments) else bytes(release)
         moments = PrivateMoments.from_bytes(packed)  # a copy of its own, checked
         digest = hashlib.sha256(packed).digest()
@@ -118,29 +160,55 @@ class MomentFederation:
         return self
 
     def remove(self, owner_id: Hashable) -> Self:
-        """Let an owner leave, with everything it contributed."""
+        """Let a site leave, with everything it contributed.
+
+        Parameters
+        ----------
+        owner_id : hashable
+            Name of the site.
+
+        Returns
+        -------
+        MomentFederation
+            This federation.
+        """
         if owner_id not in self._members:
-            raise InvalidInputError("no owner of this id is a member")
+            raise InvalidInputError("no site of this id is a member")
         del self._members[owner_id]
         return self
 
     @property
     def guarantee(self) -> Guarantee:
-        """What each owner's records are promised."""
+        """What each site's records are promised."""
         return reduce(Guarantee.among_owners, (moments.guarantee_ for moments in self._releases()))
 
     def moments(self) -> PrivateMoments:
-        """The moments of all members' records together; classes that an owner lacks count as no records."""
+        """Return the moments of all members' records together.
+
+        Returns
+        -------
+        PrivateMoments
+            The sum; a class that a site lacks counts as no records.
+        """
         return PrivateMoments.total(self._releases())
 
     def fitted(self, kind: type[Model], encoder: Encoder | None = None, **options: Any) -> Model:
-        """A ``MomentClassifier`` or ``MomentFabricator`` on the sum of the members' releases.
+        """Fit a model to the sum of the members' releases.
 
         Parameters
         ----------
-        kind : the class, from :mod:`onefold.fabrication`
-        encoder : the one the owners used, so that queries may come as they are; None if they come encoded
-        options : ``shrinkage``, ``floor``, ``least``
+        kind : type
+            ``MomentClassifier`` or ``MomentFabricator`` of :mod:`onefold.fabrication`.
+        encoder : Encoder or None, default=None
+            The encoder that the sites used, fitted, so that queries may come as they are; None if they come
+            encoded.
+        **options : dict
+            Passed on: ``shrinkage``, ``floor``, ``least``.
+
+        Returns
+        -------
+        MomentClassifier or MomentFabricator
+            The fitted model.
         """
         if encoder is not None and not hasattr(encoder, "n_features_in_"):
             raise InvalidInputError("the encoder must be fitted: encoder.fit(X) looks at the shape of X only")
@@ -149,8 +217,8 @@ class MomentFederation:
         return model
 
     def _releases(self) -> list[PrivateMoments]:
-        """In an order that does not depend on who joined when: float addition does."""
+        """In an order that does not depend on which site joined when: float addition does."""
         if not self._members:
-            raise InvalidInputError("there is no member: add an owner first")
+            raise InvalidInputError("there is no member: add a site first")
         ordered = sorted(self._members.values(), key=lambda member: member[0])
         return [moments for _, moments in ordered]

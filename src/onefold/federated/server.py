@@ -114,7 +114,7 @@ class GlobalClassifier:
     classes : array-like or None, default=None
         Labels of the columns of answers; None takes the labels of all members' models, sorted.
     n_liars : int, default=1
-        f, for the trimmed and the checked rule.
+        Number f of sites that may lie, for the trimmed and the checked rule.
     measure : str or None, default=None
         The measure of answers that are given as arrays; None takes that of the members' models, and the
         distance if there are none. What a site answers for a class it lacks depends on it.
@@ -377,7 +377,7 @@ class GlobalClassifier:
         classes = self.classes
         if classes is None:
             classes = np.unique(np.concatenate([np.array(each.classes) for each in used.values()]))
-        largest = maximum_of(next(iter(used.values())).measure)
+        largest = next(iter(used.values())).largest
         stacked = np.stack([align(a.values, np.array(a.classes), classes, largest) for a in used.values()])
         names, rule, n_liars = tuple(used), self.rule, self.n_liars
         if rule == "checked":
@@ -441,7 +441,7 @@ class GlobalClassifier:
         if isinstance(member, Answers):
             if self.measure not in (None, member.measure):
                 raise InvalidInputError("sites must use the measure of this federation")
-            return align(member.values, np.array(member.classes), self.classes, maximum_of(member.measure))
+            return align(member.values, np.array(member.classes), self.classes, member.largest)
         answers = check_answers(member, 2)
         if answers.shape[1] != self.classes.size:
             raise InvalidInputError("answers must have one column per class")

@@ -1,20 +1,21 @@
-"""A whole federation in one process: what would joining bring each site, and what would it cost?"""
+"""A whole federation in one process: what joining would bring each site, and what it would cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from onefold import datasets
 from onefold._base.arrays import AnyArray, Array, Index, Labels, Mask
 from onefold._base.progress import track
+from onefold.datasets import partition as spread
+from onefold.datasets import train_test_split
 from onefold.exceptions import InvalidInputError
-from onefold.federated.local_model import DistanceClassifier, LocalModel
+from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Query, to_bytes
 from onefold.federated.rules import align, combine, decide, liars_withstood
 from onefold.federated.server import GlobalClassifier, check_alike
@@ -23,6 +24,19 @@ from onefold.models import AutoencoderClassifier, maximum_of
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 
 __all__ = ["LIES", "Simulation", "lie", "simulate"]
+
+
+class DistanceClassifier(Protocol):
+    """A classifier that can say how far a row is from each of its classes."""
+
+    measure: str
+    classes_: Labels
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+        """Model each class of the data."""
+
+    def distances(self, X: ArrayLike) -> Array:
+        """Return the measure of each row by each class, (n, C)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,7 +400,7 @@ def _parts(X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[AnyArray, Labels, 
     if (X_test is None) != (y_test is None):
         raise InvalidInputError("X_test and y_test go together")
     if X_test is None:
-        X, y, X_test, y_test = datasets.train_test_split(X, y)
+        X, y, X_test, y_test = train_test_split(X, y)
     return X, y, np.asarray(X_test), np.asarray(y_test)
 
 
@@ -416,7 +430,7 @@ def _sites(
     options: dict[str, Any],
 ) -> list[Index]:
     if isinstance(partition, str):
-        return datasets.partition(y, n_clients, partition, random_state=random_state, **options)
+        return spread(y, n_clients, partition, random_state=random_state, **options)
     sites = [np.asarray(rows) for rows in partition]
     if options:
         raise InvalidInputError("options of a partition make no sense with row numbers")

@@ -25,7 +25,6 @@ from onefold.exceptions import InvalidInputError
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Failure, Profile, Query
 from onefold.federated.rules import agreement, align, check_answers, check_truth, owned_classes
-from onefold.models import maximum_of
 
 __all__ = [
     "HiddenProbes",
@@ -152,7 +151,7 @@ def constant_sites(answers: Mapping[str, Answers], query: Query | None = None) -
         if (len(each.values) if n_different is None else n_different) < CONSTANT_ROWS:
             continue
         still = np.all(each.values == each.values[0], axis=0)
-        if np.any(still & (each.values[0] < maximum_of(each.measure))):
+        if np.any(still & (each.values[0] < each.largest)):
             found.append(site)
     return found
 

@@ -1,16 +1,16 @@
-"""How sure a federation is: calibrated probabilities, prediction sets, and a flag for queries from elsewhere.
+"""How sure a federation is: calibrated probabilities, prediction sets, and a flag for foreign queries.
 
-Every owner holds some rows back, measures them with the models (the global measures where models travel, its
+Every site holds some rows back, measures them with the models (the global measures where models travel, its
 own answers where queries do), and sends counts on a fixed grid: a :class:`Calibration`. Counts of sites are
-added up, so an owner that leaves takes its counts along.
+added up, so a site that leaves takes its counts along.
 
-What is promised, and when. A query that comes from owner q with a probability proportional to n_q + 1 (n_q
-rows held back), and is then exchangeable with the rows q held back, is covered by its prediction set with
-probability of at least 1 - alpha, and flagged as foreign with a probability of at most the stated rate. This
-is split conformal prediction over several owners; it needs no assumption on the models and none on the
-distribution, but the rows held back must be unknown to the models. Where nobody knows which owner queries
-come from, :func:`largest_p_values` assumes only that they come from one of them. Probabilities carry no such
-promise: they are calibrated on average, on data like the rows held back.
+What is promised, and when. Let a query come from site q with a probability proportional to n_q + 1 (n_q rows
+held back), and let it be exchangeable with the rows that q held back. Then its prediction set covers the
+right class with a probability of at least 1 - alpha, and it is flagged as foreign with a probability of at
+most the stated rate. This is split conformal prediction over several sites. It needs no assumption on the
+models and none on the distribution, but the models must not have seen the rows held back. Where the site that
+queries come from is unknown, :func:`largest_p_values` assumes only that they come from one of the sites.
+Probabilities carry no such promise: they are calibrated on average, on data like the rows held back.
 
 Counts are functions of the raw rows held back. A guarantee of a private model does **not** cover them.
 """
@@ -27,11 +27,13 @@ from numpy.typing import ArrayLike
 from sklearn.isotonic import IsotonicRegression
 
 from onefold._base.arrays import Array, Floats, Index, Integers, Mask
-from onefold._base.validation import check_whole_number
+from onefold._base.validation import Number, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.federated.rules import check_answers, check_truth
 
 __all__ = ["Calibration", "Uncertainty", "calibrate", "largest_p_values", "merge"]
+
+RATE = Number(above=0, below=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +42,30 @@ class Calibration:
 
     Parameters
     ----------
-    relative : (C, K) of the right class's measure relative to the nearest other class, by right class.
-    relative_wrong : (K,) of the other classes' measures, relative to their nearest other class.
-    typical : (C, K) of the right class's measure itself, by right class.
-    nearest : (K,) of the smallest measure.
-    n_owners : how many owners' counts these are.
-    largest, unit : the maximum of the measure, and for the distance the length at the middle of the grid.
+    relative : ndarray of int of shape (C, K)
+        Counts of the right class's measure relative to the nearest other class, by right class.
+    relative_wrong : ndarray of int of shape (K,)
+        Counts of the other classes' measures, relative to their nearest other class.
+    typical : ndarray of int of shape (C, K)
+        Counts of the right class's measure itself, by right class.
+    nearest : ndarray of int of shape (K,)
+        Counts of the smallest measure.
+    n_owners : int
+        Number of sites that counted.
+    largest : float
+        The maximum of the measure.
+    unit : float
+        For the distance, the length at the middle of the grid.
+
+    See Also
+    --------
+    calibrate : Makes the counts of one site.
+    merge : Adds the counts of sites up.
+
+    Examples
+    --------
+    >>> calibrate([[0.1, 0.9], [0.8, 0.3]], [0, 1], largest=1.0, n_cells=10).n_rows
+    2
     """
 
     relative: Integers
@@ -67,7 +87,7 @@ class Calibration:
         totals = {int(array.sum()) for array in (self.relative, self.typical, self.nearest)}
         if totals != {self.n_rows} or int(self.relative_wrong.sum()) != self.n_rows * (n_classes - 1):
             raise InvalidInputError("counts of a calibration must all be of the same rows")
-        check_whole_number("n_owners", self.n_owners)
+        check_parameter("n_owners", self.n_owners, Whole(1))
         if not 0 < self.unit < np.inf or not self.largest > 0:
             raise InvalidInputError("the unit and the maximum of a calibration must be positive")
 
@@ -80,16 +100,38 @@ class Calibration:
 def calibrate(
     measures: ArrayLike, truth: ArrayLike, *, largest: float, unit: float = 1.0, n_cells: int = 1000
 ) -> Calibration:
-    """What one owner counts on the rows it held back.
+    """Count the rows that one site held back.
 
     Parameters
     ----------
-    measures : (n, C), measures of rows that no model has seen. truth : column of the right class, (n,).
-    largest : the maximum of the measure, see :func:`onefold.models.maximum_of`.
-    unit : for the distance, a public length of the usual order; the same for all owners.
-    n_cells : K, cells of the grid; the same for all owners. Fewer say less about single rows.
+    measures : array-like of shape (n, C)
+        Measures of rows that no model has seen.
+    truth : array-like of int of shape (n,)
+        Column of the right class.
+    largest : float
+        The maximum of the measure, see :func:`onefold.models.maximum_of`.
+    unit : float, default=1.0
+        For the distance, a public length of the usual order; the same for all sites.
+    n_cells : int, default=1000
+        K, cells of the grid; the same for all sites. Fewer cells say less about single rows.
+
+    Returns
+    -------
+    Calibration
+        The counts.
+
+    See Also
+    --------
+    merge : Adds the counts of sites up.
+    Uncertainty : Uses the sum.
+
+    Examples
+    --------
+    >>> counts = calibrate([[0.1, 0.9], [0.8, 0.3]], [0, 1], largest=1.0, n_cells=10)
+    >>> counts.nearest.tolist()  # the nearest class is at 0.1 and at 0.3
+    [0, 1, 0, 1, 0, 0, 0, 0, 0, 0]
     """
-    check_whole_number("n_cells", n_cells, at_least=2)
+    check_parameter("n_cells", n_cells, Whole(2))
     values = check_answers(measures, 2, largest)
     columns = check_truth(truth, *values.shape)
     n_rows, n_classes = values.shape
@@ -112,10 +154,33 @@ def calibrate(
 
 
 def merge(calibrations: Iterable[Calibration]) -> Calibration:
-    """The counts of several owners together, in any order."""
+    """Add up the counts of several sites, in any order.
+
+    Parameters
+    ----------
+    calibrations : iterable of Calibration
+        Counts on the same grid, for the same classes and measure.
+
+    Returns
+    -------
+    Calibration
+        The sum.
+
+    See Also
+    --------
+    calibrate : Makes the counts of one site.
+
+    Examples
+    --------
+    >>> north = calibrate([[0.1, 0.9]], [0], largest=1.0, n_cells=10)
+    >>> south = calibrate([[0.8, 0.3]], [1], largest=1.0, n_cells=10)
+    >>> both = merge([north, south])
+    >>> both.n_rows, both.n_owners
+    (2, 2)
+    """
     parts = list(calibrations)
     if not parts or len({(c.relative.shape, c.largest, c.unit) for c in parts}) > 1:
-        raise InvalidInputError("owners must count on the same grid, for the same classes and measure")
+        raise InvalidInputError("sites must count on the same grid, for the same classes and measure")
     return Calibration(
         np.sum([c.relative for c in parts], axis=0),
         np.sum([c.relative_wrong for c in parts], axis=0),
@@ -132,7 +197,19 @@ class Uncertainty:
 
     Parameters
     ----------
-    calibration : the merged counts of all owners.
+    calibration : Calibration
+        The merged counts of all sites.
+
+    See Also
+    --------
+    calibrate : Makes the counts of one site.
+    merge : Adds the counts of sites up.
+    largest_p_values : Needs no assumption on which site a query comes from.
+
+    Notes
+    -----
+    *Guarantees.* :meth:`prediction_sets` and :meth:`is_foreign` keep the promise of this module.
+    :meth:`probabilities` are calibrated on average only.
 
     Examples
     --------
@@ -166,7 +243,18 @@ class Uncertainty:
         return np.asarray(np.clip(share, lowest, highest))
 
     def probabilities(self, measures: ArrayLike) -> Array:
-        """Probability of each class for each query, (n, C); rows add up to one."""
+        """Return the probability of each class for each query; rows add up to one.
+
+        Parameters
+        ----------
+        measures : array-like of shape (n, C)
+            Combined measures of queries.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            The probabilities.
+        """
         values = self._check(measures)
         relative = _relative_to_others(values)
         # Within a step of the curve the nearer class still comes first, by next to nothing.
@@ -174,10 +262,20 @@ class Uncertainty:
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def p_values(self, measures: ArrayLike, conditional: bool = False) -> Array:
-        """How unusual each class would be as the right one, (n, C), from nearly 0 to 1.
+        """Return how unusual each class would be as the right one, from nearly 0 to 1.
 
-        ``conditional`` compares with rows of the class itself only: the promise then holds for each class by
-        itself, and the sets are larger.
+        Parameters
+        ----------
+        measures : array-like of shape (n, C)
+            Combined measures of queries.
+        conditional : bool, default=False
+            Compare with rows of the class itself only: the promise then holds for each class by itself, and
+            the sets are larger.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            The p-values.
         """
         values = self._check(measures)
         table = self.calibration.relative
@@ -189,23 +287,59 @@ class Uncertainty:
         return self._p(_counts_from(table.sum(axis=0))[cells], table)
 
     def prediction_sets(self, measures: ArrayLike, alpha: float = 0.1, conditional: bool = False) -> Mask:
-        """Classes that cannot be ruled out, (n, C): the right one is in with probability >= 1 - alpha."""
-        _check_rate("alpha", alpha)
+        """Return the classes that cannot be ruled out: the right one is in with probability >= 1 - alpha.
+
+        Parameters
+        ----------
+        measures : array-like of shape (n, C)
+            Combined measures of queries.
+        alpha : float, default=0.1
+            Largest probability with which the right class may be missing.
+        conditional : bool, default=False
+            As in :meth:`p_values`.
+
+        Returns
+        -------
+        ndarray of bool of shape (n, C)
+            Whether each class is in the set.
+        """
+        check_parameter("alpha", alpha, RATE)
         return np.asarray(self.p_values(measures, conditional) > alpha)
 
     def foreign_p_values(self, measures: ArrayLike) -> Array:
-        """How unusual the distance to the nearest class is, (n,): small for queries unlike any seen."""
+        """Return how unusual the distance to the nearest class is: small for queries unlike any seen.
+
+        Parameters
+        ----------
+        measures : array-like of shape (n, C)
+            Combined measures of queries.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The p-values.
+        """
         values = self._check(measures)
         table = self.calibration.nearest
         grid = _bounded_measures(values, self.calibration.largest, self.calibration.unit).min(axis=1)
         return self._p(_counts_from(table)[_cells_of(grid, table.size)], table)
 
     def is_foreign(self, measures: ArrayLike, false_alarm: float = 0.01) -> Mask:
-        """Whether a query is farther from all classes than nearly all rows held back, (n,).
+        """Return whether a query is farther from all classes than nearly all rows held back.
 
-        A query like those rows is flagged with a probability of at most ``false_alarm``.
+        Parameters
+        ----------
+        measures : array-like of shape (n, C)
+            Combined measures of queries.
+        false_alarm : float, default=0.01
+            Largest probability with which a query like the rows held back is flagged.
+
+        Returns
+        -------
+        ndarray of bool of shape (n,)
+            Whether each query is flagged.
         """
-        _check_rate("false_alarm", false_alarm)
+        check_parameter("false_alarm", false_alarm, RATE)
         smallest = self.calibration.n_owners / (self.calibration.n_rows + self.calibration.n_owners)
         if false_alarm < smallest:
             raise InvalidInputError(
@@ -214,7 +348,7 @@ class Uncertainty:
         return np.asarray(self.foreign_p_values(measures) <= false_alarm)
 
     def _p(self, at_least: Integers, table: Integers) -> Array:
-        """(1 + rows at least as far) / (1 + rows), with a one for each owner: see the module's promise."""
+        """(1 + rows at least as far) / (1 + rows), with a one for each site: see the module's promise."""
         extra = self.calibration.n_owners
         return np.asarray((at_least + extra) / (int(table.sum()) + extra))
 
@@ -226,40 +360,54 @@ class Uncertainty:
 
 
 def largest_p_values(calibrations: Mapping[Any, Calibration], answers: Mapping[Any, ArrayLike]) -> Array:
-    """How unusual each class would be, (n, C), for queries from one of the owners, whoever it is.
+    """Return how unusual each class would be, for queries from one of the sites, whichever it is.
 
-    Each owner judges by its own answers (n, C) and its own rows of the class; the largest value counts. If
-    the query comes from any one of them and is exchangeable with the rows of its class that this owner held
-    back, the sets ``largest_p_values(...) > alpha`` have the right class with probability 1 - alpha or more.
-    One liar can enlarge the sets, never make them miss more.
+    Each site judges by its own answers and its own rows of the class; the largest value counts. If the query
+    comes from any one of them and is exchangeable with the rows of its class that this site held back, the
+    sets ``largest_p_values(...) > alpha`` have the right class with probability 1 - alpha or more. One liar
+    can enlarge the sets, never make them miss more.
 
     Parameters
     ----------
-    calibrations : of each owner, counted on its own answers.
-    answers : of each owner, in the same columns; owners without a calibration have no say.
+    calibrations : mapping of site to Calibration
+        Counts of each site, on its own answers.
+    answers : mapping of site to array-like of shape (n, C)
+        Answers of each site, in the same columns; sites without a calibration have no say.
+
+    Returns
+    -------
+    ndarray of shape (n, C)
+        The p-values.
+
+    See Also
+    --------
+    Uncertainty.p_values : Assumes that queries come from sites in proportion to the rows they held back.
+
+    Examples
+    --------
+    >>> measures = [[0.1, 0.9], [0.2, 0.8], [0.8, 0.3], [0.9, 0.2]]
+    >>> north = calibrate(measures, [0, 0, 1, 1], largest=1.0, n_cells=10)
+    >>> found = largest_p_values({"north": north}, {"north": [[0.15, 0.95]]})
+    >>> found.round(2).tolist()  # two rows of class 0 are as far, none of class 1 is
+    [[1.0, 0.33]]
     """
     found: Array | None = None
-    for owner, calibration in calibrations.items():
-        if owner not in answers:
+    for site, calibration in calibrations.items():
+        if site not in answers:
             continue
-        values = check_answers(answers[owner], 2, calibration.largest)
+        values = check_answers(answers[site], 2, calibration.largest)
         table = calibration.typical
         if values.shape[1] != len(table) or (found is not None and found.shape != values.shape):
-            raise InvalidInputError("owners must answer the same queries in the same columns")
+            raise InvalidInputError("sites must answer the same queries in the same columns")
         cells = _cells_of(_bounded_measures(values, calibration.largest, calibration.unit), table.shape[1])
         n_rows = table.sum(axis=1)
         at_least = np.take_along_axis(_counts_from(table).T, cells, axis=0)
-        # An owner without rows of a class has seen nothing that could be more unusual: it has no say.
+        # A site without rows of a class has seen nothing that could be more unusual: it has no say.
         mine = np.where(n_rows > 0, (at_least + 1) / (n_rows + 1), 0.0)
         found = mine if found is None else np.maximum(found, mine)
     if found is None:
-        raise InvalidInputError("no owner has both a calibration and answers")
+        raise InvalidInputError("no site has both a calibration and answers")
     return found
-
-
-def _check_rate(name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise InvalidInputError(f"{name} must lie between 0 and 1")
 
 
 # --- measures on a grid of equal cells between 0 and 1 -----------------------------------------------------
