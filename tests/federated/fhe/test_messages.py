@@ -41,6 +41,19 @@ def test_evaluation_keys_without_rotation_keys_are_refused(small) -> None:
         replace(small.keys, sizes=tuple(sizes), content=b"".join(relinearise))
 
 
+def test_evaluation_keys_for_other_rotations_are_refused_by_the_server(small) -> None:
+    """Otherwise SEAL would fail in the middle of a query."""
+    querier = small.querier
+    chain, secret = querier._contexts.low, querier._secrets[-1]
+    rotations = querier._contexts.seal.GaloisKeys()
+    step = querier.parameters.rotations[-1][0] + 1
+    querier._contexts.seal.KeyGenerator(chain.context, secret).create_galois_keys([step], rotations)
+    parts = [*[part for section in small.keys.sections() for part in section][:-1], rotations.to_string()]
+    keys = replace(small.keys, sizes=tuple(map(len, parts)), content=b"".join(parts))
+    with pytest.raises(MessageError, match="rotation"):
+        Server(keys)
+
+
 # --- forged messages --------------------------------------------------------------------------------------
 
 JUNK = [None, -1, 0, 2**70, 1.5, True, "", "x" * 100, "a b\n", [], {}, [1, 2], {"a": 1}]

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError, MessageError
@@ -83,13 +83,17 @@ class Server:
         full = self.contexts.full.context
         with reading("the evaluation keys"):
             self._encryptor = self.contexts.seal.Encryptor(full, full.from_public_str(self.keys.key))
-            pairs = [
+            pairs: list[tuple[Any, Any]] = [
                 (
                     chain.context.from_relin_str(relin),
                     chain.context.from_galois_str(galois) if galois else None,
                 )
                 for chain, (relin, galois) in zip(self.contexts.chains, self.keys.sections(), strict=True)
             ]
+        for (_, galois), steps in zip(pairs, self.parameters.rotations, strict=True):
+            # A rotation by s slots is the automorphism x -> x^(3^s) of the ring; its key is named by 3^s.
+            if not all(galois.has_key(pow(3, step, 2 * self.parameters.degree)) for step in steps):
+                raise MessageError("the evaluation keys lack a rotation that the setting needs")
         self.engine = Ciphertexts(self.contexts, pairs)
 
     def tally(self, query_id: str, n_rows: int) -> Tally:
