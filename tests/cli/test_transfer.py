@@ -114,7 +114,7 @@ SOURCE = ("source", "{source}", "--label", "y", "--out", "{out}")
         ),
         (("source", "{source}", "--label", "y", "--out", "{source}", "--epsilon", "1"), "is an input"),
         (("fit", "{absent}", "{target}", "--label", "y", "--out", "{out}"), "no such file"),
-        (("fit", "{target}", "{target}", "--label", "y", "--out", "{out}"), "private source"),
+        (("fit", "{target}", "{target}", "--label", "y", "--out", "{out}"), "not a file of onefold"),
     ],
 )
 def test_bad_input_prints_one_line_and_exits_with_code_2(arguments, message, target, onefold) -> None:

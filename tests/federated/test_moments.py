@@ -219,11 +219,11 @@ def test_what_cannot_be_shared_is_not_released() -> None:
 def test_members_are_known_once() -> None:
     part, again = releases(2, agreed())
     federation = federation_of({"a": part})
-    with pytest.raises(InvalidInputError, match="id is taken"):
+    with pytest.raises(InvalidInputError, match="is a member already"):
         federation.add("a", again)
     with pytest.raises(InvalidInputError, match="a member already, under another id"):
         federation.add("b", part)
-    with pytest.raises(InvalidInputError, match="no owner of this id"):
+    with pytest.raises(InvalidInputError, match="no site of this id"):
         federation.remove("b")
     for ask in (
         lambda: federation.guarantee,

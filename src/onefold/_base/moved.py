@@ -11,7 +11,21 @@ from typing import Any
 __all__ = ["MOVED", "redirect_moved_modules"]
 
 # Old module -> where its names are now, without the leading "onefold.".
-MOVED: dict[str, tuple[str, ...]] = {}
+MOVED: dict[str, tuple[str, ...]] = {
+    "audit.canaries": ("audit.epsilon",),
+    "audit.summary": ("audit.membership",),
+    "federated.aggregate": ("federated.rules",),
+    "federated.combination": ("federated.server", "federated.trust"),
+    "federated.consistency": ("federated.rules",),
+    "federated.liars": ("federated.simulate",),
+    "federated.probes": ("federated.trust",),
+    "privacy.mechanisms.optimal": ("privacy.mechanisms.laplace",),
+    "release.ranges": ("release.releases",),
+    "release.table_release": ("release.tables",),
+    "report.membership": ("report.html",),
+    "report.rules": ("report.figures",),
+    "report.tradeoff": ("report.figures",),
+}
 
 
 class _MovedModules:

@@ -438,7 +438,7 @@ class LocalModel(BaseEstimator):
     def digest(self) -> str:
         """Return the SHA-256 sum of the fitted model, as its file would have it."""
         if self._digest is None:
-            self._digest = hashlib.sha256(to_bytes(self._fitted(), compact=True)).hexdigest()
+            self._digest = hashlib.sha256(to_bytes(self._fitted())).hexdigest()
         return self._digest
 
     # --- travelling and files -----------------------------------------------------------------------------
@@ -460,7 +460,7 @@ class LocalModel(BaseEstimator):
             raise InvalidInputError(
                 "only a private model may travel: this one holds raw rows, or its guarantee is void"
             )
-        return ModelParcel(site, to_bytes(self._fitted(), compact=True))
+        return ModelParcel(site, to_bytes(self._fitted()))
 
     @classmethod
     def from_parcel(cls, parcel: ModelParcel) -> Self:

@@ -22,10 +22,19 @@ from onefold._base.validation import Entry, OneOf, Whole, check_parameters, chec
 from onefold.models.clusters import PARTITIONS, split
 from onefold.models.folding import check_measure
 from onefold.models.layers import LayeredStack
-from onefold.models.pool import Pool, Stack, StackMemory, fit_pool
+from onefold.models.pool import BLOCK_BYTES, Pool, Stack, StackMemory, fit_pool
 from onefold.models.scale import SCALES, ScaleOption, unit_and_factor
 
-__all__ = ["Autoencoder", "DeepAutoencoder", "LayeredAutoencoder", "WideAutoencoder"]
+__all__ = [
+    "BLOCK_BYTES",
+    "Autoencoder",
+    "DeepAutoencoder",
+    "LayeredAutoencoder",
+    "Pool",
+    "Stack",
+    "WideAutoencoder",
+    "fit_pool",
+]
 
 
 class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):

@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("seal")
 
-from onefold._base.frames import unpack_frame
 from onefold.federated.fhe.argmin import clear_argmin
 from onefold.federated.flower.site_app import quantised
 from onefold.federated.messages import Lock, Query
@@ -33,8 +32,8 @@ def plain_labels(federation: Any, names: tuple[str, ...], bits: int, bound: floa
 
 def secret_of(path: Path) -> bytes:
     """Some bytes from the middle of a secret key."""
-    _, arrays = unpack_frame(path.read_bytes(), 2**30)
-    secret = arrays["secret"].tobytes()
+    with np.load(path) as arrays:
+        secret = arrays["secret"].tobytes()
     return secret[len(secret) // 2 :][:64]
 
 
