@@ -41,6 +41,22 @@ def test_a_dask_cluster_gives_the_same_model(name: str) -> None:
     np.testing.assert_array_equal(spread.distances(X[:200]), here)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_ray_workers_give_the_same_model(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home directory
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    pytest.importorskip("ray.util.joblib").register_ray()
+    here = MODELS[name].fit(X, y).distances(X[:200])
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        with joblib.parallel_config(backend="ray", n_jobs=2):
+            spread = MODELS[name].fit(X, y)
+    finally:
+        ray.shutdown()
+    np.testing.assert_array_equal(spread.distances(X[:200]), here)
+
+
 def test_work_leaves_this_process_only_when_asked_to() -> None:
     items = [np.full(3, value) for value in range(4)]
     at_home = run_spread(where, np.asarray, items, 2)

@@ -1,9 +1,9 @@
-"""Independent pieces of work on whatever joblib backend the caller has chosen: threads, processes, Dask.
+"""Independent pieces of work on whatever joblib backend the caller has chosen: threads, processes, Dask, Ray.
 
     with joblib.parallel_config(backend="dask"):
         classifier.fit(X, y)
 
-Without such a choice work stays in threads of this process, where nothing has to be copied.
+For Ray call ``ray.util.joblib.register_ray()`` first. Without such a choice work stays in threads of this process, where nothing has to be copied.
 """
 
 from collections.abc import Callable, Sequence
