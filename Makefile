@@ -23,7 +23,7 @@ help: ## list the targets
 
 setup: $(VENV)/.all-ready ## .venv with the package, every extra and the development tools
 
-demo: $(VENV)/.dev-ready ## several owners, one round, one classifier; report in build/demo.html
+demo: $(VENV)/.dev-ready ## several sites, one round, one classifier; report in build/demo.html
 	@mkdir -p build
 	$(BIN)/onefold demo --report build/demo.html
 

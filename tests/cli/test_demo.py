@@ -56,7 +56,7 @@ def test_leaving_site_changes_no_bit_of_the_other_answers(capsys) -> None:
     result = demo(capsys)
     left = result["facts"]["left"]
     assert left["exact"] is True
-    assert left["owner"] == 1 + int(np.array(result["counts"]).sum(axis=1).argmin())
+    assert left["site"] == left["owner"] == 1 + int(np.array(result["counts"]).sum(axis=1).argmin())
     assert left["accuracy"] < result["facts"]["private_entry"]["accuracy"] + 0.02
 
 
@@ -69,9 +69,9 @@ def test_single_site_accuracy_is_limited_by_its_classes(capsys) -> None:
 
 
 def test_same_seed_gives_the_same_split_and_accuracies(capsys) -> None:
-    first = demo(capsys, "--seed", "1", "--dataset", "iris", "--owners", "3")
-    again = demo(capsys, "--seed", "1", "--dataset", "iris", "--owners", "3")
-    other = demo(capsys, "--seed", "2", "--dataset", "iris", "--owners", "3")
+    first = demo(capsys, "--seed", "1", "--dataset", "iris", "--sites", "3")
+    again = demo(capsys, "--seed", "1", "--dataset", "iris", "--sites", "3")
+    other = demo(capsys, "--seed", "2", "--dataset", "iris", "--sites", "3")
     assert again["counts"] == first["counts"] != other["counts"]
     for name in ("alone", "pooled", "federated"):
         assert again["facts"][name] == first["facts"][name]
@@ -84,7 +84,7 @@ def test_demo_prints_a_table_with_notes_and_writes_a_report(capsys, tmp_path: Pa
     assert main(["demo", "--sites", "3", "--report", str(page)]) == 0
     shown = capsys.readouterr()
     assert shown.err == ""
-    assert len(re.findall(r"^owner \d alone +\d+ +\d+ +0\.\d{4}$", shown.out, flags=re.MULTILINE)) == 3
+    assert len(re.findall(r"^site \d alone +\d+ +\d+ +0\.\d{4}$", shown.out, flags=re.MULTILINE)) == 3
     assert re.search(r"^federated, one round +1346 +10 +0\.\d{4}$", shown.out, flags=re.MULTILINE)
     assert re.search(r"^private, epsilon 4 per entry +1346 +10 +0\.\d{4}$", shown.out, flags=re.MULTILINE)
     words = " ".join(shown.out.split())
@@ -100,7 +100,9 @@ def test_demo_reads_a_dataset_from_a_folder(capsys, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.repeat(["left", "right"], 40)
     np.savez(tmp_path / "mine.npz", X=rng.normal(size=(80, 3)) + 5.0 * (y == "right")[:, None], y=y)
-    result = demo(capsys, "--dataset", "mine", "--data-dir", str(tmp_path), "--owners", "2")
+    result = demo(
+        capsys, "--dataset", "mine", "--data-dir", str(tmp_path), "--owners", "2"
+    )  # the option of 0.1
     assert result["class_names"] == ["left", "right"]
     assert result["facts"]["federated"] == 1.0
 
@@ -108,5 +110,6 @@ def test_demo_reads_a_dataset_from_a_folder(capsys, tmp_path: Path) -> None:
 def test_demo_runs_as_a_process_and_leaves_no_file(onefold, tmp_path: Path) -> None:
     done = onefold("demo", "--dataset", "iris", "--sites", "2", "--json", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["settings"]["owners"] == 2
+    settings = json.loads(done.stdout)["settings"]
+    assert settings["sites"] == settings["owners"] == 2  # "owners" is the name in 0.1
     assert list(tmp_path.iterdir()) == []

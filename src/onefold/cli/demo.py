@@ -90,7 +90,9 @@ def run(args: argparse.Namespace) -> int:
         with busy("drawing", quiet=False):
             write_page(args.report, comparison_page(study))
     if args.json:
-        print_json(study.to_dict())
+        told = study.to_dict()
+        told["settings"]["owners"] = args.sites  # the name that version 0.1 gave to "sites"
+        print_json(told)
         return 0
     print(f"{study.title}\n{fill(study.lead, WIDTH)}\n\n{study.table()}\n")
     for note in study.notes:

@@ -1,4 +1,4 @@
-"""The study behind ``onefold demo``: what does each owner gain by joining, and what does privacy cost?"""
+"""The study behind ``onefold demo``: what does each site gain by joining, and what does privacy cost?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from onefold.report import Comparison, Entry
 
 __all__ = ["Plan", "compare"]
 
-# Small enough that most owners lack some classes, large enough that most classes have several owners.
+# Small enough that most sites lack some classes, large enough that most classes are at several sites.
 CONCENTRATION = 0.3
 DELTA = 1e-5
 
@@ -35,7 +35,7 @@ class Plan:
 
     dataset: str
     data_dir: str | None
-    n_owners: int
+    n_sites: int
     seed: int
     n_jobs: int | None
     epsilon: float  # of one entry of the table
@@ -52,24 +52,24 @@ class Private:
 
 @dataclass(frozen=True)
 class Leaving:
-    """What one owner's leaving changed."""
+    """What one site's leaving changed."""
 
-    owner: int
+    site: int
     accuracy: float
-    exact: bool  # every answer is, bit for bit, that of a federation without the owner from the start
+    exact: bool  # every answer is, bit for bit, that of a federation without the site from the start
 
 
 def compare(plan: Plan) -> Comparison:
-    """Spread a dataset over owners with unequal classes and judge everybody on the same test samples."""
+    """Spread a dataset over sites with unequal classes and test every classifier on the same test samples."""
     data = datasets.load(plan.dataset, plan.data_dir)
     prototype = AutoencoderClassifier(WideKAHM(scale="auto", random_state=plan.seed), n_jobs=plan.n_jobs)
     rows = datasets.partition(
-        data.y_train, plan.n_owners, "dirichlet", random_state=plan.seed, alpha=CONCENTRATION
+        data.y_train, plan.n_sites, "dirichlet", random_state=plan.seed, alpha=CONCENTRATION
     )
     result = simulate(
         data.X_train,
         data.y_train,
-        plan.n_owners,
+        plan.n_sites,
         rows,
         estimator=prototype,
         X_test=data.X_test,
@@ -80,9 +80,9 @@ def compare(plan: Plan) -> Comparison:
     moments = _moment_federation(plan, owned, result.classes, data.X_test, data.y_test)
     n_samples = int(result.class_counts.sum())
     return Comparison(
-        title=f"{plan.n_owners} owners, one classifier, one round",
+        title=f"{plan.n_sites} sites, one classifier, one round",
         lead=f"{data.name}: {n_samples} samples of {result.classes.size} classes spread unequally over "
-        f"{plan.n_owners} owners, {result.n_test} for testing. A simulation in one process.",
+        f"{plan.n_sites} sites, {result.n_test} for testing. A simulation in one process.",
         entries=_entries(plan, result, noisy, moments, leaving),
         class_names=[str(label) for label in result.classes],
         counts=result.class_counts.tolist(),
@@ -95,7 +95,7 @@ def compare(plan: Plan) -> Comparison:
 def _noisy_federation(
     plan: Plan, owned: Sequence[tuple[Any, Any]], prototype: Any, X: Any, y: Any
 ) -> tuple[Private, Leaving]:
-    """Models of fabricated data, which may travel; then the owner with the fewest samples leaves."""
+    """Models of fabricated data, which may travel; then the site with the fewest samples leaves."""
     mechanism = OptimalNoise(plan.epsilon, delta=DELTA)
     models = [LocalModel(prototype, mechanism, keep_rows=False).fit(*mine) for mine in owned]
     server = GlobalClassifier()
@@ -117,7 +117,7 @@ def _noisy_federation(
 def _moment_federation(
     plan: Plan, owned: Sequence[tuple[Any, Any]], classes: NDArray[Any], X: Any, y: Any
 ) -> Private:
-    """Each owner sends noisy moments once; they cover whole records with their labels."""
+    """Each site sends noisy moments once; they cover whole records with their labels."""
     agreed = PrivateMoments(plan.record_epsilon, DELTA, classes=classes, centre=None)
     federation = MomentFederation()
     for number, (samples, labels) in enumerate(owned):
@@ -136,19 +136,19 @@ def _entries(
     samples = result.class_counts.sum(axis=1)
     present = result.class_counts > 0
     total, classes = int(samples.sum()), int(result.classes.size)
-    left = np.delete(present, leaving.owner, axis=0).any(axis=0)
+    left = np.delete(present, leaving.site, axis=0).any(axis=0)
     return [
         *(
-            Entry(f"owner {i + 1} alone", "alone", int(samples[i]), int(present[i].sum()), accuracy)
+            Entry(f"site {i + 1} alone", "alone", int(samples[i]), int(present[i].sum()), accuracy)
             for i, accuracy in enumerate(result.alone)
         ),
         Entry("all data pooled", "pooled", total, classes, result.pooled),
         Entry("federated, one round", "federated", total, classes, result.federated),
         Entry(f"private, epsilon {plan.epsilon:g} per entry", "private", total, classes, noisy.accuracy),
         Entry(
-            f"... after owner {leaving.owner + 1} left",
+            f"the same after site {leaving.site + 1} left",
             "private",
-            total - int(samples[leaving.owner]),
+            total - int(samples[leaving.site]),
             int(left.sum()),
             leaving.accuracy,
         ),
@@ -163,22 +163,22 @@ def _entries(
 
 
 def _notes(result: Simulation, noisy: Private, moments: Private, leaving: Leaving) -> list[str]:
-    n_owners, n_classes = result.class_counts.shape
-    per_query = n_owners * n_classes
+    n_sites, n_classes = result.class_counts.shape
+    per_query = n_sites * n_classes
     same = "the same to the last bit as" if leaving.exact else "NOT the same as"
     return [
-        'What travelled in "federated": each owner answered each query with one number per class, '
-        f"{n_owners} x {n_classes} = {per_query} numbers per query, {per_query * result.n_test} in all. "
-        "The queries went to every owner; no training sample and no gradient left its owner. "
+        'What travelled in "federated": each site answered each query with one number per class, '
+        f"{n_sites} x {n_classes} = {per_query} numbers per query, {per_query * result.n_test} in all. "
+        "The queries went to every site; no training sample and no gradient left its site. "
         "No noise was added: these answers are distances to raw data and reveal something about it. "
         "This line makes no claim of differential privacy.",
-        "Private per entry: every owner models data fabricated from a noisy copy. " + _plain(noisy.guarantee),
-        f"Owner {leaving.owner + 1} left. Nobody else did anything, and every answer is {same} that of a "
+        "Private per entry: every site models data fabricated from a noisy copy. " + _plain(noisy.guarantee),
+        f"Site {leaving.site + 1} left. The others did nothing, and every answer is {same} that of a "
         "federation that never had it.",
-        "Private per record: every owner sent noisy counts, sums and second moments, once; the list of "
+        "Private per record: every site sent noisy counts, sums and second moments, once; the list of "
         "classes is taken as public. " + _plain(moments.guarantee),
         "Noise is drawn anew in every run, so the private accuracies change a little.",
-        "Pooled means that all training samples were brought to one place: the yardstick, not an option.",
+        "Pooled means that all training samples were brought to one place: it is a yardstick, not an option.",
     ]
 
 
@@ -189,11 +189,11 @@ def _plain(guarantee: Guarantee) -> str:
 def _settings(plan: Plan, name: str) -> dict[str, Any]:
     return {
         "dataset": name,
-        "owners": plan.n_owners,
+        "sites": plan.n_sites,
         "seed": plan.seed,
         "partition": f"Dirichlet, concentration {CONCENTRATION}",
         "classifier": "AutoencoderClassifier(WideKAHM(scale='auto'))",
-        "global rule": "smallest distance over the owners",
+        "global rule": "smallest distance over the sites",
         "noise per entry": f"OptimalNoise({plan.epsilon:g}, delta={DELTA:g}), then smoothed; honest stopping",
         "noise per record": f"PrivateMoments({plan.record_epsilon:g}, delta={DELTA:g})",
         "source of noise": "the operating system, whatever the seed",
@@ -201,17 +201,22 @@ def _settings(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def _facts(result: Simulation, noisy: Private, moments: Private, leaving: Leaving) -> dict[str, Any]:
-    n_owners, n_classes = result.class_counts.shape
+    n_sites, n_classes = result.class_counts.shape
     return {
         "alone": list(result.alone),
         "pooled": result.pooled,
         "federated": result.federated,
         "test_samples": result.n_test,
         "rounds": 1,
-        "scalars_per_query": n_owners * n_classes,
-        "scalars_in_all": n_owners * n_classes * result.n_test,
+        "scalars_per_query": n_sites * n_classes,
+        "scalars_in_all": n_sites * n_classes * result.n_test,
         "federated_guarantee": None,
         "private_entry": {"accuracy": noisy.accuracy, "guarantee": noisy.guarantee.to_dict()},
         "private_record": {"accuracy": moments.accuracy, "guarantee": moments.guarantee.to_dict()},
-        "left": {"owner": leaving.owner + 1, "accuracy": leaving.accuracy, "exact": leaving.exact},
+        "left": {
+            "site": leaving.site + 1,
+            "owner": leaving.site + 1,  # its name in version 0.1
+            "accuracy": leaving.accuracy,
+            "exact": leaving.exact,
+        },
     }
