@@ -4,8 +4,8 @@ The counts (004, section 3.9) are Q C minima and C equalities per query. They ar
 operation takes in TFHE on this machine, measured in the same run with Concrete when
 ``ONEFOLD_CONCRETE_PYTHON`` names a Python that has concrete-python; and, in a row of its own, by the
 latencies that the document prints for another machine (Table 6). Seconds are processor seconds of the
-server and the querier; a client's own are told beside them. The server's begin with the first byte of the
-first message: reading, checking and adding the messages of all clients is among them.
+server and the querier; a site's own are told beside them. The server's begin with the first byte of the
+first message: reading, checking and adding the messages of all sites is among them.
 
 ``python -m benchmarks.encrypted Q,C,bits ... [--operations FILE]`` measures single settings, for a machine
 that is quiet only for minutes; FILE is what ``encrypted_tfhe.py`` printed a moment ago.
@@ -46,8 +46,15 @@ def rows(sizes: Sizes) -> list[Row]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Figures of single settings as JSON, a line for each.")
-    parser.add_argument("settings", nargs="+", metavar="Q,C,bits")
-    parser.add_argument("--operations", metavar="FILE", help="seconds of a minimum and an equality, as JSON")
+    parser.add_argument(
+        "settings",
+        nargs="+",
+        metavar="Q,C,bits",
+        help="number of sites, classes and bits of a setting to measure",
+    )
+    parser.add_argument(
+        "--operations", metavar="FILE", help="JSON file with the seconds of a minimum and an equality in TFHE"
+    )
     args = parser.parse_args()
     one = None if args.operations is None else json.loads(Path(args.operations).read_text())
     for text in args.settings:

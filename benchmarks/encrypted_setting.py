@@ -1,7 +1,7 @@
 """``python -m benchmarks.encrypted_setting Q C bits``: one encrypted federation, in a process of its own.
 
-All three roles play here, one after the other, each with its own clock. Every client encrypts a message of
-its own (the same message twice would not have the noise of two clients), and every answer is compared with
+All three roles play here, one after the other, each with its own clock. Every site encrypts a message of
+its own (the same message twice would not have the noise of two sites), and every answer is compared with
 the plain one.
 """
 
@@ -47,7 +47,7 @@ def ask(querier: Querier, server: Server, values: np.ndarray) -> dict[str, Any]:
     tally = server.tally("q", n_rows)
     sending = adding = added = 0.0
     for index, each in enumerate(values):
-        client = Client(public, f"client-{index}")
+        client = Client(public, f"site-{index}")
         message, cpu, _ = clocked(lambda c=client, e=each: to_bytes(c.encrypt(e, "q")))
         sending += cpu
         _, cpu, wall = clocked(lambda m=message: tally.add(m))

@@ -2,7 +2,7 @@
 
 Bytes are those of real messages; the heads' are their parameters, without any wrapping. Once trained, a head
 answers at no cost in bytes and in microseconds: what it pays for is training, and training again whenever a
-client comes or must be forgotten. Rows that say what a query costs therefore have no goal: a head wins them.
+site comes or must be forgotten. Rows that say what a query costs therefore have no goal: a head wins them.
 """
 
 import time
@@ -29,24 +29,24 @@ def bytes_sent(found: World, trained: Heads) -> list[Row]:
     rows = []
     for name, (head, training) in trained.items():
         training_bytes = 2 * head.n_bytes * training.rounds * min(training.clients_per_round, CLIENTS)
-        details = {"head_bytes": training_bytes, "rounds": training.rounds, "clients": CLIENTS}
+        details = {"head_bytes": training_bytes, "rounds": training.rounds, "sites": CLIENTS}
         rows += [
             Row(
-                f"bytes to join, {CLIENTS} clients: FedAvg, {name} / profiles (queries travel)",
+                f"bytes to join, {CLIENTS} sites: FedAvg, {name} / profiles (queries travel)",
                 training_bytes / joining,
                 ">= 100",
                 {**details, "our_bytes": joining},
             ),
             Row(
-                f"bytes to join, {CLIENTS} clients: FedAvg, {name} / models (models travel)",
+                f"bytes to join, {CLIENTS} sites: FedAvg, {name} / models (models travel)",
                 training_bytes / models,
                 ">= 1",
                 {**details, "our_bytes": models},
             ),
             Row(
-                f"single queries to {CLIENTS} clients that send as much as FedAvg, {name}, in training",
+                f"single queries to {CLIENTS} sites that send as much as FedAvg, {name}, in training",
                 training_bytes / (asked + answered),
-                None,  # how many queries a federation will see is for its owner to say
+                None,  # how many queries a federation will get depends on its use
                 {**details, "bytes_down": asked, "bytes_up": answered},
             ),
         ]
@@ -61,7 +61,7 @@ def _file_size(model: LocalModel) -> int:
 
 
 def seconds_spent(sizes: Sizes, found: World, trained: Heads) -> list[Row]:
-    """Processor time for one more client to join, and for one query; that of a head is counted so too."""
+    """Processor time for one more site to join, and for one query; that of a head is counted so too."""
     largest = max(found.owners, key=len)
     join = best(lambda: member(found.X[largest], found.y[largest]), clock=time.process_time)
     queries = found.X[: sizes.queries]
@@ -71,15 +71,15 @@ def seconds_spent(sizes: Sizes, found: World, trained: Heads) -> list[Row]:
         predict = best(lambda h=head: h.predict(queries), clock=time.process_time) / len(queries)
         rows += [
             Row(
-                f"seconds for a client to join: FedAvg, {name}, trained again / the largest client fits",
+                f"seconds for a site to join: FedAvg, {name}, trained again / the largest site fits",
                 head.seconds / join,
                 ">= 10",
                 {"head_seconds": head.seconds, "seconds": join, "rows": len(largest)},
             ),
             Row(
-                f"seconds per query, {len(queries)} at once, {CLIENTS} clients in one process: ours / {name}",
+                f"seconds per query, {len(queries)} at once, {CLIENTS} sites in one process: ours / {name}",
                 ask / predict,
-                None,  # one product with C columns against one with all rows of all clients
+                None,  # one product with C columns against one with all rows of all sites
                 {"head_seconds": predict, "seconds": ask},
             ),
         ]

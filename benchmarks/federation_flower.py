@@ -23,7 +23,7 @@ from onefold.exceptions import OnefoldError
 from onefold.federated.messages import Query
 
 SITES = ("north", "south", "west")
-ROWS = 600  # of each site, about what the largest of the hundred clients has
+ROWS = 600  # of each site: about as many as the largest of the hundred sites in the world has
 PATIENCE = 300.0
 # Single rows asked about, with so many under way at once: a query takes about two seconds.
 QUESTIONS = {1: 6, 10: 30, 100: 200}
@@ -58,7 +58,7 @@ def rows(quick: bool, trained: Heads) -> list[Row]:
     for name, (head, _) in trained.items():
         found.append(
             Row(
-                f"seconds for a client to join: FedAvg, {name}, trained again / a new site over Flower",
+                f"seconds for a site to join: FedAvg, {name}, trained again / a new site over Flower",
                 head.seconds / joined,
                 None,  # starting processes and shaking hands is what takes time, whatever the model
                 {"head_seconds": head.seconds, "seconds": joined, "rows": ROWS},

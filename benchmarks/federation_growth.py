@@ -1,4 +1,4 @@
-"""What growth costs a federation: more rows here and on a Dask cluster, a thousand clients in one process."""
+"""What growth costs a federation: more rows here and on a Dask cluster, a thousand sites in one process."""
 
 import warnings
 from collections.abc import Callable
@@ -77,26 +77,26 @@ def _rows(what: str, times: dict[int, float], n_rows: int) -> list[Row]:
 
 
 def memory(sizes: Sizes) -> list[Row]:
-    """A thousand owners simulated in one process, against one of them and against one owner of all rows."""
+    """Peak memory of a thousand simulated sites, against one of them and one site with all rows."""
     n_clients, n_rows = 10 * CLIENTS, 4 * sizes.small_rows
     seconds, many = _in_new_process(simulation_peak, n_rows, n_clients, n_clients)
     _, one = _in_new_process(simulation_peak, n_rows, n_clients, 1)
     _, whole = _in_new_process(simulation_peak, n_rows, 1, 1)
     rows = 4 * n_rows * FEATURES
-    what = f"peak memory of simulate(), the rows included, {n_clients} clients, {n_rows} rows"
+    what = f"peak memory of simulate(), the rows included, {n_clients} sites, {n_rows} rows"
     details = {"beyond_rows_mib": many / 2**20, "rows_mib": rows / 2**20, "seconds": seconds}
 
     def ratio(name: str, other: int, goal: str) -> Row:
         beyond = {"other_beyond_rows_mib": other / 2**20}
         return Row(f"{what} / {name}", (rows + many) / (rows + other), goal, {**details, **beyond})
 
-    return [ratio("one of these clients", one, "<= 1.5"), ratio("one client of all rows", whole, "<= 1")]
+    return [ratio("one of these sites", one, "<= 1.5"), ratio("one site with all rows", whole, "<= 1")]
 
 
 def simulation_peak(n_rows: int, n_clients: int, n_used: int) -> tuple[float, int]:
     """Seconds and peak of resident memory beyond the rows; for a process that did nothing else before.
 
-    The rows are divided among all clients in any case, and the first ``n_used`` of them are simulated.
+    The rows are divided among all sites in any case, and the first ``n_used`` of them are simulated.
     """
     warnings.filterwarnings("ignore", "The number of unique classes")  # many classes, few rows: meant so
     X, y = embeddings(n_rows)

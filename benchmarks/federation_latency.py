@@ -11,7 +11,7 @@ from benchmarks.federation_world import CLIENTS, World
 from benchmarks.timing import Row
 
 IN_FLIGHT = (1, 10, 100)
-# Single rows asked about, with so many under way at once: each asks all clients, about two thousand machines.
+# Single rows asked about, with so many under way at once: each asks all sites, about two thousand machines.
 QUESTIONS = {1: 20, 10: 40, 100: 100}
 
 
@@ -36,14 +36,14 @@ def latencies(ask: Callable[[np.ndarray], object], queries: np.ndarray, in_fligh
 
 
 def in_process(found: World) -> list[Row]:
-    """Single queries to all clients in this process; one BLAS thread each, or threads would fight."""
+    """Single queries to all sites in this process; one BLAS thread each, or threads would fight."""
     with threadpool_limits(1, user_api="blas"):
         found.server.predict(found.X[:1])
         measured = {n: latencies(found.server.predict, found.X[: QUESTIONS[n]], n) for n in IN_FLIGHT}
     alone = measured[1]["queries_per_second"]
     return [
         Row(
-            f"latency in process, {CLIENTS} clients, {n} queries in flight: throughput / one at a time",
+            f"latency in process, {CLIENTS} sites, {n} queries in flight: throughput / one at a time",
             measured[n]["queries_per_second"] / alone,
             None,  # products of single rows are short: what threads wait for is each other
             measured[n],

@@ -1,4 +1,4 @@
-"""A federation to be measured: rows like embeddings, a hundred owners, gradient heads on the same rows."""
+"""A federation to be measured: rows like embeddings, a hundred sites, gradient heads on the same rows."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ Heads = dict[str, tuple[Head, Training]]
 
 @dataclass(frozen=True)
 class World:
-    """Rows like embeddings, their owners, the members' models, and a server."""
+    """Rows like embeddings, which site has which, the sites' models, and a server."""
 
     X: np.ndarray
     y: np.ndarray
@@ -43,12 +43,12 @@ def embeddings(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def member(X: np.ndarray, y: np.ndarray) -> LocalModel:
-    """One owner's model."""
+    """One site's model."""
     return LocalModel(FoldingClassifier(batch_size=BATCH), keep_rows=False).fit(X, y)
 
 
 def world(sizes: Sizes) -> World:
-    """A hundred owners with unequal shares of every class."""
+    """A hundred sites with unequal shares of every class."""
     X, y = embeddings(sizes.small_rows)
     owners = partition(y, CLIENTS, "dirichlet", alpha=1.0, random_state=0)
     members = [member(X[rows], y[rows]) for rows in owners]
@@ -59,6 +59,6 @@ def world(sizes: Sizes) -> World:
 
 
 def heads(found: World) -> Heads:
-    """FedAvg on the same rows at the same owners."""
+    """FedAvg on the same rows at the same sites."""
     parts = [(found.X[rows], found.y[rows]) for rows in found.owners]
     return {name: (train(parts, CLASSES, training, 0), training) for name, training in HEADS.items()}

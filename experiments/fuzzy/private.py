@@ -129,7 +129,13 @@ def options() -> argparse.ArgumentParser:
     found.add_argument(
         "--epsilons", nargs="+", type=float, choices=EPSILONS, help="values of epsilon to run (default: all)"
     )
-    found.add_argument("--digits", type=positive, default=N_DIGITS, metavar="N", help=f"({N_DIGITS})")
+    found.add_argument(
+        "--digits",
+        type=positive,
+        default=N_DIGITS,
+        metavar="N",
+        help=f"number of training digits (default: {N_DIGITS})",
+    )
     found.add_argument(
         "--seeds", type=positive, default=3, metavar="N", help="number of seeds per setting (default: 3)"
     )

@@ -1,7 +1,7 @@
-"""MNIST spread over parties: what distribution costs (000 Tables 8 to 10).
+"""MNIST spread over sites: what distribution costs (000 Tables 8 to 10).
 
-Every party adds noise to its rows, smooths them once, and fits one wide machine per class it has. The global
-answer for a class is the smallest of the parties' answers (000 eq. 104). With one class per party these are
+Every site adds noise to its rows, smooths them once, and fits one wide machine per class it has. The global
+answer for a class is the smallest of the sites' answers (000 eq. 104). With one class per site these are
 the very machines of the central classifier, so Scenario 1 is computed twice only with noise drawn anew.
 """
 
@@ -23,7 +23,7 @@ from onefold.federated import GlobalClassifier, LocalModel
 from onefold.privacy import OptimalNoise
 
 EPSILONS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0)
-PARTIES = (2, 5, 10, 20, 50, 100)
+SITES = (2, 5, 10, 20, 50, 100)
 SCENARIOS = (1, 2, 3)
 TABLE_10_EPSILON = 16.0
 DELTA = 1e-5
@@ -38,7 +38,7 @@ Rows = NDArray[np.intp]
 def private_party(
     X: NDArray[np.floating], y: NDArray[np.intp], epsilon: float, seed: Sequence[int], n_layers: int
 ) -> LocalModel:
-    """A party's model of its rows after noise and smoothing; nothing else of the rows is used."""
+    """A site's model of its rows after noise and smoothing; nothing else of the rows is used."""
     maker = Fabricator(OptimalNoise(epsilon, DELTA), N_COMPONENTS, SMOOTHING_STEPS, n_jobs=1)
     rows = maker.fabricate(X, y, random_state=list(seed))
     machine = WideKAHM(N_COMPONENTS, n_layers, random_state=0)
@@ -46,34 +46,34 @@ def private_party(
 
 
 def accuracy(
-    data: Dataset, parties: Sequence[Rows], epsilon: float, seed: Sequence[int], n_layers: int = N_LAYERS
+    data: Dataset, sites: Sequence[Rows], epsilon: float, seed: Sequence[int], n_layers: int = N_LAYERS
 ) -> float:
-    """Test accuracy of the federation of these parties, each with noise of its own."""
+    """Test accuracy of the federation of these sites, each with noise of its own."""
     classes = np.unique(data.y_train)
     server = GlobalClassifier(classes=classes)
-    for number, rows in enumerate(parties):
+    for number, rows in enumerate(sites):
         model = private_party(data.X_train[rows], data.y_train[rows], epsilon, (*seed, number), n_layers)
         server.add(number, model.answers(data.X_test, classes))
     return float(np.mean(server.predict() == data.y_test))
 
 
-def by_class(y: NDArray[np.intp], n_parties: int) -> list[Rows]:
-    """Scenarios 1 and 2: every class belongs to so many parties, in equal parts, and to nobody else."""
-    return [rows for label in np.unique(y) for rows in np.array_split(np.flatnonzero(y == label), n_parties)]
+def by_class(y: NDArray[np.intp], n_sites: int) -> list[Rows]:
+    """Scenarios 1 and 2: every class is at so many sites, in equal parts."""
+    return [rows for label in np.unique(y) for rows in np.array_split(np.flatnonzero(y == label), n_sites)]
 
 
 def experiments(
     args: argparse.Namespace, data: Dataset
 ) -> Iterator[tuple[str, list[Rows], float, list[int]]]:
-    """Name, parties, epsilon and seed of every federation, those first that the summary needs most."""
+    """Name, sites, epsilon and seed of every federation, those first that the summary needs most."""
     for epsilon in sorted(args.epsilons, key=lambda value: (value not in (1.0, 4.0, 16.0), -value)):
         level = int(10 * epsilon)
-        # The central classifier is the federation of one class per party: class by class the same machines.
+        # The central classifier is the federation of one class per site: class by class the same machines.
         yield f"central epsilon={epsilon:g}", by_class(data.y_train, 1), epsilon, [0, level]
         if 2 in args.scenarios:
             yield f"halves epsilon={epsilon:g}", by_class(data.y_train, 2), epsilon, [2, level]
     for repeat in range(args.repeats if 3 in args.scenarios else 0):
-        for number in args.parties:
+        for number in args.sites:
             seed = [3, number, repeat]
             owners = datasets.partition(data.y_train, number, "iid", random_state=1000 * number + repeat)
             yield f"random Q={number} repeat={repeat}", owners, TABLE_10_EPSILON, seed
@@ -100,20 +100,20 @@ def load(args: argparse.Namespace) -> Dataset:
 def experiment(args: argparse.Namespace) -> Outcome:
     """All federations, and the three tables."""
     if args.quick:
-        args.epsilons, args.parties, args.repeats = [1.0, 16.0], [2, 10], 1
+        args.epsilons, args.sites, args.repeats = [1.0, 16.0], [2, 10], 1
     data = load(args)
     note(f"{len(data.X_train)} digits for training, {len(data.X_test)} for testing")
     journal = Journal(args.resume)
     scores: dict[str, float] = {}
-    for name, parties, epsilon, seed in experiments(args, data):
+    for name, sites, epsilon, seed in experiments(args, data):
         key = f"mnist {len(data.X_train)}/{len(data.X_test)} L={args.layers} {name}"
         if args.only_recorded and key not in journal.entries:
             continue
 
         def work(
-            parties: list[Rows] = parties, epsilon: float = epsilon, seed: list[int] = seed
+            sites: list[Rows] = sites, epsilon: float = epsilon, seed: list[int] = seed
         ) -> dict[str, float]:
-            return {"accuracy": accuracy(data, parties, epsilon, seed, args.layers)}
+            return {"accuracy": accuracy(data, sites, epsilon, seed, args.layers)}
 
         scores[name] = journal.run(key, work)["accuracy"]
     return Outcome(values(scores, len(data.X_train)), tables(scores, args))
@@ -126,7 +126,7 @@ def values(scores: dict[str, float], n_digits: int) -> dict[str, float]:
         losses = [loss for epsilon in EPSILONS if (loss := loss_of(scores, prefix, epsilon)) is not None]
         if losses:
             named[f"{n_digits} mean loss, scenario {label}"] = float(np.mean(losses))
-    for number in PARTIES:
+    for number in SITES:
         found = repeats_of(scores, number)
         central = scores.get(f"central epsilon={TABLE_10_EPSILON:g}")
         if found and central is not None:
@@ -150,8 +150,8 @@ def tables(scores: dict[str, float], args: argparse.Namespace) -> list[Table]:
     size = "600" if args.quick else str(args.digits)
     found = []
     for number, prefix, title in (
-        (8, "classes", "Scenario 1, one class per party, noise drawn anew"),
-        (9, "halves", "Scenario 2, two parties per class"),
+        (8, "classes", "Scenario 1, one class per site, noise drawn anew"),
+        (9, "halves", "Scenario 2, two sites per class"),
     ):
         document = documented(__file__, f"table_{number}")
         rows = []
@@ -186,19 +186,17 @@ HEADERS = (
 
 
 def table_10(scores: dict[str, float], args: argparse.Namespace, size: str) -> Table:
-    """Random parties, mean over the repeats."""
+    """Random sites, mean over the repeats."""
     document = documented(__file__, "table_10")
     central = scores.get(f"central epsilon={TABLE_10_EPSILON:g}")
     rows: list[list[object]] = []
-    for number in args.parties:
+    for number in args.sites:
         found, reported = repeats_of(scores, number), document[str(number)]
         mean = float(np.mean(found)) if found else None
         loss = None if mean is None or central is None else central - mean
         rows.append([number, len(found), mean, central, loss, *reported, reported[1] - reported[0]])
-    headers = ("parties", "repeats", "distributed", *HEADERS[3:])
-    title = (
-        f"Scenario 3, random parties, epsilon {TABLE_10_EPSILON:g} per entry (000 Table 10), {size} digits"
-    )
+    headers = ("sites", "repeats", "distributed", *HEADERS[3:])
+    title = f"Scenario 3, random sites, epsilon {TABLE_10_EPSILON:g} per entry (000 Table 10), {size} digits"
     return Table(title, headers, rows)
 
 
@@ -214,15 +212,30 @@ def options() -> argparse.ArgumentParser:
         default=N_LAYERS,
         help=f"number of layers of each machine (default: {N_LAYERS})",
     )
-    found.add_argument("--epsilons", nargs="+", type=float, choices=EPSILONS, default=list(EPSILONS))
-    found.add_argument("--parties", nargs="+", type=int, choices=PARTIES, default=list(PARTIES))
+    found.add_argument(
+        "--epsilons",
+        nargs="+",
+        type=float,
+        choices=EPSILONS,
+        default=list(EPSILONS),
+        help="values of epsilon to run (default: all)",
+    )
+    found.add_argument(
+        "--sites",
+        "--parties",
+        nargs="+",
+        type=int,
+        choices=SITES,
+        default=list(SITES),
+        help="numbers of sites to run in scenario 3 (default: all)",
+    )
     found.add_argument(
         "--scenarios",
         nargs="+",
         type=int,
         choices=SCENARIOS,
         default=list(SCENARIOS),
-        help="settings to run (default: all)",
+        help="scenarios to run (default: all)",
     )
     found.add_argument(
         "--repeats", type=int, default=10, help="number of partitions per number of sites (default: 10)"

@@ -1,4 +1,4 @@
-"""One row of a table: noise, perhaps fabrication, a classifier, its accuracy, what it tells of members."""
+"""One row of a table: noise, perhaps fabrication, a classifier, its accuracy and what it gives away."""
 
 from __future__ import annotations
 

@@ -162,21 +162,40 @@ def with_document(title: str, rows: list[list[object]]) -> harness.Table:
 
 def main(arguments: list[str] | None = None) -> int:
     options = add_resume(parser(__doc__))
-    options.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(TABLES))
-    options.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    options.add_argument(
+        "--tables",
+        nargs="+",
+        choices=list(TABLES),
+        default=list(TABLES),
+        help="tables of the document to run (default: all)",
+    )
+    options.add_argument(
+        "--methods", nargs="+", choices=METHODS, default=list(METHODS), help="methods to run (default: all)"
+    )
     options.add_argument(
         "--seeds", type=positive, default=5, help="number of runs per row of the table (default: 5)"
     )
     options.add_argument(
-        "--source-rows", type=positive, default=2000, help="rows of a source of pixels (default: 2000)"
+        "--source-rows",
+        type=positive,
+        default=2000,
+        help="number of rows of a source of pixels (default: 2000)",
     )
     options.add_argument(
-        "--pixel-rows", type=positive, default=1000, help="rows of a target of pixels (default: 1000)"
+        "--pixel-rows",
+        type=positive,
+        default=1000,
+        help="number of rows of a target of pixels (default: 1000)",
     )
     options.add_argument(
-        "--encoded-rows", type=positive, default=3000, help="rows of an encoded target (default: 3000)"
+        "--encoded-rows",
+        type=positive,
+        default=3000,
+        help="number of rows of an encoded target (default: 3000)",
     )
-    options.add_argument("--test-rows", type=positive, default=2000, help="largest number of rows to test on")
+    options.add_argument(
+        "--test-rows", type=positive, default=2000, help="largest number of rows to test on (default: 2000)"
+    )
     return harness.main(__file__, options, experiment, arguments)
 
 

@@ -133,9 +133,11 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument(
         "--seeds", type=positive, default=5, help="number of runs per pair of domains (default: 5)"
     )
-    options.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     options.add_argument(
-        "--peer", metavar="FOLDER", help="environment with skada, by experiments.membership.peer"
+        "--methods", nargs="+", choices=METHODS, default=list(METHODS), help="methods to run (default: all)"
+    )
+    options.add_argument(
+        "--peer", metavar="FOLDER", help="environment with skada, made by experiments.membership.peer"
     )
     return harness.main(__file__, options, experiment, arguments)
 

@@ -1,4 +1,4 @@
-"""What the clients of a federation answer about test rows: the measures that are then combined."""
+"""What the sites of a federation answer about test rows: the measures that are then combined."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLIENTS = {NEWS: 100, GERMAN: 20, DIGITS: 4}
 
 @dataclass(frozen=True)
 class Measures:
-    """What the clients answer about the test rows, (Q, n, C) with NaN for missing classes, and the truth."""
+    """What the sites answer about the test rows, (Q, n, C) with NaN for missing classes, and the truth."""
 
     answers: NDArray[np.float64]
     y: NDArray[np.intp]
@@ -82,12 +82,12 @@ def lazily(name: str, args: argparse.Namespace) -> Lazy:
 
 
 def answers_file(resume: str, name: str) -> Path:
-    """Beside the finished pieces: what the clients answered, which is most of the work."""
+    """Beside the finished pieces: what the sites answered, which is most of the work."""
     return Path(resume).with_name(f"answers-{name.replace(' ', '-')}.npz")
 
 
 def federation_answers(name: str, args: argparse.Namespace) -> Measures:
-    """Every client fits its rows and answers about the test rows."""
+    """Every site fits its rows and answers about the test rows."""
     task = load_task(name, args)
     n_clients = min(CLIENTS[name], 5) if args.quick else CLIENTS[name]
     owners = datasets.partition(task.y, n_clients, "dirichlet", alpha=ALPHA, random_state=SEED)
@@ -97,5 +97,5 @@ def federation_answers(name: str, args: argparse.Namespace) -> Measures:
         model = LocalModel(classifier, keep_rows=False).fit(X, y)
         columns = np.searchsorted(task.classes, model.classes_)
         answers[number][:, columns] = model.answers(task.X_test)
-    note(f"{name}: {len(owners)} clients answered {len(task.X_test)} rows")
+    note(f"{name}: {len(owners)} sites answered {len(task.X_test)} rows")
     return Measures(answers, task.y_test)

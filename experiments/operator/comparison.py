@@ -43,7 +43,7 @@ MEGA, KILO = 1e6, 1e3
 def folding_cells(
     journal: Journal, key: str, task: Task, owners: Sequence[Rows], batch_size: int
 ) -> dict[str, Any]:
-    """The federation, the mean client alone, and all rows in one place."""
+    """The federation, the mean site alone, and all rows in one place."""
 
     def work() -> dict[str, Any]:
         parts = folding.clients(task, owners)
@@ -131,7 +131,7 @@ def rows_of(
         ["space folding, queries travel", *answer, 1, None, 0.0, 0.0, up, down, fit, asked],
         ["space folding, models travel", *answer, 1, None, models, 0.0, 0.0, 0.0, fit, asked],
         ["space folding, rows in one place", mean(folded, "pooled"), spread(folded, "pooled")],
-        ["space folding, a client alone", mean(folded, "alone"), spread(folded, "alone")],
+        ["space folding, a site alone", mean(folded, "alone"), spread(folded, "alone")],
     ]
     for name, cells in heads.items():
         rounds = float(np.mean([cell["training"]["rounds"] for cell in cells]))

@@ -1,6 +1,6 @@
 """Encrypted aggregation (004 Table 6): the same accuracy as in clear, and what few bits cost.
 
-The answers of all clients are made whole numbers of 8 bits and combined under encryption; the classes that
+The answers of all sites are made whole numbers of 8 bits and combined under encryption; the classes that
 attain the minimum must be those found in clear. Every test row is computed in ``simulate`` mode, the circuit
 without the encryption, and some of them encrypted for real. The other tables count the decisions that change
 when measures are rounded: by the plain map rint((2^p - 1) d), by the map fitted to 500 test rows without
@@ -89,7 +89,7 @@ def simulated_piece(found: Measures, start: int) -> dict[str, Any]:
 
 
 def encrypted_piece(found: Measures, start: int, n_rows: int) -> dict[str, Any]:
-    """The same with real ciphertexts: keys, encryption by every client, the server's part, decryption."""
+    """The same with real ciphertexts: keys, encryption by every site, the server's part, decryption."""
     rows = found.others[start : start + n_rows]
     answers = found.answers[:, rows]
     argmin = argmin_of(found, "encrypted")
@@ -100,12 +100,12 @@ def encrypted_piece(found: Measures, start: int, n_rows: int) -> dict[str, Any]:
     clear = argmin_of(found, "clear").run(answers)
     return compared(found, rows, wins) | {
         "differ": int(np.sum(np.any(wins != clear, axis=1))),
-        "work_seconds": round(seconds, 2),  # of all clients and the server, all looks
+        "work_seconds": round(seconds, 2),  # of all sites and the server, all looks
     }
 
 
 def looked_at(nearest: NDArray[np.float64], quantiser: Quantiser, looks: int) -> Wins:
-    """Classes at the minimum in every look; the minimum over clients commutes with a monotone map.
+    """Classes at the minimum in every look; the minimum over sites commutes with a monotone map.
 
     :class:`EncryptedArgmin` does the same, but for 20 classes it takes no fewer than 5 bits.
     """
@@ -209,7 +209,7 @@ TABLE_6_HEADERS = (
     "plain there",
     "encrypted",
     "rows that differ",
-    "CPU s per row, all parties",
+    "CPU s per row, all roles",
     "document",
 )
 

@@ -25,14 +25,14 @@ class Federated:
     """What a federation got right, alone and together, and what it took."""
 
     accuracy: float
-    alone: float  # mean accuracy of the clients' own models
-    fit_seconds: float  # of all clients together
-    answer_seconds: float  # of all clients together, for all test rows
-    model_bytes: int  # of all clients' models in files, if the server is to answer alone
+    alone: float  # mean accuracy of the sites' own models
+    fit_seconds: float  # of all sites together
+    answer_seconds: float  # of all sites together, for all test rows
+    model_bytes: int  # of all sites' models in files, if the server is to answer alone
 
 
 def clients(task: Task, owners: Sequence[Rows]) -> list[tuple[Floats, Labels]]:
-    """Rows and labels of every owner."""
+    """Rows and labels of every site."""
     return [(task.X[rows], task.y[rows]) for rows in owners]
 
 
@@ -53,7 +53,7 @@ def federate(
     measure: str = "rms",
     weigh: bool = False,
 ) -> Federated:
-    """Every client fits and answers; the smallest answer for a class counts (004 eq. 105 and 106)."""
+    """Every site fits and answers; the smallest answer for a class counts (004 eq. 105 and 106)."""
     server = GlobalClassifier(classes=task.classes, measure=measure)
     classifier = FoldingClassifier(batch_size=batch_size, measure=measure, n_jobs=1)
     alone, fit_seconds, answer_seconds, n_bytes = [], 0.0, 0.0, 0
@@ -72,7 +72,7 @@ def federate(
 
 
 def pooled(task: Task, owners: Sequence[Rows], batch_size: int, measure: str = "rms") -> float:
-    """Accuracy of one classifier on the rows of all owners in one place."""
+    """Accuracy of one classifier on the rows of all sites in one place."""
     held = np.sort(np.concatenate(owners))
     model = FoldingClassifier(batch_size=batch_size, measure=measure, n_jobs=1)
     return accuracy(model.fit(task.X[held], task.y[held]).predict(task.X_test), task)
@@ -92,6 +92,6 @@ def stored_bytes(model: LocalModel) -> int:
 
 
 def query_bytes(task: Task, n_clients: int) -> tuple[int, int]:
-    """Bytes up (answers) and down (the query) for one query that all clients answer."""
+    """Bytes up (answers) and down (the query) for one query that all sites answer."""
     n_features = task.X.shape[1]
     return n_clients * len(task.classes) * FLOAT_BYTES, n_clients * n_features * FLOAT_BYTES

@@ -1,4 +1,4 @@
-"""German news over 20 clients (004 Tables 3, 8 and 10): methods, measures, and joined embeddings.
+"""German news over 20 sites (004 Tables 3, 8 and 10): methods, measures, and joined embeddings.
 
 Of XGLUE-NC only the 1000 German articles of the development part could be had: three quarters are for
 training here, where the document has 10000 in each of five languages. Its second sentence encoder could not
@@ -25,14 +25,14 @@ from experiments.operator.gradient_heads import Training
 from onefold import datasets
 
 ALPHAS = (5.0, 2.0, 0.5)
-N_CLIENTS, BATCH = 20, 100  # the document has 100 clients in five groups, one per language
+N_CLIENTS, BATCH = 20, 100  # the document has 100 sites in five groups, one per language
 # Ours, and the document's in the same place.
 EMBEDDINGS = {"sentence": "distiluse", "n-grams": "paraphrase", "both": "both"}
 Divided = tuple[Task, list[Rows]]
 
 
 def divided(args: argparse.Namespace, embedding: str, alpha: float, seed: int) -> Divided:
-    """A division into training and test rows, and the owners of the former."""
+    """A division into training and test rows, and the training rows of each site."""
     task = german_news(args.data_dir, embedding, seed)
     n_clients = 5 if args.quick else N_CLIENTS
     return task, datasets.partition(task.y, n_clients, "dirichlet", alpha=alpha, random_state=seed)
@@ -76,7 +76,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
         tasks = [divided(args, "sentence", alpha, seed) for seed in range(seeds)]
         note(f"{len(tasks[0][0].X)} articles for training, {len(tasks[0][0].X_test)} for testing")
         key = f"german{' quick' if args.quick else ''} alpha={alpha:g}"
-        clients = f"{len(tasks[0][1])} clients, Dirichlet {alpha:g}"
+        clients = f"{len(tasks[0][1])} sites, Dirichlet {alpha:g}"
         title = f"German news, {clients}, batches of {BATCH}, divisions: {seeds}"
         reported = documented(__file__, "table_3")["SFM"][column] / 100
         found, values = compare(journal, key, title, tasks, BATCH, start, reported)

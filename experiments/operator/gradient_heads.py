@@ -1,8 +1,8 @@
 """The opponent: heads on the same features, trained by federated averaging (FedAvg) and FedProx, in numpy.
 
-In every round the server sends the parameters to some of the clients; each takes mini-batch gradient steps on
+In every round the server sends the parameters to some of the sites; each takes mini-batch gradient steps on
 its own rows and sends the parameters back; the server averages them, weighted by the numbers of rows. FedProx
-adds mu / 2 times the squared distance to the parameters received to what the clients minimise.
+adds mu / 2 times the squared distance to the parameters received to what the sites minimise.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def gradient(parameters: Parameters, X: Floats, y: Labels) -> Parameters:
 def local_steps(
     received: Parameters, client: Client, training: Training, rng: np.random.Generator
 ) -> Parameters:
-    """What one client does in one round."""
+    """What one site does in one round."""
     X, y = client
     parameters = [part.copy() for part in received]
     rate = np.float32(training.rate)
@@ -154,7 +154,7 @@ NEARLY = 0.002  # fewer rounds are taken where they cost at most this much held-
 
 
 def choose(candidates: Sequence[Training], clients: Sequence[Client], n_classes: int, seed: int) -> Training:
-    """The best of several trainings, with as many rounds as it needs, by rows that every client holds out."""
+    """The best of several trainings, with as many rounds as it needs, by rows that every site holds out."""
     kept, held = hold_out(clients, seed)
     X, y = (np.concatenate(parts) for parts in zip(*held, strict=True))
 
@@ -171,7 +171,7 @@ def choose(candidates: Sequence[Training], clients: Sequence[Client], n_classes:
 
 
 def averaging_candidates(start: Training) -> list[Training]:
-    """FedAvg: how long and how far clients walk."""
+    """Candidates for FedAvg: local epochs and learning rates."""
     return [replace(start, local_epochs=epochs, rate=rate) for epochs, rate in STEPS]
 
 
@@ -181,7 +181,7 @@ def proximal_candidates(averaging: Training, rounds: int) -> list[Training]:
 
 
 def hold_out(clients: Sequence[Client], seed: int, share: float = 0.2) -> tuple[list[Client], list[Client]]:
-    """Every client keeps four fifths of its rows, at least one."""
+    """Every site keeps four fifths of its rows, at least one."""
     rng = np.random.default_rng([seed, 21])
     kept, held = [], []
     for X, y in clients:

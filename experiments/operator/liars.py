@@ -1,4 +1,4 @@
-"""Ten owners of digits, two of whom lie: what each rule loses, for equal and unequal shares of the classes.
+"""Ten sites with digits, two of which lie: what each rule loses, for equal and unequal shares of the classes.
 
 Bundled data, so nothing has to be had. Every rule expects two liars; the weighted one has a hundred labelled
 rows that nobody owns. Losses are against the honest federation by the documents' rule, in points.
@@ -46,7 +46,7 @@ def rules(labels: Labels) -> dict[str, Rule]:
 
 
 def answers_of(data: datasets.Dataset, rows: list[Labels], labelled: Labels) -> tuple[Array, Array]:
-    """What honest owners of these rows answer to the test rows, and to the labelled ones."""
+    """What honest sites with these rows answer to the test rows, and to the labelled ones."""
     estimator, classes = FoldingClassifier(n_components=10, batch_size=50), np.arange(10)
     asked, known = [], []
     for mine in rows:
@@ -57,7 +57,7 @@ def answers_of(data: datasets.Dataset, rows: list[Labels], labelled: Labels) -> 
 
 
 def with_liars(answers: Array, liars: tuple[int, ...], kind: str) -> Array:
-    """The same with some owners who lie in one way."""
+    """The same with some sites that lie in one way."""
     rng, lying = np.random.default_rng(5), answers.copy()
     for client in liars:
         lying[client] = lie(kind, answers[client], LARGEST, rng)
@@ -100,8 +100,8 @@ def outcome(losses: dict[tuple[str, str, str], list[float]]) -> Outcome:
     for share, name in dict.fromkeys(key[:2] for key in losses):
         cells = [losses[share, name, kind] for kind in kinds]
         rows.append([share, name, *(f"{np.mean(cell):.1f} / {np.max(cell):.1f}" for cell in cells)])
-    headers = ("owners' shares", "rule", *("nobody lies", *LIES))
-    title = "Ten owners of digits, two of whom lie: points lost, mean / worst"
+    headers = ("sites' shares", "rule", *("nobody lies", *LIES))
+    title = "Ten sites with digits, two of which lie: points lost, mean / worst"
     values = {f"liars {' '.join(key)} worst": float(np.max(found)) for key, found in losses.items()}
     return Outcome(values, [Table(title, headers, rows)])
 

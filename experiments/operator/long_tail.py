@@ -1,4 +1,4 @@
-"""Long-tailed image features over 20 clients (004 Tables 2, 7 and 9): methods, measures, batch sizes.
+"""Long-tailed image features over 20 sites (004 Tables 2, 7 and 9): methods, measures, batch sizes.
 
 CIFAR-100 could not be had, so Tables 4, 7 and 9 of the document are beside CIFAR-10 here; of its 50000
 training images 20000 could be had.
@@ -83,7 +83,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
         note(f"imbalance {imbalance:g}: {n_rows} images for training, {len(task.X_test)} for testing")
         key = f"images {len(task.X)}/{len(task.X_test)} rho={imbalance:g}"
         title = (
-            f"Long-tailed CIFAR-10, imbalance {imbalance:g}, {n_rows} images, {len(owners[0])} clients, "
+            f"Long-tailed CIFAR-10, imbalance {imbalance:g}, {n_rows} images, {len(owners[0])} sites, "
             f"Dirichlet {ALPHA:g}, batches of {BATCH}, partitions: {seeds}"
         )
         reported = documented(__file__, "table_2")["SFM"][column] / 100

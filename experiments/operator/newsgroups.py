@@ -1,4 +1,4 @@
-"""20 Newsgroups over 100 clients (004 Table 1): space folding beside gradient heads on equal features."""
+"""20 Newsgroups over 100 sites (004 Table 1): space folding beside gradient heads on equal features."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
     task, journal = newsgroups(args.data_dir, args.quick), Journal(args.resume)
     n_clients, seeds = (10, 1) if args.quick else (N_CLIENTS, args.seeds)
     start = Training(rounds=10 if args.quick else 100, clients_per_round=10)
-    note(f"{len(task.X)} rows for training, {len(task.X_test)} for testing, {n_clients} clients")
+    note(f"{len(task.X)} rows for training, {len(task.X_test)} for testing, {n_clients} sites")
     outcome = Outcome({}, [])
     for alpha in args.alphas or ALPHAS:
         owners = [
@@ -29,7 +29,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
             for seed in range(seeds)
         ]
         key = f"newsgroups {len(task.X)}/{len(task.X_test)} alpha={alpha:g}"
-        spread = f"{n_clients} clients, Dirichlet {alpha:g}"
+        spread = f"{n_clients} sites, Dirichlet {alpha:g}"
         title = f"20 Newsgroups, {spread}, batches of {BATCH}, partitions: {seeds}"
         reported = documented(__file__, "table_1")["SFM"][ALPHAS.index(alpha)] / 100
         table, values = compare(

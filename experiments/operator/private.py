@@ -1,4 +1,4 @@
-"""Private clients (004 Table 5): noise on every entry, with and without smoothing, Dirichlet 0.1.
+"""Private sites (004 Table 5): noise on every entry, with and without smoothing, Dirichlet 0.1.
 
 Epsilon is per entry that changes by at most 1 in the scaled data, delta 1e-5, as in the document; the column
 beside it says what the same noise promises for a whole record. Labels and numbers of rows are not covered.
@@ -34,7 +34,7 @@ SOURCES = {"newsgroups": 100, "german": 20}
 def private_clients(
     task: Task, owners: list[Rows], epsilon: float, stopping: str | None, seed: int
 ) -> list[tuple[Floats, Any]]:
-    """Every client's rows with noise, smoothed batch by batch (004 eq. 144)."""
+    """Every site's rows with noise, smoothed batch by batch (004 eq. 144)."""
     parts = []
     for number, (X, y) in enumerate(folding.clients(task, owners)):
         batches = folding.batch_numbers(y, BATCH)
@@ -47,7 +47,7 @@ def private_clients(
 
 
 def load(name: str, args: argparse.Namespace, seed: int) -> tuple[Task, list[Rows]]:
-    """The data and its owners."""
+    """The data, and which rows each site has."""
     if name == "german":
         task = german_news(args.data_dir, "sentence", seed)
     else:
@@ -59,7 +59,7 @@ def load(name: str, args: argparse.Namespace, seed: int) -> tuple[Task, list[Row
 def cell(
     journal: Journal, args: argparse.Namespace, name: str, epsilon: float, way: str, seed: int
 ) -> dict[str, Any]:
-    """Accuracy of one federation of private clients."""
+    """Accuracy of one federation of private sites."""
 
     def work() -> dict[str, Any]:
         task, owners = load(name, args, seed)
@@ -89,9 +89,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
             reported = [value / 100 for value in document[f"{epsilon:g}"][2 * source : 2 * source + 2]]
             rows.append([f"{epsilon:g}", f"{record:g}", *means, *reported])
         note(f"{name}: an entry spans {entry_span(name, args):.1f}; epsilon covers a change of 1")
-        title = (
-            f"{name}: private clients, Dirichlet {ALPHA:g}, delta {DELTA:g} per entry, partitions: {seeds}"
-        )
+        title = f"{name}: private sites, Dirichlet {ALPHA:g}, delta {DELTA:g} per entry, partitions: {seeds}"
         outcome.tables.append(Table(title, HEADERS, rows))
     return outcome
 

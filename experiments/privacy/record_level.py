@@ -118,7 +118,7 @@ def moments_run(data: Encoded, epsilon: float | None) -> Run:
 
 
 def owners_run(data: Encoded, epsilon: float) -> Run:
-    """Records divided among owners: each releases once about a public centre, the releases are added up."""
+    """Records divided among sites: each releases once about a public centre, the releases are added up."""
 
     def run(seed: int) -> tuple[float, float]:
         def together() -> MomentClassifier:
@@ -174,7 +174,7 @@ def descent_run(data: Encoded, epsilon: float | None) -> Run:
     def run(seed: int) -> tuple[float, float]:
         steps, rate, clip = TASKS[data.name].descent[epsilon]
         model = PrivateGradientDescent(epsilon, DELTA, steps, rate, clip, seed=seed)
-        # Seen from the same public centre as the owners' records: without it descent is much slower.
+        # Seen from the same public centre as the sites' records: without it descent is much slower.
         view = PrivateMoments(None, centre=public_centre(data)).fit(data.X[:1], data.y[:1])
         rows = view.embed(data.X)
         _, seconds = timed(lambda: model.fit(rows, data.y, len(data.classes)))
@@ -197,7 +197,7 @@ def methods(data: Encoded, args: argparse.Namespace) -> Iterator[tuple[str, obje
     yield "gradient descent", None, descent_run(data, None)
     for epsilon in EPSILONS:
         yield "moments", epsilon, moments_run(data, epsilon)
-        yield f"moments of {N_OWNERS} owners, one round", epsilon, owners_run(data, epsilon)
+        yield f"moments of {N_OWNERS} sites, one round", epsilon, owners_run(data, epsilon)
         yield "fabricated from moments, KAHM", epsilon, fabricated_run(data, epsilon, n_samples)
         yield "gradient descent", epsilon, descent_run(data, epsilon)
 

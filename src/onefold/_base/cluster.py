@@ -3,7 +3,8 @@
     with joblib.parallel_config(backend="dask"):
         classifier.fit(X, y)
 
-For Ray call ``ray.util.joblib.register_ray()`` first. Without such a choice work stays in threads of this process, where nothing has to be copied.
+For Ray call ``ray.util.joblib.register_ray()`` first. Without such a choice work stays in threads of this
+process, where nothing has to be copied.
 """
 
 from collections.abc import Callable, Sequence
