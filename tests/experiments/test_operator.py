@@ -68,7 +68,7 @@ def test_newsgroups_experiment_compares_folding_with_gradient_heads(data_dir: Pa
     }
     ours, head = rows["space folding, queries travel"], rows["FedAvg, linear"]
     assert ours["accuracy"] > 0.8
-    assert ours["accuracy"] > rows["space folding, a client alone"]["accuracy"]
+    assert ours["accuracy"] > rows["space folding, a site alone"]["accuracy"]
     assert head["accuracy"] > 0.5
     # 10 clients: answers for 10 classes up, 64 features down, four bytes each.
     assert (ours["query up kB"], ours["query down kB"]) == (0.4, 2.56)
