@@ -77,7 +77,7 @@ def _write_tables(folder: Path) -> None:
 @contextmanager
 def _running(root: Path, data: Path) -> Iterator[tuple[float, Callable[[np.ndarray], object]]]:
     """Seconds that a site took to join, and how to ask."""
-    from onefold.federated.flower.asking import new_query_id, way_of_asking
+    from onefold.federated.flower.asking import ask_members, new_query_id
     from onefold.federated.flower.folders import ServerFolder, ServerSettings
     from onefold.federated.flower.processes import free_port
     from onefold.federated.flower.registry import Registry
@@ -91,8 +91,7 @@ def _running(root: Path, data: Path) -> Iterator[tuple[float, Callable[[np.ndarr
         return set(Registry(folder).members) & set(Spool(folder.spool).status() or ())
 
     def ask(queries: np.ndarray) -> object:
-        asking = way_of_asking(folder, "benchmark", PATIENCE)
-        (gathered,) = asking.ask([Query(new_query_id(), queries)])
+        (gathered,) = ask_members(folder, [Query(new_query_id(), queries)], "benchmark", PATIENCE)
         if len(gathered.messages) != len(SITES):
             raise OnefoldError("a site did not answer")
         return gathered

@@ -16,7 +16,7 @@ import pytest
 from onefold.cli.app import main
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.registry import Registry
-from onefold.federated.flower.site import read_profile
+from onefold.federated.flower.site_app import read_profile
 
 pytest.importorskip("flwr")
 

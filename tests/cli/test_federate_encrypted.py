@@ -195,8 +195,9 @@ def test_query_key_with_keys_of_another_querier_is_refused(locked: tuple[Path, L
     for wrong in ({"content": stranger.content}, {"classes": ("a", "b", "c")}, {"bits": 10}):
         with pytest.raises(InvalidInputError, match="belong together"):
             QueryKeyFile(replace(lock, **wrong), lambda: keys)
+    server, key = ServerFolder(here / "federation/server"), QueryKeyFile(lock, lambda: keys)
     with pytest.raises(InvalidInputError, match="fewer sites"):
-        QueryKeyFile(lock, lambda: keys).check_sites(5)
+        encrypted.ask_encrypted(server, np.zeros((1, 2)), key, 5, "somebody", 1.0, 1)
 
 
 def sealed_part(lock: Lock, keys: bytes, **changes: Any) -> EncryptedPart:

@@ -19,7 +19,7 @@ from onefold.federated.flower import Federation, Site, asking, decrypt, make_que
 from onefold.federated.flower.evaluation import Job, evaluate
 from onefold.federated.flower.folders import private_folder, write_private
 from onefold.federated.flower.registry import Registry
-from onefold.federated.flower.site import answer
+from onefold.federated.flower.site_app import answer
 from onefold.federated.flower.spool import Reply, Request, Spool
 from onefold.federated.messages import Failure, Message, to_bytes
 

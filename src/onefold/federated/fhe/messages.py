@@ -20,7 +20,7 @@ import numpy as np
 from onefold._base.frames import pack_frame, unpack_frame
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.fhe.parameters import Parameters, choose
-from onefold.federated.messages import check_digest, check_name
+from onefold.federated.messages import QueryKey, check_digest, check_name
 
 __all__ = [
     "MAX_BYTES",
@@ -374,6 +374,14 @@ def from_bytes(kind: type[M], data: bytes, max_bytes: int | None = None) -> M:
 def as_message(kind: type[M], message: M | bytes) -> M:
     """Return a message as it is, or read it from bytes."""
     return message if isinstance(message, kind) else from_bytes(kind, message)  # type: ignore[arg-type]
+
+
+def public_key_of(lock: QueryKey) -> PublicKey:
+    """Return the public key in a query key, if the two belong together."""
+    key = from_bytes(PublicKey, lock.content)
+    if (key.key_id, key.n_classes, key.bits) != (lock.key_id, len(lock.classes), lock.bits):
+        raise MessageError("the query key and its public key do not belong together")
+    return key
 
 
 def _check_content(content: Any) -> None:

@@ -8,9 +8,10 @@ Needs the extra ``federated``; encrypted queries need the extra ``fhe`` too.
 """
 
 from onefold.federated.flower.asking import QueryResult
-from onefold.federated.flower.encrypted import QueryKeyFile, decrypt, make_query_key
-from onefold.federated.flower.federation import Collected, Federation, FederationStatus, SiteStatus
+from onefold.federated.flower.encrypted import Collected, QueryKeyFile, decrypt, make_query_key
+from onefold.federated.flower.federation import Federation
 from onefold.federated.flower.plain_app import write_plain_app
+from onefold.federated.flower.registry import FederationStatus, SiteStatus
 from onefold.federated.flower.site import Site
 
 __all__ = [

@@ -1,15 +1,14 @@
 """Ask the sites of a federation and combine what they say: rows in, one result out.
 
 In query mode the run carries the rows to the sites. In model mode the models are at the server and no row
-leaves it. Encrypted queries are a third way: the rows go to the sites, and one encrypted result returns.
+leaves it. Encrypted queries, a third way, are in :mod:`onefold.federated.flower.encrypted`.
 """
 
 from __future__ import annotations
 
 import io
 import secrets
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,21 +21,19 @@ from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.spool import NOT_RUNNING, Request, Spool
 from onefold.federated.local_model import LocalModel
-from onefold.federated.messages import Answers, Failure, FailureCode, Lock, Profile, Query, SealedResult
+from onefold.federated.messages import Answers, Failure, FailureCode, Profile, Query
 from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.trust import HiddenProbes, hide
 
 __all__ = [
-    "Asking",
-    "AskingModels",
-    "AskingSealed",
-    "AskingSites",
     "Combining",
     "Gathered",
     "QueryResult",
+    "ask_members",
+    "joined",
     "keep_held_out",
     "new_query_id",
-    "way_of_asking",
+    "running_spool",
 ]
 
 # The server's run has this long beyond the sites' time to hand over what came.
@@ -112,26 +109,27 @@ class QueryResult:
         """Number of rows that were asked about."""
         return len(self.predictions)
 
-    @classmethod
-    def of(cls, results: Sequence[Result], kept_out: Mapping[str, str]) -> QueryResult:
-        """Join the results of all batches of a query."""
-        classes = results[0].classes
-        alike = all(np.array_equal(each.classes, classes) for each in results)
-        return cls(
-            predictions=np.concatenate([each.labels for each in results]),
-            measures=np.concatenate([each.measures for each in results]) if alike else None,
-            classes=classes if alike else np.unique(np.concatenate([each.classes for each in results])),
-            answered=_sites(each.answered for each in results),
-            missing=_sites(each.missing for each in results),
-            refused={site: code for each in results for site, code in each.refused.items()},
-            partial=any(each.partial for each in results),
-            outliers={site: code for each in results for site, code in each.outliers.items()},
-            unprotected=tuple(dict.fromkeys(label for each in results for label in each.unprotected)),
-            kept_out=dict(kept_out),
-        )
+
+def joined(results: Sequence[Result], kept_out: Mapping[str, str]) -> QueryResult:
+    """Join the results of all batches of a query."""
+    classes = results[0].classes
+    alike = all(np.array_equal(each.classes, classes) for each in results)
+    return QueryResult(
+        predictions=np.concatenate([each.labels for each in results]),
+        measures=np.concatenate([each.measures for each in results]) if alike else None,
+        classes=classes if alike else np.unique(np.concatenate([each.classes for each in results])),
+        answered=all_sites(each.answered for each in results),
+        missing=all_sites(each.missing for each in results),
+        refused={site: code for each in results for site, code in each.refused.items()},
+        partial=any(each.partial for each in results),
+        outliers={site: code for each in results for site, code in each.outliers.items()},
+        unprotected=tuple(dict.fromkeys(label for each in results for label in each.unprotected)),
+        kept_out=dict(kept_out),
+    )
 
 
-def _sites(groups: Iterator[tuple[str, ...]]) -> tuple[str, ...]:
+def all_sites(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """The names in some groups, each once and sorted."""
     return tuple(sorted({site for group in groups for site in group}))
 
 
@@ -146,102 +144,52 @@ class Gathered:
     expected: tuple[str, ...]
     messages: dict[str, Answers | Failure]
     profiles: dict[str, Profile]
-    sealed: SealedResult | None = None
 
 
-class Asking(ABC):
-    """A way of having the sites' models answer queries."""
-
-    def __init__(self, folder: ServerFolder) -> None:
-        self.registry = Registry(folder)
-        self.folder = folder
-
-    @abstractmethod
-    def ask(self, queries: Sequence[Query]) -> Iterator[Gathered]:
-        """What came back for each query, in their order."""
-
-    def _profiles(self) -> dict[str, Profile]:
-        members = self.registry.members.items()
-        return {name: site.profile for name, site in members if site.profile is not None}
+def ask_members(
+    folder: ServerFolder, queries: Sequence[Query], caller: str, timeout: float
+) -> Iterator[Gathered]:
+    """What came back for each query, in their order, in the way that the server was set up for."""
+    if folder.settings.mode == "model":
+        return _ask_models(folder, queries)
+    return _ask_sites(folder, queries, caller, timeout)
 
 
-class AskingSites(Asking):
-    """Query mode: rows go to the sites, one number per row and class returns."""
-
-    def __init__(self, folder: ServerFolder, caller: str, timeout: float) -> None:
-        super().__init__(folder)
-        self.caller, self.timeout = caller, timeout
-
-    def ask(self, queries: Sequence[Query]) -> Iterator[Gathered]:
-        """All queries are handed in at once, so that they travel together."""
-        spool = _running(self.folder)
-        try:
-            for query in queries:
-                spool.submit(Request(query, self.caller, self.timeout))
-            for query in queries:
-                reply = spool.wait(query.id, self.timeout + GRACE)
-                spoken = {m.site: m for m in reply.messages if isinstance(m, Answers | Failure)}
-                yield Gathered(query, reply.expected, spoken, self._profiles())
-        finally:  # nobody waits for the rest any more
-            spool.withdraw(query.id for query in queries)
-
-
-class AskingSealed(Asking):
-    """Query mode with encrypted answers: this side sees one result of all sites, and no site's numbers.
-
-    Parameters
-    ----------
-    lock : what the sites answer under. evaluation_keys : makes what the server computes with, if it does not
-        have them from an earlier query.
-    """
-
-    def __init__(
-        self,
-        folder: ServerFolder,
-        caller: str,
-        timeout: float,
-        lock: Lock,
-        evaluation_keys: Callable[[], bytes],
-    ) -> None:
-        super().__init__(folder)
-        self.caller, self.timeout, self.lock = caller, timeout, lock
-        self._evaluation_keys = evaluation_keys
-
-    def ask(self, queries: Sequence[Query]) -> Iterator[Gathered]:
-        """One after the other: sealed answers are large."""
-        spool = _running(self.folder)
-        if not spool.keys(self.lock.key_id).exists():
-            write_private(spool.keys(self.lock.key_id), self._evaluation_keys())
+def _ask_sites(
+    folder: ServerFolder, queries: Sequence[Query], caller: str, timeout: float
+) -> Iterator[Gathered]:
+    """Query mode: all queries are handed in at once, so that they travel together."""
+    spool = running_spool(folder)
+    try:
         for query in queries:
-            try:
-                spool.submit(Request(query, self.caller, self.timeout, self.lock))
-                # Computing on encrypted answers takes seconds to minutes, however short the timeout is.
-                reply = spool.wait(query.id, self.timeout + GRACE, spool.job(query.id).exists)
-            finally:
-                spool.withdraw([query.id])
-            failures: dict[str, Answers | Failure] = {
-                m.site: m for m in reply.messages if isinstance(m, Failure)
-            }
-            sealed = next((m for m in reply.messages if isinstance(m, SealedResult)), None)
-            yield Gathered(query, reply.expected, failures, self._profiles(), sealed)
-
-
-class AskingModels(Asking):
-    """Model mode: the sites' models are here, and nobody else is asked."""
-
-    def ask(self, queries: Sequence[Query]) -> Iterator[Gathered]:
-        """Each model is loaded once."""
-        profiles = self._profiles()
-        models = {name: self._load(name) for name in profiles}
+            spool.submit(Request(query, caller, timeout))
         for query in queries:
-            spoken = {name: _answer(model, query, name) for name, model in models.items()}
-            yield Gathered(query, tuple(profiles), spoken, profiles)
+            reply = spool.wait(query.id, timeout + GRACE)
+            spoken = {m.site: m for m in reply.messages if isinstance(m, Answers | Failure)}
+            yield Gathered(query, reply.expected, spoken, _profiles(folder))
+    finally:  # nobody waits for the rest any more
+        spool.withdraw(query.id for query in queries)
 
-    def _load(self, name: str) -> LocalModel | None:
-        try:
-            return LocalModel.load(self.folder.models / f"{name}.onefold")
-        except OnefoldError:
-            return None
+
+def _ask_models(folder: ServerFolder, queries: Sequence[Query]) -> Iterator[Gathered]:
+    """Model mode: the sites' models are here, each is loaded once, and nobody else is asked."""
+    profiles = _profiles(folder)
+    models = {name: _load(folder.models / f"{name}.onefold") for name in profiles}
+    for query in queries:
+        spoken = {name: _answer(model, query, name) for name, model in models.items()}
+        yield Gathered(query, tuple(profiles), spoken, profiles)
+
+
+def _profiles(folder: ServerFolder) -> dict[str, Profile]:
+    members = Registry(folder).members.items()
+    return {name: site.profile for name, site in members if site.profile is not None}
+
+
+def _load(path: Path) -> LocalModel | None:
+    try:
+        return LocalModel.load(path)
+    except OnefoldError:
+        return None
 
 
 def _answer(model: LocalModel | None, query: Query, name: str) -> Answers | Failure:
@@ -253,19 +201,13 @@ def _answer(model: LocalModel | None, query: Query, name: str) -> Answers | Fail
         return Failure(query.id, name, FailureCode.WRONG_FEATURES)
 
 
-def way_of_asking(folder: ServerFolder, caller: str, timeout: float) -> Asking:
-    """The way a server was set up for."""
-    if folder.settings.mode == "model":
-        return AskingModels(folder)
-    return AskingSites(folder, caller, timeout)
-
-
 def new_query_id() -> str:
     """An id nobody can guess."""
     return secrets.token_hex(16)
 
 
-def _running(folder: ServerFolder) -> Spool:
+def running_spool(folder: ServerFolder) -> Spool:
+    """Where to hand in queries; a :class:`FederationError` if no server is running to fetch them."""
     spool = Spool(folder.spool)
     if spool.status() is None:
         raise FederationError(NOT_RUNNING)

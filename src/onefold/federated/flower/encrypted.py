@@ -14,7 +14,7 @@ what the server computed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,24 @@ from onefold.exceptions import (
 from onefold.federated.fhe import Querier
 from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.fhe.parameters import MOST_CLIENTS, Parameters
-from onefold.federated.flower.asking import AskingSealed, QueryResult, new_query_id
-from onefold.federated.flower.folders import ServerFolder, owner_only
-from onefold.federated.messages import Failure, Query, QueryKey, from_bytes, plain_labels, to_bytes
+from onefold.federated.flower.asking import GRACE, QueryResult, all_sites, new_query_id, running_spool
+from onefold.federated.flower.folders import ServerFolder, owner_only, write_private
+from onefold.federated.flower.spool import Request
+from onefold.federated.messages import (
+    Failure,
+    Query,
+    QueryKey,
+    SealedResult,
+    from_bytes,
+    plain_labels,
+    to_bytes,
+)
 
 __all__ = [
     "ANSWERS_SUFFIXES",
     "BITS",
     "KEY_SUFFIXES",
+    "Collected",
     "EncryptedPart",
     "Keyring",
     "QueryKeyFile",
@@ -162,15 +172,26 @@ class QueryKeyFile:
     evaluation_keys : callable
         Makes the bytes that the server computes with; they are large, and needed once per server.
 
+    Attributes
+    ----------
+    parameters : Parameters
+        Ring and primes of the key.
+    most_sites : int
+        Largest number of sites that may answer.
+
     See Also
     --------
     make_query_key : Makes one and writes it to a file.
+
+    Examples
+    --------
+    >>> from onefold.federated.flower import QueryKeyFile
+    >>> key = QueryKeyFile.load("me.querykey")  # doctest: +SKIP
+    >>> key.key_id, key.lock.classes, key.most_sites  # doctest: +SKIP
     """
 
     def __init__(self, lock: QueryKey, evaluation_keys: Callable[[], bytes]) -> None:
-        key = fhe_messages.from_bytes(fhe_messages.PublicKey, lock.content)
-        if (key.key_id, key.n_classes, key.bits) != (lock.key_id, len(lock.classes), lock.bits):
-            raise InvalidInputError("the query key and its public key do not belong together")
+        key = fhe_messages.public_key_of(lock)
         self.lock, self.evaluation_keys = lock, evaluation_keys
         self.parameters, self.most_sites = key.parameters, key.n_clients
 
@@ -190,30 +211,61 @@ class QueryKeyFile:
     def of(
         cls, querier: Querier, classes: Sequence[Any], bound: float, power: float, floor: float
     ) -> QueryKeyFile:
-        """The public part of a querier's key, for some classes and one map to whole numbers."""
+        """Take the public part of a querier's key, for some classes and one map to whole numbers.
+
+        Parameters
+        ----------
+        querier : Querier
+            Holder of the key.
+        classes : sequence of int or str
+            All classes of the sites, in the order in which they are encrypted.
+        bound : float
+            Measures above this are taken for ``bound``.
+        power : float
+            Exponent applied to the scaled measure before rounding.
+        floor : float
+            Measures below this are taken for ``floor``.
+
+        Returns
+        -------
+        QueryKeyFile
+            What can be written to a file or asked under.
+        """
         public = querier.public_key()
-        try:
-            lock = QueryKey(
-                public.key_id,
-                plain_labels(classes),
-                public.bits,
-                bound,
-                power,
-                floor,
-                fhe_messages.to_bytes(public),
-            )
-        except MessageError as error:
-            raise InvalidInputError(str(error)) from None
+        map_ = (public.bits, bound, power, floor)
+        lock = QueryKey(public.key_id, plain_labels(classes), *map_, fhe_messages.to_bytes(public))
         return cls(lock, lambda: fhe_messages.to_bytes(querier.evaluation_keys()))
 
     def save(self, path: PathLike) -> None:
-        """Write a query key file; it holds no secret."""
+        """Write a query key file; it holds no secret.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write.
+        """
         contents = {"lock": to_bytes(self.lock), "keys": self.evaluation_keys()}
         _write(Path(path), {"kind": "lock", "format": FORMAT}, contents)
 
     @classmethod
     def load(cls, path: PathLike) -> QueryKeyFile:
-        """Read what :meth:`save` wrote."""
+        """Read what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to read.
+
+        Returns
+        -------
+        QueryKeyFile
+            What was written.
+
+        Raises
+        ------
+        FileFormatError
+            If the file is damaged or no query key file.
+        """
         _, contents = _read(Path(path), "lock", "query key file")
         try:
             lock = from_bytes(contents["lock"])
@@ -226,20 +278,6 @@ class QueryKeyFile:
         if evaluation.key_id != lock.key_id:  # the server would keep them under that id for later queries
             raise InvalidInputError("the query key and its evaluation keys do not belong together")
         return cls(lock, lambda: keys)
-
-    def check_sites(self, n_sites: int) -> None:
-        """Refuse a federation with more sites than the key has room for."""
-        if self.most_sites < n_sites:
-            raise InvalidInputError("the query key is made for fewer sites than the federation has")
-
-    def most_rows(self, n_sites: int) -> int:
-        """Rows of one query, so that neither a site's message nor all of them together become too large."""
-        return most_rows(self.parameters, n_sites)
-
-    def seconds(self, n_sites: int, n_rows: int) -> float:
-        """How long the answers of all sites to so many rows take on their way."""
-        size = self.parameters.message_size(n_rows)
-        return SECONDS_PER_MEBIBYTE * n_sites * size / MEBIBYTE
 
 
 def most_rows(parameters: Parameters, n_sites: int) -> int:
@@ -353,6 +391,45 @@ class EncryptedPart:
         return not set(self.expected) <= set(self.sites)
 
 
+@dataclass(frozen=True)
+class Collected:
+    """Encrypted answers that the server wrote to a file for a querier elsewhere.
+
+    Parameters
+    ----------
+    path : Path
+        The file, which only the querier can decrypt.
+    key_id : str
+        Id of the key under which the sites answered.
+    n_rows : int
+        Number of rows that were asked about.
+    answered : tuple of str
+        Sites whose answers are in the result.
+    missing : tuple of str
+        Members that sent no answer.
+    partial : bool
+        Whether the answer of any member is missing.
+
+    See Also
+    --------
+    Federation.collect : Returns this.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from onefold.federated.flower import Collected
+    >>> Collected(Path("x.encrypted"), "0" * 64, 5, ("north",), (), False).partial
+    False
+    """
+
+    path: Path
+    key_id: str
+    n_rows: int
+    answered: tuple[str, ...]
+    missing: tuple[str, ...]
+    partial: bool
+
+
 def ask_encrypted(
     folder: ServerFolder,
     rows: np.ndarray[Any, Any],
@@ -363,21 +440,44 @@ def ask_encrypted(
     batch_size: int,
 ) -> list[EncryptedPart]:
     """Have the sites asked and the answers added; nothing here needs the secret key."""
-    key.check_sites(n_sites)
-    batch = min(batch_size, key.most_rows(n_sites), len(rows))
-    queries = [Query(new_query_id(), rows[start : start + batch]) for start in range(0, len(rows), batch)]
-    patience = timeout + key.seconds(n_sites, batch)
+    if key.most_sites < n_sites:
+        raise InvalidInputError("the query key is made for fewer sites than the federation has")
+    batch = min(batch_size, most_rows(key.parameters, n_sites), len(rows))
+    # Beyond the sites' own time, their answers take so long on their way.
+    timeout += SECONDS_PER_MEBIBYTE * n_sites * key.parameters.message_size(batch) / MEBIBYTE
+    spool = running_spool(folder)
+    if not spool.keys(key.key_id).exists():
+        write_private(spool.keys(key.key_id), key.evaluation_keys())
     parts = []
-    for found in AskingSealed(folder, caller, patience, key.lock, key.evaluation_keys).ask(queries):
-        refused = {site: m.code.value for site, m in found.messages.items() if isinstance(m, Failure)}
-        sites, content = ((), b"") if found.sealed is None else (found.sealed.sites, found.sealed.content)
-        part = EncryptedPart(
-            found.query.id, len(found.query.features), found.expected, refused, sites, content
-        )
-        if found.sealed is None:
-            raise FederationError(_why_nothing(part))
-        parts.append(part)
+    for start in range(0, len(rows), batch):  # one after the other: encrypted answers are large
+        query = Query(new_query_id(), rows[start : start + batch])
+        try:
+            spool.submit(Request(query, caller, timeout, key.lock))
+            # Computing on encrypted answers takes seconds to minutes, however short the timeout is.
+            reply = spool.wait(query.id, timeout + GRACE, spool.job(query.id).exists)
+        finally:
+            spool.withdraw([query.id])
+        refused = {m.site: m.code.value for m in reply.messages if isinstance(m, Failure)}
+        result = next((m for m in reply.messages if isinstance(m, SealedResult)), None)
+        if result is None:
+            raise FederationError(_why_nothing(reply.expected, refused))
+        sites, content = result.sites, result.content
+        parts.append(EncryptedPart(query.id, len(query.features), reply.expected, refused, sites, content))
     return parts
+
+
+def collected(path: Path, key_id: str, parts: Sequence[EncryptedPart]) -> Collected:
+    """What the server says about answers that it wrote to a file."""
+    return Collected(path, key_id, sum(part.n_rows for part in parts), **_who(parts))
+
+
+def _who(parts: Sequence[EncryptedPart]) -> dict[str, Any]:
+    """Which sites had a part in a result and which did not."""
+    return {
+        "answered": all_sites(part.sites for part in parts),
+        "missing": all_sites(set(part.expected) - set(part.sites) for part in parts),
+        "partial": any(part.partial for part in parts),
+    }
 
 
 def decrypted(
@@ -386,16 +486,12 @@ def decrypted(
     """Decrypt a result: of the classes that attain the minimum the first is taken, as in clear."""
     labels = np.asarray(list(classes))
     wins = [_decrypted_part(querier, len(labels), part) for part in parts]
-    answered = {site for part in parts for site in part.sites}
-    missing = {site for part in parts for site in part.expected if site not in part.sites}
     return QueryResult(
         predictions=np.concatenate([labels[np.argmax(each, axis=1)] for each in wins]),
         measures=None,
         classes=labels,
-        answered=tuple(sorted(answered)),
-        missing=tuple(sorted(missing)),
         refused={site: code for part in parts for site, code in part.refused.items()},
-        partial=any(part.partial for part in parts),
+        **_who(parts),
         encryption=about | {"ties": sum(int(np.sum(each.sum(axis=1) > 1)) for each in wins)},
     )
 
@@ -452,9 +548,9 @@ def decrypt(path: PathLike, *, keys: PathLike | None = None) -> QueryResult:
     return decrypted(Keyring(keys).find(key_id), classes, parts, {"key": key_id})
 
 
-def _why_nothing(part: EncryptedPart) -> str:
-    without = [f"{site} {part.refused.get(site, 'answered or absent')}" for site in part.expected]
-    if set(part.refused) >= set(part.expected):
+def _why_nothing(expected: Sequence[str], refused: Mapping[str, str]) -> str:
+    without = [f"{site} {refused.get(site, 'answered or absent')}" for site in expected]
+    if set(refused) >= set(expected):
         return f"no answer can be used: {', '.join(without)}"
     return (
         "no site answered in time, or the server could not compute on what came (it needs the extra fhe; see "

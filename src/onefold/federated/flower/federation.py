@@ -11,7 +11,6 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,17 +24,19 @@ from onefold.federated.fhe import Querier
 from onefold.federated.flower.asking import (
     Combining,
     QueryResult,
+    ask_members,
+    joined,
     keep_held_out,
     new_query_id,
-    way_of_asking,
 )
 from onefold.federated.flower.encrypted import (
     ANSWERS_SUFFIXES,
     BITS,
-    EncryptedPart,
+    Collected,
     Keyring,
     QueryKeyFile,
     ask_encrypted,
+    collected,
     decrypted,
     default_bound,
     save_answers,
@@ -43,144 +44,19 @@ from onefold.federated.flower.encrypted import (
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, SiteFolder
 from onefold.federated.flower.nodes import ServerNode
 from onefold.federated.flower.processes import Watch
-from onefold.federated.flower.registry import Registry, RegistryEntry, Status
+from onefold.federated.flower.registry import FederationStatus, Registry, RegistryEntry, Status
 from onefold.federated.flower.setup import add_site, create_federation, make_site_folder
 from onefold.federated.flower.site_app import column_names
 from onefold.federated.flower.spool import NOT_RUNNING, Spool
 from onefold.federated.messages import Profile, columns_digest
 
-__all__ = ["Collected", "Federation", "FederationStatus", "SiteStatus"]
+__all__ = ["Federation"]
 
 PLACES = (".", "server", "federation/server")
 TIMEOUT = 60.0
 BATCH_SIZE = 5000
 
 PathLike = str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class SiteStatus:
-    """What the server knows about one site.
-
-    Parameters
-    ----------
-    name : str
-        Name of the site.
-    status : str
-        "invited", "member", "refused" or "removed".
-    reason : str or None
-        Why the site was refused, in one fixed word.
-    online : bool
-        Whether the site is connected now.
-    classes : list or None
-        Classes of its model; None, like all that follows, before the site has said what it has.
-    features : int or None
-        Number of features.
-    measure : str or None
-        Measure of its answers.
-    model : str or None
-        SHA-256 sum of its model.
-    guarantee : dict or None
-        What its model promises about its rows; None if the answers are functions of raw rows.
-
-    See Also
-    --------
-    Federation.status : Returns these.
-
-    Examples
-    --------
-    >>> from onefold.federated.flower import SiteStatus
-    >>> SiteStatus("north", "invited").online
-    False
-    """
-
-    name: str
-    status: str
-    reason: str | None = None
-    online: bool = False
-    classes: list[Any] | None = None
-    features: int | None = None
-    measure: str | None = None
-    model: str | None = None
-    guarantee: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class FederationStatus:
-    """Whether a server is running, how it combines answers, and its sites.
-
-    Parameters
-    ----------
-    running : bool
-        Whether the server is running.
-    mode : str
-        "query" or "model".
-    rule : str
-        Rule by which answers are combined.
-    log_entries : int
-        Entries of the membership log, whose chain of hashes was checked.
-    sites : tuple of SiteStatus
-        All sites that were ever invited.
-
-    See Also
-    --------
-    Federation.status : Returns this.
-
-    Examples
-    --------
-    >>> from onefold.federated.flower import FederationStatus
-    >>> FederationStatus(False, "query", "min", 0, ()).running
-    False
-    """
-
-    running: bool
-    mode: str
-    rule: str
-    log_entries: int
-    sites: tuple[SiteStatus, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self) | {"sites": [asdict(site) for site in self.sites]}
-
-
-@dataclass(frozen=True)
-class Collected:
-    """Encrypted answers that the server wrote to a file for a querier elsewhere.
-
-    Parameters
-    ----------
-    path : Path
-        The file, which only the querier can decrypt.
-    key_id : str
-        Id of the key under which the sites answered.
-    n_rows : int
-        Number of rows that were asked about.
-    answered : tuple of str
-        Sites whose answers are in the result.
-    missing : tuple of str
-        Members that sent no answer.
-    partial : bool
-        Whether the answer of any member is missing.
-
-    See Also
-    --------
-    Federation.collect : Returns this.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from onefold.federated.flower import Collected
-    >>> Collected(Path("x.encrypted"), "0" * 64, 5, ("north",), (), False).partial
-    False
-    """
-
-    path: Path
-    key_id: str
-    n_rows: int
-    answered: tuple[str, ...]
-    missing: tuple[str, ...]
-    partial: bool
 
 
 class Federation:
@@ -390,17 +266,17 @@ class Federation:
         """
         registry, online = Registry(self.folder), Spool(self.folder.spool).status()
         entries = registry.log.verify()
-        sites = tuple(_status_of(site, online or ()) for site in registry.sites.values())
+        sites = tuple(site.told(site.name in (online or ())) for site in registry.sites.values())
         settings = self.settings
         return FederationStatus(online is not None, settings.mode, settings.rule, entries, sites)
 
-    def wait_for(self, sites: Iterable[str], timeout: float = 300.0) -> Self:
-        """Wait until some sites are members and connected.
+    def wait_for(self, sites: Iterable[str] = (), timeout: float = 300.0) -> Self:
+        """Wait until the server is running and some sites are members and connected.
 
         Parameters
         ----------
-        sites : iterable of str
-            Names of the sites.
+        sites : iterable of str, default=()
+            Names of the sites; none waits for the server only.
         timeout : float, default=300.0
             Seconds to wait.
 
@@ -420,21 +296,17 @@ class Federation:
         deadline = time.monotonic() + timeout
         while True:
             known, online = Registry(self.folder).sites, Spool(self.folder.spool).status()
-            unknown = sorted(name for name in wanted if name not in known)
-            if unknown:
-                raise InvalidInputError(f"no site {unknown[0]} is in this federation")
-            refused = {n: known[n].reason for n in wanted if known[n].status is Status.REFUSED}
-            if refused:
-                raise FederationError(f"the server keeps sites out: {refused}")
+            for name in sorted(wanted):
+                if name not in known or known[name].status is Status.REMOVED:
+                    raise InvalidInputError(f"no site {name} is in this federation")
+                if known[name].status is Status.REFUSED:
+                    raise FederationError(f"the server keeps {name} out: {known[name].reason}")
             there = {n for n in wanted if known[n].status is Status.MEMBER and n in (online or ())}
-            if there == wanted:
+            if online is not None and there == wanted:
                 return self
             if time.monotonic() > deadline:
-                raise FederationError(
-                    NOT_RUNNING
-                    if online is None
-                    else f"not there in time: {', '.join(sorted(wanted - there))}"
-                )
+                absent = f"not there in time: {', '.join(sorted(wanted - there))}"
+                raise FederationError(NOT_RUNNING if online is None else absent)
             time.sleep(0.2)
 
     # --- asking ---------------------------------------------------------------------------------------
@@ -467,11 +339,12 @@ class Federation:
             Names of the features, compared with those of the sites; None takes those of a data frame.
         encrypted : bool, default=False
             Have the sites answer under your own key, so that neither the server nor another site reads an
-            answer. Only the minimum can be computed so, and only in query mode.
+            answer. Only the minimum can be computed so, and only in query mode: rules that withstand lying
+            sites have to read the answers of each.
         rule : str, default=None
             How answers are combined for this query; None takes the server's rule.
         n_liars : int, default=None
-            Number of lying sites to withstand; None takes the server's.
+            Number of lying sites to withstand; None takes the server's. Not for an encrypted query.
         held_out : tuple of array-like (X, y), default=None
             Rows with known classes for the weighted rule; None takes those in the server's folder.
         timeout : float, default=60.0
@@ -506,7 +379,7 @@ class Federation:
             If the rows do not have the features of the sites, or the options do not go together.
         """
         if encrypted:
-            self._check_encrypted(rule, held_out)
+            self._check_encrypted(rule, n_liars, held_out)
         elif any(value is not None for value in (bits, bound, power, floor, keys)):
             raise InvalidInputError("bits, bound, power, floor and keys are for encrypted queries")
         else:
@@ -521,9 +394,9 @@ class Federation:
             return decrypted(querier, key.lock.classes, parts, key.description)
         starts = range(0, len(rows), batch_size)
         asked = [combining.query(rows[start : start + batch_size], new_query_id()) for start in starts]
-        gathered = way_of_asking(self.folder, asker, timeout).ask([each.mixed for each in asked])
+        gathered = ask_members(self.folder, [each.mixed for each in asked], asker, timeout)
         results = [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
-        return QueryResult.of(results, self._kept_out())
+        return joined(results, self._kept_out())
 
     def _own_key(
         self,
@@ -586,12 +459,12 @@ class Federation:
         """
         if Path(out).suffix not in ANSWERS_SUFFIXES:
             raise InvalidInputError(f"{out}: the name must end in {ANSWERS_SUFFIXES[0]}")
-        self._check_encrypted(None, None)
+        self._check_encrypted(None, None, None)
         key = QueryKeyFile.load(query_key)
         rows, members = self._check_query(X, columns, timeout, batch_size)
         parts = ask_encrypted(self.folder, rows, key, len(members), _caller(caller), timeout, batch_size)
         save_answers(out, key.lock, parts)
-        return _collected(Path(out), key.key_id, parts)
+        return collected(Path(out), key.key_id, parts)
 
     def _check_query(
         self, X: ArrayLike, columns: Sequence[str] | None, timeout: float, batch_size: int
@@ -616,14 +489,17 @@ class Federation:
             raise InvalidInputError("the columns are not those of the sites, or in another order")
         return rows, members
 
-    def _check_encrypted(self, rule: str | None, held_out: Any) -> None:
+    def _check_encrypted(self, rule: str | None, n_liars: int | None, held_out: Any) -> None:
         settings = self.settings
         if settings.mode == "model":
             raise InvalidInputError("encrypted queries are for query mode: in model mode no site is asked")
         if (settings.rule if rule is None else rule) != "min":
             raise InvalidInputError(
-                "an encrypted query can only take the minimum: give the rule min (--rule min)"
+                "an encrypted query can only take the minimum, because nobody reads the answers of a single "
+                "site: give the rule min (--rule min)"
             )
+        if n_liars is not None:
+            raise InvalidInputError("the rule min withstands no lying site: leave out n_liars (--liars)")
         if held_out is not None:
             raise InvalidInputError("held-out rows (--held-out) are for the weighted rule only")
 
@@ -734,24 +610,3 @@ def _rows(X: ArrayLike) -> Array:
     if not np.all(np.isfinite(rows)):
         raise InvalidInputError("the rows must be finite numbers")
     return rows
-
-
-def _status_of(site: RegistryEntry, online: Iterable[str]) -> SiteStatus:
-    known, profile = (site.name, site.status.value, site.reason, site.name in online), site.profile
-    if profile is None:
-        return SiteStatus(*known)
-    return SiteStatus(
-        *known,
-        classes=list(profile.classes),
-        features=profile.n_features,
-        measure=profile.measure,
-        model=profile.model_digest,
-        guarantee=profile.guarantee,
-    )
-
-
-def _collected(path: Path, key_id: str, parts: Sequence[EncryptedPart]) -> Collected:
-    answered = {site for part in parts for site in part.sites}
-    missing = {site for part in parts for site in part.expected if site not in part.sites}
-    n_rows, partial = sum(part.n_rows for part in parts), any(part.partial for part in parts)
-    return Collected(path, key_id, n_rows, tuple(sorted(answered)), tuple(sorted(missing)), partial)

@@ -161,41 +161,18 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-@dataclass(frozen=True)
 class _Folder:
-    """A folder of a federation with its running parts."""
+    """A folder of a federation: the paths in it, and those that running writes."""
 
-    root: Path
-
-    @property
-    def ca(self) -> Path:
-        """Certificate of the authority that signed the server's."""
-        return self.root / "ca.crt"
-
-    @property
-    def state(self) -> Path:
-        """Everything that running writes."""
-        return self.root / "state"
-
-    @property
-    def flower_home(self) -> Path:
-        """Flower's own folder, so that nothing is read from or written to the user's."""
-        return self.state / "flower"
-
-    @property
-    def commands(self) -> Path:
-        """The only programs Flower may start."""
-        return self.state / "commands"
-
-    @property
-    def secret(self) -> Path:
-        """What this machine's own processes show each other."""
-        return self.state / "secret"
-
-    @property
-    def process_log(self) -> Path:
-        """What Flower's processes print."""
-        return self.state / "flower.log"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.ca = root / "ca.crt"  # certificate of the authority that signed the server's
+        self.state = root / "state"  # everything that running writes
+        # Flower's own folder, so that nothing is read from or written to the user's.
+        self.flower_home = self.state / "flower"
+        self.commands = self.state / "commands"  # the only programs Flower may start
+        self.secret = self.state / "secret"  # what this machine's own processes show each other
+        self.process_log = self.state / "flower.log"  # what Flower's processes print
 
     def prepare(self) -> None:
         """Make the folders that running needs."""
@@ -205,69 +182,27 @@ class _Folder:
             private_folder(path)
 
 
-@dataclass(frozen=True)
 class ServerFolder(_Folder):
     """The folder of a server."""
 
-    @property
-    def settings_file(self) -> Path:
-        """The settings as JSON."""
-        return self.root / "server.json"
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.settings_file = root / "server.json"
+        self.ca_key = root / "ca.key"  # only needed to sign another server certificate
+        self.certificate = root / "server.crt"
+        self.key = root / "server.key"
+        self.held_out = root / "held_out.npz"  # rows by which the weighted rule judges the sites
+        self.registry = self.state / "registry.json"  # who is a member
+        self.log = self.state / "membership.log"  # who came and went, hash-chained
+        self.run_log = self.state / "run.log"  # what the run at the server noted
+        self.spool = self.state / "spool"  # queries on their way to the sites, and what came back
+        self.models = self.state / "models"  # models that sites sent (model mode)
+        self.app = self.state / "app"  # what Flower runs
 
     @property
     def settings(self) -> ServerSettings:
         """The settings, read now."""
         return ServerSettings.load(self.settings_file)
-
-    @property
-    def ca_key(self) -> Path:
-        """Private key of the authority; only needed to sign another server certificate."""
-        return self.root / "ca.key"
-
-    @property
-    def certificate(self) -> Path:
-        """The server's certificate."""
-        return self.root / "server.crt"
-
-    @property
-    def key(self) -> Path:
-        """The server's private key."""
-        return self.root / "server.key"
-
-    @property
-    def held_out(self) -> Path:
-        """Rows with known classes, by which the weighted rule judges the sites."""
-        return self.root / "held_out.npz"
-
-    @property
-    def registry(self) -> Path:
-        """Who is a member."""
-        return self.state / "registry.json"
-
-    @property
-    def log(self) -> Path:
-        """Who came and went, hash-chained."""
-        return self.state / "membership.log"
-
-    @property
-    def run_log(self) -> Path:
-        """What the run at the server noted."""
-        return self.state / "run.log"
-
-    @property
-    def spool(self) -> Path:
-        """Queries on their way to the sites, and what came back."""
-        return self.state / "spool"
-
-    @property
-    def models(self) -> Path:
-        """Models that sites sent (model mode)."""
-        return self.state / "models"
-
-    @property
-    def app(self) -> Path:
-        """What Flower runs."""
-        return self.state / "app"
 
     def prepare(self) -> None:
         """Make the folders that running needs."""
@@ -276,14 +211,22 @@ class ServerFolder(_Folder):
             private_folder(path)
 
 
-@dataclass(frozen=True)
 class SiteFolder(_Folder):
     """The folder of a site."""
 
-    @property
-    def settings_file(self) -> Path:
-        """The settings as JSON."""
-        return self.root / "site.json"
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.settings_file = root / "site.json"
+        self.key = root / "node.key"  # the private key by which the server knows the site
+        self.public_key = root / "node.pub"
+        self.trusted_keys = root / "trusted_keys"  # ids of keys to answer encrypted under, one per line
+        self.model = self.state / "model.onefold"
+        self.profile = self.state / "profile.json"  # what the site says about its model
+        self.kept_out = (
+            self.state / "kept_out"
+        )  # there if the server has said that it does not take this site
+        self.guard = self.state / "guard.json"  # counters of rows answered
+        self.log = self.state / "queries.log"  # which queries were answered and which were refused
 
     @property
     def settings(self) -> SiteSettings:
@@ -291,51 +234,11 @@ class SiteFolder(_Folder):
         return SiteSettings.load(self.settings_file)
 
     @property
-    def key(self) -> Path:
-        """The site's private key, by which the server knows it."""
-        return self.root / "node.key"
-
-    @property
-    def public_key(self) -> Path:
-        """What the server must know to let the site in."""
-        return self.root / "node.pub"
-
-    @property
-    def model(self) -> Path:
-        """The local model."""
-        return self.state / "model.onefold"
-
-    @property
-    def profile(self) -> Path:
-        """What the site says about its model."""
-        return self.state / "profile.json"
-
-    @property
-    def trusted_keys(self) -> Path:
-        """Names of the keys under which this site gives encrypted answers, one per line."""
-        return self.root / "trusted_keys"
-
-    @property
     def trusted_key_ids(self) -> frozenset[str] | None:
-        """What is in that file; None if there is none, and any key will do."""
+        """Ids of the keys to answer under; None if there is no such file, and any key will do."""
         if not self.trusted_keys.exists():
             return None
         return frozenset(self.trusted_keys.read_text(encoding="ascii").split())
-
-    @property
-    def kept_out(self) -> Path:
-        """There if the server has said that it does not take this site."""
-        return self.state / "kept_out"
-
-    @property
-    def guard(self) -> Path:
-        """Counters of rows answered."""
-        return self.state / "guard.json"
-
-    @property
-    def log(self) -> Path:
-        """Which queries were answered and which were refused."""
-        return self.state / "queries.log"
 
 
 def owner_only(path: Path) -> bool:

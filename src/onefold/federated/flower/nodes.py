@@ -35,7 +35,7 @@ from onefold.federated.flower.processes import (
 from onefold.federated.flower.registry import Registry, RegistryEntry, Status
 from onefold.federated.flower.spool import Spool
 
-__all__ = ["Node", "Server", "ServerNode", "write_app"]
+__all__ = ["Node", "ServerNode", "write_app"]
 
 # --- the server ---------------------------------------------------------------------------------------------
 
@@ -227,9 +227,6 @@ class ServerNode:
                 raise InvalidInputError(f"{path}: no such file; start with onefold federate init")
         if not owner_only(self.folder.key):
             raise InvalidInputError(f"{self.folder.key}: others can read this key; chmod 600 it")
-
-
-Server = ServerNode  # the name of version 0.1
 
 
 def _last_object(text: str) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""Who is a member: the server's list of sites on disk, and its history in a log."""
+"""Who is a member: the server's list of sites on disk, its history in a log, and what is told about it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from math import isclose
 from typing import Any
@@ -16,7 +16,7 @@ from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import Profile, check_name, from_parts, to_parts
 
-__all__ = ["Registry", "RegistryEntry", "Status"]
+__all__ = ["FederationStatus", "Registry", "RegistryEntry", "SiteStatus", "Status"]
 
 FORMAT = 1
 
@@ -59,6 +59,14 @@ class RegistryEntry:
             "reason": self.reason,
         }
 
+    def told(self, online: bool) -> SiteStatus:
+        """What the server's operator is told about the site."""
+        known, profile = (self.name, self.status.value, self.reason, online), self.profile
+        if profile is None:
+            return SiteStatus(*known)
+        model = (profile.n_features, profile.measure, profile.model_digest, profile.guarantee)
+        return SiteStatus(*known, list(profile.classes), *model)
+
     @classmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any]) -> RegistryEntry:
         """What :meth:`to_plain` wrote."""
@@ -77,7 +85,102 @@ class RegistryEntry:
         )
 
 
-Site = RegistryEntry  # the name of version 0.1; onefold.federated.flower.Site is the site itself
+# --- what is told about it ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SiteStatus:
+    """What the server knows about one site.
+
+    Parameters
+    ----------
+    name : str
+        Name of the site.
+    status : str
+        "invited", "member", "refused" or "removed".
+    reason : str or None
+        Why the site was refused, in one fixed word.
+    online : bool
+        Whether the site is connected now.
+    classes : list or None
+        Classes of its model; None, like all that follows, before the site has said what it has.
+    features : int or None
+        Number of features.
+    measure : str or None
+        Measure of its answers.
+    model : str or None
+        SHA-256 sum of its model.
+    guarantee : dict or None
+        What its model promises about its rows; None if the answers are functions of raw rows.
+
+    See Also
+    --------
+    Federation.status : Returns these.
+
+    Examples
+    --------
+    >>> from onefold.federated.flower import SiteStatus
+    >>> SiteStatus("north", "invited").online
+    False
+    """
+
+    name: str
+    status: str
+    reason: str | None = None
+    online: bool = False
+    classes: list[Any] | None = None
+    features: int | None = None
+    measure: str | None = None
+    model: str | None = None
+    guarantee: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class FederationStatus:
+    """Whether a server is running, how it combines answers, and its sites.
+
+    Parameters
+    ----------
+    running : bool
+        Whether the server is running.
+    mode : str
+        "query" or "model".
+    rule : str
+        Rule by which answers are combined.
+    log_entries : int
+        Entries of the membership log, whose chain of hashes was checked.
+    sites : tuple of SiteStatus
+        All sites that were ever invited.
+
+    See Also
+    --------
+    Federation.status : Returns this.
+
+    Examples
+    --------
+    >>> from onefold.federated.flower import FederationStatus
+    >>> FederationStatus(False, "query", "min", 0, ()).running
+    False
+    """
+
+    running: bool
+    mode: str
+    rule: str
+    log_entries: int
+    sites: tuple[SiteStatus, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON.
+
+        Returns
+        -------
+        dict of str to Any
+            The same fields; each site is a dict too.
+        """
+        return asdict(self) | {"sites": [asdict(site) for site in self.sites]}
+
+
+# --- the list -----------------------------------------------------------------------------------------------
 
 
 class Registry:

@@ -24,11 +24,11 @@ from onefold.federated.flower.evaluation import Evaluations
 from onefold.federated.flower.folders import SERVER_VARIABLE, ServerFolder, log_to, write_private
 from onefold.federated.flower.launch import NODE_UNAVAILABLE
 from onefold.federated.flower.registry import Registry, Status
-from onefold.federated.flower.site import NO_QUERY
 from onefold.federated.flower.site_app import (
     ANSWERS,
     KEPT_OUT,
     MODEL,
+    NO_QUERY,
     PROFILE,
     SEALED,
     from_records,
@@ -116,9 +116,9 @@ class Coordinator:
         """Send queries to every member that is there."""
         expected = tuple(self.registry.members)
         present = {site: node for site, node in self.reception.online.items() if site in expected}
-        timeout, caller = requests[0].timeout, requests[0].caller
-        waiting = self.send(*_question(requests, present), timeout, caller)
-        return Exchange(requests, expected, waiting, time.monotonic() + timeout)
+        exchange = Exchange(requests, expected, {}, time.monotonic() + requests[0].timeout)
+        self._send_question(exchange, present, requests[0].timeout)
+        return exchange
 
     def ask_again(self) -> None:
         """Send queries once more to sites that went away with them and have come back."""
@@ -127,10 +127,20 @@ class Coordinator:
             left = exchange.deadline - time.monotonic()
             if not back or left <= 0:
                 continue
-            question = _question(exchange.requests, back)
-            exchange.waiting |= self.send(*question, left, exchange.requests[0].caller)
             for site in back:
                 del exchange.absent[site]
+            self._send_question(exchange, back, left)
+
+    def _send_question(self, exchange: Exchange, nodes: dict[str, int], timeout: float) -> None:
+        """Send the queries of an exchange; if Flower does not take them, these sites will not answer."""
+        queries: list[Message] = [request.query for request in exchange.requests]
+        first = exchange.requests[0]
+        kind = ANSWERS if first.lock is None else SEALED
+        messages = queries if first.lock is None else [first.lock, *queries]
+        try:
+            exchange.waiting |= self.send(kind, nodes, messages, timeout, first.caller)
+        except Exception as error:  # the other queries of this step must not be lost with it
+            LOG.error("queries could not be sent error=%s", type(error).__name__)
 
     def send(
         self, kind: str, nodes: dict[str, int], messages: Sequence[Message], timeout: float, caller: str
@@ -161,15 +171,6 @@ class Coordinator:
                 elif number in exchange.waiting:
                     exchange.take(number, messages)
                     self.evaluations.keep(exchange.replies)
-
-
-def _question(
-    requests: Sequence[Request], nodes: dict[str, int]
-) -> tuple[str, dict[str, int], list[Message]]:
-    """What is sent for some requests: the kind, to whom, and their queries, behind a lock if there is one."""
-    queries: list[Message] = [request.query for request in requests]
-    lock = requests[0].lock
-    return (ANSWERS, nodes, queries) if lock is None else (SEALED, nodes, [lock, *queries])
 
 
 def _opened(envelope: Any) -> list[Message] | None:

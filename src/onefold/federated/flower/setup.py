@@ -149,6 +149,9 @@ def add_site(server: ServerFolder, name: str, public_key: Path | None) -> None:
 # --- certificates and keys, made with the package that Flower itself uses -----------------------------------
 
 
+X509, HASHES = "cryptography.x509", "cryptography.hazmat.primitives.hashes"
+CURVES = "cryptography.hazmat.primitives.asymmetric.ec"
+SERIALIZATION = "cryptography.hazmat.primitives.serialization"
 DAYS = 365
 # Clocks of other machines may be a little behind.
 EARLIER = timedelta(hours=1)
@@ -157,7 +160,7 @@ THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 def make_authority(certificate: Path, key: Path, name: str) -> None:
     """A certificate authority for one federation: the certificate is public, the key stays at the server."""
-    x509, ec = _x509(), _curves()
+    x509, ec = _crypto(X509), _crypto(CURVES)
     private = ec.generate_private_key(ec.SECP384R1())
     subject = _name(f"{name} authority")
     builder = (
@@ -166,7 +169,7 @@ def make_authority(certificate: Path, key: Path, name: str) -> None:
         .add_extension(_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(private.public_key()), critical=False)
     )
-    _write_certificate(certificate, builder.sign(private, _hashes().SHA384()))
+    _write_certificate(certificate, builder.sign(private, _crypto(HASHES).SHA384()))
     write_private(key, _private_pem(private))
 
 
@@ -174,7 +177,7 @@ def issue_server_certificate(
     certificate: Path, key: Path, authority: Path, authority_key: Path, hosts: Iterable[str]
 ) -> None:
     """A server certificate for ``hosts`` and this machine, signed by the authority."""
-    x509, ec, loading = _x509(), _curves(), _serialization()
+    x509, ec, loading = _crypto(X509), _crypto(CURVES), _crypto(SERIALIZATION)
     issuer = x509.load_pem_x509_certificate(authority.read_bytes())
     signer = loading.load_pem_private_key(authority_key.read_bytes(), password=None)
     private = ec.generate_private_key(ec.SECP384R1())
@@ -189,13 +192,13 @@ def issue_server_certificate(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
         )
     )
-    _write_certificate(certificate, builder.sign(signer, _hashes().SHA384()))
+    _write_certificate(certificate, builder.sign(signer, _crypto(HASHES).SHA384()))
     write_private(key, _private_pem(private))
 
 
 def make_node_key(key: Path, public: Path) -> None:
     """The key pair of a site (ECDSA P-384): the private half stays at the site."""
-    ec, serialization = _curves(), _serialization()
+    ec, serialization = _crypto(CURVES), _crypto(SERIALIZATION)
     private = ec.generate_private_key(ec.SECP384R1())
     # Flower reads node keys in OpenSSH's format.
     content = private.private_bytes(
@@ -211,7 +214,7 @@ def make_node_key(key: Path, public: Path) -> None:
 
 def public_key_text(path: Path) -> str:
     """The public key in a file, as one line; anything but a NIST curve in OpenSSH's format is refused."""
-    ec, serialization = _curves(), _serialization()
+    ec, serialization = _crypto(CURVES), _crypto(SERIALIZATION)
     unsupported = require("cryptography.exceptions", "federated").UnsupportedAlgorithm
     try:
         known = serialization.load_ssh_public_key(path.read_bytes())
@@ -226,7 +229,7 @@ def public_key_text(path: Path) -> str:
 
 
 def _builder(subject: Any, issuer: Any, public_key: Any) -> Any:
-    x509, now = _x509(), datetime.now(UTC)
+    x509, now = _crypto(X509), datetime.now(UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -239,7 +242,7 @@ def _builder(subject: Any, issuer: Any, public_key: Any) -> Any:
 
 
 def _usage(signs_certificates: bool) -> Any:
-    return _x509().KeyUsage(
+    return _crypto(X509).KeyUsage(
         digital_signature=not signs_certificates,
         content_commitment=False,
         key_encipherment=False,
@@ -253,12 +256,12 @@ def _usage(signs_certificates: bool) -> Any:
 
 
 def _name(text: str) -> Any:
-    x509 = _x509()
+    x509 = _crypto(X509)
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text[:64])])
 
 
 def _host(host: str) -> Any:
-    x509 = _x509()
+    x509 = _crypto(X509)
     try:
         return x509.IPAddress(ipaddress.ip_address(host.strip("[]")))
     except ValueError:
@@ -267,28 +270,16 @@ def _host(host: str) -> Any:
 
 def _write_certificate(path: Path, certificate: Any) -> None:
     with atomic_write(path) as file:
-        file.write(certificate.public_bytes(_serialization().Encoding.PEM))
+        file.write(certificate.public_bytes(_crypto(SERIALIZATION).Encoding.PEM))
 
 
 def _private_pem(private: Any) -> bytes:
-    serialization = _serialization()
+    serialization = _crypto(SERIALIZATION)
     content: bytes = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return content
 
 
-def _x509() -> Any:
-    return require("cryptography.x509", "federated")
-
-
-def _curves() -> Any:
-    return require("cryptography.hazmat.primitives.asymmetric.ec", "federated")
-
-
-def _hashes() -> Any:
-    return require("cryptography.hazmat.primitives.hashes", "federated")
-
-
-def _serialization() -> Any:
-    return require("cryptography.hazmat.primitives.serialization", "federated")
+def _crypto(module: str) -> Any:
+    return require(module, "federated")

@@ -10,30 +10,17 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from onefold.exceptions import (
-    FederationError,
-    InvalidInputError,
-)
+from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, write_private
 from onefold.federated.flower.nodes import GIVE_UP_SECONDS, Node
 from onefold.federated.flower.processes import Watch
-from onefold.federated.flower.site_app import (
-    NO_QUERY,
-    answer,
-    column_names,
-    may_send,
-    model_parcel,
-    read_profile,
-    store_model,
-    warm,
-)
+from onefold.federated.flower.site_app import column_names, may_send, read_profile, store_model
 from onefold.federated.local_model import LocalModel
-from onefold.federated.messages import (
-    Profile,
-    check_digest,
-)
+from onefold.federated.messages import Profile, check_digest
 
-__all__ = ["NO_QUERY", "Site", "answer", "model_parcel", "read_profile", "store_model", "warm"]
+__all__ = ["Site"]
+
+PLACES = (".", "sites", "federation/sites")
 
 PathLike = str | os.PathLike[str]
 
@@ -44,7 +31,8 @@ class Site:
     Parameters
     ----------
     folder : str or path-like, default="."
-        The site's folder, which the server's operator made and handed over.
+        The site's folder, which the server's operator made and handed over. Looked for in this folder, in
+        ``sites`` and in ``federation/sites``, so that its name is enough where a federation is tried out.
 
     Attributes
     ----------
@@ -82,11 +70,13 @@ class Site:
     """
 
     def __init__(self, folder: PathLike = ".") -> None:
-        self.folder = SiteFolder(Path(folder))
-        if not self.folder.settings_file.is_file():
+        found = [SiteFolder(Path(place) / folder) for place in PLACES]
+        found = [each for each in found if each.settings_file.is_file()]
+        if not found:
             raise InvalidInputError(
                 f"{folder}: no site's folder; name the one that the server's operator made"
             )
+        self.folder = found[0]
         self._watch: Watch | None = None
 
     @property

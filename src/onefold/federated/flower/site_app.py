@@ -41,7 +41,6 @@ from onefold.federated.messages import (
     Failure,
     FailureCode,
     Limits,
-    Lock,
     Message,
     ModelParcel,
     Profile,
@@ -110,10 +109,8 @@ def _replies(message: Any) -> list[Message]:
         if kind == KEPT_OUT:
             folder.kept_out.touch(0o600)
             return [read_profile(folder)]
-        if kind == ANSWERS:
-            return _answers(folder, message.content)
-        if kind == SEALED:
-            return _sealed_answers(folder, message.content)
+        if kind in (ANSWERS, SEALED):
+            return _answers(folder, message.content, kind == SEALED)
     except MessageError as error:
         LOG.warning("refused a message: %s", error)
         code = FailureCode.TOO_LARGE if "larger" in str(error) else FailureCode.MALFORMED
@@ -126,21 +123,15 @@ def _replies(message: Any) -> list[Message]:
     return [Failure(NO_QUERY, name, FailureCode.MALFORMED)]
 
 
-def _answers(folder: SiteFolder, content: Any) -> list[Message]:
+def _answers(folder: SiteFolder, content: Any, encrypted: bool) -> list[Message]:
+    """Encrypted: the first message is the query key under which the queries behind it are answered."""
     caller = check_name("a caller", caller_of(content))
-    queries = from_records(content)
-    if not all(isinstance(query, Query) for query in queries):
-        raise MessageError("only queries are answered")
-    return [answer(folder, query, caller) for query in queries if isinstance(query, Query)]
-
-
-def _sealed_answers(folder: SiteFolder, content: Any) -> list[Message]:
-    """The first message is the lock under which the queries behind it are answered."""
-    caller = check_name("a caller", caller_of(content))
-    lock, *queries = from_records(content)
-    if not isinstance(lock, Lock) or not all(isinstance(query, Query) for query in queries):
-        raise MessageError("only a lock and queries are answered")
-    return [answer(folder, query, caller, lock) for query in queries if isinstance(query, Query)]
+    messages = from_records(content)
+    key = messages.pop(0) if encrypted else None
+    queries = [message for message in messages if isinstance(message, Query)]
+    if not isinstance(key, QueryKey | None) or len(queries) < len(messages):
+        raise MessageError("only queries are answered, encrypted ones behind a query key")
+    return [answer(folder, query, caller, key) for query in queries]
 
 
 # What a failure names as its query when there was none.
@@ -268,9 +259,7 @@ def opened_lock(folder: SiteFolder, lock: QueryKey, own: ClassLabels, n_rows: in
     if not set(own) <= set(lock.classes):
         raise QueryRefused(FailureCode.OTHER_CLASSES)
     try:
-        key = fhe_messages.from_bytes(fhe_messages.PublicKey, lock.content)
-        if (key.key_id, key.n_classes, key.bits) != (lock.key_id, len(lock.classes), lock.bits):
-            raise MessageError("the query key and its public key do not belong together")
+        key = fhe_messages.public_key_of(lock)
         if key.parameters.message_size(n_rows) > Limits().max_bytes:
             raise QueryRefused(FailureCode.TOO_LARGE)
         return Client(key, folder.settings.name)
