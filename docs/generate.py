@@ -15,6 +15,7 @@ import argparse
 import importlib.util
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -37,14 +38,19 @@ def _architecture() -> ModuleType:
 def layer_table() -> str:
     """The rooms from the top down, with what each may import."""
     rules = _architecture()
-    lines = ["| layer | room | what it holds | imports |", "|---|---|---|---|"]
-    for rank, (layer, rooms) in reversed(list(enumerate(rules.LAYERS))):
-        for room, content in rooms.items():
-            if room == "__main__":
-                continue
-            seen = _seen_by(room, rank, rules)
-            lines.append(f"| {layer} | `{room}` | {content} | {seen} |")
-    return "\n".join(lines)
+    rows = [(layer, rooms) for layer, rooms in rules.LAYERS if "__main__" not in rooms]
+    steps = Counter(layer for layer, _ in rows)
+    seen_so_far: Counter[str] = Counter()
+    lines: list[str] = []
+    for rank, (layer, rooms) in enumerate(rows):
+        seen_so_far[layer] += 1
+        # A layer of several steps has them numbered from below: rooms of one step do not import each other.
+        step = f"{layer}.{seen_so_far[layer]}" if steps[layer] > 1 else layer
+        lines[:0] = [
+            f"| {step} | `{room}` | {content} | {_seen_by(room, rank, rules)} |"
+            for room, content in rooms.items()
+        ]
+    return "\n".join(["| layer | room | what it holds | may import |", "|---|---|---|---|", *lines])
 
 
 def _seen_by(room: str, rank: int, rules: ModuleType) -> str:
@@ -58,7 +64,7 @@ def _seen_by(room: str, rank: int, rules: ModuleType) -> str:
     forbidden = sorted(never & set(lower))
     if rank == 1:
         return f"`{lower[0]}`"
-    return "every lower row" + "".join(f", but not `{name}`" for name in forbidden)
+    return "everything with a lower number" + "".join(f", but not `{name}`" for name in forbidden)
 
 
 # --- the command line -------------------------------------------------------------------------------------
