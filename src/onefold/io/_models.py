@@ -213,8 +213,11 @@ def _made(about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_mach
     else:
         _restore_pool(model, about, arrays, largest_machine)
     model.n_features_in_ = about["n_features"]
-    if about["feature_names"]:
-        model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+    names = about["feature_names"]
+    if names:
+        if [type(name) for name in names] != [str] * about["n_features"]:
+            raise FileFormatError("damaged: its columns do not have one name each")
+        model.feature_names_in_ = np.array(names, dtype=object)
     if "guarantee" in about:
         model.guarantee_ = Guarantee.from_dict(about["guarantee"])
     return model
@@ -254,7 +257,7 @@ def _restore_pool(
             raise FileFormatError("damaged: its arrays do not fit each other")
     model.pool_ = Pool(tuple(stacks), owners, positions, pool["n_groups"], pool["unit"], pool["factor"])
     model.scale_ = pool["factor"] / pool["unit"]
-    if "classes" in arrays:
+    if isinstance(model, ClassModels):
         model.classes_ = arrays["classes"]
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
+
+from onefold.exceptions import FederationError
+from onefold.federated.flower import Federation
 
 NAMES = ("north", "south", "west")
 
@@ -29,6 +36,31 @@ def test_three_sites_over_tls_answer_as_one_process_would(federation: Any, tmp_p
     assert {site["name"]: site["status"] for site in status["sites"]} == dict.fromkeys(NAMES, "member")
     assert all(site["guarantee"] is None for site in status["sites"])
     assert "NOT PRIVATE" in federation.output("north")
+
+
+def test_notebook_asks_the_server_of_another_process_inside_an_event_loop(federation: Any) -> None:
+    expected = federation.expected(*NAMES)
+    rows = federation.X_test
+
+    async def cell() -> None:
+        with Federation(federation.server.root) as asked, ThreadPoolExecutor(2) as pool:
+            asked.wait_for(NAMES)
+            halves = pool.map(asked.query, (rows[:50], rows[50:]))
+            found = np.concatenate([result.predictions for result in halves])
+            np.testing.assert_array_equal(found, expected.predict(rows))
+            checked = asked.query(rows, rule="checked", n_liars=1)
+            assert (checked.answered, checked.partial, checked.missing) == (NAMES, False, ())
+            assert asked.status().running
+
+    asyncio.run(cell())
+    assert Federation(federation.server.root).is_running  # leaving the block stopped nothing
+
+
+def test_query_without_time_for_the_sites_ends_soon(federation: Any) -> None:
+    start = time.monotonic()
+    with pytest.raises(FederationError, match="no answer can be used"):
+        Federation(federation.server.root).query(federation.X_test, timeout=0.001)
+    assert time.monotonic() - start < 50  # not the minute in which the server may hand over what came
 
 
 def test_held_out_rows_are_hidden_in_the_query_and_not_in_the_result(federation: Any, tmp_path: Any) -> None:

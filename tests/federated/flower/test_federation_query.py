@@ -211,6 +211,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "weighted rule without rows": (X, {"rule": "weighted"}, "needs held-out rows"),
     "bits without encryption": (X, {"bits": 8}, "for encrypted queries"),
     "encrypted with another rule": (X, {"encrypted": True, "rule": "checked"}, "only take the minimum"),
+    "encrypted with liars": (X, {"encrypted": True, "n_liars": 1}, "withstands no lying site"),
     "no time": (X, {"timeout": 0}, "timeout"),
     "no rows at once": (X, {"batch_size": 0}, "batch_size"),
     "a caller with a path": (X, {"caller": "../me"}, "a caller must be"),
@@ -288,6 +289,12 @@ def test_wait_for_returns_when_the_sites_are_there(federation: Federation, run: 
         federation.wait_for(["west", "north"], timeout=0)
     with pytest.raises(InvalidInputError, match="no site east"):
         federation.wait_for(["east"], timeout=0)
+    assert federation.wait_for(timeout=10) is federation  # the server alone
+
+
+def test_wait_for_says_when_the_server_is_not_running(federation: Federation) -> None:
+    with pytest.raises(FederationError, match="not running: start it with"):
+        federation.wait_for(timeout=0)
 
 
 def test_folder_of_the_federation_or_of_its_server_is_found(
@@ -298,6 +305,7 @@ def test_folder_of_the_federation_or_of_its_server_is_found(
     assert Federation(root).folder.root == server
     monkeypatch.chdir(root)
     assert Federation().folder.root.resolve() == server
+    assert Site("north").folder.root.resolve() == Site(root / "sites/north").folder.root
     with pytest.raises(InvalidInputError, match="no server's folder"):
         Federation(root / "sites")
     with pytest.raises(InvalidInputError, match="no site's folder"):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flwr")
 
+from onefold._base.archive import archive_bytes, read_archive
+from onefold._base.arrays import Arrays
+from onefold.federated import LocalModel
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, private_folder
 from onefold.federated.flower.registry import Registry
-from onefold.federated.flower.server_app import Reception
-from onefold.federated.flower.site_app import KEPT_OUT, PROFILE
-from onefold.federated.messages import Failure, FailureCode, Message, Profile
+from onefold.federated.flower.server_app import Coordinator, Reception
+from onefold.federated.flower.site_app import KEPT_OUT, MODEL, PROFILE
+from onefold.federated.flower.spool import Request
+from onefold.federated.messages import Failure, FailureCode, Message, ModelParcel, Profile, Query
 
 
 @dataclass
@@ -44,9 +49,9 @@ def post() -> Post:
 
 
 @pytest.fixture
-def reception(tmp_path: Path, post: Post) -> Reception:
+def reception(tmp_path: Path, post: Post, request: pytest.FixtureRequest) -> Reception:
     folder = ServerFolder(private_folder(tmp_path / "server"))
-    ServerSettings("127.0.0.1", 8443).save(folder.settings_file)
+    ServerSettings("127.0.0.1", 8443, getattr(request, "param", "query")).save(folder.settings_file)
     folder.prepare()
     registry = Registry(folder)
     for number, name in enumerate(("north", "south")):
@@ -77,3 +82,96 @@ def test_site_without_a_profile_is_told_that_it_is_kept_out(reception: Reception
     reception.take("1", [Failure("none", "south", FailureCode.NOT_READY)])
     assert reception.registry.sites["south"].reason == "not-ready"
     assert post.sent[2:] == [(KEPT_OUT, 1)]
+
+
+def test_queries_that_flower_does_not_take_are_answered_without_the_sites(
+    reception: Reception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be lost otherwise, and whoever asked would wait for the whole timeout."""
+    for number, name in enumerate(("north", "south")):
+        reception.take(str(number), [profile(name, 3)])
+    coordinator = Coordinator(None, reception.folder)
+    coordinator.reception, coordinator._told = reception, float("inf")
+
+    def refuse(*_: object) -> dict[str, str]:
+        raise OSError("the message is expired")
+
+    monkeypatch.setattr(coordinator, "send", refuse)
+    for number in range(2):
+        coordinator.spool.submit(Request(Query(f"q{number}", np.zeros((1, 3))), "me", 60.0 + number))
+    coordinator.spool.report(["north"])
+    coordinator.step()
+    for number in range(2):
+        reply = coordinator.spool.wait(f"q{number}", 1)
+        assert (reply.expected, reply.messages) == (("north", "south"), ())
+
+
+# --- model mode: what a site sends is not to be trusted ---------------------------------------------------
+
+
+def sent_model(tmp_path: Path) -> tuple[Profile, bytes]:
+    y = np.arange(40) % 2
+    X = np.random.default_rng(0).random((40, 3)) + y[:, None]
+    model = LocalModel(keep_rows=False).fit(X, y)
+    model.save(tmp_path / "model.onefold", with_rows=False)
+    return model.profile("north"), (tmp_path / "model.onefold").read_bytes()
+
+
+def changed(content: bytes, change: Callable[[dict[str, object], Arrays], object]) -> bytes:
+    """The same file with other contents and right checksums."""
+    about, arrays = read_archive(content, "model")
+    change(about, arrays)
+    return archive_bytes("model", about, arrays)
+
+
+CHANGES: dict[str, Callable[[bytes], bytes]] = {
+    "no model at all": lambda _: b"nonsense",
+    "cut short": lambda content: content[:-200],
+    "fewer weights": lambda content: changed(
+        content, lambda _, arrays: arrays.update({"stacks/weights": arrays["stacks/weights"][:-1]})
+    ),
+    "machines of nobody": lambda content: changed(
+        content, lambda _, arrays: arrays.update({"stacks/owners": arrays["stacks/owners"] + 7})
+    ),
+    "not a number": lambda content: changed(
+        content, lambda _, arrays: arrays.update({"stacks/mean": arrays["stacks/mean"] * np.nan})
+    ),
+    "no classes": lambda content: changed(content, lambda _, arrays: arrays.update(classes=np.zeros(0))),
+    "classes left out": lambda content: changed(content, lambda _, arrays: arrays.pop("classes")),
+    "names that are none": lambda content: changed(content, lambda about, _: about.update(feature_names=7)),
+    "another model": lambda content: changed(
+        content, lambda about, _: about.update(feature_names=list("abc"))
+    ),
+}
+
+
+@pytest.mark.parametrize("reception", ["model"], indirect=True)
+@pytest.mark.parametrize("change", CHANGES)
+def test_parcel_without_the_announced_model_is_refused_and_deleted(
+    reception: Reception, post: Post, tmp_path: Path, change: str
+) -> None:
+    profile, content = sent_model(tmp_path)
+    reception.take("0", [profile])
+    assert post.sent[2:] == [(MODEL, 0)]
+    reception.take("2", [ModelParcel("north", CHANGES[change](content))])
+    assert reception.registry.sites["north"].reason == "other-model"
+    assert post.sent[3:] == [(KEPT_OUT, 0)]
+    assert list(reception.folder.models.iterdir()) == []
+
+
+@pytest.mark.parametrize("reception", ["model"], indirect=True)
+def test_model_that_was_announced_is_kept_and_not_asked_for_again(
+    reception: Reception, post: Post, tmp_path: Path
+) -> None:
+    profile, content = sent_model(tmp_path)
+    reception.take("0", [profile])
+    reception.take("2", [ModelParcel("north", content)])
+    assert list(reception.registry.members) == ["north"]
+    assert (reception.folder.models / "north.onefold").read_bytes() == content
+    again = Reception(reception.folder, reception.registry, post)  # a server that was started again
+    again.look([Present(0)])
+    again.take(str(len(post.sent) - 1), [profile])
+    assert [kind for kind, _ in post.sent].count(MODEL) == 1
+    again.look([Present(0, "tomorrow")])
+    again.take(str(len(post.sent) - 1), [replace(profile, model_digest="ab" * 32)])  # it was fitted anew
+    assert [kind for kind, _ in post.sent].count(MODEL) == 2
