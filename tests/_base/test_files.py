@@ -9,7 +9,7 @@ from onefold._base.files import atomic_write, read_saved, write_whole
 from onefold.exceptions import FileFormatError, InvalidInputError
 
 
-def test_replaces_the_file_only_at_the_end(tmp_path):
+def test_file_is_replaced_only_when_written_whole(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     with atomic_write(path) as file:
@@ -20,7 +20,7 @@ def test_replaces_the_file_only_at_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_leaves_no_trace_of_a_failure(tmp_path, error):
+def test_failed_write_leaves_no_file(tmp_path, error):
     path = tmp_path / "file"
     path.write_bytes(b"old")
 
@@ -35,7 +35,7 @@ def test_leaves_no_trace_of_a_failure(tmp_path, error):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_permissions(tmp_path):
+def test_file_is_private_only_when_asked(tmp_path):
     before = os.umask(0o022)
     try:
         for name, private in (("open", False), ("closed", True)):
@@ -47,7 +47,7 @@ def test_permissions(tmp_path):
     assert stat.S_IMODE(os.stat(tmp_path / "closed").st_mode) == 0o600
 
 
-def test_what_was_written_is_read_and_errors_name_the_file(tmp_path):
+def test_file_is_read_back_and_errors_name_it(tmp_path):
     path = tmp_path / "file"
     with pytest.raises(InvalidInputError, match=r"^there is no list at .*file$"):
         read_saved(path, "there is no list", list)

@@ -21,7 +21,7 @@ ROUNDING = {np.float64: 1e-12, np.float32: 2e-4}
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(1, 1), (7, 3), (3, 7), (120, 50)])
-def test_symmetric_products(dtype: type, shape: tuple[int, int]) -> None:
+def test_symmetric_products_equal_numpy(dtype: type, shape: tuple[int, int]) -> None:
     rows = np.random.default_rng(0).normal(size=shape).astype(dtype)
     for transposed, full in ((False, rows @ rows.T), (True, rows.T @ rows)):
         product = symmetric_product(rows, transposed)
@@ -30,7 +30,7 @@ def test_symmetric_products(dtype: type, shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("view", ["columns", "reversed", "transposed"])
-def test_symmetric_product_of_a_view(view: str) -> None:
+def test_symmetric_product_of_a_view_equals_numpy(view: str) -> None:
     whole = np.random.default_rng(0).normal(size=(6, 8))
     rows = {"columns": whole[:, ::2], "reversed": whole[::-1], "transposed": whole.T}[view]
     np.testing.assert_allclose(symmetric_product(rows), np.tril(rows @ rows.T))
@@ -40,7 +40,7 @@ def test_symmetric_product_of_a_view(view: str) -> None:
 @pytest.mark.parametrize(
     ("m", "k", "n"), [(1, 1, 1), (1, 5, 3), (4, 1, 6), (30, 70, 20), (3, 4, 0), (0, 4, 2), (3, 0, 2)]
 )
-def test_products(dtype: type, m: int, k: int, n: int) -> None:
+def test_products_equal_numpy(dtype: type, m: int, k: int, n: int) -> None:
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(k, n)).astype(dtype)
     for first in (left, np.asfortranarray(left), np.repeat(left, 2, axis=1)[:, ::2]):
@@ -51,7 +51,7 @@ def test_products(dtype: type, m: int, k: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_triangular_solution(dtype: type) -> None:
+def test_triangular_solution_solves_the_system(dtype: type) -> None:
     rng = np.random.default_rng(1)
     factor = np.asfortranarray(np.tril(rng.normal(size=(30, 30))) + 6.0 * np.eye(30), dtype=dtype)
     right = np.asfortranarray(rng.normal(size=(30, 4)), dtype=dtype)
@@ -64,7 +64,7 @@ def test_triangular_solution(dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_factor_and_solution(dtype: type) -> None:
+def test_cholesky_factor_solves_the_system(dtype: type) -> None:
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(30, 40)).astype(dtype)
     matrix = np.asfortranarray(rows @ rows.T)
@@ -77,7 +77,7 @@ def test_factor_and_solution(dtype: type) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", [1, 2, 7, 150])
-def test_eigenvectors(dtype: type, size: int) -> None:
+def test_eigenvectors_reproduce_the_matrix(dtype: type, size: int) -> None:
     rows = np.random.default_rng(2).normal(size=(size, size + 3)).astype(dtype)
     matrix, atol = rows @ rows.T, size * ROUNDING[dtype]
     vectors = np.asfortranarray(np.tril(matrix))
@@ -94,7 +94,7 @@ def test_eigenvectors(dtype: type, size: int) -> None:
         np.testing.assert_allclose(leading.T @ leading, np.eye(count), atol=atol)
 
 
-def test_eigenvectors_of_the_wrong_order_are_refused() -> None:
+def test_eigenvectors_of_a_c_ordered_array_are_refused() -> None:
     with pytest.raises(ValueError, match="Fortran"):
         eigenvectors(np.arange(6.0).reshape(2, 3))
     with pytest.raises(ValueError, match="Fortran"):
@@ -105,7 +105,7 @@ def test_an_indefinite_matrix_has_no_factor() -> None:
     assert not cholesky(np.asfortranarray(np.diag([1.0, -1.0])))
 
 
-def test_the_wrong_order_is_refused() -> None:
+def test_factor_of_a_c_ordered_array_is_refused() -> None:
     with pytest.raises(ValueError, match="Fortran"):
         cholesky(np.arange(6.0).reshape(2, 3))
 
@@ -131,7 +131,7 @@ def test_digits_do_not_depend_on_the_number_of_workers(dtype: type) -> None:
         np.testing.assert_array_equal(one, several)
 
 
-def test_panels_give_what_whole_matrices_give(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_panels_equal_whole_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(4)
     rows, other = rng.normal(size=(90, 130)), rng.normal(size=(130, 50))
     matrix, right = rows @ rows.T + 90.0 * np.eye(90), np.asfortranarray(rng.normal(size=(90, 70)))

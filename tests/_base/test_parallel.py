@@ -70,7 +70,7 @@ def test_the_limit_of_another_thread_does_not_change_the_number_of_workers():
         assert worker_count(None) == 2
 
 
-def test_none_follows_the_blas_limit():
+def test_default_number_of_workers_follows_the_blas_limit():
     for limit in (1, 2):
         with threadpool_limits(limit, user_api="blas"):
             assert worker_count(None) == limit
@@ -78,10 +78,10 @@ def test_none_follows_the_blas_limit():
 
 
 @pytest.mark.parametrize("bad", [0, -2, 1.5, "two", True])
-def test_bad_numbers_of_jobs(bad):
+def test_invalid_numbers_of_jobs_are_refused(bad):
     with pytest.raises(ValueError, match="n_jobs"):
         worker_count(bad)
 
 
-def test_numpy_integers_are_fine():
+def test_numpy_integers_are_accepted_as_n_jobs():
     assert worker_count(np.int64(3)) == 3

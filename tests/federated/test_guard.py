@@ -38,7 +38,7 @@ def refused(guard: QueryGuard, caller: str, n_rows: int) -> str:
     return str(caught.value.code)
 
 
-def test_the_total_is_never_given_back(path) -> None:
+def test_spent_total_is_never_given_back(path) -> None:
     clock = Clock()
     guard = QueryGuard(None, 10, path, clock=clock)
     guard.admit("a", 6)
@@ -50,7 +50,7 @@ def test_the_total_is_never_given_back(path) -> None:
     assert (guard.spent("a"), guard.remaining("a"), guard.spent("c"), guard.remaining("c")) == (10, 0, 0, 10)
 
 
-def test_the_minute_slides(path) -> None:
+def test_rows_per_minute_are_counted_over_the_last_sixty_seconds(path) -> None:
     clock = Clock()
     guard = QueryGuard(10, None, path, clock=clock)
     guard.admit("a", 6)
@@ -66,7 +66,7 @@ def test_the_minute_slides(path) -> None:
     assert refused(guard, "b", 11) == "rate-limited"
 
 
-def test_a_clock_put_back_gives_nothing_and_locks_nobody_out(path) -> None:
+def test_clock_set_back_grants_no_rows_and_blocks_nobody(path) -> None:
     clock = Clock()
     guard = QueryGuard(10, None, path, clock=clock)
     guard.admit("a", 9)
@@ -79,7 +79,7 @@ def test_a_clock_put_back_gives_nothing_and_locks_nobody_out(path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no reason to fail
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 8), st.integers(0, 100)), max_size=30))
-def test_against_a_plain_count(requests) -> None:
+def test_guard_agrees_with_a_plain_count(requests) -> None:
     clock = Clock()
     guard = QueryGuard(12, 40, clock=clock)
     admitted: list[tuple[str, float, int]] = []
@@ -117,7 +117,7 @@ def test_a_restart_keeps_the_counts(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0  # nobody else's business
 
 
-def test_names_chosen_afresh_end_somewhere(path) -> None:
+def test_number_of_new_querier_names_is_limited(path) -> None:
     guard = QueryGuard(None, 1, path, max_callers=3)
     for number in range(3):
         guard.admit(f"caller{number}", 1)
@@ -145,7 +145,7 @@ def test_a_damaged_file_refuses_everything(tmp_path: Path, content: bytes) -> No
     assert path.read_bytes() == content
 
 
-def test_every_decision_leaves_a_line(caplog) -> None:
+def test_every_decision_is_written_to_the_log(caplog) -> None:
     guard = QueryGuard(None, 5)
     with caplog.at_level(logging.INFO, logger="onefold.federated.guard"):
         guard.admit("a", 5)
@@ -157,7 +157,7 @@ def test_every_decision_leaves_a_line(caplog) -> None:
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, float("nan"), "many", True])
-def test_limits_and_rows_are_whole_numbers(bad) -> None:
+def test_limits_and_rows_must_be_whole_numbers(bad) -> None:
     for make in (
         lambda: QueryGuard(bad, 1),
         lambda: QueryGuard(1, bad),

@@ -41,7 +41,7 @@ def test_answers_are_the_distances_and_missing_classes_the_maximum(data, measure
     assert not hasattr(estimator, "classes_")  # cloned, not changed
 
 
-def test_string_labels_in_any_order(data) -> None:
+def test_string_labels_are_answered_in_any_order_of_classes(data) -> None:
     labels = np.array(["d", "b", "c", "a"])[data.y_train]
     model = LocalModel(FoldingClassifier(n_components=4)).fit(data.X_train, labels)
     assert model.classes_.tolist() == ["a", "b", "c", "d"]
@@ -51,7 +51,7 @@ def test_string_labels_in_any_order(data) -> None:
 
 
 @pytest.mark.parametrize("n_rows", [1, 2])
-def test_an_owner_of_one_class_and_hardly_any_rows(n_rows) -> None:
+def test_site_with_one_class_and_few_rows_answers(n_rows) -> None:
     X = np.array([[0.2, 0.4], [0.3, 0.1]])[:n_rows]
     model = LocalModel(AutoencoderClassifier(WideKAHM(n_components=2))).fit(X, ["only"] * n_rows)
     answers = model.answers(np.array([[0.2, 0.4], [5.0, 5.0]]), ["only", "other"])
@@ -77,7 +77,7 @@ def test_a_file_of_something_else_is_refused(data, tmp_path: Path) -> None:
         LocalModel.load(tmp_path / "machine.onefold")
 
 
-def test_a_model_must_be_fitted_and_be_able_to_answer(data, tmp_path: Path) -> None:
+def test_model_that_is_not_fitted_or_cannot_answer_is_refused(data, tmp_path: Path) -> None:
     for question in (
         lambda: LocalModel().answers(data.X_test),
         lambda: LocalModel().classes_,
@@ -120,7 +120,7 @@ def test_fit_validates_the_matrix_once_and_makes_no_unused_machine(data, mechani
 
 
 @pytest.mark.parametrize("classes", [[0, 1], [0, 1, 2, 3, 3], [], [[0, 1, 2, 3]]])
-def test_classes_must_be_distinct_and_include_the_owners(data, classes) -> None:
+def test_classes_must_be_distinct_and_include_those_of_the_site(data, classes) -> None:
     model = LocalModel(FoldingClassifier(n_components=3)).fit(data.X_train, data.y_train)
     with pytest.raises(InvalidInputError, match="class"):
         model.answers(data.X_test, classes)

@@ -59,7 +59,7 @@ def same(model: LocalModel, other: LocalModel, queries: np.ndarray) -> None:
         np.testing.assert_array_equal(model.answers(block), other.answers(block))
 
 
-def test_fitting_with_batches_is_fitting(data, estimator) -> None:
+def test_fit_with_given_batches_equals_a_plain_fit(data, estimator) -> None:
     """What the batches are does not matter for how they are fitted: the plain classifier, bit for bit."""
     X, y, queries = data
     model = LocalModel(estimator).fit(X, y)
@@ -70,7 +70,7 @@ def test_fitting_with_batches_is_fitting(data, estimator) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_forgotten_row_was_never_there(data, estimator, seed) -> None:
+def test_model_that_forgot_rows_equals_one_that_never_had_them(data, estimator, seed) -> None:
     X, y, queries = data
     rng = np.random.default_rng(seed)
     model = LocalModel(estimator).fit(X, y)
@@ -83,14 +83,14 @@ def test_a_forgotten_row_was_never_there(data, estimator, seed) -> None:
     assert len(model.row_numbers_) == len(y) - 8
 
 
-def test_a_removed_class_was_never_there(data, estimator) -> None:
+def test_model_without_a_removed_class_equals_one_that_never_had_it(data, estimator) -> None:
     X, y, queries = data
     model = LocalModel(estimator).fit(X, y)
     assert model.remove_class(2).classes_gone == (2,)
     same(model, LocalModel(estimator).fit(X[y != 2], y[y != 2]), queries)  # a plain fit, no batches given
 
 
-def test_a_removed_batch_was_never_there(data) -> None:
+def test_model_without_a_removed_batch_equals_one_that_never_had_it(data) -> None:
     """Sixty rows of each class in batches of twenty: without one batch, a plain fit makes the other two."""
     X, y, queries = data
     rows = np.sort(np.concatenate([np.flatnonzero(y == c)[:60] for c in range(5)]))
@@ -108,7 +108,7 @@ def test_a_removed_batch_was_never_there(data) -> None:
             same(model, LocalModel(estimator).fit(X[~gone], y[~gone]), queries)
 
 
-def test_a_class_and_rows_that_come_later(data, estimator) -> None:
+def test_class_and_rows_added_later_give_the_model_of_a_fresh_fit(data, estimator) -> None:
     """Growing step by step is fitting at once in the same batches; what leaves again leaves no trace."""
     X, y, queries = data
     early = np.flatnonzero((y != 4) & (np.arange(len(y)) % 3 > 0))
@@ -125,7 +125,7 @@ def test_a_class_and_rows_that_come_later(data, estimator) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_any_story_ends_like_a_fresh_fit(data, seed) -> None:
+def test_any_sequence_of_changes_equals_a_fresh_fit(data, seed) -> None:
     X, y, queries = data
     rng = np.random.default_rng(seed)
     estimator = list(ESTIMATORS.values())[rng.integers(len(ESTIMATORS))]
@@ -142,7 +142,7 @@ def test_any_story_ends_like_a_fresh_fit(data, seed) -> None:
     same(model, LocalModel(estimator).fit(X[left], y[left], batches=model.batches_), queries)
 
 
-def test_only_touched_machines_are_fitted(data) -> None:
+def test_only_machines_of_changed_batches_are_fitted(data) -> None:
     X, y, _ = data
     estimator = AutoencoderClassifier(WideKAHM(n_components=3, branch_size=50, random_state=0))
     model = LocalModel(estimator).fit(X, y)
@@ -155,7 +155,7 @@ def test_only_touched_machines_are_fitted(data) -> None:
     assert done.n_kept > done.n_refitted
 
 
-def test_what_is_exact_and_what_is_not(data) -> None:
+def test_forgetting_says_whether_it_was_exact(data) -> None:
     X, y, queries = data
     clusters = AutoencoderClassifier(WideKAHM(n_components=3, branch_size=30, random_state=0))
     model = LocalModel(clusters).fit(X, y)
@@ -204,7 +204,7 @@ def test_a_private_model_forgets_without_new_noise(data, fabricate) -> None:
         )
 
 
-def test_a_file_can_forget(data, estimator, tmp_path: Path) -> None:
+def test_loaded_model_can_forget(data, estimator, tmp_path: Path) -> None:
     X, y, queries = data
     model = LocalModel(estimator).fit(X, y)
     model.save(tmp_path / "owner.onefold")
@@ -219,7 +219,7 @@ def test_a_file_can_forget(data, estimator, tmp_path: Path) -> None:
     )
 
 
-def test_a_fabricated_file_can_forget_when_it_knows_its_noise(data, tmp_path: Path) -> None:
+def test_loaded_private_model_can_forget_if_its_noise_was_kept(data, tmp_path: Path) -> None:
     X, y, queries = data
     path = tmp_path / "owner.onefold"
     settings = LocalModel(FoldingClassifier(n_components=5, batch_size=20), Laplace(8.0))
@@ -240,7 +240,7 @@ def test_a_fabricated_file_can_forget_when_it_knows_its_noise(data, tmp_path: Pa
     assert loaded.fit(X, y).guarantee_ == model.guarantee_
 
 
-def test_rows_by_identifiers_and_the_log(data, tmp_path: Path) -> None:
+def test_rows_are_forgotten_by_identifier_and_logged(data, tmp_path: Path) -> None:
     X, y, queries = data
     log = MembershipLog(tmp_path / "members.log")
     ids = [f"patient-{number}" for number in range(len(y))]
@@ -277,7 +277,7 @@ def test_rows_by_identifiers_and_the_log(data, tmp_path: Path) -> None:
             LocalModel(estimator).fit(X, y, ids=bad)
 
 
-def test_a_row_that_comes_back(data, tmp_path: Path) -> None:
+def test_forgotten_raw_row_may_return_and_a_noisy_one_may_not(data, tmp_path: Path) -> None:
     """Raw rows may return under their identifier; noisy ones may not, since noise would be drawn twice."""
     X, y, queries = data
     estimator = FoldingClassifier(n_components=5, batch_size=20)
@@ -318,7 +318,7 @@ def test_the_server_keeps_nothing_of_a_forgotten_row(data) -> None:
 
 
 @pytest.mark.parametrize("bad", [[], [[1]], [0.5], [-1], [10**6], [1, 1], "1", None, [True]])
-def test_rows_that_cannot_be_forgotten(data, bad) -> None:
+def test_invalid_row_numbers_cannot_be_forgotten(data, bad) -> None:
     X, y, _ = data
     model = LocalModel(FoldingClassifier(n_components=3)).fit(X, y)
     with pytest.raises(InvalidInputError) as caught:
@@ -327,7 +327,7 @@ def test_rows_that_cannot_be_forgotten(data, bad) -> None:
     assert len(model.row_numbers_) == len(y)
 
 
-def test_refusals(data) -> None:
+def test_invalid_changes_are_refused(data) -> None:
     X, y, _ = data
     model = LocalModel(FoldingClassifier(n_components=3)).fit(X[:3], y[:3])
     with pytest.raises(InvalidInputError, match="remove the site"):
@@ -344,7 +344,7 @@ def test_refusals(data) -> None:
             LocalModel(FoldingClassifier(n_components=3)).fit(X, y, batches=batches)
 
 
-def test_a_private_classifier_is_taken_apart(data) -> None:
+def test_private_classifier_as_estimator_equals_a_mechanism_of_the_model(data) -> None:
     X, y, queries = data
     inner = FoldingClassifier(n_components=5, batch_size=20)
     for fabricate in (False, True):
@@ -359,7 +359,7 @@ def test_a_private_classifier_is_taken_apart(data) -> None:
         LocalModel(whole, OptimalNoise(1.0)).fit(X, y)
 
 
-def test_a_federation_without_a_client_a_class_and_a_batch(data) -> None:
+def test_federation_without_a_site_a_class_and_a_batch_equals_one_that_never_had_them(data) -> None:
     """All at once, under each rule: removed, forgotten and re-added members leave no trace."""
     X, y, queries = data
     estimator = FoldingClassifier(n_components=5, batch_size=15)
@@ -383,7 +383,7 @@ def test_a_federation_without_a_client_a_class_and_a_batch(data) -> None:
         np.testing.assert_array_equal(server.predict(queries), never.predict(queries))
 
 
-def test_the_server_lets_a_client_forget(data, tmp_path: Path) -> None:
+def test_server_lets_a_site_forget(data, tmp_path: Path) -> None:
     X, y, queries = data
     estimator = FoldingClassifier(batch_size=10)
     log = MembershipLog(tmp_path / "log")

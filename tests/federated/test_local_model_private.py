@@ -35,7 +35,9 @@ def holds_a_raw_row(content: bytes, X: np.ndarray) -> bool:
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("fabricate", [False, True])
-def test_a_private_model_and_its_file(data, estimator, fabricate, tmp_path: Path) -> None:
+def test_private_model_states_its_guarantee_and_survives_its_file(
+    data, estimator, fabricate, tmp_path: Path
+) -> None:
     X, y, queries, _ = data
     model = LocalModel(estimator, OptimalNoise(4.0, delta=1e-4), fabricate=fabricate).fit(X, y)
     assert model.is_private
@@ -106,7 +108,7 @@ def test_only_a_private_model_travels(data) -> None:
         LocalModel.from_parcel(ModelParcel("north", io.to_bytes(void.estimator_)))
 
 
-def test_what_a_site_says_about_itself(data) -> None:
+def test_profile_states_classes_measure_and_guarantee(data) -> None:
     X, y, queries, _ = data
     private, raw = LocalModel(ESTIMATORS[0], Laplace(6.0)).fit(X, y), LocalModel(ESTIMATORS[1]).fit(X, y)
     profile = from_bytes(to_bytes(private.profile("north")))
@@ -165,7 +167,7 @@ def test_feature_names_stay_through_forgetting(data) -> None:
         model.answers(asked[names[::-1]])
 
 
-def test_an_owner_of_another_kind_of_classifier(data) -> None:
+def test_classifier_of_another_kind_answers_and_forgets(data) -> None:
     """Anything with distances and a measure: forgetting fits it anew on the rows that are left."""
     X, y, queries, _ = data
 
@@ -207,7 +209,7 @@ def test_a_fit_that_fails_changes_nothing(data) -> None:
     np.testing.assert_array_equal(model.answers(queries), before)
 
 
-def test_the_manners_of_scikit_learn(data) -> None:
+def test_local_model_follows_scikit_learn(data) -> None:
     X, y, queries, _ = data
     model = LocalModel(ESTIMATORS[0], Laplace(6.0), random_state=1).fit(X, y)
     again = clone(model)

@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> MembershipLog:
     return log
 
 
-def test_the_story_is_told_back(log) -> None:
+def test_entries_are_read_back_as_written(log) -> None:
     assert log.verify() == len(STORY)
     assert [(entry.event.value, entry.site, entry.facts) for entry in log] == STORY
     assert [entry.number for entry in log] == list(range(len(STORY)))
@@ -41,7 +41,7 @@ def test_the_story_is_told_back(log) -> None:
     assert log.members() == ("north",)
 
 
-def test_an_empty_log(tmp_path: Path) -> None:
+def test_empty_log_is_valid(tmp_path: Path) -> None:
     log = MembershipLog(tmp_path / "none.log")
     assert log.verify() == 0
     assert list(log) == []
@@ -169,7 +169,7 @@ def test_long_lines_are_read_back(tmp_path: Path) -> None:
         {"é": 1},
     ],
 )
-def test_facts_are_plain(log, facts) -> None:
+def test_facts_must_be_plain_values(log, facts) -> None:
     with pytest.raises(InvalidInputError):
         log.append("join", "a", **facts)
     assert log.verify() == len(STORY)

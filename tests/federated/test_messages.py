@@ -71,7 +71,7 @@ def same(one: messages.Message, other: messages.Message) -> bool:
 
 
 @pytest.mark.parametrize("message", examples(), ids=lambda message: type(message).__name__)
-def test_there_and_back(message) -> None:
+def test_messages_come_back_unchanged(message) -> None:
     assert same(from_bytes(to_bytes(message)), message)
     header, arrays = to_parts(message)
     assert same(from_parts(json.loads(json.dumps(header)), arrays), message)
@@ -162,7 +162,7 @@ def test_any_field_replaced_by_garbage_is_refused_or_valid(number: int, data) ->
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe", b"[" * 100_000, b'{"header": NaN}', b"1" * 5000, b"null"])
-def test_headers_that_break_parsers(text: bytes) -> None:
+def test_malformed_headers_are_refused(text: bytes) -> None:
     with pytest.raises(MessageError):
         from_bytes(_signed(text))
 
@@ -183,7 +183,7 @@ def test_headers_that_break_parsers(text: bytes) -> None:
         None,
     ],
 )
-def test_listings_of_arrays_that_lie(listing) -> None:
+def test_headers_that_misdescribe_arrays_are_refused(listing) -> None:
     plain = {"header": {"version": VERSION, "kind": "query", "id": "q"}, "arrays": listing}
     with pytest.raises(MessageError):
         from_bytes(_signed(json.dumps(plain).encode(), np.ones(1).tobytes()))
@@ -192,7 +192,7 @@ def test_listings_of_arrays_that_lie(listing) -> None:
 @pytest.mark.parametrize(
     "name", ["", "a" * 65, "../x", "a/b", "a\nb", ".hidden", "-rf", "é", "a b", 3, None, "a\x1b[0m"]
 )
-def test_names_that_are_no_names(name) -> None:
+def test_invalid_names_are_refused(name) -> None:
     for make in (
         lambda: Query(name, ROWS),
         lambda: Answers("q", name, (1,), "rms", 1.0, np.zeros((1, 1))),
@@ -221,7 +221,7 @@ def test_names_that_are_no_names(name) -> None:
         None,
     ],
 )
-def test_features_that_are_no_queries(features) -> None:
+def test_invalid_features_are_refused(features) -> None:
     with pytest.raises(MessageError):
         Query("q", features)
 
@@ -248,7 +248,7 @@ def test_features_that_are_no_queries(features) -> None:
         (["rms"], 1.0, [[0.0, 0.0]]),
     ],
 )
-def test_answers_out_of_range(measure, scale, values) -> None:
+def test_answers_out_of_range_are_refused(measure, scale, values) -> None:
     with pytest.raises(MessageError):
         Answers("q", "s", (1, 2), measure, scale, np.array(values))
 
@@ -272,7 +272,7 @@ def test_answers_out_of_range(measure, scale, values) -> None:
         {1: 2},
     ],
 )
-def test_classes_that_are_no_labels(classes) -> None:
+def test_invalid_classes_are_refused(classes) -> None:
     with pytest.raises(MessageError):
         Profile("s", classes, "rms", 1.0, 3, None, DIGEST)
 
@@ -302,7 +302,7 @@ def test_labels_of_arrays_become_plain() -> None:
         {"labels": {"epsilon": "one", "delta": 0}},
     ],
 )
-def test_guarantees_that_are_none(change) -> None:
+def test_invalid_guarantees_are_refused(change) -> None:
     with pytest.raises(MessageError):
         Profile("s", (1,), "rms", 1.0, 3, {**GUARANTEE, **change}, DIGEST)
 
@@ -318,13 +318,13 @@ def test_the_words_of_a_guarantee_are_made_from_its_numbers() -> None:
 
 
 @pytest.mark.parametrize("digest", ["", "0" * 63, "G" * 64, "A" * 64, 5, None])
-def test_digests_that_are_none(digest) -> None:
+def test_invalid_digests_are_refused(digest) -> None:
     with pytest.raises(MessageError):
         Profile("s", (1,), "rms", 1.0, 3, None, digest)
 
 
 @pytest.mark.parametrize("content", [b"", "text", bytearray(b"x"), None])
-def test_parcels_that_are_none(content) -> None:
+def test_invalid_parcels_are_refused(content) -> None:
     with pytest.raises(MessageError):
         ModelParcel("s", content)
 
@@ -366,7 +366,7 @@ def test_what_is_too_large_is_refused(limits, message) -> None:
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, np.nan, None, True])
-def test_limits_are_whole_numbers(bad) -> None:
+def test_limits_must_be_whole_numbers(bad) -> None:
     with pytest.raises(InvalidInputError):
         Limits(max_rows=bad)
 
@@ -428,6 +428,6 @@ def test_the_bytes_of_a_message_are_fixed() -> None:
         lambda: SealedResult("q", "north", b"k"),
     ],
 )
-def test_a_sealed_message_that_is_malformed_is_refused(make) -> None:
+def test_malformed_encrypted_message_is_refused(make) -> None:
     with pytest.raises(MessageError):
         make()

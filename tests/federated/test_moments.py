@@ -60,7 +60,7 @@ def test_without_noise_the_sum_is_that_of_the_pooled_records() -> None:
 
 
 @pytest.mark.parametrize("hardened", [False, True])
-def test_the_noise_of_the_sum_has_the_variance_of_one_release_times_the_owners(hardened: bool) -> None:
+def test_noise_of_the_sum_has_the_variance_of_one_release_times_the_sites(hardened: bool) -> None:
     # Records of zeros: all that is released, but for the counts, is noise.
     n_owners, y = 5, np.arange(20) % 3
     moments = agreed(2.0, hardened=hardened)
@@ -85,7 +85,7 @@ def test_the_noise_of_the_sum_has_the_variance_of_one_release_times_the_owners(h
         assert not believed(right * 3 / 2), name
 
 
-def test_owners_may_lack_classes() -> None:
+def test_sites_may_lack_classes() -> None:
     X, y = cloud()
     parts = {code: release_moments(X[y == code], y[y == code], agreed(None)) for code in range(3)}
     pooled = agreed(None).fit(X, y)
@@ -127,7 +127,7 @@ def test_the_order_of_joining_does_not_matter() -> None:
         assert_same(federation_of(order).moments(), returned.moments())
 
 
-def test_a_member_keeps_what_it_sent() -> None:
+def test_changing_a_release_after_joining_changes_nothing() -> None:
     X, y = cloud()
     own = agreed().fit(X, y)
     federation = MomentFederation().add("a", own)
@@ -139,7 +139,7 @@ def test_a_member_keeps_what_it_sent() -> None:
 # --- the promise ------------------------------------------------------------------------------------------
 
 
-def test_each_owner_keeps_its_own_guarantee() -> None:
+def test_each_site_keeps_its_own_guarantee() -> None:
     X, y = cloud()
     federation = federation_of({"a": release_moments(X, y, agreed(1.0))})
     assert federation.guarantee.n_owners == 1
@@ -181,7 +181,7 @@ def test_no_seed_means_fresh_noise_and_the_agreement_is_not_changed() -> None:
         ({"neighbours": "replace"}, "neighbouring relations"),
     ],
 )
-def test_different_parameters_are_one_line(options: dict, message: str) -> None:
+def test_releases_with_other_parameters_are_refused_in_one_line(options: dict, message: str) -> None:
     X, y = cloud()
     federation = federation_of({"a": release_moments(X, y, agreed())})
     with pytest.raises(InvalidInputError, match=message) as caught:
@@ -190,7 +190,7 @@ def test_different_parameters_are_one_line(options: dict, message: str) -> None:
     assert federation.owners == ("a",)
 
 
-def test_other_records_are_one_line() -> None:
+def test_releases_of_other_features_or_labels_are_refused() -> None:
     X, y = cloud()
     encoders = [RandomFeatures(8, random_state=seed) for seed in (0, 1)]
     parts = [release_moments(X, y, agreed(), encoder) for encoder in encoders]
@@ -208,7 +208,7 @@ def test_other_records_are_one_line() -> None:
         federation_of({"a": parts[0]}).fitted(MomentClassifier, RandomFeatures(8))
 
 
-def test_what_cannot_be_shared_is_not_released() -> None:
+def test_private_centres_and_fitted_encoders_are_refused() -> None:
     X, y = cloud()
     with pytest.raises(InvalidInputError, match="public centre or None"):
         release_moments(X, y, agreed(centre="private"))
@@ -216,7 +216,7 @@ def test_what_cannot_be_shared_is_not_released() -> None:
         release_moments(X, y, agreed(), PCA(2))  # type: ignore[arg-type]
 
 
-def test_members_are_known_once() -> None:
+def test_site_can_join_only_once() -> None:
     part, again = releases(2, agreed())
     federation = federation_of({"a": part})
     with pytest.raises(InvalidInputError, match="is a member already"):
@@ -237,7 +237,7 @@ def test_members_are_known_once() -> None:
         federation.add("a", part)
 
 
-def test_bytes_that_are_no_release_are_one_line() -> None:
+def test_bytes_that_are_no_release_are_refused_in_one_line() -> None:
     part = releases(1, agreed())[0]
     for bad in (b"", b"hello", part[:300], part[:-30], b"\x80\x04N."):
         with pytest.raises(FileFormatError) as caught:
@@ -256,7 +256,7 @@ def test_sums_beyond_the_largest_number_are_refused() -> None:
 # --- something useful -------------------------------------------------------------------------------------
 
 
-def test_digits_of_six_owners_through_an_encoder() -> None:
+def test_six_sites_classify_encoded_digits() -> None:
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(images))
     X, y, queries, truth = (

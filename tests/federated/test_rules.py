@@ -19,7 +19,7 @@ answers = npst.arrays(
 
 
 @given(answers, st.randoms(use_true_random=False))
-def test_minimum_against_a_loop_and_in_any_order_of_clients(array, random) -> None:
+def test_minimum_equals_a_loop_in_any_order_of_sites(array, random) -> None:
     combined = minimum(array)
     n_clients, n_queries, n_classes = array.shape
     for i in range(n_queries):
@@ -31,14 +31,14 @@ def test_minimum_against_a_loop_and_in_any_order_of_clients(array, random) -> No
 
 
 @given(answers)
-def test_clients_join_one_by_one_or_all_at_once(array) -> None:
+def test_sites_joined_one_by_one_or_at_once_give_the_same_minimum(array) -> None:
     running = array[0]
     for further in array[1:]:
         running = minimum(np.stack([running, further]))
     np.testing.assert_array_equal(running, minimum(array))
 
 
-def test_a_client_without_the_class_never_changes_the_minimum() -> None:
+def test_site_without_the_class_never_changes_the_minimum() -> None:
     known = np.array([[[0.3, 0.9], [1.0, 0.2]]])
     np.testing.assert_array_equal(minimum(np.concatenate([known, np.ones((1, 2, 2))])), known[0])
     far = np.array([[[3.0, 90.0], [12.0, 7.0]]])
@@ -69,7 +69,7 @@ def test_float32_stays_float32() -> None:
         None,
     ],
 )
-def test_what_is_no_measure_is_refused_in_one_line(bad) -> None:
+def test_invalid_measures_are_refused_in_one_line(bad) -> None:
     with pytest.raises(InvalidInputError) as caught:
         minimum(bad)
     assert "\n" not in str(caught.value)
@@ -81,12 +81,12 @@ def test_a_folding_measure_above_one_is_refused() -> None:
         check_answers([[0.0, 1.1]], 2, largest=1.0)
 
 
-def test_a_query_nobody_knows_anything_about_is_refused() -> None:
+def test_query_without_any_finite_answer_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="no finite answer"):
         decide([[0.1, 0.2], [np.inf, np.inf]])
 
 
 @pytest.mark.parametrize(("owners", "place"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (9, 2)])
-def test_a_class_is_trimmed_only_as_far_as_its_owners_allow(owners: int, place: int) -> None:
+def test_class_is_trimmed_only_as_far_as_its_number_of_sites_allows(owners: int, place: int) -> None:
     values = np.arange(1.0, owners + 1.0)[:, None, None]
     assert trimmed(values, n_liars=2).item() == values[place].item()

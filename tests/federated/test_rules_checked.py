@@ -60,26 +60,26 @@ def test_the_trimmed_rule_alone_loses_more_where_shares_are_unequal(skewed) -> N
     assert accuracy(trimmed(flipped, 2, largest=1.0), truth) < accuracy(minimum(answers), truth) - 0.02
 
 
-def test_honest_owners_are_left_in_peace(skewed) -> None:
+def test_honest_sites_are_not_left_out(skewed) -> None:
     answers, _ = skewed
     assert disagreeing(answers, 2, 1.0).size == 0
     np.testing.assert_array_equal(checked(answers, 2, 1.0), trimmed(answers, 2, largest=1.0))
 
 
-def test_few_queries_prove_nothing(skewed) -> None:
+def test_few_queries_leave_no_site_out(skewed) -> None:
     answers, _ = skewed
     few = with_lies(answers, "flipped", "flipped")[:, :4]
     assert disagreeing(few, 2, 1.0).size == 0
     np.testing.assert_array_equal(checked(few, 2, 1.0), trimmed(few, 2, largest=1.0))
 
 
-def test_noise_that_drowns_everybody_convicts_nobody() -> None:
+def test_strong_noise_at_every_site_leaves_no_site_out() -> None:
     """Strong noise at every owner: low agreement is the usual one, and no reason to leave anybody out."""
     answers = np.random.default_rng(0).random((10, 200, 3))
     assert disagreeing(answers, 3, 1.0).size == 0
 
 
-def test_two_liars_cannot_have_an_honest_owner_convicted() -> None:
+def test_two_liars_cannot_have_an_honest_site_left_out() -> None:
     """Of a class with fewer than 2 f + 1 other owners the liars could be the majority: it does not count."""
     rng = np.random.default_rng(0)
     answers = rng.random((1, 200, 2)) + 0.05 * rng.random((4, 200, 2))
@@ -90,7 +90,7 @@ def test_two_liars_cannot_have_an_honest_owner_convicted() -> None:
         disagreeing(answers, -1)
 
 
-def test_agreement_against_a_loop() -> None:
+def test_agreement_equals_a_loop() -> None:
     rng = np.random.default_rng(1)
     for n_clients in (2, 3, 6, 7):
         answers = rng.integers(0, 8, (n_clients, 30, 2)) / 8.0  # with ties
@@ -114,7 +114,7 @@ def _ranks(values: np.ndarray) -> list[float]:
     return [np.mean([*np.flatnonzero(np.sort(values) == value)]) for value in values]
 
 
-def test_the_server_names_who_was_left_out(skewed) -> None:
+def test_server_names_the_sites_left_out(skewed) -> None:
     answers, truth = skewed
     lying = with_lies(answers, "zero", "flipped")
     names = [f"site{number}" for number in range(10)]
@@ -143,7 +143,7 @@ def test_the_server_names_who_was_left_out(skewed) -> None:
         GlobalClassifier("median")
 
 
-def test_a_simulation_by_the_checked_rule() -> None:
+def test_simulation_can_use_the_checked_rule() -> None:
     data = load("digits")
     options = {
         "estimator": FoldingClassifier(n_components=10, batch_size=50),

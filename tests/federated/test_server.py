@@ -36,7 +36,7 @@ def _federation(owners: dict[str, LocalModel], *names: str) -> GlobalClassifier:
     return server
 
 
-def test_the_rule_word_for_word(data, owners) -> None:
+def test_prediction_equals_the_rule_of_the_document(data, owners) -> None:
     """000 eq. 104: argmin over classes of the minimum over clients, by loops."""
     server = _federation(owners, *owners)
     queries = data.X_test[:100]
@@ -50,7 +50,7 @@ def test_the_rule_word_for_word(data, owners) -> None:
         assert label == best
 
 
-def test_members_that_left_leave_no_trace(data, owners) -> None:
+def test_site_that_left_changes_no_bit(data, owners) -> None:
     everyone = _federation(owners, *owners)
     for gone in owners:
         rest = [name for name in owners if name != gone]
@@ -68,13 +68,13 @@ def test_the_order_of_joining_does_not_matter(data, owners) -> None:
         np.testing.assert_array_equal(_federation(owners, *names).measures(data.X_test[:20]), first)
 
 
-def test_one_member_is_its_own_model(data, owners) -> None:
+def test_federation_of_one_site_equals_its_model(data, owners) -> None:
     alone = owners["north"]
     predicted = _federation(owners, "north").predict(data.X_test)
     np.testing.assert_array_equal(predicted, alone.estimator_.predict(data.X_test))
 
 
-def test_answers_in_the_place_of_models(data, owners) -> None:
+def test_answers_may_be_added_instead_of_models(data, owners) -> None:
     """Whether the server holds models, answers, or an array of all answers: the same decisions."""
     classes = np.arange(10)
     expected = _federation(owners, *owners).predict(data.X_test)
@@ -89,7 +89,7 @@ def test_answers_in_the_place_of_models(data, owners) -> None:
     np.testing.assert_array_equal(server.predict(data.X_test), expected)
 
 
-def test_owners_of_whole_classes_equal_the_pooled_model(data) -> None:
+def test_sites_with_whole_classes_equal_the_pooled_model(data) -> None:
     """000 Sec. 6.3, scenario 1: when no class is shared the federation is the pooled classifier."""
     estimator = AutoencoderClassifier(WideKAHM(n_components=8, n_layers=2, branch_size=1000))
     server = GlobalClassifier()
@@ -101,7 +101,7 @@ def test_owners_of_whole_classes_equal_the_pooled_model(data) -> None:
     np.testing.assert_array_equal(server.predict(data.X_test), pooled.estimator_.predict(data.X_test))
 
 
-def test_owners_of_whole_batches_equal_the_pooled_folding_classifier(data) -> None:
+def test_sites_with_whole_batches_equal_the_pooled_folding_classifier(data) -> None:
     """004 eq. 122: minima over batches and over owners are one minimum."""
     rows = np.concatenate([np.flatnonzero(data.y_train == c)[:100] for c in range(10)])
     X, y = data.X_train[rows], data.y_train[rows]
@@ -114,7 +114,7 @@ def test_owners_of_whole_batches_equal_the_pooled_folding_classifier(data) -> No
     np.testing.assert_allclose(server.measures(data.X_test), pooled.answers(data.X_test), rtol=1e-6)
 
 
-def test_a_class_leaves_with_its_only_owner(data) -> None:
+def test_class_leaves_with_its_only_site(data) -> None:
     server = GlobalClassifier()
     for number, classes in enumerate([(0, 1), (1, 2)]):
         mine = np.isin(data.y_train, classes)
@@ -141,7 +141,7 @@ def test_models_that_cannot_be_compared_are_refused(data) -> None:
     assert len(distances.predict(data.X_test)) == len(data.X_test)
 
 
-def test_refusals(data, owners) -> None:
+def test_invalid_calls_are_refused(data, owners) -> None:
     with pytest.raises(InvalidInputError, match="rule"):
         GlobalClassifier(rule="magic")
     with pytest.raises(InvalidInputError, match="distinct"):

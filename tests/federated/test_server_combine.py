@@ -33,7 +33,7 @@ def changed(message: Answers, **fields) -> Answers:
     return Answers(**{**{name: getattr(message, name) for name in names}, **fields})
 
 
-def test_everybody_answers(federation) -> None:
+def test_result_of_all_sites_is_complete(federation) -> None:
     models, query, answers = federation
     server = GlobalClassifier()
     for site, model in models.items():
@@ -103,7 +103,7 @@ def test_a_site_that_answers_something_else_is_refused_and_named(
     np.testing.assert_array_equal(result.measures, server.combine(rest, tuple(rest)).measures)
 
 
-def test_numbers_out_of_range_cannot_even_become_a_message(federation) -> None:
+def test_numbers_out_of_range_make_no_message(federation) -> None:
     _, _, answers = federation
     header, arrays = to_parts(answers["north"])
     for value in (np.nan, np.inf, -0.1, 1.1):
@@ -115,7 +115,7 @@ def test_numbers_out_of_range_cannot_even_become_a_message(federation) -> None:
         from_parts(header, {"values": arrays["values"][:, :-1]})
 
 
-def test_what_is_no_message_and_who_is_no_member(federation) -> None:
+def test_other_objects_and_unknown_sites_are_refused(federation) -> None:
     _, query, answers = federation
     odd = {**answers, "north": "hello", "stranger": changed(answers["east"], site="stranger")}
     result = GlobalClassifier().combine(odd, SITES, query=query)
@@ -172,7 +172,7 @@ def test_classes_that_cannot_be_protected_are_named(federation) -> None:
     assert GlobalClassifier("min").combine(answers, SITES).unprotected == ()
 
 
-def test_the_weighted_rule_names_whom_it_does_not_trust(federation) -> None:
+def test_weighted_rule_names_the_sites_it_does_not_trust(federation) -> None:
     models, query, answers = federation
     data = load("digits")
     labelled = Query("probe", data.X_test[100:250])
@@ -191,7 +191,7 @@ def test_the_weighted_rule_names_whom_it_does_not_trust(federation) -> None:
     np.testing.assert_array_equal(result.measures, without.combine(rest, tuple(rest), query=query).measures)
 
 
-def test_nobody_answers(federation) -> None:
+def test_combine_without_any_answer_is_refused(federation) -> None:
     for nothing in ({}, {"north": Failure("q", "north", FailureCode.INTERNAL)}):
         with pytest.raises(InvalidInputError, match="no site"):
             GlobalClassifier().combine(nothing, SITES)

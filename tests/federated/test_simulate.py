@@ -23,7 +23,7 @@ def data():
     return load("digits")
 
 
-def test_owners_of_few_classes_gain_by_joining(data) -> None:
+def test_sites_with_few_classes_gain_by_joining(data) -> None:
     result = simulate(
         data.X_train,
         data.y_train,
@@ -47,7 +47,7 @@ def test_owners_of_few_classes_gain_by_joining(data) -> None:
         result.pooled = 1.0  # type: ignore[misc]
 
 
-def test_the_numbers_are_those_of_the_parts(data) -> None:
+def test_simulation_equals_the_same_steps_by_hand(data) -> None:
     """Against the same steps by hand, with a measure whose missing class answers 1."""
     estimator = FoldingClassifier(n_components=8)
     owners = partition(data.y_train, 3, "dirichlet", alpha=0.2, random_state=4)
@@ -102,7 +102,7 @@ def test_the_same_seed_gives_the_same_result(data) -> None:
     assert not np.array_equal(runs[0].class_counts, runs[2].class_counts)
 
 
-def test_owners_given_by_row_numbers(data) -> None:
+def test_sites_can_be_given_by_row_numbers(data) -> None:
     X, y = data.X_train[:300], data.y_train[:300]
     parts = [np.arange(0, 100), np.arange(100, 250)]
     options = {
@@ -121,18 +121,18 @@ def test_owners_given_by_row_numbers(data) -> None:
         simulate(X, y, 2, parts, alpha=0.1, **options)
 
 
-def test_owners_at_different_scales_are_refused(data) -> None:
+def test_sites_at_different_scales_are_refused(data) -> None:
     estimator = FoldingClassifier(n_components=4, scale="auto")
     with pytest.raises(InvalidInputError, match="different scales"):
         simulate(data.X_train, data.y_train, 3, "classes", estimator=estimator, classes_per_client=4)
 
 
-def test_features_and_labels_of_the_test_part_go_together(data) -> None:
+def test_test_features_without_test_labels_are_refused(data) -> None:
     with pytest.raises(InvalidInputError, match="go together"):
         simulate(data.X_train, data.y_train, 2, X_test=data.X_test)
 
 
-def test_private_owners_beside_the_others(data) -> None:
+def test_private_sites_are_simulated_beside_the_others(data) -> None:
     X, y = data.X_train[:400], data.y_train[:400]
     options = {
         "estimator": FoldingClassifier(n_components=5, batch_size=50),
@@ -180,7 +180,7 @@ def test_bytes_are_those_of_real_messages(data) -> None:
 
 
 @pytest.mark.slow
-def test_many_owners_in_the_memory_of_one() -> None:
+def test_many_sites_need_the_memory_of_one() -> None:
     """The working memory does not grow with the number of owners, under the rules that stream."""
     rng = np.random.default_rng(0)
     X, y = rng.random((1000, 4)), np.arange(1000) % 40

@@ -46,7 +46,7 @@ def accuracy(measures: np.ndarray, truth: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("kind", ["zero", "random", "flipped"])
-def test_the_minimum_collapses(federation, kind) -> None:
+def test_minimum_fails_when_sites_lie(federation, kind) -> None:
     answers, truth, *_ = federation
     assert accuracy(minimum(answers), truth) > 0.97
     assert accuracy(minimum(with_lies(answers, kind)), truth) < 0.8
@@ -75,7 +75,7 @@ def test_the_weighted_rule_stays_within_two_points_and_finds_the_liars(federatio
     assert accuracy(weighted(answers, everybody, 1.0), truth) > honest - 0.02
 
 
-def test_one_owner_per_class(federation) -> None:
+def test_weighted_rule_works_with_one_site_per_class(federation) -> None:
     """With one owner of each class nothing can be trimmed; labelled queries tell who lies."""
     answers, truth, labelled, labels = federation
 
@@ -100,7 +100,7 @@ def test_one_owner_per_class(federation) -> None:
     assert accuracy(measured[known], truth[known]) > honest - 0.02
 
 
-def test_a_single_owner_that_shrinks_its_answers_is_found_by_its_harm(federation) -> None:
+def test_dominant_site_that_shrinks_its_answers_is_not_trusted(federation) -> None:
     *_, labelled, labels = federation
     half = labelled.copy()
     half[4, :, 5:] = 1.0  # has half of the classes, and decides everything with them
@@ -130,7 +130,7 @@ def test_separation_is_the_area_under_the_curve() -> None:
     np.testing.assert_allclose(spread, errors[0], rtol=0.1)
 
 
-def test_what_cannot_be_judged_is_not_trusted() -> None:
+def test_only_sites_that_labelled_rows_confirm_are_trusted() -> None:
     answers = np.random.default_rng(0).uniform(0.3, 0.9, (3, 20, 3))
     truth = np.repeat([0, 1], 10)  # no query of class 2
     answers[1:, np.arange(20), truth] = 0.1  # the second and the third know what they are talking about
@@ -143,7 +143,7 @@ def test_what_cannot_be_judged_is_not_trusted() -> None:
             learn_trust(answers, bad, 1.0)
 
 
-def test_agreement_without_labels(federation) -> None:
+def test_agreement_separates_liars_without_labels(federation) -> None:
     answers, *_ = federation
     for kind in ("zero", "random", "flipped"):
         values = agreement(with_lies(answers, kind), 1.0)
@@ -164,7 +164,7 @@ def test_trimmed_lies_between_honest_answers_whatever_liars_say(n_clients, n_lia
         assert np.all((combined >= honest.min(axis=0)) & (combined <= honest.max(axis=0)))
 
 
-def test_trimmed_against_a_loop() -> None:
+def test_trimmed_rule_equals_a_loop() -> None:
     rng = np.random.default_rng(0)
     answers = rng.random((6, 5, 4))
     owned = rng.random((6, 4)) < 0.6
@@ -195,7 +195,7 @@ def test_weights_in_between_make_answers_larger() -> None:
         trimmed(distances, -1)
 
 
-def test_the_server_applies_the_rules(federation) -> None:
+def test_server_applies_each_rule(federation) -> None:
     answers, truth, labelled, labels = federation
     classes = np.arange(10)
     lying, probes = with_lies(answers, "zero"), with_lies(labelled, "zero")
@@ -226,7 +226,7 @@ def test_the_server_applies_the_rules(federation) -> None:
 
 
 @pytest.mark.parametrize("rule", ["min", "trimmed", "weighted"])
-def test_a_simulation_with_liars_is_the_server_with_liars(federation, rule) -> None:
+def test_simulation_with_liars_equals_a_server_with_liars(federation, rule) -> None:
     """The streaming federation gives what the rules give for all answers at once."""
     answers, truth, labelled, labels = federation
     data = load("digits")

@@ -10,7 +10,7 @@ from onefold.federated.messages import Answers, Failure, FailureCode
 from onefold.federated.trust import hide
 
 
-def test_rows_come_back_in_their_places() -> None:
+def test_answers_come_back_in_the_order_of_the_rows() -> None:
     rows, labelled = np.arange(40.0).reshape(20, 2), -np.arange(1.0, 11.0).reshape(5, 2)
     hidden = hide(rows, labelled, "q")
     mixed = hidden.mixed.features
@@ -33,14 +33,14 @@ def test_rows_come_back_in_their_places() -> None:
     assert list(known) == ["a"]
 
 
-def test_the_order_is_another_one_every_time() -> None:
+def test_order_of_hidden_rows_changes_every_time() -> None:
     rows, labelled = np.zeros((60, 1)), np.ones((60, 1))
     places = {tuple(hide(rows, labelled, "q").labelled_places.tolist()) for _ in range(3)}
     assert len(places) == 3
     assert tuple(range(60, 120)) not in places
 
 
-def test_nothing_hidden_changes_nothing() -> None:
+def test_query_without_hidden_rows_is_unchanged() -> None:
     rows = np.arange(6.0).reshape(3, 2)
     hidden = hide(rows, None, "q")
     np.testing.assert_array_equal(hidden.mixed.features, rows)

@@ -137,7 +137,7 @@ def test_probabilities_are_calibrated(federation) -> None:
     assert np.mean(errors) < 0.2 * np.mean(plain)
 
 
-def test_foreign_queries_are_flagged_and_others_are_not(federation) -> None:
+def test_only_queries_unlike_the_training_rows_are_flagged(federation) -> None:
     answers, truth, largest, foreign = federation
     measures = answers.min(axis=0)
     alarms, caught = [], []
@@ -151,7 +151,7 @@ def test_foreign_queries_are_flagged_and_others_are_not(federation) -> None:
     assert np.mean(caught) > 0.9
 
 
-def test_queries_from_an_unknown_owner(federation) -> None:
+def test_largest_p_value_covers_queries_of_any_site(federation) -> None:
     """The largest p-value covers whichever owner the queries come from; pooling does so on average only."""
     answers, truth, largest, _ = federation
     rng = np.random.default_rng(0)
@@ -202,7 +202,7 @@ def test_counts_add_up_and_leave_without_a_trace(federation) -> None:
 
 
 @pytest.mark.parametrize("largest", [1.0, np.inf])
-def test_extremes(largest) -> None:
+def test_extreme_numbers_give_finite_results(largest) -> None:
     truth = np.array([0, 1, 0, 1])
     top = min(largest, np.finfo(float).max)
     measures = np.array([[0.0, top], [top, 0.0], [0.0, 0.0], [top, top]])
@@ -219,7 +219,7 @@ def test_extremes(largest) -> None:
     np.testing.assert_array_equal(alone.probabilities([[0.3]]), [[1.0]])
 
 
-def test_refusals() -> None:
+def test_invalid_arguments_are_refused() -> None:
     measures, truth = np.random.default_rng(0).random((20, 3)), np.arange(20) % 3
     one = calibrate(measures, truth, largest=1.0)
     sure = Uncertainty(one)

@@ -22,7 +22,7 @@ def data():
 
 
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
-def test_the_batches_of_a_fit_give_the_same_fit(data, classifier) -> None:
+def test_batches_of_a_fit_reproduce_it(data, classifier) -> None:
     X, y, queries = data
     fitted = classifier.fit(X, y)
     expected, batches = fitted.distances(queries), fitted.batches_.copy()
@@ -32,7 +32,7 @@ def test_the_batches_of_a_fit_give_the_same_fit(data, classifier) -> None:
     assert all(np.all(size > 0) for size in sizes)  # numbered from zero, without gaps
 
 
-def test_batches_are_fitted_by_themselves(data) -> None:
+def test_each_batch_is_fitted_alone(data) -> None:
     """One machine per batch: the minimum of classifiers fitted to one batch each."""
     X, y, queries = data
     batches = np.random.default_rng(1).integers(0, 2, 90) * 7 - 3  # any two numbers
@@ -48,7 +48,7 @@ def test_batches_are_fitted_by_themselves(data) -> None:
 
 
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
-def test_what_is_known_is_not_fitted_again(data, classifier) -> None:
+def test_known_batches_are_not_fitted_again(data, classifier) -> None:
     X, y, queries = data
     memory = StackMemory()
     batches = classifier.fit_batches(X, y, memory=memory).batches_
@@ -65,7 +65,7 @@ def test_what_is_known_is_not_fitted_again(data, classifier) -> None:
     np.testing.assert_array_equal(classifier.distances(queries), fresh)
 
 
-def test_other_settings_are_not_mixed_up(data) -> None:
+def test_batches_of_other_settings_are_not_used(data) -> None:
     X, y, queries = data
     memory = StackMemory()
     FoldingClassifier(n_components=3, batch_size=10).fit_batches(X, y, memory=memory)
@@ -78,7 +78,7 @@ def test_other_settings_are_not_mixed_up(data) -> None:
 
 
 @pytest.mark.parametrize("batches", [[0], np.zeros(90), np.zeros((90, 1), dtype=int), ["a"] * 90])
-def test_batches_are_whole_numbers(data, batches) -> None:
+def test_batch_numbers_must_be_whole_numbers(data, batches) -> None:
     X, y, _ = data
     with pytest.raises(InvalidInputError, match="batches"):
         FoldingClassifier(n_components=3).fit_batches(X, y, batches)

@@ -27,7 +27,7 @@ def literal_deep(digits):
 
 
 @pytest.mark.parametrize("measure", folding.MEASURES)
-def test_deep_machines_per_class(measure: str, digits, literal_deep) -> None:
+def test_classifier_of_deep_machines_equals_the_document(measure: str, digits, literal_deep) -> None:
     X, y, queries, _ = digits
     model = AutoencoderClassifier(DeepKAHM(n_components=6, n_layers=3), measure=measure).fit(X, y)
     expected = np.array(
@@ -41,7 +41,7 @@ def test_deep_machines_per_class(measure: str, digits, literal_deep) -> None:
     assert len(model.machines_) == 4
 
 
-def test_matching_score(digits, literal_deep) -> None:
+def test_matching_score_equals_the_document(digits, literal_deep) -> None:
     X, y, queries, _ = digits
     model = AutoencoderClassifier(DeepKAHM(n_components=6, n_layers=3)).fit(X, y)
     expected = np.array(
@@ -53,7 +53,7 @@ def test_matching_score(digits, literal_deep) -> None:
 
 
 @pytest.mark.parametrize("measure", folding.MEASURES)
-def test_wide_machines_per_class(measure: str, digits) -> None:
+def test_classifier_of_wide_machines_equals_the_document(measure: str, digits) -> None:
     """The class value is the minimum over the branches of the class (004 eq. 121)."""
     X, y, queries, _ = digits
     wide = WideKAHM(n_components=5, n_layers=2, branch_size=12, partition="contiguous")
@@ -69,7 +69,7 @@ def test_wide_machines_per_class(measure: str, digits) -> None:
 
 @pytest.mark.parametrize("measure", folding.MEASURES)
 @pytest.mark.parametrize("batch_size", [9, 20, 100])
-def test_folding_classifier(batch_size: int, measure: str, digits) -> None:
+def test_folding_classifier_equals_the_document(batch_size: int, measure: str, digits) -> None:
     X, y, queries, _ = digits
     model = FoldingClassifier(n_components=7, batch_size=batch_size, measure=measure).fit(X, y)
     machines = [folding.fit_batches(X[y == c], batch_size, 7) for c in np.unique(y)]
@@ -80,7 +80,7 @@ def test_folding_classifier(batch_size: int, measure: str, digits) -> None:
     )
 
 
-def test_folding_classifier_with_unequal_classes(rng: np.random.Generator) -> None:
+def test_folding_classifier_with_unequal_classes_equals_the_document(rng: np.random.Generator) -> None:
     """Batches of several sizes side by side, among them one sample, two samples and copies of one sample."""
     sizes = {"a": 1, "b": 2, "c": 7, "d": 23, "e": 24, "f": 25, "g": 6}
     X = {c: rng.normal(size=(N, 11)) + 2.0 * k for k, (c, N) in enumerate(sizes.items())}
@@ -101,7 +101,7 @@ def test_folding_classifier_interleaved_labels_are_batched_per_class(digits) -> 
     np.testing.assert_allclose(interleaved.distances(queries), sorted_by_class.distances(queries), rtol=1e-10)
 
 
-def test_folding_classifier_in_single_precision(digits) -> None:
+def test_folding_classifier_in_single_precision_is_close_to_double(digits) -> None:
     X, y, queries, _ = digits
     double = FoldingClassifier(n_components=7, batch_size=20).fit(X, y).distances(queries)
     single = FoldingClassifier(n_components=7, batch_size=20)

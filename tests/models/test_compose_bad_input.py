@@ -62,7 +62,7 @@ BAD = {
 
 @every_model
 @pytest.mark.parametrize("kind", sorted(BAD))
-def test_bad_training_data(model, kind: str, data) -> None:
+def test_bad_training_data_is_refused(model, kind: str, data) -> None:
     spoil, pattern = BAD[kind]
     X, y = data
     bad = spoil(X)
@@ -72,7 +72,7 @@ def test_bad_training_data(model, kind: str, data) -> None:
 
 
 @every_model
-def test_no_columns(model, data) -> None:
+def test_data_without_columns_is_refused(model, data) -> None:
     X, y = data
     with pytest.raises(ValueError, match="feature") as error:
         clone(model).fit(X[:, :0], y)
@@ -81,7 +81,7 @@ def test_no_columns(model, data) -> None:
 
 @every_model
 @pytest.mark.parametrize("kind", sorted(BAD))
-def test_bad_queries(model, kind: str, data) -> None:
+def test_bad_queries_are_refused(model, kind: str, data) -> None:
     spoil, pattern = BAD[kind]
     fitted = clone(model).fit(*data)
     for method in query_methods(model):
@@ -91,7 +91,7 @@ def test_bad_queries(model, kind: str, data) -> None:
 
 
 @every_model
-def test_wrong_number_of_features(model, data) -> None:
+def test_wrong_number_of_features_is_refused(model, data) -> None:
     X, y = data
     fitted = clone(model).fit(X, y)
     for method in query_methods(model):
@@ -132,7 +132,7 @@ PARAMETERS = [
 
 
 @pytest.mark.parametrize(("parameter", "value"), PARAMETERS)
-def test_invalid_parameters(parameter: str, value: object, data) -> None:
+def test_invalid_parameters_are_refused(parameter: str, value: object, data) -> None:
     concerned = [model for model in MODELS if parameter in model.get_params(deep=False)]
     assert concerned
     for model in concerned:
@@ -143,7 +143,7 @@ def test_invalid_parameters(parameter: str, value: object, data) -> None:
 
 
 @pytest.mark.parametrize("measure", ["foo", "", None, 3])
-def test_invalid_measure_of_a_query(measure: object, data) -> None:
+def test_invalid_measure_of_a_query_is_refused(measure: object, data) -> None:
     for model in AUTOENCODERS:
         with pytest.raises(InvalidInputError, match="measure") as error:
             clone(model).fit(data[0]).folding(data[0], measure)
@@ -151,21 +151,21 @@ def test_invalid_measure_of_a_query(measure: object, data) -> None:
 
 
 @pytest.mark.parametrize("value", [0, -7, 1.5, "x"])
-def test_wrong_parameter_inside_a_classifier(value: object, data) -> None:
+def test_wrong_parameter_inside_a_classifier_is_refused(value: object, data) -> None:
     with pytest.raises(InvalidInputError, match="n_components") as error:
         AutoencoderClassifier(KAHM(n_components=value)).fit(*data)
     assert_one_line(error)
 
 
 @pytest.mark.parametrize("estimator", [3, "KAHM", KAHM, FoldingClassifier()])
-def test_estimator_that_is_no_autoencoder(estimator: object, data) -> None:
+def test_estimator_that_is_no_autoencoder_is_refused(estimator: object, data) -> None:
     with pytest.raises((ValueError, TypeError), match="estimator") as error:
         AutoencoderClassifier(estimator).fit(*data)
     assert_one_line(error)
 
 
 @every_classifier
-def test_labels_of_another_length(model, data) -> None:
+def test_labels_of_another_length_are_refused(model, data) -> None:
     X, y = data
     with pytest.raises(ValueError) as error:
         clone(model).fit(X, y[:-1])
@@ -173,7 +173,7 @@ def test_labels_of_another_length(model, data) -> None:
 
 
 @every_classifier
-def test_labels_that_are_measurements(model, data) -> None:
+def test_continuous_labels_are_refused(model, data) -> None:
     X, _ = data
     with pytest.raises(ValueError, match=r"(?i)label|target|class") as error:
         clone(model).fit(X, X[:, 0] * np.pi)
@@ -181,7 +181,7 @@ def test_labels_that_are_measurements(model, data) -> None:
 
 
 @every_classifier
-def test_missing_labels(model, data) -> None:
+def test_missing_labels_are_refused(model, data) -> None:
     X, y = data
     for wrong in (None, np.where(y == 1, np.nan, y)):
         with pytest.raises(ValueError) as error:

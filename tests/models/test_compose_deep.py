@@ -32,7 +32,7 @@ def case(request: pytest.FixtureRequest):
     return prepared(request.param)
 
 
-def test_every_layer(case) -> None:
+def test_every_layer_equals_the_document(case) -> None:
     Y, X, n, machines = case
     outputs = DeepKAHM(n_components=n, n_layers=4).fit(Y).layers(X)
     assert len(outputs) == len(machines)
@@ -41,7 +41,7 @@ def test_every_layer(case) -> None:
         np.testing.assert_allclose(output, expected[:, layer], rtol=0, atol=1e-6 * size(Y))
 
 
-def test_images_and_distances(case) -> None:
+def test_images_and_distances_equal_the_document(case) -> None:
     Y, X, n, machines = case
     model = DeepKAHM(n_components=n, n_layers=4).fit(Y)
     distances = np.array([literal.deep_distance(machines, x) for x in X])
@@ -52,14 +52,14 @@ def test_images_and_distances(case) -> None:
     np.testing.assert_array_equal(model.score_samples(X), -model.distance(X))
 
 
-def test_lambdas(case) -> None:
+def test_lambdas_equal_the_document(case) -> None:
     Y, _, n, machines = case
     lambdas = DeepKAHM(n_components=n, n_layers=4).fit(Y).lambdas_
     np.testing.assert_allclose(lambdas, [machine.lambda_star for machine in machines], rtol=1e-8)
 
 
 @pytest.mark.parametrize("measure", folding.MEASURES)
-def test_folding_measures(measure: str, case) -> None:
+def test_folding_measures_equal_the_document(measure: str, case) -> None:
     Y, X, n, machines = case
     X = X + 0.05 * size(Y)  # away from the samples and from the origin, where the angle is well defined
     values = DeepKAHM(n_components=n, n_layers=4).fit(Y).folding(X, measure)
@@ -67,7 +67,7 @@ def test_folding_measures(measure: str, case) -> None:
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-6 * max(1.0, size(Y)))
 
 
-def test_single_precision(case) -> None:
+def test_single_precision_is_close_to_the_document(case) -> None:
     Y, X, n, machines = case
     model = DeepKAHM(n_components=n, n_layers=4).fit(Y.astype(np.float32))
     distances = model.distance(X.astype(np.float32))
@@ -86,7 +86,9 @@ def test_single_precision(case) -> None:
     log_scale=st.floats(-0.7, 1.0),
     seed=st.integers(0, 2**31),
 )
-def test_any_shape(N: int, p: int, n: int, n_layers: int, log_scale: float, seed: int) -> None:
+def test_machines_of_any_shape_equal_the_document(
+    N: int, p: int, n: int, n_layers: int, log_scale: float, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     Y = 10.0**log_scale * (rng.normal(size=(N, p)) + 0.5)
     X = queries(Y, rng, count=2)
@@ -115,7 +117,7 @@ def test_more_layers_never_raise_the_distance(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("factor", [0.2, 3.0])
-def test_scale_factor_is_a_fit_on_scaled_data(factor: float, rng: np.random.Generator) -> None:
+def test_scale_equals_a_fit_on_scaled_data(factor: float, rng: np.random.Generator) -> None:
     Y, n = SAMPLES["digits"](rng)
     X = queries(Y, rng, count=4)
     machines = literal.fit_deep(factor * Y, n, 3)

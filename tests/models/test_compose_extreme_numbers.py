@@ -49,7 +49,7 @@ def assert_answers(Y: np.ndarray, X: np.ndarray, scale: str | None) -> None:
 @example((np.array([[TINY], [3 * TINY], [0.0]]), np.array([[TINY], [HUGE]]), None))
 @example((np.array([[TINY], [3 * TINY], [0.0]]), np.array([[TINY], [HUGE]]), "auto"))
 @example((np.array([[1e-300, 1e300], [1e300, 1.0], [-1e300, 2.0]]), np.array([[1.0, 1.0]]), "auto"))
-def test_double_precision(case) -> None:
+def test_extreme_numbers_give_finite_answers_in_double_precision(case) -> None:
     assert_answers(*case)
 
 
@@ -59,7 +59,7 @@ def test_double_precision(case) -> None:
 @example((np.float32([[3e38], [-3e38]]), np.float32([[3e38], [1e-45]]), None))
 @example((np.float32([[3e38], [-3e38]]), np.float32([[3e38], [1e-45]]), "auto"))
 @example((np.float32([[1e-45], [3e-45], [0.0]]), np.float32([[3e38], [1e-45]]), "auto"))
-def test_single_precision(case) -> None:
+def test_extreme_numbers_give_finite_answers_in_single_precision(case) -> None:
     assert_answers(*case)
 
 
@@ -72,7 +72,7 @@ def test_distance_of_a_far_query_from_tiny_data_is_its_length(unit: float, far: 
         np.testing.assert_allclose(model.distance(X), [far, far], rtol=1e-9)
 
 
-def test_single_precision_query_far_from_tiny_data() -> None:
+def test_single_precision_query_far_from_tiny_data_has_a_finite_distance() -> None:
     Y = np.float32([[1e-36, 0.0], [0.0, 1e-36], [1e-36, 1e-36]])
     distances = DeepKAHM(n_components=2, n_layers=2).fit(Y).distance(np.float32([[512.0, 0.0], [3e37, 0.0]]))
     np.testing.assert_allclose(distances, [512.0, 3e37], rtol=1e-5)

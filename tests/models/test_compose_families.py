@@ -81,7 +81,7 @@ def test_order_of_samples_does_not_matter(name: str, family: Autoencoder, rng: n
 
 
 @pytest.mark.parametrize("shift", [0.0, 30.0])
-def test_far_points_are_far(family: Autoencoder, shift: float, rng: np.random.Generator) -> None:
+def test_far_points_have_large_distances(family: Autoencoder, shift: float, rng: np.random.Generator) -> None:
     """The origin is such a point where the samples are far from it."""
     Y = rng.normal(size=(60, 8)) + shift
     model = family.fit(Y)
@@ -124,7 +124,9 @@ def test_saved_and_loaded_is_the_same(family: Autoencoder, shape, dtype, rng: np
 
 @pytest.mark.parametrize("n_samples", [1, 2, 3, 25])
 @pytest.mark.parametrize("value", [0.0, -3.5, 1e-12, 1e12])
-def test_one_sample_and_constant_data(family: Autoencoder, n_samples: int, value: float) -> None:
+def test_one_sample_and_constant_data_are_reproduced(
+    family: Autoencoder, n_samples: int, value: float
+) -> None:
     Y = np.full((n_samples, 4), value)
     model = family.fit(Y)
     X = np.vstack([Y[:1], Y[:1] + 1.0, np.zeros((1, 4))])
@@ -133,13 +135,17 @@ def test_one_sample_and_constant_data(family: Autoencoder, n_samples: int, value
 
 
 @pytest.mark.parametrize("distinct", [1, 2, 3, 7])
-def test_duplicates(family: Autoencoder, distinct: int, rng: np.random.Generator) -> None:
+def test_duplicate_samples_give_finite_answers(
+    family: Autoencoder, distinct: int, rng: np.random.Generator
+) -> None:
     Y = np.repeat(rng.normal(size=(distinct, 5)), 10, axis=0)
     model = family.fit(Y)
     assert_answers(model, np.vstack([Y[::10], rng.normal(size=(3, 5)), 1e6 * rng.normal(size=(3, 5))]))
 
 
-def test_constant_columns_and_a_huge_one(family: Autoencoder, rng: np.random.Generator) -> None:
+def test_constant_columns_and_a_huge_one_give_finite_answers(
+    family: Autoencoder, rng: np.random.Generator
+) -> None:
     Y = rng.normal(size=(40, 6))
     Y[:, 1], Y[:, 4] = 2.5, 0.0
     assert_answers(family.fit(Y), rng.normal(size=(5, 6)))
@@ -148,14 +154,16 @@ def test_constant_columns_and_a_huge_one(family: Autoencoder, rng: np.random.Gen
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-30, 1e30, 1e200])
-def test_any_size_of_the_numbers(family: Autoencoder, size: float, rng: np.random.Generator) -> None:
+def test_numbers_of_any_size_give_finite_answers(
+    family: Autoencoder, size: float, rng: np.random.Generator
+) -> None:
     Y = rng.normal(size=(40, 6))
     model = family.fit(size * Y)
     assert_answers(model, size * rng.normal(size=(5, 6)))
     assert_answers(model, rng.normal(size=(5, 6)))
 
 
-def test_single_precision(family: Autoencoder, rng: np.random.Generator) -> None:
+def test_single_precision_is_close_to_double(family: Autoencoder, rng: np.random.Generator) -> None:
     Y, X = rng.normal(size=(60, 8)), rng.normal(size=(10, 8))
     double = clone(family).fit(Y)
     single = clone(family).fit(Y.astype(np.float32))
@@ -165,7 +173,9 @@ def test_single_precision(family: Autoencoder, rng: np.random.Generator) -> None
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_classifiers_of_every_family(family: Autoencoder, measure: str, rng: np.random.Generator) -> None:
+def test_classifier_of_any_family_learns_and_survives_saving(
+    family: Autoencoder, measure: str, rng: np.random.Generator
+) -> None:
     y = np.repeat([0, 1, 2], 40)
     X = rng.normal(size=(120, 8)) + 4.0 * np.eye(8)[y]
     model = AutoencoderClassifier(family, measure).fit(X[::2], y[::2])

@@ -79,7 +79,7 @@ def test_underflowing_query_has_the_exact_image(rng: np.random.Generator) -> Non
 
 @pytest.mark.parametrize("name", ["single", "deep", "wide", "scaled"])
 @pytest.mark.parametrize("k", [-8, 0, 3, 6, 9, 12, 15, 18, 60, 140])
-def test_angle_of_far_queries(name: str, k: int, rng: np.random.Generator) -> None:
+def test_angle_of_far_queries_is_right(name: str, k: int, rng: np.random.Generator) -> None:
     """The measures of a query are those of the image ``transform`` returns, however far the query is."""
     Y = rng.normal(size=(60, 10)) + 0.5
     model = clone(MODELS[name]).fit(Y)
@@ -96,7 +96,7 @@ def test_angle_of_far_queries(name: str, k: int, rng: np.random.Generator) -> No
 
 
 @pytest.mark.parametrize("k", [0, 2, 4, 6, 10, 17])
-def test_angle_of_far_queries_in_single_precision(k: int, rng: np.random.Generator) -> None:
+def test_angle_of_far_queries_is_right_in_single_precision(k: int, rng: np.random.Generator) -> None:
     model = DeepKAHM(n_components=6, n_layers=4).fit((rng.normal(size=(60, 10)) + 0.5).astype(np.float32))
     X = (rng.normal(size=(25, 10)) * 10.0**k).astype(np.float32)
     pairs = list(zip(X.astype(float), model.transform(X).astype(float), strict=True))
@@ -125,7 +125,7 @@ def nearly_unregularised():
     return Y, X, machine, literal_sums(machine, X)
 
 
-def test_the_documents_claim_fails_here(nearly_unregularised) -> None:
+def test_denominator_vanishes_for_some_queries(nearly_unregularised) -> None:
     """000 eq. 148 says the sum is positive; without such queries the next tests would prove nothing."""
     _, _, _, sums = nearly_unregularised
     assert np.count_nonzero(sums <= 0) >= 5
@@ -159,7 +159,7 @@ def test_bound_of_theorem_3_holds_for_every_query(nearly_unregularised) -> None:
         assert distance <= ratio * np.linalg.norm(x - Y, 2) * (1 + 1e-9)
 
 
-def test_tame_queries_are_not_touched_by_the_guard(nearly_unregularised) -> None:
+def test_ordinary_queries_are_not_changed_by_the_guard(nearly_unregularised) -> None:
     """The guard may act only where the denominator is small against its terms."""
     Y, X, machine, _ = nearly_unregularised
     model = KAHM(n_components=20).fit(Y)

@@ -9,7 +9,7 @@ from onefold import KAHM, AutoencoderClassifier
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_samples", [128, 129, 200])
 @pytest.mark.parametrize("value", [0.0, 3.7])
-def test_equal_samples_in_many_dimensions_are_a_point(n_samples, dtype, value):
+def test_equal_samples_in_many_dimensions_map_to_one_point(n_samples, dtype, value):
     X = np.full((n_samples, n_samples + 100), value, dtype=dtype)
     machine = KAHM(scale=1.0).fit(X)
     np.testing.assert_allclose(machine.transform(X[:2] + 1), X[:2], atol=1e-5)
@@ -19,7 +19,7 @@ def test_equal_samples_in_many_dimensions_are_a_point(n_samples, dtype, value):
 @pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 @pytest.mark.parametrize("size", [1e140, 1e200, 1e300])
 @pytest.mark.parametrize("n_features", [5, 300])
-def test_huge_data_in_large_machines(size, n_features):
+def test_huge_data_in_large_machines_gives_finite_images(size, n_features):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, n_features)) / 10
     X[200:] += 3.0

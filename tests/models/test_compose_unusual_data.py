@@ -71,7 +71,7 @@ def assert_sound(model, X: np.ndarray) -> None:
 @silent
 @pytest.mark.parametrize("kind", sorted(degenerate(np.random.default_rng(0))))
 @all_models
-def test_degenerate_data(name: str, kind: str, rng: np.random.Generator) -> None:
+def test_degenerate_data_gives_finite_answers(name: str, kind: str, rng: np.random.Generator) -> None:
     Y = degenerate(rng)[kind]
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -81,7 +81,7 @@ def test_degenerate_data(name: str, kind: str, rng: np.random.Generator) -> None
 @silent
 @pytest.mark.parametrize("scale", SCALES)
 @all_models
-def test_any_data_scale(name: str, scale: float, rng: np.random.Generator) -> None:
+def test_data_of_any_scale_gives_finite_answers(name: str, scale: float, rng: np.random.Generator) -> None:
     Y = scale * (rng.normal(size=(25, 6)) + 0.3)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -91,7 +91,9 @@ def test_any_data_scale(name: str, scale: float, rng: np.random.Generator) -> No
 @silent
 @pytest.mark.parametrize("scale", [1e-18, 1e-10, 1e-3, 1.0, 1e3, 1e10, 1e18])
 @all_models
-def test_any_data_scale_in_single_precision(name: str, scale: float, rng: np.random.Generator) -> None:
+def test_data_of_any_scale_gives_finite_answers_in_single_precision(
+    name: str, scale: float, rng: np.random.Generator
+) -> None:
     Y = (scale * (rng.normal(size=(25, 6)) + 0.3)).astype(np.float32)
     directions = rng.normal(size=(5, 6))
     X = np.vstack([Y, *[directions * 10.0**k for k in (-40, -20, 0, 10, 18)]]).astype(np.float32)
@@ -105,7 +107,7 @@ def test_any_data_scale_in_single_precision(name: str, scale: float, rng: np.ran
 @pytest.mark.parametrize("kind", ["one sample", "two equal samples", "constant", "zeros", "one zero sample"])
 @all_models
 @silent
-def test_constant_map_onto_the_mean(name: str, kind: str, rng: np.random.Generator) -> None:
+def test_data_without_spread_maps_onto_the_mean(name: str, kind: str, rng: np.random.Generator) -> None:
     Y = degenerate(rng)[kind]
     X = rng.normal(size=(5, Y.shape[1]))
     model = clone(MODELS[name]).fit(Y)
@@ -135,7 +137,7 @@ def test_data_without_a_component_is_its_mean(
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @silent
-def test_branches_without_a_component_beside_others(dtype: type, rng: np.random.Generator) -> None:
+def test_branches_without_a_component_work_beside_others(dtype: type, rng: np.random.Generator) -> None:
     Y = np.vstack([rng.normal(size=(10, 4)), 5.0 + 1e-5 * rng.normal(size=(10, 4))]).astype(dtype)
     X = (5.0 + rng.normal(size=(6, 4))).astype(dtype)
     model = WideKAHM(n_components=3, n_layers=2, branch_size=10, partition="contiguous").fit(Y)
@@ -145,7 +147,7 @@ def test_branches_without_a_component_beside_others(dtype: type, rng: np.random.
 
 
 @silent
-def test_membership_of_the_constant_map(rng: np.random.Generator) -> None:
+def test_membership_of_the_constant_map_is_uniform(rng: np.random.Generator) -> None:
     h = KAHM().fit(np.tile(rng.normal(size=4), (5, 1))).membership(rng.normal(size=(3, 4)))
     assert h.shape == (3, 5)
     np.testing.assert_allclose(h / h.sum(axis=1, keepdims=True), 0.2, rtol=1e-12)
@@ -153,7 +155,7 @@ def test_membership_of_the_constant_map(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("measure", ["euclidean", "rms", "product", "min", "max"])
 @silent
-def test_classes_of_one_sample(measure: str, rng: np.random.Generator) -> None:
+def test_classes_of_one_sample_are_classified(measure: str, rng: np.random.Generator) -> None:
     X = np.vstack([rng.normal(size=(1, 5)) + 6.0, rng.normal(size=(30, 5)), np.zeros((3, 5))])
     y = ["alone"] + ["many"] * 30 + ["zero"] * 3
     for model in (AutoencoderClassifier(measure=measure), FoldingClassifier(measure=measure, batch_size=7)):
@@ -165,7 +167,7 @@ def test_classes_of_one_sample(measure: str, rng: np.random.Generator) -> None:
 
 
 @silent
-def test_matching_score_when_every_distance_is_zero() -> None:
+def test_matching_score_is_finite_when_every_distance_is_zero() -> None:
     """Two classes made of the same single sample: 0/0 in 000 eq. 63."""
     model = AutoencoderClassifier().fit([[1.0, 2.0], [1.0, 2.0]], [0, 1])
     scores = model.matching_score([[1.0, 2.0]])
@@ -236,7 +238,7 @@ def test_queries_do_not_influence_each_other(name: str, rng: np.random.Generator
     )
 
 
-def test_more_queries_than_a_block(rng: np.random.Generator) -> None:
+def test_more_queries_than_a_block_give_the_same_answers(rng: np.random.Generator) -> None:
     """Blocks of queries must join without a seam."""
     Y, X = rng.normal(size=(30, 4)), rng.normal(size=(9001, 4))
     model = DeepKAHM(n_components=3, n_layers=2).fit(Y)

@@ -49,7 +49,7 @@ def case(request: pytest.FixtureRequest, rng: np.random.Generator):
     return Y, X, model, branches
 
 
-def test_images_and_distances(case) -> None:
+def test_images_and_distances_equal_the_document(case) -> None:
     Y, X, model, branches = case
     assert len(branches) == 4
     expected = np.array([literal.wide_image(branches, x) for x in X])
@@ -66,7 +66,7 @@ def test_folding_is_the_minimum_over_branches(measure: str, case) -> None:
     np.testing.assert_allclose(model.folding(X, measure), expected, rtol=0, atol=1e-6 * size(Y))
 
 
-def test_single_precision(case) -> None:
+def test_single_precision_is_close_to_the_document(case) -> None:
     Y, X, model, branches = case
     model32 = WideKAHM(**model.get_params()).fit(Y.astype(np.float32))
     distances = model32.distance(X.astype(np.float32))
@@ -120,7 +120,7 @@ def test_one_branch_is_the_deep_machine(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(wide.transform(X), deep.transform(X), rtol=1e-9, atol=1e-10)
 
 
-def test_same_seed_same_machine_and_workers_do_not_matter(rng: np.random.Generator) -> None:
+def test_same_seed_gives_the_same_machine_with_any_number_of_workers(rng: np.random.Generator) -> None:
     Y = blobs(rng)
     X = queries(Y, rng)
     settings = {"n_components": 5, "n_layers": 2, "branch_size": 20, "random_state": 3}

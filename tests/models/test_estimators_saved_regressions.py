@@ -58,7 +58,7 @@ def several_layers() -> tuple[DeepFuzzyModel, np.ndarray]:
     return DeepFuzzyModel(0.5, width=1.0, scale=None).fit(x, Y), x
 
 
-def test_further_layers_survive() -> None:
+def test_further_layers_survive_saving() -> None:
     model, x = several_layers()
     assert model.n_layers_ > 1
     loaded = io.from_bytes(io.to_bytes(model))
@@ -66,7 +66,7 @@ def test_further_layers_survive() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_names_of_inputs_survive(data, family) -> None:
+def test_names_of_inputs_survive_saving(data, family) -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(data[0], columns=list("abcd"))
     loaded = io.from_bytes(io.to_bytes(family().fit(frame, data[1])))
@@ -81,7 +81,7 @@ def test_the_file_does_not_grow_with_the_samples(rng: np.random.Generator, model
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_only_when_fitted(family) -> None:
+def test_regression_that_is_not_fitted_cannot_be_saved(family) -> None:
     with pytest.raises(InvalidInputError, match="fitted"):
         io.to_bytes(family())
 
@@ -106,7 +106,7 @@ def forged(content: bytes, name: str, change: Callable[[np.ndarray], np.ndarray]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_forger_can_do_it(data, family) -> None:
+def test_forging_helper_changes_a_loaded_model(data, family) -> None:
     content = io.to_bytes(family().fit(*data))
     loaded = io.from_bytes(forged(content, "mean", lambda mean: mean + 1.0))
     answers = io.from_bytes(content).predict(data[0])
@@ -176,7 +176,7 @@ def test_forged_layers_are_refused() -> None:
 @pytest.mark.parametrize(
     ("family", "part"), [(MembershipMapping, "weights"), (DeepFuzzyModel, "consequents")]
 )
-def test_damage_is_refused(data, family, part: str) -> None:
+def test_damaged_files_are_refused(data, family, part: str) -> None:
     content = io.to_bytes(family().fit(*data))
     for length in (0, 10, len(content) // 2, len(content) - 1):
         with pytest.raises(FileFormatError):

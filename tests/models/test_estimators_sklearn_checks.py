@@ -52,12 +52,12 @@ def expected_failures(estimator: Any) -> dict[str, str]:
 
 @pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
-def test_conforms(estimator: Any, check: Any) -> None:
+def test_estimator_passes_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 @parametrize_with_checks(VARIANTS, expected_failed_checks=expected_failures)
-def test_variants_conform(estimator: Any, check: Any) -> None:
+def test_variants_pass_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -63,7 +63,7 @@ def evaluate(model, X):
 
 
 @classifiers
-def test_pipeline_and_cross_validation(model, digits) -> None:
+def test_classifier_works_in_pipelines_and_cross_validation(model, digits) -> None:
     pipeline = make_pipeline(MinMaxScaler(), clone(model))
     scores = cross_val_score(pipeline, *digits, cv=3)
     assert scores.shape == (3,)
@@ -71,14 +71,14 @@ def test_pipeline_and_cross_validation(model, digits) -> None:
 
 
 @autoencoders
-def test_autoencoder_as_a_pipeline_step(model, digits) -> None:
+def test_autoencoder_works_as_a_pipeline_step(model, digits) -> None:
     X, y = digits
     pipeline = make_pipeline(clone(model), FoldingClassifier(n_components=4)).fit(X, y)
     assert pipeline.score(X, y) > 0.9
     np.testing.assert_array_equal(clone(model).fit_transform(X), clone(model).fit(X).transform(X))
 
 
-def test_grid_search_over_nested_parameters() -> None:
+def test_grid_search_reaches_nested_parameters() -> None:
     data = load_digits()
     digits = data.data[:400] / 16.0, data.target[:400]
     search = GridSearchCV(
@@ -105,7 +105,7 @@ def test_data_frame_equals_array(model, digits) -> None:
 
 
 @autoencoders
-def test_output_as_a_data_frame(model, digits) -> None:
+def test_output_can_be_a_data_frame(model, digits) -> None:
     X, _ = digits
     names = [f"pixel {j}" for j in range(X.shape[1])]
     frame = pd.DataFrame(X, columns=names, index=np.arange(len(X)) + 7)
@@ -118,13 +118,13 @@ def test_output_as_a_data_frame(model, digits) -> None:
 
 
 @autoencoders
-def test_feature_names_without_a_data_frame(model, digits) -> None:
+def test_feature_names_exist_without_a_data_frame(model, digits) -> None:
     fitted = clone(model).fit(digits[0])
     assert list(fitted.get_feature_names_out()[:2]) == ["x0", "x1"]
 
 
 @classifiers
-def test_string_labels(model, digits) -> None:
+def test_string_labels_are_predicted(model, digits) -> None:
     X, y = digits
     words = np.array(["zero", "one", "two", "three"])[y]
     fitted, numbers = clone(model).fit(X, words), clone(model).fit(X, y)
@@ -136,7 +136,7 @@ def test_string_labels(model, digits) -> None:
 
 
 @by_name
-def test_single_precision_in_and_out(model, digits) -> None:
+def test_single_precision_input_gives_single_precision_output(model, digits) -> None:
     X, y = digits
     fitted = clone(model).fit(X.astype(np.float32), y)
     assert evaluate(fitted, X.astype(np.float32)).dtype == np.float32
@@ -172,7 +172,7 @@ def test_integers_are_taken_as_numbers(model, digits) -> None:
     )
 
 
-def test_standardised_data_separates(digits) -> None:
+def test_standardised_data_is_separated(digits) -> None:
     X, y = digits
     assert make_pipeline(StandardScaler(), AutoencoderClassifier()).fit(X, y).score(X, y) > 0.9
 
@@ -180,7 +180,7 @@ def test_standardised_data_separates(digits) -> None:
 @pytest.mark.parametrize(
     "classifier", [AutoencoderClassifier(WideKAHM(scale="auto")), FoldingClassifier(scale="auto")]
 )
-def test_an_owner_of_few_rows_and_many_classes_is_not_taken_for_a_regression(classifier) -> None:
+def test_few_rows_of_many_classes_are_not_taken_for_a_regression(classifier) -> None:
     X = np.random.default_rng(0).normal(size=(24, 5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

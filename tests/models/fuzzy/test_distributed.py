@@ -38,7 +38,7 @@ def literal_sets(owned: list[tuple[np.ndarray, np.ndarray]]) -> list[list[litera
     return [[literal.fit_autoencoder(X[y == c], 3, 6, 2) for c in CLASSES] for X, y in owned]
 
 
-def test_a_federation_is_the_literal_formula(owned) -> None:
+def test_federation_equals_the_literal_formula(owned) -> None:
     """The smallest 1 - membership of all owners is the largest membership (2.166)."""
     server = GlobalClassifier()
     for owner, (X, y) in enumerate(owned):
@@ -49,7 +49,7 @@ def test_a_federation_is_the_literal_formula(owned) -> None:
     np.testing.assert_allclose(1.0 - server.measures(Q), memberships, rtol=0, atol=1e-7)
 
 
-def test_noise_comes_before_the_rules(owned) -> None:
+def test_noise_is_added_before_rules_are_fitted(owned) -> None:
     """003 Alg. 3: the private federation is the literal one of the noisy rows."""
     mechanism = OptimalNoise(8.0, delta=1e-5)
     server, noisy = GlobalClassifier(), []
@@ -69,7 +69,7 @@ def noisy_rows(model: LocalModel, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     return Fabricator(model.mechanism).randomise(X, y, rng)
 
 
-def test_owners_with_different_classes(owned) -> None:
+def test_sites_with_different_classes_equal_the_literal_formula(owned) -> None:
     """A class that an owner lacks has membership zero there."""
     parts = [(X[y != owner], y[y != owner]) for owner, (X, y) in enumerate(owned)]
     server = GlobalClassifier()
@@ -87,7 +87,7 @@ def test_owners_with_different_classes(owned) -> None:
     np.testing.assert_array_equal(server.predict(Q), expected)
 
 
-def test_simulated_in_one_call(owned) -> None:
+def test_simulate_takes_the_fuzzy_measure(owned) -> None:
     X = np.vstack([X for X, _ in owned])
     y = np.concatenate([y for _, y in owned])
     found = simulate(

@@ -22,7 +22,7 @@ def prototype(measure: str = "euclidean") -> AutoencoderClassifier:
 
 
 @pytest.mark.parametrize("fabricate", [True, False])
-def test_private_classifier(labelled, fabricate: bool) -> None:
+def test_private_classifier_takes_fuzzy_autoencoders(labelled, fabricate: bool) -> None:
     X, y = labelled
     model = PrivateClassifier(
         prototype("fuzzy"), OptimalNoise(20.0, delta=1e-5), fabricate=fabricate, random_state=0
@@ -33,7 +33,7 @@ def test_private_classifier(labelled, fabricate: bool) -> None:
 
 
 @pytest.mark.parametrize("measure", ["euclidean", "fuzzy"])
-def test_local_model_saved_and_forgetting(labelled, tmp_path, measure: str) -> None:
+def test_local_model_of_fuzzy_autoencoders_is_saved_and_forgets(labelled, tmp_path, measure: str) -> None:
     X, y = labelled
     model = LocalModel(prototype(measure)).fit(X, y)
     answers = model.answers(X[:10], classes=[0, 1, 2, 9])
@@ -49,7 +49,7 @@ def test_local_model_saved_and_forgetting(labelled, tmp_path, measure: str) -> N
     np.testing.assert_array_equal(model.answers(X[:10]), fresh.answers(X[:10]))
 
 
-def test_decisions_of_the_fuzzy_measure_are_those_of_the_distance(labelled) -> None:
+def test_fuzzy_measure_decides_like_the_distance(labelled) -> None:
     X, y = labelled
     by_distance, by_membership = (prototype(measure).fit(X, y) for measure in ("euclidean", "fuzzy"))
     np.testing.assert_array_equal(by_distance.predict(X), by_membership.predict(X))
@@ -81,7 +81,7 @@ def test_forged_rules_are_refused(rng: np.random.Generator) -> None:
         io.from_bytes(damaged)
 
 
-def test_a_file_holds_rules_and_no_samples(rng: np.random.Generator) -> None:
+def test_file_holds_rules_and_no_samples(rng: np.random.Generator) -> None:
     Y = rng.normal(size=(200, 50))
     model = DeepFuzzyAutoencoder(3, 1, rule_ratio=0.05).fit(Y)
     assert len(io.to_bytes(model)) < Y.nbytes / 4
@@ -90,7 +90,7 @@ def test_a_file_holds_rules_and_no_samples(rng: np.random.Generator) -> None:
 @pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 @pytest.mark.parametrize("shape", [(60, 8), (30, 60)])
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
-def test_samples_far_from_zero(shape, offset: float, rng: np.random.Generator) -> None:
+def test_samples_far_from_zero_are_modelled_as_well(shape, offset: float, rng: np.random.Generator) -> None:
     """V is not centred, so its first direction is that of the mean; the others must not drown."""
     Y = rng.random((shape[0], 3)) @ rng.normal(size=(3, shape[1]))
     model = DeepFuzzyAutoencoder(5, scale=1.0).fit(Y + offset)
@@ -99,7 +99,7 @@ def test_samples_far_from_zero(shape, offset: float, rng: np.random.Generator) -
     assert left < 0.1
 
 
-def test_scale_is_told_where_it_decides(rng: np.random.Generator) -> None:
+def test_warning_names_the_scale_where_it_decides(rng: np.random.Generator) -> None:
     Y = rng.random((50, 4))
     with pytest.warns(DataScaleWarning, match="collapse"):
         DeepFuzzyAutoencoder(3).fit(255.0 * Y)
@@ -110,7 +110,7 @@ def test_scale_is_told_where_it_decides(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-100, 1e100, 1e300])
-def test_regression_in_any_unit(size: float, rng: np.random.Generator) -> None:
+def test_regression_does_not_depend_on_units(size: float, rng: np.random.Generator) -> None:
     x, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 2))
     usual = DeepFuzzyModel().fit(x, y).predict(x)
     np.testing.assert_allclose(DeepFuzzyModel().fit(x * size, y).predict(x * size), usual, atol=1e-6)
@@ -118,7 +118,7 @@ def test_regression_in_any_unit(size: float, rng: np.random.Generator) -> None:
     assert np.isfinite(DeepFuzzyModel(scale=None).fit(x, y * size).predict(x)).all()
 
 
-def test_regression_learns(rng: np.random.Generator) -> None:
+def test_regression_predicts_held_out_rows(rng: np.random.Generator) -> None:
     x = rng.normal(size=(300, 4))
     y = np.column_stack([x[:, 0] + x[:, 1] + 5.0, np.sin(x[:, 2]) - x[:, 3]])
     model = DeepFuzzyModel().fit(x[:200], y[:200])
@@ -137,7 +137,9 @@ def test_regression_learns(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("value", [-3.0, 0.0, 1e12])
 @pytest.mark.parametrize("n_samples", [1, 2, 7])
-def test_constant_outputs_and_single_samples(value: float, n_samples: int, rng: np.random.Generator) -> None:
+def test_constant_outputs_and_single_samples_are_reproduced(
+    value: float, n_samples: int, rng: np.random.Generator
+) -> None:
     x = rng.normal(size=(n_samples, 2))
     for scale in (None, "auto"):
         model = DeepFuzzyModel(scale=scale).fit(x, np.full((n_samples, 3), value))
@@ -160,7 +162,7 @@ def test_constant_outputs_and_single_samples(value: float, n_samples: int, rng: 
     ],
 )
 @pytest.mark.parametrize("kind", [DeepFuzzyModel, DeepFuzzyAutoencoder, WideFuzzyAutoencoder])
-def test_bad_parameters(kind, parameters, name) -> None:
+def test_invalid_parameters_are_refused(kind, parameters, name) -> None:
     X = np.zeros((3, 2))
     with pytest.raises(InvalidInputError, match=name):
         kind(**parameters).fit(X, X)

@@ -54,18 +54,18 @@ def compare(name: str, width: float = 1.0) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_deep(name: str) -> None:
+def test_deep_autoencoder_equals_the_document(name: str) -> None:
     compare(name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
-def test_deep_on_larger_samples(name: str) -> None:
+def test_deep_autoencoder_equals_the_document_on_larger_samples(name: str) -> None:
     compare(name)
 
 
 @pytest.mark.parametrize("name", ["more_features_than_samples", "shifted"])
-def test_narrow_sets(name: str) -> None:
+def test_narrow_sets_equal_the_document(name: str) -> None:
     compare(name, 0.3)
 
 
@@ -75,7 +75,7 @@ def test_some_samples_get_more_than_one_layer() -> None:
 
 
 @pytest.mark.parametrize("name", ["more_features_than_samples", "shifted"])
-def test_single_precision(name: str) -> None:
+def test_single_precision_is_close_to_the_document(name: str) -> None:
     Y, X, n, deep = prepared(name)
     model = DeepFuzzyAutoencoder(n, 3).fit(Y.astype(np.float32))
     distances = model.distance(X.astype(np.float32))
@@ -96,7 +96,7 @@ def test_wide_takes_the_largest_membership(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("factor", [0.05, 4.0])
-def test_scale_is_a_fit_on_scaled_data(factor: float) -> None:
+def test_scale_equals_a_fit_on_scaled_data(factor: float) -> None:
     Y, X, n, _ = prepared("shifted")
     deep = literal.fit_autoencoder(factor * Y, n, ceil(0.5 * len(Y)), 2)
     model = DeepFuzzyAutoencoder(n, 2, scale=factor).fit(Y)
@@ -117,7 +117,7 @@ def test_scale_is_a_fit_on_scaled_data(factor: float) -> None:
     copies=st.integers(1, 2),
     seed=st.integers(0, 2**31),
 )
-def test_regression_of_any_shape(
+def test_regression_equals_the_document_for_any_shape(
     N: int, n: int, outputs: int, log_scale: float, offset: float, width: float, copies: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -143,7 +143,7 @@ def test_the_document_and_a_prior_at_the_mean_differ_by_a_constant_only(rng: np.
         np.testing.assert_allclose(literal.outputs(ours, row), literal.outputs(printed, row), atol=1e-4)
 
 
-def test_a_model_of_encodings_is_the_autoencoder(rng: np.random.Generator) -> None:
+def test_model_of_encodings_equals_the_autoencoder(rng: np.random.Generator) -> None:
     """003 Alg. 2 is Alg. 1 for x = V'y, further layers included."""
     Y = 0.2 * rng.normal(size=(40, 8))
     autoencoder = DeepFuzzyAutoencoder(5, 3).fit(Y)
@@ -160,7 +160,7 @@ def test_a_model_of_encodings_is_the_autoencoder(rng: np.random.Generator) -> No
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.01, 30.0])
-def test_free_energy(factor: float, rng: np.random.Generator) -> None:
+def test_free_energy_equals_the_document(factor: float, rng: np.random.Generator) -> None:
     x = rng.normal(size=(30, 2))
     y = np.column_stack([np.sin(x[:, 0]), x[:, 1]]) + 0.1 * rng.normal(size=(30, 2))
     targets = y - y.mean(axis=0)
@@ -170,7 +170,7 @@ def test_free_energy(factor: float, rng: np.random.Generator) -> None:
     assert found == pytest.approx(literal.free_energy(K, factor * targets, np.zeros(2)), rel=1e-6)
 
 
-def test_the_most_evident_width_is_taken(rng: np.random.Generator) -> None:
+def test_width_with_the_largest_evidence_is_chosen(rng: np.random.Generator) -> None:
     x = rng.random((60, 1))
     y = np.sin(15.0 * x) + 0.05 * rng.normal(size=(60, 1))
     model = DeepFuzzyModel(max_rules=12, scale=None).fit(x, y)

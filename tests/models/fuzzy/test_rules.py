@@ -17,7 +17,7 @@ def shares(rules: FuzzyRules, x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-200, 1e150])
-def test_rules_of_a_model_say_what_it_does(size: float, rng: np.random.Generator) -> None:
+def test_rules_of_a_model_reproduce_its_output(size: float, rng: np.random.Generator) -> None:
     X, Y = rng.normal(size=(60, 3)) + 5.0, rng.normal(size=(60, 2))
     model = DeepFuzzyModel(width=0.4).fit(size * X, size * Y)
     (rules,) = model.rules_
@@ -32,7 +32,7 @@ def test_rules_of_a_model_say_what_it_does(size: float, rng: np.random.Generator
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-200, 1e150])
-def test_rules_of_an_autoencoder_say_what_it_does(size: float, rng: np.random.Generator) -> None:
+def test_rules_of_an_autoencoder_reproduce_its_images(size: float, rng: np.random.Generator) -> None:
     Y = size * (rng.normal(size=(60, 6)) + 3.0)
     model = DeepFuzzyAutoencoder(4, 1, scale="auto").fit(Y)
     rules = model.rules_[0]
@@ -45,7 +45,7 @@ def test_rules_of_an_autoencoder_say_what_it_does(size: float, rng: np.random.Ge
             np.testing.assert_allclose(model.transform([y])[0] / size, image / size, atol=1e-6)
 
 
-def test_explanation_of_a_model(rng: np.random.Generator) -> None:
+def test_explanation_names_the_strongest_rules_and_the_output(rng: np.random.Generator) -> None:
     X = pd.DataFrame(rng.normal(size=(80, 3)), columns=["age", "weight", "noise"])
     X["constant"] = 4.0
     y = X["age"] + 2.0 * X["weight"]
@@ -78,7 +78,7 @@ def test_narrow_sets_have_consequents_like_the_samples(rng: np.random.Generator)
     assert narrow.explain(Y[0]).shares.sum() > 0.5 > wide.explain(Y[0]).shares.sum()
 
 
-def test_explanation_by_the_nearest_branch(rng: np.random.Generator) -> None:
+def test_explanation_is_that_of_the_nearest_branch(rng: np.random.Generator) -> None:
     Y = np.vstack([rng.normal(size=(20, 5)) + 6.0 * shift for shift in range(3)])
     model = WideFuzzyAutoencoder(3, 2, branch_size=20, partition="contiguous").fit(Y)
     for branch, y in enumerate(Y[[3, 23, 43]]):
@@ -88,7 +88,7 @@ def test_explanation_by_the_nearest_branch(rng: np.random.Generator) -> None:
     assert "component 1" in str(model.explain(Y[0]))
 
 
-def test_extremes(rng: np.random.Generator) -> None:
+def test_explanation_of_a_far_input_is_finite(rng: np.random.Generator) -> None:
     one = DeepFuzzyAutoencoder().fit([[1.0, 2.0]])
     assert str(one.explain([5.0, 5.0])).startswith("1 of 1 rules has 100.0% of the say; the answer: x0 = 1")
     model = DeepFuzzyModel(width=0.05).fit(rng.normal(size=(30, 2)), rng.normal(size=(30, 2)))

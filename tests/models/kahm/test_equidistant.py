@@ -9,7 +9,9 @@ from onefold.models.kahm._core import regression_target, sample_kernel, solve_eq
 
 @pytest.mark.parametrize(("n_samples", "n_features"), [(2, 1), (2, 7), (5, 4), (5, 5), (20, 64), (64, 80)])
 @pytest.mark.parametrize("factor", [1e-3, 1.0, 30.0])
-def test_the_same_as_through_the_kernel_matrix(n_samples: int, n_features: int, factor: float) -> None:
+def test_equidistant_samples_give_the_same_as_the_kernel_matrix(
+    n_samples: int, n_features: int, factor: float
+) -> None:
     rng = np.random.default_rng(n_samples)
     samples = rng.normal(size=(3, n_samples, n_features)) * [[[1.0]], [[10.0]], [[0.1]]] + rng.normal()
     hull = build_hull(*centre(samples), n_samples, 1e6)  # ranges judged so large that no component is dropped
@@ -23,7 +25,7 @@ def test_the_same_as_through_the_kernel_matrix(n_samples: int, n_features: int, 
     np.testing.assert_allclose(found.solution, expected.solution, rtol=1e-8, atol=1e-10 * largest)
 
 
-def test_a_known_regularisation_is_taken_over() -> None:
+def test_known_regularisation_is_used_as_it_is() -> None:
     samples = np.random.default_rng(0).normal(size=(2, 6, 9))
     target = regression_target(build_hull(*centre(samples), 5, 1.0), 1.0)
     known = np.array([[0.5, 0.25], [2.0, 1.0]])

@@ -30,7 +30,7 @@ def case(request: pytest.FixtureRequest):
     return prepared(request.param)
 
 
-def test_images_and_distances(case) -> None:
+def test_images_and_distances_equal_the_document(case) -> None:
     Y, X, n, machine = case
     model = KAHM(n_components=n).fit(Y)
     expected = literal_images(machine, X)
@@ -40,12 +40,12 @@ def test_images_and_distances(case) -> None:
     np.testing.assert_allclose(model.score_samples(X), -distances, rtol=0, atol=1e-6 * size(Y))
 
 
-def test_lambda(case) -> None:
+def test_lambda_equals_the_document(case) -> None:
     Y, _, n, machine = case
     assert KAHM(n_components=n).fit(Y).lambda_ == pytest.approx(machine.lambda_star, rel=1e-8)
 
 
-def test_membership(case) -> None:
+def test_membership_equals_the_document(case) -> None:
     Y, X, n, machine = case
     h = KAHM(n_components=n).fit(Y).membership(X)
     assert h.shape == (len(X), len(Y))
@@ -53,7 +53,7 @@ def test_membership(case) -> None:
     np.testing.assert_allclose(h, expected, rtol=1e-6, atol=1e-8)
 
 
-def test_modelling_error(case) -> None:
+def test_modelling_error_equals_the_document(case) -> None:
     Y, _, n, machine = case
     expected = literal.modelling_error(machine)
     assert KAHM(n_components=n).fit(Y).modelling_error_ == pytest.approx(
@@ -61,7 +61,7 @@ def test_modelling_error(case) -> None:
     )
 
 
-def test_single_precision(case) -> None:
+def test_single_precision_is_close_to_the_document(case) -> None:
     Y, X, n, machine = case
     model = KAHM(n_components=n).fit(Y.astype(np.float32))
     images = model.transform(X.astype(np.float32))
@@ -84,7 +84,9 @@ def test_single_precision(case) -> None:
     copies=st.integers(1, 3),
     seed=st.integers(0, 2**31),
 )
-def test_any_shape(N: int, p: int, n: int, log_scale: float, offset: float, copies: int, seed: int) -> None:
+def test_machines_of_any_shape_equal_the_document(
+    N: int, p: int, n: int, log_scale: float, offset: float, copies: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     Y = 10.0**log_scale * (rng.normal(size=(N, p)) + offset)
     Y = np.repeat(Y, copies, axis=0)
@@ -101,7 +103,7 @@ def test_any_shape(N: int, p: int, n: int, log_scale: float, offset: float, copi
 
 
 @pytest.mark.parametrize("factor", [0.03, 0.7, 5.0])
-def test_scale_factor_is_a_fit_on_scaled_data(factor: float, rng: np.random.Generator) -> None:
+def test_scale_equals_a_fit_on_scaled_data(factor: float, rng: np.random.Generator) -> None:
     Y, n = SAMPLES["tall"](rng)
     X = queries(Y, rng)
     machine = literal.fit_shrunk(factor * Y, n)
@@ -123,7 +125,7 @@ def test_automatic_scale_has_mean_square_one_tenth(rng: np.random.Generator) -> 
     assert automatic.lambda_ == pytest.approx(literal.fit_shrunk(factor * Y, 5).lambda_star, rel=1e-8)
 
 
-def test_many_features_through_the_gram_matrix(rng: np.random.Generator) -> None:
+def test_many_features_give_the_same_through_the_gram_matrix(rng: np.random.Generator) -> None:
     """p far above N is where a fast version avoids the p x p covariance."""
     Y = rng.normal(size=(30, 800)) * np.linspace(2.0, 0.1, 800)
     X = queries(Y, rng, count=5)

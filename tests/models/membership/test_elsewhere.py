@@ -21,13 +21,13 @@ def prototype() -> AutoencoderClassifier:
     return AutoencoderClassifier(WideMembershipAutoencoder(5, 2, branch_size=20, random_state=0))
 
 
-def test_private_classifier(labelled) -> None:
+def test_private_classifier_takes_membership_autoencoders(labelled) -> None:
     X, y = labelled
     model = PrivateClassifier(prototype(), OptimalNoise(20.0, delta=1e-5), random_state=0).fit(X, y)
     assert model.score(X, y) > 0.6
 
 
-def test_local_model_saved_and_forgetting(labelled, tmp_path) -> None:
+def test_local_model_of_membership_autoencoders_is_saved_and_forgets(labelled, tmp_path) -> None:
     X, y = labelled
     model = LocalModel(prototype()).fit(X, y)
     answers = model.answers(X[:10])
@@ -40,8 +40,8 @@ def test_local_model_saved_and_forgetting(labelled, tmp_path) -> None:
 
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("measure", ["euclidean", "rms"])
-def test_prediction_where_hulls_rule_machines_out(measure: str, centred: bool, rng) -> None:
-    """With more features than samples only machines that can win are asked; the answer is the same."""
+def test_prediction_is_the_class_of_the_smallest_distance(measure: str, centred: bool, rng) -> None:
+    """Also with more features than samples."""
     y = np.repeat([0, 1, 2], 20)
     X = rng.normal(size=(60, 40)) + 2.0 * np.eye(40)[y]
     estimator = WideMembershipAutoencoder(5, 2, branch_size=10, centred=centred, random_state=0)
@@ -53,7 +53,9 @@ def test_prediction_where_hulls_rule_machines_out(measure: str, centred: bool, r
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("shape", [(1, 4), (3, 4), (2, 9), (30, 30), (30, 31), (30, 29), (130, 131)])
 @pytest.mark.parametrize("value", [None, 0.0, 3.5, 1e200])
-def test_files_of_unusual_samples(shape, value, centred: bool, rng: np.random.Generator) -> None:
+def test_unusual_samples_survive_saving_and_loading(
+    shape, value, centred: bool, rng: np.random.Generator
+) -> None:
     """One sample, equal ones, and as many features as samples, or one more or less."""
     Y = rng.normal(size=shape) if value is None else np.full(shape, value)
     model = DeepMembershipAutoencoder(3, 2, centred=centred).fit(Y)

@@ -43,19 +43,19 @@ def compare(name: str, centred: bool = True) -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("centred", [True, False])
-def test_deep(name: str, centred: bool) -> None:
+def test_deep_autoencoder_equals_the_document(name: str, centred: bool) -> None:
     compare(name, centred)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 @pytest.mark.parametrize("centred", [True, False])
-def test_deep_on_larger_samples(name: str, centred: bool) -> None:
+def test_deep_autoencoder_equals_the_document_on_larger_samples(name: str, centred: bool) -> None:
     compare(name, centred)
 
 
 @pytest.mark.parametrize("name", ["more_features_than_samples", "shifted"])
-def test_single_precision(name: str) -> None:
+def test_single_precision_is_close_to_the_document(name: str) -> None:
     Y, X, n, deep = prepared(name)
     model = DeepMembershipAutoencoder(n, 3).fit(Y.astype(np.float32))
     distances = model.distance(X.astype(np.float32))
@@ -78,7 +78,7 @@ def test_wide_takes_the_nearest_branch(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("factor", [0.05, 4.0])
-def test_scale_is_a_fit_on_scaled_data(factor: float) -> None:
+def test_scale_equals_a_fit_on_scaled_data(factor: float) -> None:
     Y, X, n, _ = prepared("shifted")
     deep = literal.fit_deep(factor * Y, n, 2, ceil(0.5 * len(Y)))
     model = DeepMembershipAutoencoder(n, 2, scale=factor).fit(Y)
@@ -97,7 +97,7 @@ def test_scale_is_a_fit_on_scaled_data(factor: float) -> None:
     centred=st.booleans(),
     seed=st.integers(0, 2**31),
 )
-def test_regression_of_any_shape(
+def test_regression_equals_the_document_for_any_shape(
     N: int, n: int, outputs: int, log_scale: float, offset: float, copies: int, centred: bool, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -122,7 +122,7 @@ def power_law(wanted: int, decay: float):
 
 
 @pytest.mark.parametrize("largest", [1, 2, 5, 9, 10, 57, 500])
-def test_search_finds_what_going_one_by_one_finds(largest: int) -> None:
+def test_search_for_inducing_points_equals_going_one_by_one(largest: int) -> None:
     counts = counts_from(largest)
     assert counts[-1] == 1
     assert all(after < before for before, after in pairwise(counts))
@@ -159,7 +159,7 @@ def test_regression_learns_and_goes_back_to_the_mean(rng: np.random.Generator) -
 
 
 @pytest.mark.parametrize("size_", [1e-300, 1e-100, 1e100, 1e300])
-def test_regression_in_any_unit(size_: float, rng: np.random.Generator) -> None:
+def test_regression_does_not_depend_on_units(size_: float, rng: np.random.Generator) -> None:
     x, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 2))
     usual = MembershipMapping().fit(x, y).predict(x)
     np.testing.assert_allclose(MembershipMapping().fit(x * size_, y).predict(x * size_), usual, atol=1e-7)
@@ -179,7 +179,7 @@ def test_regression_in_any_unit(size_: float, rng: np.random.Generator) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", [MembershipMapping, DeepMembershipAutoencoder, WideMembershipAutoencoder])
-def test_bad_parameters(kind, parameters, name) -> None:
+def test_invalid_parameters_are_refused(kind, parameters, name) -> None:
     X = np.zeros((3, 2))
     with pytest.raises(ValueError, match=name):
         kind(**parameters).fit(X, X)
