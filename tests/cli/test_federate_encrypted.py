@@ -14,7 +14,7 @@ pytest.importorskip("flwr")
 pytest.importorskip("seal")
 
 from onefold.cli.app import main
-from onefold.cli.federate.querykey import labels_from
+from onefold.cli.federate.querier import labels_from
 from onefold.exceptions import FederationError, FileFormatError, InvalidInputError
 from onefold.federated.fhe import Client, Querier, Server
 from onefold.federated.fhe.messages import from_bytes, to_bytes

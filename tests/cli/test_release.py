@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onefold.cli import release_sweep
+from onefold.cli import release
 from onefold.cli.app import main
-from onefold.cli.release import Declarations
 from onefold.privacy import FisherGaussian
 from onefold.release import RobustSVM, TableCodec, sweep
 
@@ -135,9 +134,7 @@ def test_epsilon_within_allowed_ranges_is_kept(table, declared, tmp_path, capsys
 def test_declared_file_gives_ranges_or_categories_and_options_win(tmp_path) -> None:
     path = tmp_path / "declared.json"
     path.write_text(json.dumps({"age": [0, 150], "pay": [0, 9.5], "code": [3, 1], "flag": [False, True]}))
-    columns = {name: np.zeros(1) for name in ("age", "pay", "code", "flag")}
-    declared = Declarations.read(["age=18:90"], ["pay=-1:inf"], str(path))
-    declared.check(columns)
+    declared = release.Declarations.read(["age=18:90"], ["pay=-1:inf"], str(path))
     assert declared.ranges == {"age": (18.0, 90.0), "pay": (0, 9.5)}
     assert declared.categories == {"code": (3, 1), "flag": (False, True)}
     assert declared.allowed == {"pay": (-1.0, float("inf"))}
@@ -248,7 +245,7 @@ def test_sweep_errors_are_in_the_units_of_the_column() -> None:
     columns = {"town": np.array(["a", "b"] * 10), "age": np.linspace(18, 90, 20)}
     codec = TableCodec(columns, {"age": (18, 90)}, {"town": ["a", "b"]})
     curve = sweep(codec.encode(columns), np.arange(20) % 2, [16.0], repetitions=1)
-    assert release_sweep._errors(codec, curve) == {"least error for age": [pytest.approx(36.0)]}
+    assert release._errors(codec, curve) == {"least error for age": [pytest.approx(36.0)]}
 
 
 def test_sweep_learns_many_classes_from_limited_rows(table, tmp_path, capsys) -> None:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import onefold
 from onefold.cli.console import Parser, plain_warnings, say_error
-from onefold.exceptions import OnefoldError
+from onefold.exceptions import FederationError, OnefoldError
 
-DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
+DONE, FAILED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 
 class Command(NamedTuple):
@@ -55,7 +55,7 @@ def build_parser(argv: Sequence[str]) -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 2 bad input, 130 interrupted."""
+    """Run one command and return its exit code: 0 done, 1 nobody answers, 2 bad input, 130 interrupted."""
     words = sys.argv[1:] if argv is None else argv
     try:
         args = build_parser(words).parse_args(words)
@@ -72,6 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say_error("interrupted")
         return INTERRUPTED
+    except FederationError as error:  # what did not start or answer is no bad input
+        say_error(error)
+        return FAILED
     except OnefoldError as error:
         say_error(error)
     except MemoryError:

@@ -1,7 +1,7 @@
-"""Values and options of the command line that several commands share.
+"""Options of the command line that several commands share, and the objects that they describe.
 
-First the types of values: each refuses what no command could use. Then the options for noise and for
-encoders, and the mechanisms and encoders that they describe.
+:func:`option` and :func:`flag` declare an option. Then come the types of values, each of which refuses what
+no command could use, and the options for tables, noise, encoders and classifiers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -16,112 +17,112 @@ import numpy as np
 
 from onefold.exceptions import InvalidInputError
 
-
-def positive_int(text: str) -> int:
-    """A whole number from 1 on."""
-    value = _whole(text)
-    if not value >= 1:
-        raise argparse.ArgumentTypeError("must be a whole number from 1 on")
-    return value
+# --- declaring options ------------------------------------------------------------------------------------
 
 
-def seed(text: str) -> int:
-    """A whole number from 0 to 2**32 - 1."""
-    value = _whole(text)
-    if not 0 <= value < 2**32:
-        raise argparse.ArgumentTypeError("must be a whole number from 0 to 4294967295")
-    return value
+def option(parser: Any, names: str, about: str, kind: Any = None, default: Any = None, **more: Any) -> None:
+    """Declare an option that takes a value.
+
+    ``names`` are the spellings of the option, then what stands for its value: ``"--sites --owners N"``, or
+    ``"--range LOW HIGH"`` for two values. The help line ends with the default, if there is one.
+    """
+    words = names.split()
+    values = tuple(word for word in words if not word.startswith("-"))
+    if len(values) > 1:
+        more |= {"nargs": len(values), "metavar": values}
+    elif values:
+        more["metavar"] = values[0]
+    if default not in (None, []):
+        shown = f"{default:g}".replace("e-0", "e-") if isinstance(default, float) else default
+        about += f" (default: {shown})"
+    flags = words[: len(words) - len(values)]
+    parser.add_argument(*flags, help=about, type=kind, default=default, **more)
 
 
-def jobs(text: str) -> int:
-    """A number of workers, as in scikit-learn: -1 means all processors."""
-    value = _whole(text)
-    if value != -1 and not value >= 1:
-        raise argparse.ArgumentTypeError("must be -1 or a whole number from 1 on")
-    return value
+def repeated(parser: Any, names: str, about: str, kind: Any = None) -> None:
+    """Declare an option that may be given several times."""
+    option(parser, names, f"{about} (repeatable)", kind, [], action="append")
 
 
-def fraction(text: str) -> float:
-    """A number strictly between 0 and 1."""
-    value = _real(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError("must lie between 0 and 1")
-    return value
+def flag(parser: Any, names: str, about: str) -> None:
+    """Declare an option without a value."""
+    parser.add_argument(*names.split(), action="store_true", help=about)
 
 
-def positive(text: str) -> float:
-    """A positive finite number."""
-    value = _real(text)
-    if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError("must be a positive number")
-    return value
+# --- types of values --------------------------------------------------------------------------------------
 
 
-def not_negative(text: str) -> float:
-    """A finite number from 0 on."""
-    value = _real(text)
-    if not (value >= 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError("must be a number from 0 on")
-    return value
+def _value(convert: Callable[[str], Any], accept: Callable[[Any], bool], wanted: str) -> Callable[[str], Any]:
+    """A type of values: what ``convert`` understands and ``accept`` takes."""
+
+    def parse(text: str) -> Any:
+        try:
+            value = convert(text)
+        except ValueError:
+            value = None
+        if value is None or not accept(value):
+            raise argparse.ArgumentTypeError(f"must be {wanted}")
+        return value
+
+    return parse
 
 
-def scale(text: str) -> float | str | None:
-    """``none``, ``auto`` or a positive number."""
-    if text in ("none", "auto"):
-        return None if text == "none" else text
-    value = _real(text)
-    if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError("must be none, auto or a positive number")
-    return value
-
-
-def key_id(text: str) -> str:
-    """The name of a key: 64 hexadecimal digits."""
-    if re.fullmatch(r"[0-9a-f]{64}", text, re.ASCII) is None:
-        raise argparse.ArgumentTypeError("must be the name of a key, 64 hexadecimal digits")
-    return text
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError("must be a whole number") from None
-
-
-def _real(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError("must be a number") from None
+whole = _value(int, lambda value: value >= 1, "a whole number from 1 on")
+seed = _value(int, lambda value: 0 <= value < 2**32, "a whole number from 0 to 4294967295")
+jobs = _value(int, lambda value: value == -1 or value >= 1, "-1 or a whole number from 1 on")
+fraction = _value(float, lambda value: 0 < value < 1, "a number between 0 and 1")
+positive = _value(float, lambda value: 0 < value < math.inf, "a positive number")
+not_negative = _value(float, lambda value: 0 <= value < math.inf, "a number from 0 on")
+scale = _value(
+    lambda text: text if text in ("none", "auto") else float(text),
+    lambda value: isinstance(value, str) or 0 < value < math.inf,
+    "none, auto or a positive number",
+)
+key_id = _value(
+    str, lambda value: bool(re.fullmatch("[0-9a-f]{64}", value)), "the id of a key: 64 hexadecimal digits"
+)
 
 
 # --- options that many commands have ----------------------------------------------------------------------
 
 
-def add_data(parser: Any, what: str = "table of samples") -> None:
+def add_data(parser: Any, what: str = "table to read") -> None:
     """The table a command reads."""
     parser.add_argument("data", metavar="DATA", help=f"{what}: a .csv, .npz or .parquet file")
 
 
-def add_ignore(parser: Any) -> None:
+def add_label(parser: Any) -> None:
+    """The label column of a command that cannot do without."""
+    option(parser, "--label COL", "column that holds the classes", required=True)
+
+
+def add_ignore(parser: Any, what: str = "column to leave out") -> None:
     """Columns that are left out."""
-    parser.add_argument(
-        "--ignore", action="append", default=[], metavar="COL", help="column to leave out (repeatable)"
-    )
+    repeated(parser, "--ignore COL", what)
+
+
+def add_sites(parser: Any) -> None:
+    """The number of sites in a simulation; version 0.1 called them owners."""
+    option(parser, "--sites --owners N", "number of sites", whole, 5)
+
+
+def add_report(parser: Any) -> None:
+    """The page that a command can write."""
+    option(parser, "--report PATH", "HTML file to write the results to; it needs no other file")
 
 
 def add_output_options(parser: Any, *, quiet: bool = True) -> None:
     """What a command prints."""
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    flag(parser, "--json", "print the result as JSON")
     if quiet:
-        parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
+        flag(parser, "--quiet", "print nothing but warnings and errors")
 
 
 # --- noise on rows and labels -----------------------------------------------------------------------------
 
 NOISES = ("optimal", "laplace", "gaussian")
-UNIT = "what epsilon protects: one entry (default), or a record, that is a whole row, which needs --range"
+UNIT = "what epsilon protects: one entry of the table, or a record (a whole row), which needs --range"
+HARDENED = "draw noise that withstands attacks on floating-point numbers"
 
 
 @dataclass(frozen=True)
@@ -138,10 +139,30 @@ class NoiseOptions:
     classes: list[str] | None
 
     @classmethod
-    def of(cls, args: argparse.Namespace, *, unit: str | None = None) -> NoiseOptions:
-        """Take the options from the command line; ``unit`` is for a command that chooses it by itself."""
-        values = {field.name: getattr(args, field.name) for field in fields(cls)}
-        return cls(**values | {"unit": unit or args.unit})
+    def of(cls, args: argparse.Namespace) -> NoiseOptions:
+        """Take the options from the command line."""
+        return cls(**{field.name: getattr(args, field.name) for field in fields(cls)})
+
+    def check(self) -> None:
+        """Refuse what contradicts itself, before any data is read."""
+        if self.unit == "record" and self.range is None:
+            raise InvalidInputError("--unit record needs --range LOW HIGH: the size of a row depends on it")
+        check_label_options(self.label_epsilon, self.classes)
+
+    def mechanism(self, n_features: int, *, hardened: bool = False) -> Any:
+        """The mechanism for rows of ``n_features`` entries."""
+        from onefold.privacy import AnalyticGaussian, Box, Laplace, OptimalNoise
+
+        size = self.sensitivity if self.range is None else Box(*self.range, n_features)
+        shared: dict[str, Any] = {"sensitivity": size, "unit": self.unit, "hardened": hardened}
+        if self.noise == "laplace":
+            return Laplace(self.epsilon, **shared)
+        kind = OptimalNoise if self.noise == "optimal" else AnalyticGaussian
+        return kind(self.epsilon, self.delta, **shared)
+
+    def label_mechanism(self, labels: Any) -> Any:
+        """The mechanism for the labels; None unless it was asked for."""
+        return label_mechanism(self.label_epsilon, self.classes, labels)
 
 
 def add_noise_options(
@@ -156,62 +177,25 @@ def add_noise_options(
 
     A command that decides by itself what is protected by default says so with ``unit`` None.
     """
-    group.add_argument(
-        "--epsilon",
-        type=positive,
-        required=required,
-        metavar="E",
-        help="epsilon of the guarantee, for one unit (see --unit)",
-    )
-    group.add_argument(
-        "--delta",
-        type=fraction,
-        default=1e-5,
-        metavar="D",
-        help="delta of the guarantee, for one unit (default: 1e-5)",
-    )
-    group.add_argument("--unit", choices=("entry", "record"), default=unit, help=about_unit)
-    group.add_argument("--noise", choices=NOISES, default="optimal", help="kind of noise (default: optimal)")
+    epsilon = "epsilon of the privacy guarantee; --unit says for what"
+    option(group, "--epsilon E", epsilon, positive, required=required)
+    option(group, "--delta D", "delta of the privacy guarantee", fraction, 1e-5)
+    option(group, "--unit", about_unit, default=unit, choices=("entry", "record"))
+    option(group, "--noise", "kind of noise", default="optimal", choices=NOISES)
     bound = group.add_mutually_exclusive_group()
-    bound.add_argument(
-        "--range",
-        nargs=2,
-        type=float,
-        metavar=("LOW", "HIGH"),
-        help="smallest and largest value of every feature, known without the data",
-    )
-    default = "" if sensitivity is None else f" (default: {sensitivity:g})"
-    bound.add_argument(
-        "--sensitivity",
-        type=positive,
-        default=sensitivity,
-        metavar="S",
-        help=f"largest change of one entry between neighbouring tables{default}",
-    )
+    limits = "smallest and largest value that a feature can have, known without looking at the data"
+    option(bound, "--range LOW HIGH", limits, float)
+    largest = "largest amount by which one entry can change, instead of --range"
+    option(bound, "--sensitivity S", largest, positive, sensitivity)
     add_label_options(group)
 
 
 def add_label_options(group: Any) -> None:
     """Noise on labels, and which labels there may be."""
-    group.add_argument(
-        "--label-epsilon",
-        type=positive,
-        metavar="E",
-        help="randomise the labels with this epsilon for one label (default: labels stay as they are)",
-    )
-    group.add_argument(
-        "--classes",
-        nargs="+",
-        metavar="C",
-        help="all labels that may occur, known without the data; needed by --label-epsilon",
-    )
-
-
-def check_noise_options(options: NoiseOptions | argparse.Namespace) -> None:
-    """Refuse what contradicts itself, before any data is read."""
-    if options.unit == "record" and options.range is None:
-        raise InvalidInputError("--unit record needs --range LOW HIGH: the size of a row depends on it")
-    check_label_options(options.label_epsilon, options.classes)
+    what = "randomise the labels, with this epsilon for one label (default: labels stay as they are)"
+    option(group, "--label-epsilon E", what, positive)
+    declared = "all labels that may occur, known without looking at the data; --label-epsilon needs them"
+    option(group, "--classes C", declared, nargs="+")
 
 
 def check_label_options(label_epsilon: float | None, classes: list[str] | None) -> None:
@@ -224,40 +208,26 @@ def check_label_options(label_epsilon: float | None, classes: list[str] | None) 
         raise InvalidInputError("--classes needs two labels or more")
 
 
-def noise_of(options: NoiseOptions | argparse.Namespace, n_features: int, *, hardened: bool = False) -> Any:
-    """The mechanism for rows of ``n_features`` entries."""
-    from onefold.privacy import AnalyticGaussian, Box, Laplace, OptimalNoise
-
-    size: Any = options.sensitivity
-    if options.range is not None:
-        low, high = options.range
-        size = Box(low, high, n_features)
-    shared: dict[str, Any] = {"sensitivity": size, "unit": options.unit, "hardened": hardened}
-    if options.noise == "laplace":
-        return Laplace(options.epsilon, **shared)
-    kind = OptimalNoise if options.noise == "optimal" else AnalyticGaussian
-    return kind(options.epsilon, options.delta, **shared)
-
-
-def label_noise_of(options: NoiseOptions | argparse.Namespace, labels: Any) -> Any:
-    """The mechanism for the labels; None unless it was asked for."""
-    return label_noise(options.label_epsilon, options.classes, labels)
-
-
-def label_noise(label_epsilon: float | None, classes: list[str] | None, labels: Any) -> Any:
+def label_mechanism(label_epsilon: float | None, classes: list[str] | None, labels: Any) -> Any:
     """The mechanism for the labels, over the declared classes; None without an epsilon."""
     from onefold.privacy import RandomisedLabels
 
     if label_epsilon is None:
         return None
-    kind: Any = {"i": int, "u": int, "f": float}.get(np.asarray(labels).dtype.kind, str)
-    try:
-        declared = sorted({kind(text) for text in classes or ()})
-    except ValueError:
-        raise InvalidInputError("--classes must be numbers, as the labels of the data are") from None
+    declared = declared_classes(classes or [], labels)
     if not np.all(np.isin(labels, declared)):
         raise InvalidInputError("the data has a label that --classes does not name")
     return RandomisedLabels(label_epsilon, declared)
+
+
+def declared_classes(classes: list[str], labels: Any) -> list[Any]:
+    """The declared classes in order, as numbers where the labels are numbers."""
+    kind: Any = {"i": int, "u": int, "f": float}.get(np.asarray(labels).dtype.kind, str)
+    try:
+        return sorted({kind(text) for text in classes})
+    except ValueError:
+        numbers = "numbers" if kind is float else "whole numbers"
+        raise InvalidInputError(f"--classes must be {numbers}, as the labels of the data are") from None
 
 
 # --- public encoders --------------------------------------------------------------------------------------
@@ -267,52 +237,66 @@ ENCODERS = ("none", "gradients", "frequencies", "random")
 
 def add_encoder_options(group: Any) -> None:
     """Which encoder, for which images."""
-    group.add_argument(
+    option(
+        group,
         "--encoder",
-        choices=ENCODERS,
+        "fixed features to compute first: gradients or frequencies of images, or random projections of any "
+        "rows",
         default="none",
-        help="fixed features to compute first: gradients or frequencies of images, random projections of any "
-        "rows (default: none)",
+        choices=ENCODERS,
     )
-    group.add_argument(
-        "--image-shape",
-        nargs="+",
-        type=positive_int,
-        metavar="N",
-        help="height, width and, for colours, channels of the images; for gradients and frequencies",
-    )
-    group.add_argument(
-        "--margin",
-        type=positive_int,
-        metavar="N",
-        help="pixels on every side of an image that the cells leave out; for gradients (default: 0)",
-    )
-    group.add_argument(
-        "--n-outputs",
-        type=positive_int,
-        metavar="N",
-        help="number of features that a random projection makes (default: 128)",
-    )
+    shape = "height, width and, for colours, channels of the images; for gradients and frequencies"
+    option(group, "--image-shape N", shape, whole, nargs="+")
+    margin = "number of pixels to leave out on every side of an image; for gradients (default: 0)"
+    option(group, "--margin N", margin, whole)
+    option(group, "--n-outputs N", "number of features that a random projection makes (default: 128)", whole)
 
 
-def encoder_of(args: argparse.Namespace) -> Any:
+def encoder_of(encoder: str, image_shape: list[int] | None, margin: int | None, n_outputs: int | None) -> Any:
     """The encoder that the options describe, or None; an option of another encoder is an error."""
     from onefold.encoders import GradientHistograms, LowFrequencyDCT, RandomFeatures
 
     belongs = {
-        "image_shape": ("gradients", "frequencies"),
-        "margin": ("gradients",),
-        "n_outputs": ("random",),
+        "--image-shape": (image_shape, ("gradients", "frequencies")),
+        "--margin": (margin, ("gradients",)),
+        "--n-outputs": (n_outputs, ("random",)),
     }
-    for name, encoders in belongs.items():
-        if getattr(args, name) is not None and args.encoder not in encoders:
-            wanted = " or ".join(encoders)
-            raise InvalidInputError(f"--{name.replace('_', '-')} goes with --encoder {wanted}")
-    shape = None if args.image_shape is None else tuple(args.image_shape)
-    if args.encoder == "gradients":
-        return GradientHistograms(shape, margin=args.margin or 0)
-    if args.encoder == "frequencies":
+    for name, (given, encoders) in belongs.items():
+        if given is not None and encoder not in encoders:
+            raise InvalidInputError(f"{name} goes with --encoder {' or '.join(encoders)}")
+    shape = None if image_shape is None else tuple(image_shape)
+    if encoder == "gradients":
+        return GradientHistograms(shape, margin=margin or 0)
+    if encoder == "frequencies":
         return LowFrequencyDCT(shape)
-    if args.encoder == "random":
-        return RandomFeatures(args.n_outputs or 128)
-    return None
+    return RandomFeatures(n_outputs or 128) if encoder == "random" else None
+
+
+# --- classifiers ------------------------------------------------------------------------------------------
+
+MEASURES = ("euclidean", "rms", "product", "min", "max", "fuzzy")
+
+
+def add_model_options(group: Any) -> None:
+    """Which classifier: the options that a model has alone and in a federation."""
+    kinds = "wide: deep machines on clusters of rows; folding: one-layer machines on small batches of rows"
+    option(group, "--model", kinds, default="wide", choices=("wide", "folding"))
+    option(group, "--n-components N", "number of principal components each machine uses", whole, 20)
+    option(
+        group,
+        "--measure",
+        "how the distance of a row from a class is measured (default: euclidean for wide, rms for folding)",
+        choices=MEASURES,
+    )
+
+
+def classifier_of(
+    model: str, *, measure: str | None, seed: int, n_jobs: int | None = None, **parameters: Any
+) -> Any:
+    """The unfitted classifier that the options describe; ``parameters`` are those of its machines."""
+    from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
+
+    chosen: dict[str, Any] = {"n_jobs": n_jobs} | ({} if measure is None else {"measure": measure})
+    if model == "folding":
+        return FoldingClassifier(**parameters, **chosen)
+    return AutoencoderClassifier(WideKAHM(**parameters, random_state=seed), **chosen)

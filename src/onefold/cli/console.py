@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from typing import Any, NoReturn
 
@@ -43,7 +43,15 @@ def say(message: str, quiet: bool) -> None:
 
 def print_json(result: dict[str, Any]) -> None:
     """A result for machines."""
-    print(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def show(result: dict[str, Any], words: Iterable[str], *, as_json: bool, quiet: bool = False) -> None:
+    """The result: as JSON, or in words, line by line, unless the user asked for silence."""
+    if as_json:
+        print_json(result)
+    elif not quiet:
+        print("\n".join(words), flush=True)
 
 
 @contextmanager

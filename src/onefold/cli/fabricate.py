@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
-from onefold._base.files import atomic_write
-from onefold.cli import arguments as kinds
-from onefold.cli.console import busy, print_json, without_bars
-from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_table
+from onefold.cli import arguments as shared
+from onefold.cli.arguments import flag, option
+from onefold.cli.console import show, without_bars
+from onefold.cli.outputs import check_private_table, write_guarantee, write_table
 from onefold.cli.tables import Table, labels_of, read_table
 from onefold.exceptions import InvalidInputError
 
@@ -18,68 +17,56 @@ def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "fabricate",
-        description="Replace every row of a table by a private one and write its guarantee beside it. Class "
-        "labels and class sizes are released as they are unless --label-epsilon is given.",
+        description="Replace every row of a table by a private synthetic row, and write the guarantee to a "
+        "file beside the new table. Labels and class sizes are released as they are unless --label-epsilon "
+        "is given.",
         epilog="The range of the features must be known without looking at the data: give it with --range, "
         "or the largest change of an entry with --sensitivity.",
     )
-    kinds.add_data(parser)
-    parser.add_argument(
-        "--label", metavar="COL", help="column with the classes; each class is then smoothed by itself"
-    )
-    parser.add_argument(
-        "--out", required=True, metavar="SYNTH", help="table to write: .csv, .npz or .parquet"
-    )
-    kinds.add_ignore(parser)
-    kinds.add_output_options(parser)
+    shared.add_data(parser)
+    option(parser, "--label COL", "column with the classes; each class is then smoothed by itself")
+    option(parser, "--out SYNTH", "table to write: .csv, .npz or .parquet", required=True)
+    shared.add_ignore(parser)
+    shared.add_output_options(parser)
     group = parser.add_argument_group("privacy")
-    kinds.add_noise_options(group, required=True, sensitivity=1.0)
-    group.add_argument(
-        "--hardened", action="store_true", help="draw noise that withstands floating-point attacks"
+    shared.add_noise_options(group, required=True, sensitivity=1.0)
+    flag(group, "--hardened", shared.HARDENED)
+    steps = (
+        "number of smoothing steps: honest chooses it from the noisy rows only; documented chooses it from "
+        "the raw rows, which voids the guarantee; N fixes it"
     )
-    group.add_argument(
-        "--stopping",
-        default="honest",
-        metavar="honest|documented|N",
-        help="number of smoothing steps: honest chooses it from the noisy rows only, documented looks at the "
-        "raw rows, which voids the guarantee, N fixes it (default: honest)",
-    )
+    option(group, "--stopping honest|documented|N", steps, default="honest")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, fabricate, write the table and the guarantee, tell."""
-    noise = kinds.NoiseOptions.of(args)
-    check_table_format(args.out, args.data)
-    if args.out == STANDARD_OUTPUT:
-        raise InvalidInputError("--out - has no place for the guarantee: name a file")
-    kinds.check_noise_options(noise)
+    noise = shared.NoiseOptions.of(args)
+    check_private_table(args.out, args.data)
+    noise.check()
     if noise.label_epsilon is not None and args.label is None:
         raise InvalidInputError("--label-epsilon needs --label")
     stopping = _stopping(args.stopping)
-    with busy(f"reading {args.data}", args.quiet):
-        table = read_table(args.data, keep=[] if args.label is None else [args.label], ignore=args.ignore)
+    keep = [] if args.label is None else [args.label]
+    table = read_table(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
     y = None if args.label is None else labels_of(table, args.label)
     from onefold.fabrication import Fabricator
 
     maker = Fabricator(
-        kinds.noise_of(noise, table.values.shape[1], hardened=args.hardened),
+        noise.mechanism(table.values.shape[1], hardened=args.hardened),
         stopping=stopping,
-        label_mechanism=kinds.label_noise_of(noise, y),
+        label_mechanism=noise.label_mechanism(y),
         clip=noise.range is not None,
     )
     with without_bars(args.quiet):
         made = maker.fabricate(table.values, y)
     labels = {} if maker.labels_ is None else {args.label: maker.labels_}
     write_table(args.out, _columns(args.out, table, made) | labels)
-    promise = f"{args.out}.guarantee.json"
-    with atomic_write(promise) as file:
-        file.write(json.dumps(maker.guarantee_.to_dict(), indent=1).encode())
-    result = {"table": args.out, "rows": len(made), "guarantee": promise, "holds": maker.guarantee_.holds}
-    if args.json:
-        print_json(result | {"promise": maker.guarantee_.to_dict()})
-    elif not args.quiet:
-        print(f"{len(made)} rows written to {args.out}, their guarantee to {promise}\n{maker.guarantee_}")
+    guarantee = maker.guarantee_
+    file = write_guarantee(args.out, guarantee.to_dict())
+    result = {"table": args.out, "rows": len(made), "guarantee": file, "holds": guarantee.holds}
+    words = [f"{len(made)} rows written to {args.out}, their guarantee to {file}", str(guarantee)]
+    show(result | {"promise": guarantee.to_dict()}, words, as_json=args.json, quiet=args.quiet)
     return 0
 
 

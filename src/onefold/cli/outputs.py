@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
 import sys
@@ -21,7 +22,8 @@ import numpy as np
 from onefold._base.arrays import AnyArray
 from onefold._base.files import atomic_write
 from onefold._base.optional import require
-from onefold.cli.tables import DECIMAL, WHOLE, open_source, read_table
+from onefold.cli.console import busy
+from onefold.cli.tables import DECIMAL, WHOLE, Table, distinct_texts, open_source, read_table
 from onefold.exceptions import InvalidInputError
 
 Columns = Mapping[str, AnyArray]
@@ -54,6 +56,21 @@ def check_table_format(path: str, *inputs: str) -> None:
         raise InvalidInputError(f"{path}: the name must end in .csv, .npz or .parquet")
     if suffix in (".parquet", ".pq"):
         require("pyarrow.parquet", "parquet")
+
+
+def check_private_table(path: str, *inputs: str) -> None:
+    """Refuse an output table that cannot be written, or has no file beside it for its guarantee."""
+    check_table_format(path, *inputs)
+    if path == STANDARD_OUTPUT:
+        raise InvalidInputError("--out - has no place for the guarantee: name a file")
+
+
+def write_guarantee(table: str, promise: Mapping[str, Any]) -> str:
+    """Write the guarantee of a table to a file beside it, and return the name of that file."""
+    path = f"{table}.guarantee.json"
+    with atomic_write(path) as file:
+        file.write(json.dumps(promise, indent=1, ensure_ascii=False).encode())
+    return path
 
 
 def write_table(path: str, columns: Columns) -> None:
@@ -158,23 +175,20 @@ class MixedTable:
         write_table(path, arrays if labels is None else arrays | {str(self.label): labels})
 
 
-def read_mixed(path: str, label: str | None, ignore: Collection[str]) -> MixedTable:
+def read_mixed(path: str, label: str | None, ignore: Collection[str], quiet: bool = True) -> MixedTable:
     """Read every column as what it is; missing values are refused."""
-    with open_source(Path(path)) as source:
-        matrix = source.names is None or (label is not None and label in source.extras)
-        known = [*(source.names or ()), *source.extras]
-        names = list(source.names or ())
-    for name in [*ignore, *([] if label is None else [label])]:
-        if name not in known:
-            raise InvalidInputError(f"{path}: there is no column {name!r} among its {len(known)}")
-    if label in ignore:
-        raise InvalidInputError("the label cannot be left out")
-    if matrix or _is_matrix(path):
-        return _from_matrix(path, label, ignore)
-    wanted = [name for name in names if name not in ignore]
-    with open_source(Path(path)) as source:
-        _, kept = source.read([], wanted)
-    columns = {name: _typed(path, name, kept[name]) for name in wanted}
+    kept_apart = [] if label is None else [label]
+    with busy(f"reading {path}", quiet), open_source(Path(path)) as source:
+        for name in [*ignore, *kept_apart]:
+            source.require_column(name)
+        if label in ignore:
+            raise InvalidInputError("--ignore and --label name the same column")
+        if source.matrix is None:
+            wanted = [name for name in source.names or () if name not in ignore]
+            _, kept = source.read([], wanted)
+    if source.matrix is not None:
+        return _from_matrix(read_table(path, keep=kept_apart, ignore=ignore), label)
+    columns = {name: _typed(f"{path}: column {name!r}", kept[name]) for name in wanted}
     if not any(name != label for name in columns):
         raise InvalidInputError(f"{path}: no feature column is left")
     if not len(next(iter(columns.values()))):
@@ -182,31 +196,19 @@ def read_mixed(path: str, label: str | None, ignore: Collection[str]) -> MixedTa
     return MixedTable(Path(path), columns, label)
 
 
-def _is_matrix(path: str) -> bool:
-    if not path.lower().endswith(".npz"):
-        return False
-    with np.load(path, allow_pickle=False) as archive:
-        return "X" in archive.files
-
-
-def _from_matrix(path: str, label: str | None, ignore: Collection[str]) -> MixedTable:
-    table = read_table(path, keep=[] if label is None else [label], ignore=ignore)
+def _from_matrix(table: Table, label: str | None) -> MixedTable:
     names = table.names or tuple(f"x{j}" for j in range(table.values.shape[1]))
     columns = {name: table.values[:, j] for j, name in enumerate(names)}
     return MixedTable(table.path, columns | table.kept, label, matrix=True, named=table.names is not None)
 
 
-def _typed(path: str, name: str, values: AnyArray) -> AnyArray:
+def _typed(where: str, values: AnyArray) -> AnyArray:
     """Text that spells numbers becomes numbers; everything else stays."""
     if values.ndim != 1 or values.dtype.kind not in "iufbUS":
-        raise InvalidInputError(f"{path}: column {name!r} holds neither numbers nor text")
+        raise InvalidInputError(f"{where} holds neither numbers nor text")
     if values.dtype.kind not in "US":
         return values
-    distinct, inverse = np.unique(values.astype(str), return_inverse=True)
-    missing = np.isin(np.char.lower(np.char.strip(distinct)), ["", "nan"])
-    if missing.any():
-        row = int(np.argmax(missing[inverse])) + 1
-        raise InvalidInputError(f"{path}: column {name!r} has a missing value in row {row}")
+    distinct, inverse = distinct_texts(where, values.astype(str))
     if all(WHOLE.fullmatch(text) and "." not in text for text in distinct):
         return distinct.astype(np.int64)[inverse]
     if all(DECIMAL.fullmatch(text) and not CODE.match(text) for text in distinct):

@@ -10,7 +10,8 @@ import numpy as np
 
 from onefold._base.arrays import AnyArray
 from onefold._base.progress import track
-from onefold.cli import arguments as kinds
+from onefold.cli import arguments as shared
+from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, print_json, say
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_table
 from onefold.cli.tables import Table, agreement, identifiers_of, labels_of, read_table
@@ -29,30 +30,23 @@ def add_parser(commands: Any) -> None:
         "where the model knows names; further columns are left out.",
     )
     parser.add_argument("model", metavar="MODEL", help="file written by onefold fit or onefold transfer fit")
-    kinds.add_data(parser)
-    parser.add_argument(
-        "--out",
-        required=True,
-        metavar="PRED",
-        help="table of predictions to write: .csv, .npz or .parquet, or - for CSV on standard output",
-    )
-    parser.add_argument("--label", metavar="COL", help="column with the true classes; prints the accuracy")
-    parser.add_argument("--id", metavar="COL", help="column to copy into the table of predictions")
-    parser.add_argument("--distances", action="store_true", help="write the distance to every class too")
-    parser.add_argument("--scores", action="store_true", help="write the class-matching scores too")
-    kinds.add_output_options(parser)
+    shared.add_data(parser)
+    out = "table of predictions to write: .csv, .npz or .parquet, or - for CSV on standard output"
+    option(parser, "--out PRED", out, required=True)
+    option(parser, "--label COL", "column with the true classes; makes the command print the accuracy")
+    option(parser, "--id COL", "column to copy into the table of predictions")
+    flag(parser, "--distances", "also write the distance to every class")
+    flag(parser, "--scores", "also write the class-matching score of every class")
+    shared.add_output_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Load, read, predict in blocks, write, tell."""
     _check(args.out, args.data, args.model, args.json, args.id, args.label)
-    with busy(f"loading {args.model}", args.quiet):
-        model, names = load_classifier(args.model)
+    model, names = load_classifier(args.model, args.quiet)
     keep = [name for name in (args.label, args.id) if name is not None]
-    with busy(f"reading {args.data}", args.quiet):
-        table = read_table(args.data, keep=keep, features=names)
-    require_width(model, table)
+    table = read_known(args.data, model, names, keep, args.quiet)
     labels = None if args.label is None else labels_of(table, args.label)
     columns = {} if args.id is None else {args.id: identifiers_of(table, args.id)}
     columns |= predictions(
@@ -70,8 +64,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{result['rows']} rows predicted, written to {args.out}{accuracy}")
     elif accuracy:
         say(f"{result['rows']} rows predicted{accuracy}", args.quiet)
-    if table.ignored:
-        say(f"{table.ignored} column(s) of {args.data} left out: the model does not know them", args.quiet)
+    tell_ignored(table, args.quiet)
     return 0
 
 
@@ -113,14 +106,15 @@ def _predicted(model: Any, block: AnyArray, distances: bool, scores: bool) -> di
 # --- model files, for every command that reads one --------------------------------------------------------
 
 
-def load_classifier(path: str) -> tuple[Any, list[str] | None]:
+def load_classifier(path: str, quiet: bool = True) -> tuple[Any, list[str] | None]:
     """The classifier in a file, and the names of its features if it knows them."""
     from onefold import io
     from onefold.transfer import TransferClassifier
 
     if not Path(path).is_file():
         raise InvalidInputError(f"{path}: no such file")
-    model: Any = TransferClassifier.load(path) if TransferClassifier.is_saved_at(path) else io.load(path)
+    with busy(f"loading {path}", quiet):
+        model: Any = TransferClassifier.load(path) if TransferClassifier.is_saved_at(path) else io.load(path)
     if not (hasattr(model, "predict") and hasattr(model, "classes_")):
         raise InvalidInputError(f"{path}: holds a {type(model).__name__}, which does not classify")
     # Taken off the model: the columns are put in order here, and plain arrays go in.
@@ -128,8 +122,16 @@ def load_classifier(path: str) -> tuple[Any, list[str] | None]:
     return model, None if names is None else [str(name) for name in names]
 
 
-def require_width(model: Any, table: Table) -> None:
-    """Refuse a table with another number of features than the model knows."""
+def read_known(path: str, model: Any, names: list[str] | None, keep: list[str], quiet: bool) -> Table:
+    """The table with the features that the model knows; another number of features is an error."""
+    table = read_table(path, keep=keep, features=names, quiet=quiet)
     found, wanted = table.values.shape[1], int(model.n_features_in_)
     if found != wanted:
-        raise InvalidInputError(f"{table.path}: {found} feature(s), the model was fitted with {wanted}")
+        raise InvalidInputError(f"{path}: {found} feature(s), the model was fitted with {wanted}")
+    return table
+
+
+def tell_ignored(table: Table, quiet: bool) -> None:
+    """Say how many columns of a table the model does not know."""
+    if table.ignored:
+        say(f"{table.ignored} column(s) of {table.path} left out: the model does not know them", quiet)

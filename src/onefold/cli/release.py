@@ -8,107 +8,87 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from onefold._base.arrays import AnyArray
-from onefold._base.files import atomic_write
-from onefold.cli import arguments as kinds
-from onefold.cli import release_sweep
-from onefold.cli.console import busy, print_json, say
-from onefold.cli.outputs import STANDARD_OUTPUT, MixedTable, check_table_format, read_mixed
-from onefold.cli.tables import Table, labels_of
+from onefold.cli import arguments as shared
+from onefold.cli.arguments import flag, option, repeated
+from onefold.cli.console import busy, say, show, without_bars
+from onefold.cli.outputs import (
+    STANDARD_OUTPUT,
+    MixedTable,
+    check_private_table,
+    check_writable,
+    read_mixed,
+    write_guarantee,
+)
+from onefold.cli.tables import as_labels
 from onefold.exceptions import FileFormatError, InvalidInputError
 
 if TYPE_CHECKING:
-    from onefold.release import TableCodec
+    from onefold.release import Curve, Strength, TableCodec
 
 Range = tuple[float, float]
+Told = tuple[dict[str, Any], list[str]]  # a result for machines, and the same in words
+
+MOST_CLASSES = 50
+FEWEST_ROWS = 8
+LEARNERS = ("auto", "svm", "regression")
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "release",
-        description="Add optimal noise to every row of a table so that others can learn from it; columns, "
-        "types and ranges survive. Labels and class sizes are released as they are unless --label-epsilon "
-        "is given.",
+        description="Add noise to every row of a table so that others can learn from it. The noise reveals "
+        "as little about a row as noise of its strength can. Column names, types and ranges stay. Labels "
+        "and class sizes are released as they are unless --label-epsilon is given.",
         epilog="Ranges and categories must be known without looking at the data: declare them with --range "
         "or --declared. What is not declared is taken from the data, and the guarantee is marked void.",
     )
-    kinds.add_data(parser)
-    parser.add_argument("--label", metavar="COL", help="column that others shall learn to predict")
-    parser.add_argument(
-        "--out", required=True, metavar="OUT", help="table to write, or with --sweep the figure to write"
-    )
-    kinds.add_ignore(parser)
-    kinds.add_output_options(parser)
+    shared.add_data(parser)
+    option(parser, "--label COL", "column that others shall learn to predict")
+    out = "table to write, a .csv, .npz or .parquet file; with --sweep the figure to write"
+    option(parser, "--out OUT", out, required=True)
+    shared.add_ignore(parser)
+    shared.add_output_options(parser)
     _add_noise_options(parser.add_argument_group("noise"))
     _add_column_options(parser.add_argument_group("columns"))
-    release_sweep.add_options(parser.add_argument_group("curve"))
+    _add_curve_options(parser.add_argument_group("curve"))
     parser.set_defaults(run=run)
 
 
 def _add_noise_options(group: Any) -> None:
     one = group.add_mutually_exclusive_group()
-    one.add_argument(
-        "--lam",
-        type=kinds.positive,
-        metavar="L",
-        help="weight of utility against privacy, for columns scaled to [0, 1]",
-    )
-    one.add_argument(
-        "--adversary-error",
-        type=column_value,
-        metavar="COL=ERROR",
-        help="smallest standard error that an estimate of this column may have, in its units",
-    )
-    one.add_argument(
-        "--epsilon",
-        type=kinds.positive,
-        metavar="E",
-        help="epsilon of the guarantee for one record, at --delta",
-    )
-    one.add_argument(
-        "--keep-classifier",
-        type=kinds.positive,
-        metavar="M",
-        help="add noise of variance M that leaves the linear SVM as it is: NOT differentially private",
-    )
-    group.add_argument(
-        "--delta",
-        type=kinds.fraction,
-        default=1e-5,
-        metavar="D",
-        help="delta of the guarantee for one record (default: 1e-5)",
-    )
-    group.add_argument(
-        "--hardened", action="store_true", help="draw noise that withstands floating-point attacks"
-    )
-    kinds.add_label_options(group)
+    weight = "weight of utility against privacy, for columns scaled to [0, 1]; larger means less noise"
+    option(one, "--lam L", weight, shared.positive)
+    error = "standard error below which nobody shall be able to estimate this column of a row, in its units"
+    option(one, "--adversary-error COL=ERROR", error, column_value)
+    option(one, "--epsilon E", "epsilon of the guarantee for one record, at --delta", shared.positive)
+    kept = "add noise of variance M that leaves the linear SVM as it is: NOT differentially private"
+    option(one, "--keep-classifier M", kept, shared.positive)
+    option(group, "--delta D", "delta of the guarantee for one record", shared.fraction, 1e-5)
+    flag(group, "--hardened", shared.HARDENED)
+    shared.add_label_options(group)
 
 
 def _add_column_options(group: Any) -> None:
-    group.add_argument(
-        "--range",
-        action="append",
-        default=[],
-        metavar="COL=LOW:HIGH",
-        help="range of a column, known without the data (repeatable)",
-    )
-    group.add_argument(
-        "--allowed",
-        action="append",
-        default=[],
-        metavar="COL=LOW:HIGH",
-        help="limits that released values of a column must not leave (repeatable)",
-    )
-    group.add_argument(
-        "--declared",
-        metavar="FILE",
-        help="JSON file that gives each column its range [low, high] or the list of its texts",
-    )
+    repeated(group, "--range COL=LOW:HIGH", "range of a column, known without the data")
+    repeated(group, "--allowed COL=LOW:HIGH", "limits that released values of a column must not leave")
+    file = "JSON file that gives each column its range [low, high] or the list of its texts"
+    option(group, "--declared FILE", file)
+
+
+def _add_curve_options(group: Any) -> None:
+    flag(group, "--sweep", "draw a figure of utility against privacy instead of releasing rows")
+    tables = "number of noisy tables fitted for each point of the curve"
+    option(group, "--repetitions N", tables, shared.whole, 10)
+    option(group, "--rows N", "largest number of rows used for the curve", shared.whole, 2000)
+    learner = "model fitted to the noisy tables; auto chooses by the label"
+    option(group, "--learner", learner, default="auto", choices=LEARNERS)
+    option(group, "--seed N", "seed of the curve; a release never has a seed", shared.seed)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -117,29 +97,21 @@ def run(args: argparse.Namespace) -> int:
         args.lam, args.adversary_error, args.epsilon, args.keep_classifier, args.delta, args.hardened
     )
     labels = Labelling(args.label, args.label_epsilon, args.classes)
-    output = Output(args.out, args.json, args.quiet)
-    curve = release_sweep.CurveSettings(args.repetitions, args.rows, args.learner, args.seed)
     if args.sweep:
-        release_sweep.check(args.data, args.out, args.label, [*noise.given(), *labels.given()])
+        _check_sweep(args.data, args.out, noise, labels)
     else:
-        _check(args.data, output, noise, labels, bounded=bool(args.allowed))
-    with busy(f"reading {args.data}", args.quiet):
-        table = read_mixed(args.data, args.label, args.ignore)
+        _check(args.data, args.out, noise, labels, bounded=bool(args.allowed))
+    table = read_mixed(args.data, args.label, args.ignore, args.quiet)
     declared = Declarations.read(args.range, args.allowed, args.declared)
-    declared.check(table.features)
     if args.sweep:
-        return release_sweep.draw(
-            table,
-            declared.codec(table.features),
-            curve,
-            args.delta,
-            args.out,
-            json=args.json,
-            quiet=args.quiet,
-        )
-    if args.keep_classifier:
-        return _keep_classifier(table, args.keep_classifier, args.label, output)
-    return _release(table, declared, noise, labels, output)
+        curve = CurveSettings(args.repetitions, args.rows, args.learner, args.seed, args.delta)
+        result, words = _sweep(table, declared, curve, args.out, args.quiet)
+    elif args.keep_classifier:
+        result, words = _keep_classifier(table, args.keep_classifier, args.label, args.out, args.quiet)
+    else:
+        result, words = _release(table, declared, noise, labels, args.out, args.quiet)
+    show(result, words, as_json=args.json, quiet=args.quiet)
+    return 0
 
 
 # --- what the options say ---------------------------------------------------------------------------------
@@ -170,19 +142,6 @@ class Labelling:
     epsilon: float | None
     classes: list[str] | None
 
-    def given(self) -> list[str]:
-        """Options by which noise on labels was asked for."""
-        return [] if self.epsilon is None else ["--label-epsilon"]
-
-
-@dataclass(frozen=True)
-class Output:
-    """Where the table goes, and what is printed."""
-
-    path: str
-    json: bool
-    quiet: bool
-
 
 @dataclass(frozen=True)
 class Declarations:
@@ -203,20 +162,12 @@ class Declarations:
         for name, what in ({} if file is None else _read_json(file)).items():
             kind: dict[str, Any] = found.ranges if _is_range(what) else found.categories
             kind.setdefault(name, tuple(what))
+        if not all(math.isfinite(value) for pair in found.ranges.values() for value in pair):
+            raise InvalidInputError("the range of a column must be finite; only --allowed may be infinite")
         return found
 
-    def check(self, features: Mapping[str, AnyArray]) -> None:
-        """Refuse statements about columns that are not released, and ranges without an end."""
-        for name in (*self.ranges, *self.categories, *self.allowed):
-            if name not in features:
-                raise InvalidInputError(
-                    f"something is declared about a column that is not released: {name!r}"
-                )
-        if any(not math.isfinite(value) for pair in self.ranges.values() for value in pair):
-            raise InvalidInputError("--range must be finite; --allowed may be infinite")
-
     def codec(self, features: Mapping[str, AnyArray]) -> TableCodec:
-        """The codec for these features."""
+        """The codec for these features, which refuses statements about any other column."""
         from onefold.release import TableCodec
 
         return TableCodec(features, self.ranges, self.categories, self.allowed)
@@ -246,7 +197,7 @@ def _column_range(option: str, text: str) -> tuple[str, Range]:
     return name, pair
 
 
-def _is_range(what: Any) -> bool:
+def _is_range(what: list[Any]) -> bool:
     numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in what)
     return len(what) == 2 and numbers and what[0] < what[1]
 
@@ -263,34 +214,48 @@ def _read_json(path: str) -> dict[str, list[Any]]:
     return content
 
 
-def _check(data: str, output: Output, noise: NoiseAmount, labels: Labelling, *, bounded: bool) -> None:
-    check_table_format(output.path, data)
-    if output.path == STANDARD_OUTPUT:
-        raise InvalidInputError("--out - has no place for the guarantee: name a file")
+def _check(data: str, out: str, noise: NoiseAmount, labels: Labelling, *, bounded: bool) -> None:
+    """Refuse a release that could not work, before the data are read."""
+    check_private_table(out, data)
     if not noise.given():
         raise InvalidInputError(
             "say how much noise: --lam, --adversary-error, --epsilon (or --sweep to see what it costs)"
         )
     if labels.column is None and (labels.epsilon or noise.keep_classifier):
         raise InvalidInputError("--label-epsilon and --keep-classifier need --label")
-    kinds.check_label_options(labels.epsilon, labels.classes)
+    shared.check_label_options(labels.epsilon, labels.classes)
     if bounded and noise.keep_classifier:
         raise InvalidInputError("--allowed takes bounded noise, which does not keep the classifier")
     if noise.keep_classifier and (noise.hardened or labels.epsilon):
         raise InvalidInputError("--keep-classifier goes with neither --hardened nor --label-epsilon")
 
 
+def _check_sweep(data: str, out: str, noise: NoiseAmount, labels: Labelling) -> None:
+    """Refuse a curve that could not be drawn, before the data are read."""
+    from onefold.report.figures import check_figure_format
+
+    if labels.column is None:
+        raise InvalidInputError("--sweep needs --label: the column that is learnt")
+    given = [*noise.given(), *([] if labels.epsilon is None else ["--label-epsilon"])]
+    if given:
+        raise InvalidInputError(f"--sweep releases nothing: leave out {given[0]}")
+    if out == STANDARD_OUTPUT:
+        raise InvalidInputError("--sweep draws a figure: name a file")
+    check_figure_format(out)
+    check_writable(out, data)
+
+
 # --- the release ------------------------------------------------------------------------------------------
 
 
 def _release(
-    table: MixedTable, declared: Declarations, noise: NoiseAmount, labels: Labelling, output: Output
-) -> int:
+    table: MixedTable, declared: Declarations, noise: NoiseAmount, labels: Labelling, out: str, quiet: bool
+) -> Told:
     from onefold.release import release_table
 
     codec = declared.codec(table.features)
     bounded = bool(declared.allowed)
-    with busy("looking for noise of this strength", output.quiet):
+    with busy("looking for noise of this strength", quiet):
         strength = _strength(noise, codec, bounded)
     made = release_table(
         table.features, codec, strength.lam, bounded=bounded, delta=noise.delta, hardened=noise.hardened
@@ -307,15 +272,15 @@ def _release(
             "epsilon_per_record": strength.documented_epsilon,
             "note": "for comparison only; it is too small for weak noise",
         }
-    table.write(output.path, made.columns, released)
-    return _tell(table, promise, [f"lam {strength.lam:.4g}", str(guarantee), *made.in_words()], output)
+    table.write(out, made.columns, released)
+    return _told(table, promise, [f"lam {strength.lam:.4g}", str(guarantee), *made.in_words()], out)
 
 
-def _strength(noise: NoiseAmount, codec: Any, bounded: bool) -> Any:
+def _strength(noise: NoiseAmount, codec: TableCodec, bounded: bool) -> Strength:
     """lam, from whatever was said; within bounds an error or an epsilon needs another lam than without."""
     from onefold.release import bounded_lam, bounded_lam_of_epsilon, choose
 
-    options = {"delta": noise.delta, "sensitivity": codec.domain, "hardened": noise.hardened}
+    options: dict[str, Any] = {"delta": noise.delta, "sensitivity": codec.domain, "hardened": noise.hardened}
     lam, error, epsilon = noise.lam, None, noise.epsilon
     if bounded and epsilon:
         lam, epsilon = bounded_lam_of_epsilon(epsilon, codec.bounds(), **options), None
@@ -334,11 +299,11 @@ def _randomised(values: AnyArray, labels: Labelling) -> AnyArray:
     """Labels randomised with their own epsilon."""
     if values.dtype.kind == "f" and not np.array_equal(values, np.round(values)):
         raise InvalidInputError("--label-epsilon takes classes, and the label holds fractions")
-    mechanism = kinds.label_noise(labels.epsilon, labels.classes, values)
+    mechanism = shared.label_mechanism(labels.epsilon, labels.classes, values)
     return np.asarray(mechanism.randomise(values)).astype(values.dtype)
 
 
-def _keep_classifier(table: MixedTable, variance: float, label: str, output: Output) -> int:
+def _keep_classifier(table: MixedTable, variance: float, label: str, out: str, quiet: bool) -> Told:
     from onefold.release import RobustSVM, release_utility_preserving
     from onefold.release.releases import in_words
 
@@ -349,12 +314,12 @@ def _keep_classifier(table: MixedTable, variance: float, label: str, output: Out
             f"--keep-classifier needs numbers, column {texts[0]!r} holds text: leave it out with --ignore"
         )
     X = np.column_stack([values.astype(np.float64) for values in features.values()])
-    y = labels_of(Table(table.path, None, X, {label: table.columns[label]}, 0), label)
+    y = as_labels(f"{table.path}: label column {label!r}", table.columns[label])
     made = release_utility_preserving(X, y, RobustSVM().fit(X, y), variance)
     if any(values.dtype.kind in "iu" for values in features.values()):
-        say("whole numbers become fractions: rounding would move the classifier", output.quiet)
+        say("whole numbers become fractions: rounding would move the classifier", quiet)
     columns = {name: made.X[:, j] for j, name in enumerate(features)}
-    table.write(output.path, columns, table.columns[label])
+    table.write(out, columns, table.columns[label])
     words = in_words(made.standard_errors, list(features))
     promise = {
         **made.guarantee.to_dict(),
@@ -364,17 +329,117 @@ def _keep_classifier(table: MixedTable, variance: float, label: str, output: Out
         "in_words": words,
     }
     lines = [str(made.guarantee), *(f"Revealed: {what}." for what in made.reveals), *words]
-    return _tell(table, promise, lines, output)
+    return _told(table, promise, lines, out)
 
 
-def _tell(table: MixedTable, promise: dict[str, Any], lines: list[str], output: Output) -> int:
-    path = f"{output.path}.guarantee.json"
-    with atomic_write(path) as file:
-        file.write(json.dumps(promise, indent=1, ensure_ascii=False).encode())
+def _told(table: MixedTable, promise: dict[str, Any], lines: list[str], out: str) -> Told:
+    """Write the guarantee; what is told about the release."""
+    file = write_guarantee(out, promise)
     rows = len(next(iter(table.columns.values())))
-    result = {"table": output.path, "rows": rows, "guarantee": path, "holds": promise["holds"]}
-    if output.json:
-        print_json(result | {"promise": promise})
-    elif not output.quiet:
-        print("\n".join([f"{rows} rows written to {output.path}, their guarantee to {path}", *lines]))
-    return 0
+    result = {"table": out, "rows": rows, "guarantee": file, "holds": promise["holds"], "promise": promise}
+    return result, [f"{rows} rows written to {out}, their guarantee to {file}", *lines]
+
+
+# --- the curve --------------------------------------------------------------------------------------------
+
+
+class CurveSettings(NamedTuple):
+    """How the curve is made."""
+
+    repetitions: int
+    rows: int
+    learner: str
+    seed: int | None
+    delta: float
+
+
+def _sweep(table: MixedTable, declared: Declarations, settings: CurveSettings, out: str, quiet: bool) -> Told:
+    """Fit to noisy rows over a range of lam and draw what privacy costs the learner."""
+    from sklearn.model_selection import train_test_split
+
+    from onefold.release import sweep
+    from onefold.report.figures import write_curve
+
+    codec = declared.codec(table.features)
+    label = str(table.label)
+    X, y = codec.encode(table.features), table.columns[label]
+    where = f"{table.path}: label column {label!r}"
+    model, measure = _learner(settings.learner, y, where)
+    rng = np.random.default_rng(settings.seed)
+    if len(X) > settings.rows:
+        say(f"{settings.rows} of {len(X)} rows are used (--rows)", quiet)
+        chosen = rng.permutation(len(X))[: settings.rows]
+        X, y = X[chosen], y[chosen]
+    if len(X) < FEWEST_ROWS:
+        raise InvalidInputError(f"{table.path}: a curve needs at least {FEWEST_ROWS} rows")
+    parts = train_test_split(X, y, test_size=0.25, random_state=int(rng.integers(2**31)))
+    train, test, y_train, y_test = parts
+    if measure == "accuracy" and len(np.unique(y_train)) < 2:
+        raise InvalidInputError(f"{where} has one class only, or nearly so")
+    with without_bars(quiet):
+        curve = sweep(
+            train,
+            y_train,
+            np.logspace(-4, 8, 9).tolist(),
+            model,
+            sensitivity=codec.domain,
+            delta=settings.delta,
+            repetitions=settings.repetitions,
+            scoring=measure,
+            X_test=test,
+            y_test=y_test,
+            random_state=rng,
+        )
+    title = f"{table.path.name}: {label} learnt from released rows"
+    write_curve(out, curve, title, _errors(codec, curve), void=bool(codec.inferred))
+    note = "these scores come from raw rows: choosing lam by them is not covered by any guarantee"
+    figure = f"figure written to {out}; {curve.measure} on raw rows {curve.baseline:.4f}"
+    words = [figure, _in_words(curve, settings.delta), f"Labels and class sizes are not covered; {note}."]
+    inferred = ""
+    if codec.inferred:
+        inferred = "ranges were taken from the data"
+        words.insert(2, "VOID: ranges or categories were taken from the data; these epsilons do NOT hold.")
+    return {"figure": out, **curve.to_dict(), "note": note, "void": inferred}, words
+
+
+def _learner(kind: str, y: AnyArray, where: str) -> tuple[Any, str]:
+    """The model to fit and the measure of its success."""
+    from sklearn.linear_model import LinearRegression
+    from sklearn.multiclass import OneVsRestClassifier
+
+    from onefold.release import RobustSVM
+
+    fractions = y.dtype.kind == "f" and not np.array_equal(y, np.round(y))
+    if kind == "auto":
+        many = y.dtype.kind in "iuf" and len(np.unique(y)) > MOST_CLASSES
+        kind = "regression" if fractions or many else "svm"
+    if kind == "regression":
+        if y.dtype.kind not in "iuf":
+            raise InvalidInputError(f"{where} holds text: a regression needs numbers")
+        return LinearRegression(), "r2"
+    if fractions:
+        raise InvalidInputError(f"{where} holds fractions: --learner regression")
+    classes = len(np.unique(y))
+    if classes < 2:
+        raise InvalidInputError(f"{where} has one class only")
+    return (RobustSVM() if classes == 2 else OneVsRestClassifier(RobustSVM())), "accuracy"
+
+
+def _errors(codec: TableCodec, curve: Curve) -> dict[str, Any] | None:
+    """For the lower axis: the first column of numbers, in its units."""
+    numbers = [column for column in codec.columns if column.range is not None]
+    if not numbers:
+        return None
+    first = numbers[0]
+    at = codec.position(first.name)
+    return {f"least error for {first.name}": [s.standard_errors[at] * first.width for s in curve.strengths]}
+
+
+def _in_words(curve: Curve, delta: float) -> str:
+    from onefold.report import format_table
+
+    rows = [
+        (f"{s.lam:g}", f"{s.epsilon:.3g}", *(float(curve.mean(noise)[i]) for noise in curve.scores))
+        for i, s in enumerate(curve.strengths)
+    ]
+    return str(format_table(["lam", f"epsilon per record, delta {delta:g}", *curve.scores], rows))

@@ -21,6 +21,7 @@ import numpy as np
 
 from onefold._base.arrays import AnyArray
 from onefold._base.optional import require
+from onefold.cli.console import busy
 from onefold.exceptions import FileFormatError, InvalidInputError
 
 SHOWN_NAMES = 5
@@ -39,6 +40,7 @@ class Source:
         self.path = path
         self.names: list[str] | None = None
         self.extras: list[str] = []
+        self.matrix: AnyArray | None = None  # the array X of an NPZ file
 
     def __enter__(self) -> Self:
         return self
@@ -48,6 +50,14 @@ class Source:
 
     def close(self) -> None:
         """Let go of the file."""
+
+    def require_column(self, name: str) -> None:
+        """Refuse the name of a column that the file does not have."""
+        known = [*(self.names or ()), *self.extras]
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f", did you mean {near[0]!r}?" if near else ""
+            raise InvalidInputError(f"{self.path}: there is no column {name!r} among its {len(known)}{hint}")
 
     def read(self, features: list[int], keep: list[str]) -> tuple[AnyArray, dict[str, AnyArray]]:
         """Feature matrix of the given columns, and the kept columns by name."""
@@ -243,20 +253,15 @@ class ParquetSource(Source):
             table = self.file.read(columns=[*wanted, *keep])
         except (self.arrow.ArrowException, OSError) as error:
             raise FileFormatError(f"{self.path}: a damaged Parquet file") from error
-        columns = [self._numbers(name, table.column(name)) for name in wanted]
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if column.null_count:
+                raise InvalidInputError(
+                    f"{self.path}: column {name!r} has {column.null_count} missing value(s)"
+                )
+        columns = [as_numbers(self, name, table.column(name).to_numpy()) for name in wanted]
         values = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
-        return values, {name: self._kept(name, table.column(name)) for name in keep}
-
-    def _numbers(self, name: str, column: Any) -> AnyArray:
-        if column.null_count:
-            raise InvalidInputError(f"{self.path}: column {name!r} has {column.null_count} missing value(s)")
-        return as_numbers(self, name, column.to_numpy())
-
-    def _kept(self, name: str, column: Any) -> AnyArray:
-        if column.null_count:
-            raise InvalidInputError(f"{self.path}: column {name!r} has {column.null_count} missing value(s)")
-        values: AnyArray = column.to_numpy()
-        return values.astype(str) if values.dtype.kind == "O" else values
+        kept = {name: table.column(name).to_numpy() for name in keep}
+        return values, {name: v.astype(str) if v.dtype.kind == "O" else v for name, v in kept.items()}
 
 
 def as_numbers(source: Source, name: str, values: AnyArray) -> AnyArray:
@@ -327,8 +332,9 @@ def read_table(
     keep: Sequence[str] = (),
     ignore: Collection[str] = (),
     features: Sequence[str] | None = None,
+    quiet: bool = True,
 ) -> Table:
-    """Read a file of samples.
+    """Read a file of rows.
 
     Parameters
     ----------
@@ -341,15 +347,17 @@ def read_table(
     features : sequence of str, optional
         The features wanted, in this order; further columns are then left out. Default: every column that is
         neither kept nor ignored, in the order of the file.
+    quiet : bool
+        Show no clock while a large file is read.
 
     Returns
     -------
     Table
     """
     path = Path(path)
-    with open_source(path) as source:
+    with busy(f"reading {path}", quiet), open_source(path) as source:
         for name in [*keep, *ignore]:
-            _require_column(source, name)
+            source.require_column(name)
             if name in (features or ()):
                 raise InvalidInputError(
                     f"column {name!r} is a feature of the model, so it cannot be used otherwise"
@@ -357,21 +365,15 @@ def read_table(
         wanted = _feature_columns(source, set(keep) | set(ignore), features)
         values, kept = source.read(wanted, list(dict.fromkeys(keep)))
     names = None if source.names is None else tuple(source.names[j] for j in wanted)
-    _require_rows(path, values)
+    if values.shape[0] == 0:
+        raise InvalidInputError(f"{path}: the table has no rows")
+    if values.shape[1] == 0:
+        raise InvalidInputError(f"{path}: no feature column is left")
     _require_finite(path, names, values)
     unused = (
         0 if source.names is None else len(source.names) - len(wanted) - len(set(keep) & set(source.names))
     )
     return Table(path, names, values, kept, unused)
-
-
-def _require_column(source: Source, name: str) -> None:
-    known = [*(source.names or ()), *source.extras]
-    if name in known:
-        return
-    near = get_close_matches(name, known, n=1)
-    hint = f", did you mean {near[0]!r}?" if near else ""
-    raise InvalidInputError(f"{source.path}: there is no column {name!r} among its {len(known)}{hint}")
 
 
 def _feature_columns(source: Source, taken: set[str], features: Sequence[str] | None) -> list[int]:
@@ -394,13 +396,6 @@ def _feature_columns(source: Source, taken: set[str], features: Sequence[str] | 
     return [position[name] for name in features]
 
 
-def _require_rows(path: Path, values: AnyArray) -> None:
-    if values.shape[0] == 0:
-        raise InvalidInputError(f"{path}: the table has no rows")
-    if values.shape[1] == 0:
-        raise InvalidInputError(f"{path}: no feature column is left")
-
-
 def _require_finite(path: Path, names: tuple[str, ...] | None, values: AnyArray) -> None:
     # One pass without a mask of the whole table: a sum is finite unless an entry is not (or it overflows).
     with np.errstate(over="ignore", invalid="ignore"):
@@ -415,30 +410,73 @@ def _require_finite(path: Path, names: tuple[str, ...] | None, values: AnyArray)
 # --- class labels ----------------------------------------------------------------------------------------
 
 
+def read_labelled(
+    path: str,
+    label: str,
+    *,
+    ignore: Collection[str] = (),
+    features: Sequence[str] | None = None,
+    two_classes: bool = True,
+    quiet: bool = True,
+) -> tuple[Table, AnyArray]:
+    """Read a table and its class labels, at least two unless ``two_classes`` is False."""
+    table = read_table(path, keep=[label], ignore=ignore, features=features, quiet=quiet)
+    labels = labels_of(table, label)
+    if two_classes and np.unique(labels).size < 2:
+        raise InvalidInputError(f"{path}: label column {label!r} has one class only, at least two are needed")
+    return table, labels
+
+
 def labels_of(table: Table, name: str) -> AnyArray:
     """Column ``name`` of a table as class labels: ``int64`` or text, no missing values.
 
     Text that spells whole numbers becomes numbers: a model fitted on a CSV file understands an NPZ file.
     """
-    column = table.kept[name]
+    return as_labels(f"{table.path}: label column {name!r}", table.kept[name])
+
+
+def as_labels(where: str, column: AnyArray) -> AnyArray:
+    """A column as class labels; ``where`` begins the message of an error."""
     kind = column.dtype.kind
     if kind in "US":
-        return _from_text(table, name, column.astype(str))
+        return _labels_of_text(where, column.astype(str))
     if kind == "b":
         return column.astype(str)
     if kind in "iu":
         return column.astype(np.int64)
-    if kind == "f":
-        return _from_floats(table, name, column)
-    raise InvalidInputError(f"{table.path}: label column {name!r} holds neither numbers nor text")
+    if kind != "f":
+        raise InvalidInputError(f"{where} holds neither numbers nor text")
+    if np.isnan(column).any():
+        raise _missing(where, np.isnan(column))
+    if not np.all(np.isfinite(column) & (column == np.round(column)) & (np.abs(column) < 2**53)):
+        raise _fractions(where)
+    return column.astype(np.int64)
 
 
-def require_two_classes(table: Table, name: str, labels: AnyArray) -> None:
-    """Refuse a label column with a single class."""
-    if np.unique(labels).size < 2:
-        raise InvalidInputError(
-            f"{table.path}: label column {name!r} has one class only, at least two are needed"
-        )
+def _labels_of_text(where: str, column: AnyArray) -> AnyArray:
+    distinct, inverse = distinct_texts(where, column)
+    if all(WHOLE.fullmatch(text) for text in distinct):
+        return np.array([int(text.partition(".")[0]) for text in distinct], dtype=np.int64)[inverse]
+    if all(DECIMAL.fullmatch(text) for text in distinct) and any("." in text for text in distinct):
+        raise _fractions(where)
+    return column
+
+
+def distinct_texts(where: str, column: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """The distinct texts of a column and the number of each row's; an empty cell or ``nan`` is an error."""
+    distinct, inverse = np.unique(column, return_inverse=True)
+    missing = np.isin(np.char.lower(np.char.strip(distinct)), ["", "nan"])
+    if missing.any():
+        raise _missing(where, missing[inverse])
+    return distinct, inverse
+
+
+def _missing(where: str, mask: AnyArray) -> InvalidInputError:
+    return InvalidInputError(f"{where} has a missing value in row {int(np.argmax(mask)) + 1}")
+
+
+def _fractions(where: str) -> InvalidInputError:
+    return InvalidInputError(f"{where} holds fractions; classes must be text or whole numbers")
 
 
 def identifiers_of(table: Table, name: str) -> AnyArray:
@@ -456,34 +494,3 @@ def agreement(predicted: AnyArray, labels: AnyArray) -> float:
     if predicted.dtype.kind != labels.dtype.kind:
         predicted, labels = predicted.astype(str), labels.astype(str)
     return float(np.mean(predicted == labels))
-
-
-def _from_text(table: Table, name: str, column: AnyArray) -> AnyArray:
-    distinct, inverse = np.unique(column, return_inverse=True)
-    missing = np.isin(np.char.lower(np.char.strip(distinct)), ["", "nan"])
-    if missing.any():
-        raise _missing(table, name, missing[inverse])
-    if all(WHOLE.fullmatch(text) for text in distinct):
-        return np.array([int(text.partition(".")[0]) for text in distinct], dtype=np.int64)[inverse]
-    if all(DECIMAL.fullmatch(text) for text in distinct) and any("." in text for text in distinct):
-        raise _continuous(table, name)
-    return column
-
-
-def _from_floats(table: Table, name: str, column: AnyArray) -> AnyArray:
-    if np.isnan(column).any():
-        raise _missing(table, name, np.isnan(column))
-    if not np.all(np.isfinite(column) & (column == np.round(column)) & (np.abs(column) < 2**53)):
-        raise _continuous(table, name)
-    return column.astype(np.int64)
-
-
-def _missing(table: Table, name: str, mask: AnyArray) -> InvalidInputError:
-    row = int(np.argmax(mask)) + 1
-    return InvalidInputError(f"{table.path}: label column {name!r} has a missing value in row {row}")
-
-
-def _continuous(table: Table, name: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{table.path}: label column {name!r} holds fractions; classes must be text or whole numbers"
-    )

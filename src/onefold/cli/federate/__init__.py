@@ -1,38 +1,38 @@
-"""``onefold federate``: a server, its sites, and queries, one module per sub-command."""
+"""``onefold federate``: commands for the operator of the server, for a site and for a querier."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from onefold.cli.console import Parser
-from onefold.cli.federate import (
-    add,
-    app,
-    decrypt,
-    init,
-    query,
-    querykey,
-    remove,
-    server,
-    simulate,
-    site,
-    status,
+from onefold.cli.federate import querier, server, simulate, site
+
+__all__ = ["add_parser"]
+
+# In the order of the help: first what everybody needs, then what changes a federation.
+PARTS = (
+    server.add_init,
+    server.add_server,
+    site.add_site,
+    querier.add_query,
+    querier.add_querykey,
+    querier.add_decrypt,
+    server.add_status,
+    server.add_add,
+    server.add_remove,
+    simulate.add_simulate,
+    server.add_app,
 )
-
-__all__ = ["COMMANDS", "add_parser", "query", "site"]
-
-COMMANDS = (init, server, site, query, querykey, decrypt, status, add, remove, simulate, app)
 
 
 def add_parser(commands: Any) -> None:
-    """Declare the command and its sub-commands."""
+    """Declare the command and its parts."""
     parser = commands.add_parser(
         "federate",
-        help="run a federation of several machines and ask it",
-        description="One classifier from several sites: a server, sites that keep their data, and queries, "
-        "over TLS with a key for every site. Start with onefold federate init. The same from Python: "
-        "onefold.federated.flower.",
+        description="Make one classifier from several sites: a server, sites that keep their data, and "
+        "queries, over TLS with a key for every site. Start with onefold federate init. Python programs do "
+        "the same with onefold.federated.flower.",
     )
     parts = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
-    for command in COMMANDS:
-        command.add_parser(parts)
+    for declare in PARTS:
+        declare(parts)

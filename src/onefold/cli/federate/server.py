@@ -1,47 +1,252 @@
-"""``onefold federate server``: run the server until it is told to stop."""
+"""``onefold federate init, server, status, add, remove`` and ``app``: what the server's operator runs."""
 
 from __future__ import annotations
 
 import argparse
-from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from onefold.cli import arguments as kinds
-from onefold.cli.console import print_json
-from onefold.cli.federate import running
+from onefold.cli import arguments as shared
+from onefold.cli.arguments import flag, option
+from onefold.cli.console import say, show
+from onefold.cli.federate import common
+
+if TYPE_CHECKING:
+    from onefold.federated.flower import SiteStatus
+
+WIDTH = 20
 
 
-def add_parser(parts: Any) -> None:
-    """Declare the sub-command."""
+# --- init -------------------------------------------------------------------------------------------------
+
+
+def add_init(parts: Any) -> None:
+    """Declare ``init``."""
+    parser = parts.add_parser(
+        "init",
+        help="make the folders, keys and certificates of a federation",
+        description="Make a folder for the server and one for each site, with certificates and keys for a "
+        "test federation, and GUIDE.md, a page that says what to do next.",
+    )
+    parser.add_argument(
+        "folder", nargs="?", default="federation", metavar="DIR", help="folder to make (default: federation)"
+    )
+    option(parser, "--sites NAME", "names of the sites", required=True, nargs="+")
+    option(
+        parser, "--host HOST", "name or address under which the sites reach the server", default="127.0.0.1"
+    )
+    option(parser, "--port N", "port of the server", shared.whole, 8443)
+    modes = "query: rows go to the sites and numbers return; model: the sites send private models once"
+    option(parser, "--mode", modes, default="query", choices=("query", "model"))
+    common.add_rule_options(parser, default="min")
+    option(parser, "--label COL", "column of --held-out that holds the classes")
+    shared.add_ignore(parser, "column of --held-out to leave out")
+    flag(parser, "--own-keys", "make no keys for the sites: each site makes its own, as GUIDE.md explains")
+    flag(parser, "--insecure", "use plaintext without keys, on 127.0.0.1 only")
+    common.add_json(parser)
+    parser.set_defaults(run=run_init)
+
+
+def run_init(args: argparse.Namespace) -> int:
+    """Make everything, tell where it is."""
+    from onefold.federated.flower import Federation
+
+    common.check_rule(args.rule, args.held_out)
+    made = Federation.create(
+        args.folder,
+        args.sites,
+        host=args.host,
+        port=args.port,
+        mode=args.mode,
+        rule=args.rule,
+        n_liars=args.liars,
+        held_out=common.held_out_rows(args.held_out, args.label, args.ignore),
+        own_keys=args.own_keys,
+        insecure=args.insecure,
+    )
+    root, server = Path(args.folder), str(made.folder.root)
+    folders = {name: str(root / "sites" / name) for name in args.sites}
+    guide = str(root / "GUIDE.md")
+    secret = "" if args.insecure or args.own_keys else f"  ({_handed_over(True)})"
+    sites = [f"site {name}: {folder}{secret}" for name, folder in folders.items()]
+    words = [f"server: {server}", *sites, f"what to do next: {guide}"]
+    show({"server": server, "sites": folders, "guide": guide}, words, as_json=args.json)
+    return 0
+
+
+def _handed_over(secret: bool) -> str:
+    how = " by a safe way: it holds the site's private key" if secret else ""
+    return f"to be handed over{how}"
+
+
+# --- server -----------------------------------------------------------------------------------------------
+
+
+def add_server(parts: Any) -> None:
+    """Declare ``server``."""
     parser = parts.add_parser(
         "server",
         help="run the server of a federation",
-        description="Let the sites in by their keys and carry queries to them, until interrupted. Members, "
-        "their profiles and the log of who came and went are kept over restarts.",
+        description="Let the sites in by their keys and carry queries to them, until interrupted. The list "
+        "of sites, what they said about themselves and the log of who came and went survive a restart.",
     )
-    running.add_folder_option(parser, "server")
-    parser.add_argument(
-        "--bind", metavar="ADDRESS", help="address to listen on (default: all addresses of this machine)"
-    )
-    parser.add_argument("--seconds", type=kinds.positive, metavar="S", help="stop after this many seconds")
-    parser.add_argument("--json", action="store_true", help="print what happens as JSON")
-    parser.set_defaults(run=running.with_exit_code(run))
+    common.add_folder(parser)
+    option(parser, "--bind ADDRESS", "address to listen on (default: all addresses of this machine)")
+    option(parser, "--seconds S", "stop after this many seconds (default: never)", shared.positive)
+    flag(parser, "--json", "print as JSON where the server listens, when it is ready")
+    parser.set_defaults(run=run_server)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_server(args: argparse.Namespace) -> int:
     """Start, tell, watch, stop."""
     from onefold.federated.flower import Federation
 
-    ready = partial(_tell, as_json=args.json)
-    with running.until_stopped() as keep_going:
+    def ready(settings: Any) -> None:
+        where = {"host": settings.host, "port": settings.port, "mode": settings.mode}
+        security = "PLAINTEXT, for tests" if settings.insecure else "TLS, sites known by their keys"
+        what = f"{settings.mode} mode, rule {settings.rule}; {security}"
+        words = [f"ready at {settings.host}:{settings.port} ({what})"]
+        show({"ready": True, **where}, words, as_json=args.json)
+
+    with common.until_stopped() as keep_going:
         Federation(args.folder).serve(args.seconds, bind=args.bind, ready=ready, keep_going=keep_going)
     return 0
 
 
-def _tell(settings: Any, as_json: bool) -> None:
-    if as_json:
-        print_json({"ready": True, "host": settings.host, "port": settings.port, "mode": settings.mode})
-        return
-    security = "PLAINTEXT, for tests" if settings.insecure else "TLS, sites known by their keys"
-    what = f"{settings.mode} mode, rule {settings.rule}; {security}"
-    running.tell(f"ready at {settings.host}:{settings.port} ({what})")
+# --- status -----------------------------------------------------------------------------------------------
+
+
+def add_status(parts: Any) -> None:
+    """Declare ``status``."""
+    parser = parts.add_parser(
+        "status",
+        help="show the sites of a federation and what they promise",
+        description="Show the sites of a federation, whether they are connected, and what they promise about "
+        "their rows. Also check that nobody changed the log of who came and went.",
+    )
+    common.add_folder(parser)
+    common.add_json(parser)
+    parser.set_defaults(run=run_status)
+
+
+def run_status(args: argparse.Namespace) -> int:
+    """Read the state of the federation, tell."""
+    from onefold.federated.flower import Federation
+
+    found = Federation(args.folder).status()
+    state = "running" if found.running else "NOT running"
+    log = f"log intact ({found.log_entries} entries)"
+    words = [f"server {state}, {found.mode} mode, rule {found.rule}, {log}"]
+    for site in found.sites:
+        there = "online" if site.online else "offline"
+        reason = f" ({site.reason})" if site.reason else ""
+        words.append(f"{site.name:<{WIDTH}} {site.status}{reason}, {there}; {_promise(site)}")
+    show(found.to_dict(), words, as_json=args.json)
+    return 0
+
+
+def _promise(site: SiteStatus) -> str:
+    """The guarantee in half a line, never without its unit."""
+    guarantee = site.guarantee
+    if site.features is None or site.classes is None:
+        return "has not said anything about itself"
+    text = f"{len(site.classes)} classes, {site.features} features"
+    if guarantee is None:
+        return f"{text}; NOT private: answers are functions of raw rows"
+    if not guarantee["holds"]:
+        return f"{text}; guarantee VOID"
+    unit = guarantee["unit"]
+    pair = guarantee["record" if unit == "record" else "entry"]
+    covered = "labels covered too" if guarantee["labels"] else "labels not covered"
+    return f"{text}; epsilon {pair['epsilon']:g} per {unit}, delta {pair['delta']:g}, {covered}"
+
+
+# --- add and remove ---------------------------------------------------------------------------------------
+
+
+def add_add(parts: Any) -> None:
+    """Declare ``add``."""
+    parser = parts.add_parser(
+        "add",
+        help="let a site into the federation",
+        description="Let a site in by its public key (ECDSA P-384, in OpenSSH's format): a new site, one "
+        "that was removed, or one that was invited and has made a key of its own since. A running server "
+        "notices within seconds.",
+    )
+    parser.add_argument("site", metavar="SITE", help="name of the site")
+    parser.add_argument(
+        "key",
+        nargs="?",
+        metavar="KEY.pub",
+        help="public key of the site; leave it out with --make, or in a plaintext federation",
+    )
+    common.add_folder(parser)
+    make = "make the folder to hand over to the site; without KEY.pub it holds a new key pair"
+    option(parser, "--make DIR", make)
+    common.add_json(parser)
+    parser.set_defaults(run=run_add)
+
+
+def run_add(args: argparse.Namespace) -> int:
+    """Make a folder if asked to, add, tell."""
+    from onefold.federated.flower import Federation
+
+    made = Federation(args.folder).add(args.site, args.key, make=args.make)
+    words = [f"{args.site} may come in"]
+    if made is not None:
+        words.append(f"{made}: {_handed_over((made / 'node.key').exists())}")
+    show({"invited": args.site, "folder": args.make}, words, as_json=args.json)
+    return 0
+
+
+def add_remove(parts: Any) -> None:
+    """Declare ``remove``."""
+    parser = parts.add_parser(
+        "remove",
+        help="take a site and all it contributed out of the federation",
+        description="Take a site out: the server does not let its key in any more and deletes its model, "
+        "and every later answer is that of a federation which never had the site. The server may be running "
+        "or not.",
+    )
+    parser.add_argument("site", metavar="SITE", help="name of the site")
+    common.add_folder(parser)
+    common.add_json(parser)
+    parser.set_defaults(run=run_remove)
+
+
+def run_remove(args: argparse.Namespace) -> int:
+    """Remove, tell."""
+    from onefold.federated.flower import Federation
+
+    left = list(Federation(args.folder).remove(args.site).members)
+    words = [f"{args.site} removed; sites now: {', '.join(left) or 'none'}"]
+    show({"removed": args.site, "members": left}, words, as_json=args.json)
+    return 0
+
+
+# --- app --------------------------------------------------------------------------------------------------
+
+
+def add_app(parts: Any) -> None:
+    """Declare ``app``."""
+    parser = parts.add_parser(
+        "app",
+        help="write a plain Flower app for a SuperLink of your own",
+        description="Write a Flower app (ServerApp and ClientApp in Flower's documented interface) that "
+        "asks sites in one round. It has none of the protection of onefold's own launcher: see "
+        "docs/flower_app.md.",
+    )
+    parser.add_argument("folder", metavar="DIR", help="folder to make")
+    common.add_json(parser)
+    parser.set_defaults(run=run_app)
+
+
+def run_app(args: argparse.Namespace) -> int:
+    """Write, tell."""
+    from onefold.federated.flower import write_plain_app
+
+    root = write_plain_app(args.folder)
+    words = [f"{root}: a Flower app; {root / 'README.md'} says how to run it"]
+    show({"app": str(root)}, words, as_json=args.json)
+    say("plain Flower does not protect what onefold federate server does: docs/flower_app.md", args.json)
+    return 0

@@ -6,103 +6,157 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from onefold.cli import arguments as kinds
-from onefold.cli.arguments import label_noise_of
-from onefold.cli.console import busy, print_json, say, without_bars
-from onefold.cli.federate import fitting, running
-from onefold.cli.tables import labels_of, read_table
+from onefold.cli import arguments as shared
+from onefold.cli.arguments import flag, option, repeated
+from onefold.cli.console import say, show, without_bars
+from onefold.cli.federate import common
+from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from onefold.federated.flower import Site
 
+RAW = """\
+NOT PRIVATE: no noise was added. Every answer is a function of this site's raw rows, and whoever asks enough
+learns something about them. The limits below bound how much is asked, not what is learned. For a promise give
+--epsilon, and --range or --sensitivity."""
 
-def add_parser(parts: Any) -> None:
-    """Declare the sub-command."""
+SENDS = {
+    "send_model": "private-model",
+    "send_raw_model": "raw-model",
+    "send_answers_only": "answers",
+    "send_encrypted_only": "sealed-answers",
+}
+
+
+def add_site(parts: Any) -> None:
+    """Declare the command."""
     parser = parts.add_parser(
         "site",
         help="run a site of a federation",
         description="Fit a model to a table and answer queries with one number per row and class, until "
-        "interrupted. What is promised about the rows is printed before anything is answered. Without "
-        "--data the model fitted last is used.",
-        epilog="The noise is drawn anew at every fit, and every fit spends its epsilon again: fit once.",
+        "interrupted. Before any answer, the guarantee for the rows is printed. Without --data, the site "
+        "answers with the model fitted last.",
+        epilog="Every fit draws new noise and spends its epsilon again: fit once.",
     )
-    running.add_folder_option(parser, "site")
-    add = parser.add_argument
-    add("--data", metavar="D", help="table of rows: .csv, .npz or .parquet")
-    add("--label", metavar="COL", help="column that holds the classes")
-    add("--ignore", action="append", default=[], metavar="COL", help="column to leave out")
-    add(
-        "--fit-only",
-        action="store_true",
-        help="fit the model, print its guarantee and exit without connecting",
+    option(parser, "--folder DIR", "folder of the site", default=".")
+    option(parser, "--data FILE", "table to fit: a .csv, .npz or .parquet file")
+    option(parser, "--label COL", "column of --data that holds the classes")
+    shared.add_ignore(parser, "column of --data to leave out")
+    flag(parser, "--fit-only", "fit the model, print its guarantee and exit without connecting")
+    option(parser, "--seconds S", "stop after this many seconds (default: never)", shared.positive)
+    give_up = "seconds after which a site that the server refuses gives up"
+    option(parser, "--give-up S", give_up, shared.positive, 300.0)
+    flag(parser, "--json", "print the profile and the guarantee as JSON")
+    privacy = parser.add_argument_group("privacy")
+    shared.add_noise_options(privacy, required=False, sensitivity=None)
+    flag(privacy, "--no-smoothing", "fit the model to the noisy rows without smoothing them")
+    _add_model_options(parser.add_argument_group("model, the same at all sites"))
+    _add_limits(parser.add_argument_group("what may leave this site (kept for the next start)"))
+    parser.set_defaults(run=run)
+
+
+def _add_model_options(group: Any) -> None:
+    shared.add_model_options(group)
+    scale = (
+        "factor applied to the data before fitting; needed with every measure but euclidean (default: auto)"
     )
-    add("--seconds", type=kinds.positive, metavar="S", help="stop after this many seconds")
-    add(
-        "--give-up",
-        type=kinds.positive,
-        default=300.0,
-        metavar="S",
-        help="seconds after which a refused site gives up (default: 300)",
-    )
-    add("--json", action="store_true", help="print the profile and the guarantee as JSON")
-    fitting.add_privacy_options(parser.add_argument_group("privacy"))
-    fitting.add_model_options(parser.add_argument_group("model, the same at all sites"))
-    fitting.add_limits(parser.add_argument_group("what leaves this site (kept for the next start)"))
-    parser.set_defaults(run=running.with_exit_code(run))
+    option(group, "--scale F", scale, shared.positive)
+    option(group, "--seed N", "seed of the clusters, never of the noise", shared.seed, 0)
+
+
+def _add_limits(group: Any) -> None:
+    minute = "largest number of rows answered per minute (10000 until changed)"
+    option(group, "--per-minute N", minute, shared.whole)
+    option(group, "--total N", "largest number of rows ever answered (1000000 until changed)", shared.whole)
+    each = "largest number of rows ever answered to one querier (1000000 until changed)"
+    option(group, "--querier-total --caller-total N", each, shared.whole)
+    sends = group.add_mutually_exclusive_group()
+    flag(sends, "--send-model", "let answers leave, and a model whose guarantee holds")
+    flag(sends, "--send-raw-model", "let answers leave, and the model even if it holds RAW ROWS")
+    flag(sends, "--send-answers-only", "let answers leave but no model (this is so until changed)")
+    flag(sends, "--send-encrypted-only --send-sealed-only", "let only encrypted answers leave")
+    trusted = "id of a query key to trust; encrypted answers are then given under trusted keys only"
+    repeated(group, "--trust-key ID", trusted, shared.key_id)
 
 
 def run(args: argparse.Namespace) -> int:
     """Fit if there is data, say what is promised, then serve."""
     from onefold.federated.flower import Site
 
-    site = Site("." if args.folder is None else args.folder)
-    sends = next((kind for option, kind in fitting.SENDS.items() if getattr(args, option)), None)
-    limits = {name: getattr(args, name) for name in ("per_minute", "total", "caller_total")}
-    site.configure(**limits, sends=sends, trust_keys=args.trust_key)
+    site = Site(args.folder)
+    site.configure(
+        per_minute=args.per_minute,
+        total=args.total,
+        caller_total=args.querier_total,
+        sends=next((kind for option, kind in SENDS.items() if getattr(args, option)), None),
+        trust_keys=args.trust_key,
+    )
     if (args.data is None) != (args.label is None):
         raise InvalidInputError("--data and --label go together")
     if args.data is not None:
-        with busy(f"reading {args.data}", args.json):
-            table = read_table(args.data, keep=[args.label], ignore=args.ignore)
-        y = labels_of(table, args.label)
-        estimator = fitting.estimator(args.model, args.measure, args.scale, args.n_components, args.seed)
-        noise = fitting.mechanism(args, table.values.shape[1])
-        extra = {"fabricate": not args.no_smoothing, "label_mechanism": label_noise_of(args, y)}
+        noise = shared.NoiseOptions.of(args)
+        _check_noise(noise, args.no_smoothing)
+        estimator = _estimator(args.model, args.measure, args.scale, args.n_components, args.seed)
+        table, y = read_labelled(
+            args.data, args.label, ignore=args.ignore, two_classes=False, quiet=args.json
+        )
+        mechanism = None if noise.epsilon is None else noise.mechanism(table.values.shape[1])
+        extra = {"fabricate": not args.no_smoothing, "label_mechanism": noise.label_mechanism(y)}
         with without_bars(args.json):
-            site.fit(table.values, y, estimator, noise, columns=table.names, **extra)
+            site.fit(table.values, y, estimator, mechanism, columns=table.names, **extra)
     _tell(site, args.json)
     if args.fit_only:
         return 0
-    remark = partial(say, quiet=False) if args.json else running.tell
-    with running.until_stopped() as keep_going:
+    remark = partial(say, quiet=False) if args.json else partial(print, flush=True)
+    with common.until_stopped() as keep_going:
         site.serve(args.seconds, say=remark, give_up=args.give_up, keep_going=keep_going)
     return 0
 
 
+def _check_noise(noise: shared.NoiseOptions, no_smoothing: bool) -> None:
+    noise.check()
+    if noise.epsilon is None:
+        if noise.label_epsilon is not None or no_smoothing:
+            raise InvalidInputError("--label-epsilon and --no-smoothing need --epsilon")
+    elif noise.range is None and noise.sensitivity is None:
+        raise InvalidInputError(
+            "--epsilon needs --range LOW HIGH, known without the data, or --sensitivity S"
+        )
+
+
+def _estimator(model: str, measure: str | None, scale: float | None, n_components: int, seed: int) -> Any:
+    """The unfitted classifier; only distances in the units of the data need no common scale."""
+    measure = measure or ("euclidean" if model == "wide" else "rms")
+    if measure != "euclidean" and scale is None:
+        raise InvalidInputError(f"--measure {measure} needs --scale F, the same number at all sites")
+    machine: dict[str, Any] = {"n_components": n_components, "scale": "auto" if scale is None else scale}
+    return shared.classifier_of(model, measure=measure, seed=seed, **machine)
+
+
 def _tell(site: Site, as_json: bool) -> None:
+    """Print what the site says about itself, its limits, and what may leave it."""
     from onefold.federated.messages import to_parts
 
     profile, settings, leaves = site.profile, site.settings, site.model_may_leave
-    if as_json:
-        limits = {"per_minute": settings.per_minute, "total": settings.total, "caller": settings.caller_total}
-        print_json({"profile": to_parts(profile)[0], "limits": limits, "model_may_leave": leaves})
-        return
-    text = fitting.RAW if profile.guarantee is None else str(profile.guarantee["text"])
-    running.tell(
-        f"site {profile.site}: {len(profile.classes)} classes, {profile.n_features} features\n{text}"
-    )
-    running.tell(
+    # "caller" is the name that version 0.1 gave to "querier".
+    limits = {"per_minute": settings.per_minute, "total": settings.total}
+    limits |= {"querier": settings.caller_total, "caller": settings.caller_total}
+    words = [
+        f"site {profile.site}: {len(profile.classes)} classes, {profile.n_features} features",
+        RAW if profile.guarantee is None else str(profile.guarantee["text"]),
         f"Limits: {settings.per_minute} rows a minute, {settings.total} for ever, "
-        f"{settings.caller_total} for each caller."
-    )
+        f"{settings.caller_total} for each querier.",
+    ]
     if settings.sends == "private-model" and not leaves:
-        running.tell(
+        words.append(
             "The model stays here: it has no guarantee that holds, and --send-raw-model was not given."
         )
     elif leaves:
         raw = "" if profile.guarantee is not None and profile.guarantee["holds"] else ", RAW ROWS INCLUDED"
-        running.tell(f"The model itself may go to the server{raw}.")
+        words.append(f"The model itself may go to the server{raw}.")
     else:
         what = "encrypted answers" if settings.sends == "sealed-answers" else "answers"
-        running.tell(f"The model stays here; only {what} leave.")
+        words.append(f"The model stays here; only {what} leave.")
+    told = {"profile": to_parts(profile)[0], "limits": limits, "model_may_leave": leaves}
+    show(told, words, as_json=as_json)

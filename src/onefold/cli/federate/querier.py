@@ -1,0 +1,302 @@
+"""``onefold federate query``, ``querykey`` and ``decrypt``: ask a federation, in the open or encrypted."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from onefold.cli import arguments as shared
+from onefold.cli.arguments import flag, option
+from onefold.cli.console import busy, print_json, say, show
+from onefold.cli.federate import common
+from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_table
+from onefold.cli.tables import WHOLE, agreement, identifiers_of, labels_of, read_labelled, read_table
+from onefold.exceptions import FederationError, InvalidInputError
+
+if TYPE_CHECKING:
+    from onefold.federated.flower import Collected, QueryResult
+
+PARTIAL = 3  # exit code: only some sites answered
+BITS = 8
+ENCRYPTION = ("bits", "bound", "floor", "power", "keys")
+OUT = "table of predictions to write: .csv, .npz or .parquet, or - for CSV on standard output (default: -)"
+PARTLY = "Exit code 3: only some sites answered, and the predictions are made from their answers."
+
+
+# --- options and results of several commands --------------------------------------------------------------
+
+
+def _add_encryption_options(parser: Any, *, bound_required: bool) -> None:
+    """The map from measures to whole numbers, and where the secret keys are."""
+    option(
+        parser, "--bits P", f"number of bits to which a measure is rounded (default: {BITS})", shared.whole
+    )
+    usual = "" if bound_required else " (default: 1; for distances the spread of the rows)"
+    bound = f"largest measure: larger ones are treated as B{usual}"
+    option(parser, "--bound B", bound, shared.positive, required=bound_required)
+    floor = "smallest measure: smaller ones are treated as A (default: 0)"
+    option(parser, "--floor A", floor, shared.not_negative)
+    power = "exponent applied to the scaled measure before rounding (default: 1)"
+    option(parser, "--power E", power, shared.positive)
+    _add_keys(parser)
+
+
+def _add_keys(parser: Any) -> None:
+    option(parser, "--keys DIR", "folder of your secret keys (default: ~/.local/share/onefold/keys)")
+
+
+def _destination(out: str | None, as_json: bool, *inputs: str) -> str | None:
+    """Where predictions are written: to ``--out``, to the terminal, or with ``--json`` nowhere."""
+    where = out if out is not None or as_json else STANDARD_OUTPUT
+    if where == STANDARD_OUTPUT and as_json:
+        raise InvalidInputError("--json and --out - both want standard output")
+    if where is not None:
+        check_table_format(where, *inputs)
+    return where
+
+
+def _tell_result(
+    result: QueryResult, out: str | None, accuracy: float | None, *, as_json: bool, quiet: bool
+) -> int:
+    """Tell how many rows were answered and by whom, as JSON or in a line; the exit code."""
+    if as_json:
+        print_json(_summary(result, out, accuracy))
+    else:
+        right = "" if accuracy is None else f", accuracy {accuracy:.4f}"
+        where = f", written to {out}" if out not in (None, STANDARD_OUTPUT) else ""
+        say(f"{result.n_rows} rows by {len(result.answered)} site(s){where}{right}", quiet)
+    if result.partial:
+        sites = sorted({*result.refused, *result.missing})
+        without = [f"{site} ({result.refused.get(site, 'no answer')})" for site in sites]
+        say(f"PARTIAL: without {', '.join(without)}", quiet=False)
+    for site, reason in result.kept_out.items():
+        say(f"{site} is kept out and was not asked: {reason}", quiet)
+    for site, code in result.outliers.items():
+        say(f"answers of {site} look odd: {code}", quiet)
+    return PARTIAL if result.partial else 0
+
+
+def _summary(result: QueryResult, out: str | None, accuracy: float | None) -> dict[str, Any]:
+    summary = {
+        **result.encryption,
+        "rows": result.n_rows,
+        "answered": list(result.answered),
+        "missing": list(result.missing),
+        "refused": result.refused,
+        "partial": result.partial,
+        "outliers": result.outliers,
+        "kept_out": result.kept_out,
+    }
+    summary |= {"labels": result.predictions.tolist()} if out is None else {"predictions": out}
+    return summary if accuracy is None else summary | {"accuracy": accuracy}
+
+
+# --- query ------------------------------------------------------------------------------------------------
+
+
+def add_query(parts: Any) -> None:
+    """Declare ``query``."""
+    parser = parts.add_parser(
+        "query",
+        help="predict the classes of a table by the federation",
+        description="Predict the class of every row of a table from the answers of all sites. The table must "
+        f"have the columns of the sites, in their order. {PARTLY}",
+    )
+    shared.add_data(parser)
+    common.add_folder(parser)
+    option(parser, "--out PRED", OUT)
+    option(parser, "--label COL", "column with the true classes; makes the command print the accuracy")
+    option(parser, "--id COL", "column to copy into the table of predictions")
+    shared.add_ignore(parser)
+    flag(parser, "--measures", "also write the combined measure of every class")
+    option(parser, "--timeout S", "seconds that the sites have to answer", shared.positive, 60.0)
+    option(parser, "--batch N", "number of rows in one message", shared.whole, 5000)
+    common.add_rule_options(parser.add_argument_group("another rule than the server's"), default=None)
+    option(parser, "--held-out-label COL", "column of --held-out with the classes (default: --label)")
+    group = parser.add_argument_group("encrypted answers")
+    flag(
+        group,
+        "--encrypted",
+        "have the sites encrypt their answers with your key; the server cannot read them",
+    )
+    _add_encryption_options(group, bound_required=False)
+    elsewhere = "query key of a querier elsewhere; encrypted answers for that querier are written to --out"
+    option(group, "--query-key --lock FILE", elsewhere)
+    name = "name of the querier, for the limits of the sites (default: your user name)"
+    option(parser, "--querier --caller NAME", name)
+    flag(parser, "--json", "print the result as JSON")
+    flag(parser, "--quiet", "print nothing but predictions and errors")
+    parser.set_defaults(run=run_query)
+
+
+def run_query(args: argparse.Namespace) -> int:
+    """Read, ask, write, tell."""
+    from onefold.federated.flower import Federation
+
+    federation = Federation(args.folder)
+    given = {name: getattr(args, name) for name in ENCRYPTION if getattr(args, name) is not None}
+    _check_query(args.encrypted, args.query_key, args.out, given, args.label, args.measures)
+    if args.query_key is not None:
+        check_writable(args.out, args.data, args.query_key)
+    else:
+        out = _destination(args.out, args.json, args.data)
+    keep = [name for name in (args.label, args.id) if name is not None]
+    table = read_table(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
+    ways = {"timeout": args.timeout, "batch_size": args.batch, "caller": args.querier, "columns": table.names}
+    with busy(f"asking about {len(table.values)} rows", args.quiet):
+        if args.query_key is not None:
+            found = federation.collect(table.values, args.query_key, args.out, **ways)
+            return _tell_collected(found, args.json, args.quiet)
+        label = args.held_out_label or args.label
+        held_out = common.held_out_rows(args.held_out, label, args.ignore, table.names)
+        rule = {"rule": args.rule, "n_liars": args.liars, "held_out": held_out}
+        result = federation.query(table.values, encrypted=args.encrypted, **rule, **given, **ways)
+    columns = {} if args.id is None else {args.id: identifiers_of(table, args.id)}
+    columns["prediction"] = result.predictions
+    if args.measures:
+        columns |= _measures(result)
+    if out is not None:
+        write_table(out, columns)
+    accuracy = None if args.label is None else agreement(result.predictions, labels_of(table, args.label))
+    return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=args.quiet)
+
+
+def _check_query(
+    encrypted: bool, query_key: str | None, out: str | None, given: Any, label: str | None, measures: bool
+) -> None:
+    """Refuse options that do not go together."""
+    from onefold.federated.flower.encrypted import ANSWERS_SUFFIXES
+
+    to_answers = out is not None and out.endswith(ANSWERS_SUFFIXES)
+    if not encrypted and (given or query_key is not None):
+        raise InvalidInputError(f"--{next(iter(given), 'query-key')} is for --encrypted")
+    if query_key is not None and given:
+        raise InvalidInputError(f"--{next(iter(given))} is in the query key already")
+    if encrypted and (query_key is not None) != to_answers:
+        raise InvalidInputError(
+            f"--query-key FILE goes with --out FILE{ANSWERS_SUFFIXES[0]}, and only with it"
+        )
+    if query_key is not None and label is not None:
+        raise InvalidInputError("--label is for the querier: onefold federate decrypt")
+    if encrypted and measures:
+        raise InvalidInputError("--measures: an encrypted query tells the closest class and nothing else")
+
+
+def _measures(result: QueryResult) -> dict[str, Any]:
+    if result.measures is None:
+        raise FederationError("sites came and went while they were asked: ask again")
+    return {"measures": result.measures, "classes": result.classes}
+
+
+def _tell_collected(found: Collected, as_json: bool, quiet: bool) -> int:
+    path = str(found.path)
+    if as_json:
+        # "sealed" is the name that version 0.1 gave to "encrypted".
+        told = {"rows": found.n_rows, "encrypted": path, "sealed": path, "key": found.key_id}
+        print_json(told | {"partial": found.partial, "missing": list(found.missing)})
+    else:
+        say(
+            f"{found.n_rows} rows, encrypted answers in {path}: read them with onefold federate decrypt",
+            quiet,
+        )
+    return PARTIAL if found.partial else 0
+
+
+# --- querykey ---------------------------------------------------------------------------------------------
+
+
+def add_querykey(parts: Any) -> None:
+    """Declare ``querykey``."""
+    parser = parts.add_parser(
+        "querykey",
+        aliases=["lock"],
+        help="make a query key, for encrypted queries by way of a server elsewhere",
+        description="Make a secret key, or take the one made before, and write a query key file: the sites "
+        "encrypt with it and the server computes with it. It holds no secret. Give it to the operator "
+        "of the server, and tell the sites the id of the key by another way. (Called lock in version 0.1.)",
+    )
+    parser.add_argument("file", metavar="FILE", help="query key file to write, ending in .querykey")
+    option(parser, "--sites N", "largest number of sites that may answer", shared.whole, required=True)
+    option(parser, "--classes CLASS", "all classes that the sites have", required=True, nargs="+")
+    _add_encryption_options(parser, bound_required=True)
+    common.add_json(parser)
+    parser.set_defaults(run=run_querykey)
+
+
+def run_querykey(args: argparse.Namespace) -> int:
+    """Make or take the keys, write the query key file."""
+    from onefold.federated.flower import make_query_key
+    from onefold.federated.flower.encrypted import Keyring
+
+    check_writable(args.file)
+    classes = labels_from(args.classes)
+    measures: dict[str, Any] = {
+        "bits": args.bits or BITS,
+        "power": args.power or 1.0,
+        "floor": args.floor or 0.0,
+    }
+    with busy("making keys", args.json):
+        key = make_query_key(args.file, args.sites, classes, args.bound, **measures, keys=args.keys).lock
+    words = [
+        f"{args.file}: {len(classes)} classes, {key.bits} bits, no secret in it",
+        f"Id of the key, for the sites (--trust-key): {key.key_id}",
+    ]
+    # "lock" is the name that version 0.1 gave to "query_key".
+    told = {"query_key": args.file, "lock": args.file, "key": key.key_id}
+    told |= {"classes": list(key.classes), "bits": key.bits, "bound": key.bound}
+    show(told, words, as_json=args.json)
+    say(f"the secret key stays in {Keyring(args.keys).folder}", args.json)
+    return 0
+
+
+def labels_from(texts: list[str]) -> list[Any]:
+    """Class labels as tables have them: whole numbers if all texts are; sorted."""
+    if len(set(texts)) < len(texts):
+        raise InvalidInputError("--classes must be distinct")
+    if all(WHOLE.fullmatch(text) for text in texts):  # 007 is a code, not a number
+        return sorted(int(text.partition(".")[0]) for text in texts)
+    return sorted(texts)
+
+
+# --- decrypt ----------------------------------------------------------------------------------------------
+
+
+def add_decrypt(parts: Any) -> None:
+    """Declare ``decrypt``."""
+    parser = parts.add_parser(
+        "decrypt",
+        aliases=["open"],
+        help="decrypt the answers to an encrypted query",
+        description="Decrypt a file of encrypted answers with the secret key that belongs to its query key, "
+        "and "
+        f"write the predictions. {PARTLY} (Called open in version 0.1.)",
+    )
+    answers = "file of encrypted answers, written by onefold federate query --query-key"
+    parser.add_argument("file", metavar="FILE", help=answers)
+    option(parser, "--out PRED", OUT)
+    option(parser, "--data TABLE", "table that was asked about, for --label")
+    option(
+        parser, "--label COL", "column of --data with the true classes; makes the command print the accuracy"
+    )
+    _add_keys(parser)
+    common.add_json(parser)
+    parser.set_defaults(run=run_decrypt)
+
+
+def run_decrypt(args: argparse.Namespace) -> int:
+    """Read, decrypt, write, tell."""
+    from onefold.federated.flower import decrypt
+
+    out = _destination(args.out, args.json, args.file)
+    if (args.data is None) != (args.label is None):
+        raise InvalidInputError("--data and --label go together")
+    result = decrypt(args.file, keys=args.keys)
+    accuracy = None
+    if args.label is not None:
+        _, labels = read_labelled(args.data, args.label, two_classes=False)
+        if len(labels) != len(result.predictions):
+            raise InvalidInputError(f"{args.data}: is not the table that was asked about")
+        accuracy = agreement(result.predictions, labels)
+    if out is not None:
+        write_table(out, {"prediction": result.predictions})
+    return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=False)
