@@ -22,6 +22,7 @@ def where(samples: np.ndarray) -> tuple[int, float]:
     return os.getpid(), float(samples.sum())
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("name", MODELS)
 def test_processes_give_the_same_model(name: str) -> None:
     here = MODELS[name].fit(X, y).distances(X[:200])
@@ -30,6 +31,7 @@ def test_processes_give_the_same_model(name: str) -> None:
     np.testing.assert_array_equal(spread.distances(X[:200]), here)
 
 
+@pytest.mark.exact
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_dask_cluster_gives_the_same_model(name: str) -> None:

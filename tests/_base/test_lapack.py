@@ -110,6 +110,7 @@ def test_factor_of_a_c_ordered_array_is_refused() -> None:
         cholesky(np.arange(6.0).reshape(2, 3))
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_digits_do_not_depend_on_the_number_of_workers(dtype: type) -> None:
     rng = np.random.default_rng(3)

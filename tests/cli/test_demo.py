@@ -52,6 +52,7 @@ def test_smaller_epsilon_costs_more_accuracy(capsys) -> None:
     assert facts["private_record"]["accuracy"] < 0.7
 
 
+@pytest.mark.exact
 def test_leaving_site_changes_no_bit_of_the_other_answers(capsys) -> None:
     result = demo(capsys)
     left = result["facts"]["left"]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from onefold.encoders import GradientHistograms, LowFrequencyDCT, RandomFeatures
 from onefold.exceptions import InvalidInputError
@@ -30,6 +31,17 @@ def images() -> np.ndarray:
 @pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
 def test_rows_have_norm_one(encoder: Any, images: np.ndarray) -> None:
     np.testing.assert_allclose(np.linalg.norm(encoder.fit_transform(images), axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("encoder", [GradientHistograms(), LowFrequencyDCT(), RandomFeatures(500)], ids=repr)
+def test_encoded_rows_do_not_depend_on_the_number_of_threads(encoder: Any) -> None:
+    rows = np.random.default_rng(0).random((1200, 784))
+    found = []
+    for threads in (1, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(encoder.fit(rows).transform(rows))
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.exact

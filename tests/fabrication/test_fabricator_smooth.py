@@ -17,6 +17,7 @@ def data():
     return rng.random((120, 5)) + y[:, None], y
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("stopping", ["honest", 2])
 @pytest.mark.parametrize("branch_size", [1000, 15])
 def test_randomise_then_smooth_equals_fabricate(data, stopping, branch_size) -> None:
@@ -27,6 +28,7 @@ def test_randomise_then_smooth_equals_fabricate(data, stopping, branch_size) -> 
     np.testing.assert_array_equal(maker.smooth(noisy, y), whole)
 
 
+@pytest.mark.exact
 def test_smooth_gives_each_class_the_rows_it_gets_alone(data) -> None:
     X, y = data
     maker = Fabricator(Laplace(5.0), 3, branch_size=15)

@@ -99,6 +99,7 @@ def test_summed_moments_of_sites_give_nearly_the_pooled_classifier(blobs) -> Non
     )
 
 
+@pytest.mark.exact
 def test_from_moments_equals_fit(blobs) -> None:
     train, (queries, _) = blobs
     encoder = RandomFeatures(20).fit(train[0])

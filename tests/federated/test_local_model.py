@@ -26,6 +26,7 @@ def data():
     return load("blobs")
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("measure", MEASURES)
 def test_answers_are_the_distances_and_missing_classes_the_maximum(data, measure) -> None:
     mine = data.y_train < 2

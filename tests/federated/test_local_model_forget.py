@@ -59,6 +59,7 @@ def same(model: LocalModel, other: LocalModel, queries: np.ndarray) -> None:
         np.testing.assert_array_equal(model.answers(block), other.answers(block))
 
 
+@pytest.mark.exact
 def test_fit_with_given_batches_equals_a_plain_fit(data, estimator) -> None:
     """What the batches are does not matter for how they are fitted: the plain classifier, bit for bit."""
     X, y, queries = data
@@ -69,6 +70,7 @@ def test_fit_with_given_batches_equals_a_plain_fit(data, estimator) -> None:
     same(LocalModel(estimator).fit(X, y, batches=model.batches_), model, queries)
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("seed", range(3))
 def test_model_that_forgot_rows_equals_one_that_never_had_them(data, estimator, seed) -> None:
     X, y, queries = data
@@ -83,6 +85,7 @@ def test_model_that_forgot_rows_equals_one_that_never_had_them(data, estimator, 
     assert len(model.row_numbers_) == len(y) - 8
 
 
+@pytest.mark.exact
 def test_model_without_a_removed_class_equals_one_that_never_had_it(data, estimator) -> None:
     X, y, queries = data
     model = LocalModel(estimator).fit(X, y)
@@ -90,6 +93,7 @@ def test_model_without_a_removed_class_equals_one_that_never_had_it(data, estima
     same(model, LocalModel(estimator).fit(X[y != 2], y[y != 2]), queries)  # a plain fit, no batches given
 
 
+@pytest.mark.exact
 def test_model_without_a_removed_batch_equals_one_that_never_had_it(data) -> None:
     """Sixty rows of each class in batches of twenty: without one batch, a plain fit makes the other two."""
     X, y, queries = data
@@ -108,6 +112,7 @@ def test_model_without_a_removed_batch_equals_one_that_never_had_it(data) -> Non
             same(model, LocalModel(estimator).fit(X[~gone], y[~gone]), queries)
 
 
+@pytest.mark.exact
 def test_class_and_rows_added_later_give_the_model_of_a_fresh_fit(data, estimator) -> None:
     """Growing step by step is fitting at once in the same batches; what leaves again leaves no trace."""
     X, y, queries = data
@@ -124,6 +129,7 @@ def test_class_and_rows_added_later_give_the_model_of_a_fresh_fit(data, estimato
     same(model, before, queries)
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("seed", range(5))
 def test_any_sequence_of_changes_equals_a_fresh_fit(data, seed) -> None:
     X, y, queries = data
@@ -155,6 +161,7 @@ def test_only_machines_of_changed_batches_are_fitted(data) -> None:
     assert done.n_kept > done.n_refitted
 
 
+@pytest.mark.exact
 def test_forgetting_says_whether_it_was_exact(data) -> None:
     X, y, queries = data
     clusters = AutoencoderClassifier(WideKAHM(n_components=3, branch_size=30, random_state=0))
@@ -177,6 +184,7 @@ def test_forgetting_says_whether_it_was_exact(data) -> None:
     same(again, fresh, queries)
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("fabricate", [False, True])
 def test_a_private_model_forgets_without_new_noise(data, fabricate) -> None:
     """Of every row there is one noisy version, before and after: with known noise a fresh fit shows it."""
@@ -204,6 +212,7 @@ def test_a_private_model_forgets_without_new_noise(data, fabricate) -> None:
         )
 
 
+@pytest.mark.exact
 def test_loaded_model_can_forget(data, estimator, tmp_path: Path) -> None:
     X, y, queries = data
     model = LocalModel(estimator).fit(X, y)
@@ -219,6 +228,7 @@ def test_loaded_model_can_forget(data, estimator, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.exact
 def test_loaded_private_model_can_forget_if_its_noise_was_kept(data, tmp_path: Path) -> None:
     X, y, queries = data
     path = tmp_path / "owner.onefold"
@@ -277,6 +287,7 @@ def test_rows_are_forgotten_by_identifier_and_logged(data, tmp_path: Path) -> No
             LocalModel(estimator).fit(X, y, ids=bad)
 
 
+@pytest.mark.exact
 def test_forgotten_raw_row_may_return_and_a_noisy_one_may_not(data, tmp_path: Path) -> None:
     """Raw rows may return under their identifier; noisy ones may not, since noise would be drawn twice."""
     X, y, queries = data
@@ -300,6 +311,7 @@ def test_forgotten_raw_row_may_return_and_a_noisy_one_may_not(data, tmp_path: Pa
     private.extend(X[:1], y[:1], ids=[0])
 
 
+@pytest.mark.exact
 def test_the_server_keeps_nothing_of_a_forgotten_row(data) -> None:
     """Neither the old machines nor what was learnt from their answers."""
     X, y, queries = data
@@ -359,6 +371,7 @@ def test_private_classifier_as_estimator_equals_a_mechanism_of_the_model(data) -
         LocalModel(whole, OptimalNoise(1.0)).fit(X, y)
 
 
+@pytest.mark.exact
 def test_federation_without_a_site_a_class_and_a_batch_equals_one_that_never_had_them(data) -> None:
     """All at once, under each rule: removed, forgotten and re-added members leave no trace."""
     X, y, queries = data
@@ -383,6 +396,7 @@ def test_federation_without_a_site_a_class_and_a_batch_equals_one_that_never_had
         np.testing.assert_array_equal(server.predict(queries), never.predict(queries))
 
 
+@pytest.mark.exact
 def test_server_lets_a_site_forget(data, tmp_path: Path) -> None:
     X, y, queries = data
     estimator = FoldingClassifier(batch_size=10)

@@ -105,6 +105,7 @@ def test_sites_may_lack_classes() -> None:
 # --- membership -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exact
 def test_leaving_is_exact_to_the_last_bit() -> None:
     parts = dict(zip("abcde", releases(5, agreed()), strict=True))
     never = federation_of({name: part for name, part in parts.items() if name != "c"})

@@ -50,6 +50,7 @@ def test_prediction_equals_the_rule_of_the_document(data, owners) -> None:
         assert label == best
 
 
+@pytest.mark.exact
 def test_site_that_left_changes_no_bit(data, owners) -> None:
     everyone = _federation(owners, *owners)
     for gone in owners:
@@ -62,6 +63,7 @@ def test_site_that_left_changes_no_bit(data, owners) -> None:
     )
 
 
+@pytest.mark.exact
 def test_the_order_of_joining_does_not_matter(data, owners) -> None:
     first = _federation(owners, *owners).measures(data.X_test[:20])
     for names in itertools.permutations(owners):

@@ -33,6 +33,7 @@ def changed(message: Answers, **fields) -> Answers:
     return Answers(**{**{name: getattr(message, name) for name in names}, **fields})
 
 
+@pytest.mark.exact
 def test_result_of_all_sites_is_complete(federation) -> None:
     models, query, answers = federation
     server = GlobalClassifier()
@@ -46,6 +47,7 @@ def test_result_of_all_sites_is_complete(federation) -> None:
     assert result.outliers == {}
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("rule", ["min", "trimmed"])
 def test_a_missing_site_is_named_and_the_rest_is_a_federation_without_it(federation, rule) -> None:
     _, query, answers = federation

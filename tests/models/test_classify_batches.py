@@ -21,6 +21,7 @@ def data():
     return rng.random((90, 6)), rng.integers(0, 3, 90), rng.random((20, 6))
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
 def test_batches_of_a_fit_reproduce_it(data, classifier) -> None:
     X, y, queries = data
@@ -47,6 +48,7 @@ def test_each_batch_is_fitted_alone(data) -> None:
     np.testing.assert_allclose(whole.distances(queries), np.minimum(*parts), rtol=1e-9)
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
 def test_known_batches_are_not_fitted_again(data, classifier) -> None:
     X, y, queries = data

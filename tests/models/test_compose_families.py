@@ -111,6 +111,7 @@ def test_refit_is_identical(family: Autoencoder, rng: np.random.Generator) -> No
     np.testing.assert_array_equal(clone(family).fit(Y).transform(X), first)
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(60, 8), (40, 90)])
 def test_saved_and_loaded_is_the_same(family: Autoencoder, shape, dtype, rng: np.random.Generator) -> None:
@@ -172,6 +173,7 @@ def test_single_precision_is_close_to_double(family: Autoencoder, rng: np.random
     np.testing.assert_allclose(single.distance(X.astype(np.float32)), double.distance(X), rtol=0, atol=5e-3)
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("measure", MEASURES)
 def test_classifier_of_any_family_learns_and_survives_saving(
     family: Autoencoder, measure: str, rng: np.random.Generator

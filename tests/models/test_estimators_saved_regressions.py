@@ -31,6 +31,7 @@ def data(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return x, np.column_stack([x[:, 0] + 3.0, np.sin(x[:, 1])])
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("model", VARIANTS, ids=repr)
 @pytest.mark.parametrize("one", [True, False])
 @pytest.mark.parametrize("size", [1.0, 1e150])
@@ -58,6 +59,7 @@ def several_layers() -> tuple[DeepFuzzyModel, np.ndarray]:
     return DeepFuzzyModel(0.5, width=1.0, scale=None).fit(x, Y), x
 
 
+@pytest.mark.exact
 def test_further_layers_survive_saving() -> None:
     model, x = several_layers()
     assert model.n_layers_ > 1

@@ -48,6 +48,7 @@ def fitted_with(name: str, threads: int):
         return MODELS[name].fit(ROWS, ROWS[:, :3] if name in ("mapping", "rules") else LABELS)
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("name", MODELS)
 def test_answers_do_not_depend_on_the_number_of_threads(name: str) -> None:
     expected = answers(fitted_with(name, 1), ROWS)
@@ -59,6 +60,7 @@ def test_answers_do_not_depend_on_the_number_of_threads(name: str) -> None:
             np.testing.assert_array_equal(answers(io.from_bytes(content), ROWS), expected)
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("name", ["wide", "classifier", "small machines"])
 def test_answers_do_not_depend_on_n_jobs(name: str) -> None:
     expected = answers(MODELS[name].fit(ROWS, LABELS), ROWS[:50])

@@ -35,6 +35,7 @@ def test_transfer_classifier_passes_the_checks_of_scikit_learn(estimator, check)
     check(estimator)
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
 def test_every_strategy_learns_saves_and_loads_with_every_source(name, source, rng, tmp_path) -> None:
     X, y = blobs(rng, 90)
@@ -78,6 +79,7 @@ def test_missing_class_is_found_with_the_source(rng) -> None:
     assert not (model.predict_target_alone(X) == 2).any()
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
 def test_target_of_another_width_is_learned_and_saved(name, source, rng, tmp_path) -> None:
     X, y = blobs(rng, 90, p=9)

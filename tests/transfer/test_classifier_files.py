@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from onefold import io
 from onefold._base.archive import archive_bytes, read_archive
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.transfer import TransferClassifier
+from onefold.privacy import PrivateMoments
+from onefold.transfer import PrivateSource, TransferClassifier
+from reference.clouds import cloud
 from reference.damage import refusals
 from reference.domains import blobs, hide
 
@@ -16,6 +19,20 @@ def test_parameters_of_numpy_types_can_be_saved(source, rng) -> None:
     model = TransferClassifier(source, random_state=np.int64(3)).fit(X, hide(y, 3))
     loaded = TransferClassifier.from_bytes(model.to_bytes())
     np.testing.assert_array_equal(loaded.distances(X), model.distances(X))
+
+
+@pytest.mark.exact
+def test_loaded_classifier_does_not_depend_on_the_number_of_threads() -> None:
+    X, y = cloud(900, 300)
+    source = PrivateSource.from_moments(PrivateMoments(5.0, random_state=0).fit(X, y))
+    packed = TransferClassifier(source).fit(X, hide(y, 5)).to_bytes()
+    found = []
+    for threads in (1, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            loaded = TransferClassifier.from_bytes(packed)
+            found.append((loaded.distances(X), loaded.source.description_.image(X, 1)))
+    for one, several in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, several)
 
 
 def test_function_as_to_source_cannot_be_saved(source, rng) -> None:

@@ -12,6 +12,7 @@ from reference.damage import refusals
 from reference.sources import KINDS, made
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("kind", KINDS)
 def test_loaded_source_is_exact_and_keeps_the_guarantee(kind, rng, tmp_path) -> None:
     source, X, _ = made(kind, rng)

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
+from onefold._base.parallel import run_parallel
 from onefold._base.validation import Whole, check_parameter, check_rows
 from onefold.exceptions import InvalidInputError
 
@@ -79,15 +80,18 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         Returns
         -------
         ndarray of shape (n_samples, n_outputs)
-            Rows of norm one; float32 stays float32.
+            Rows of norm one; float32 stays float32. The same bits for any number of BLAS threads.
         """
         check_is_fitted(self)
         rows = check_rows(self, X, reset=False)
         encoded = np.empty((len(rows), self._n_features_out), rows.dtype)
         step = max(1, BLOCK_VALUES // max(1, rows.shape[1]))
-        for start in range(0, len(rows), step):
+
+        def encode(start: int) -> None:
             block = unit_rows(rows[start : start + step])  # only the direction counts, and nothing overflows
             encoded[start : start + step] = unit_rows(self._encode(block))
+
+        run_parallel(encode, range(0, len(rows), step))
         return encoded
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Floats, Index, Labels
+from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import check_rows, check_whole_number
 from onefold.encoders import Encoder, description
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
@@ -274,6 +275,7 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
         likely = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(likely / likely.sum(axis=1, keepdims=True))
 
+    @one_blas_thread()  # a loaded classifier has the bits of the fitted one
     def _adopt(self, moments: PrivateMoments) -> None:
         covariances = moments.covariances(self.shrinkage, self.floor, self.least)
         self._means = moments.means_
@@ -287,10 +289,13 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
         queries = self._embed(X)
         scores = np.empty((len(queries), len(self.classes_)))
         step = max(1, BLOCK_VALUES // queries.shape[1])
-        for start in range(0, len(queries), step):
+
+        def score(start: int) -> None:
             block = slice(start, start + step)
             for code, (mean, whitening) in enumerate(zip(self._means, self._whitening, strict=True)):
                 scores[block, code] = np.sum(((queries[block] - mean) @ whitening) ** 2, axis=1)
+
+        run_parallel(score, range(0, len(queries), step))
         return np.asarray(self._offsets - 0.5 * scores)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from onefold._base.arrays import Array, Floats, Labels
+from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold.models import AutoencoderClassifier
 from onefold.privacy import PrivateMoments
 
@@ -122,24 +123,30 @@ class MomentDescription:
         means, whitening, offsets = self._gaussians
         found = np.empty((len(rows), len(means)))
         step = max(1, BLOCK_VALUES // rows.shape[1])
-        for start in range(0, len(rows), step):
+
+        def score(start: int) -> None:
             block = slice(start, start + step)
             for code in range(len(means)):
                 found[block, code] = np.sum(((rows[block] - means[code]) @ whitening[code]) ** 2, axis=1)
+
+        run_parallel(score, range(0, len(rows), step))
         return np.asarray(offsets - 0.5 * found)
 
+    @one_blas_thread()
     def image(self, rows: Array, code: int) -> Array:
         """Project onto the class's mean and leading principal directions: a linear autoencoder."""
         axes, mean = self._axes[code], self.means[code]
         return np.asarray(mean + ((rows - mean) @ axes) @ axes.T)
 
     @cached_property
+    @one_blas_thread()
     def _gaussians(self) -> tuple[Floats, Floats, Floats]:
         values, vectors = np.linalg.eigh(self.covariances)
         offsets = np.log(self.counts) - 0.5 * np.log(values).sum(axis=1)
         return self.means, vectors / np.sqrt(values)[:, None, :], offsets
 
     @cached_property
+    @one_blas_thread()
     def _axes(self) -> Floats:
         kept = min(KEPT_DIRECTIONS, max(1, self.covariances.shape[1] // 2))
         return np.asarray(np.linalg.eigh(self.covariances)[1][:, :, -kept:])
@@ -156,6 +163,7 @@ def covariance_of(rows: Array) -> Floats:
     return np.asarray(total / len(rows))
 
 
+@one_blas_thread()
 def leading_directions(covariance: Floats, count: int) -> Floats:
     """Return leading eigenvectors as rows (001 Sec. 4.2), the largest entry of each positive."""
     vectors = np.linalg.eigh(covariance)[1][:, ::-1][:, :count].T

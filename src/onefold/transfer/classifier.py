@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import archive_bytes, kind_of, part, read_archive, save_archive
 from onefold._base.arrays import AnyArray, Array, Index, Labels, Mask
+from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Flag, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.encoders import Encoder
 from onefold.exceptions import FileFormatError, InvalidInputError
@@ -177,6 +178,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         self.allow_missing = allow_missing
         self.random_state = random_state
 
+    @one_blas_thread()
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from rows of the target.
 
@@ -404,6 +406,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
             setattr(model, name, value)
         return model
 
+    @one_blas_thread()  # a loaded classifier answers with the bits of the fitted one
     def _decide(self, X: ArrayLike) -> Decision:
         check_is_fitted(self, "_strategy")
         rows = check_rows(self, X, reset=False)

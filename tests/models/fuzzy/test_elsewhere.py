@@ -32,6 +32,7 @@ def test_private_classifier_takes_fuzzy_autoencoders(labelled, fabricate: bool) 
     assert model.guarantee_.holds
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("measure", ["euclidean", "fuzzy"])
 def test_local_model_of_fuzzy_autoencoders_is_saved_and_forgets(labelled, tmp_path, measure: str) -> None:
     X, y = labelled

@@ -27,6 +27,7 @@ def test_private_classifier_takes_membership_autoencoders(labelled) -> None:
     assert model.score(X, y) > 0.6
 
 
+@pytest.mark.exact
 def test_local_model_of_membership_autoencoders_is_saved_and_forgets(labelled, tmp_path) -> None:
     X, y = labelled
     model = LocalModel(prototype()).fit(X, y)
@@ -50,6 +51,7 @@ def test_prediction_is_the_class_of_the_smallest_distance(measure: str, centred:
     np.testing.assert_array_equal(model.predict(queries), model.distances(queries).argmin(axis=1))
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("shape", [(1, 4), (3, 4), (2, 9), (30, 30), (30, 31), (30, 29), (130, 131)])
 @pytest.mark.parametrize("value", [None, 0.0, 3.5, 1e200])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
+from threadpoolctl import threadpool_limits
 
 from onefold._base.archive import archive_bytes, read_archive
 from onefold.encoders import RandomFeatures
@@ -14,6 +15,20 @@ from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWa
 from onefold.fabrication import MomentClassifier
 from onefold.privacy.moments import PrivateMoments
 from reference.clouds import cloud
+
+
+@pytest.mark.exact
+def test_loaded_release_does_not_depend_on_the_number_of_threads() -> None:
+    X, y = cloud(500, 150)
+    packed = PrivateMoments(2.0, random_state=0).fit(X, y).to_bytes()
+    found = []
+    for threads in (1, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            moments = PrivateMoments.from_bytes(packed)
+            classifier = MomentClassifier.from_moments(moments)
+            found.append((moments.covariances_, classifier.decision_function(X)))
+    for one, several in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, several)
 
 
 @pytest.mark.exact

@@ -9,6 +9,7 @@ public.
 import numpy as np
 
 from onefold._base.arrays import Floats
+from onefold._base.parallel import one_blas_thread, run_parallel
 
 __all__ = ["covariances", "means", "noise_shares", "pooled", "raw_covariances"]
 
@@ -35,6 +36,7 @@ def pooled(covariance: Floats, counts: Floats) -> Floats:
     return np.asarray(np.tensordot(weights / weights.sum(), covariance, axes=1))
 
 
+@one_blas_thread()  # a loaded release has the bits of the saved one, whatever the number of threads
 def covariances(
     raw: Floats, counts: Floats, second_noise: Floats, shrinkage: float | None, floor: float, least: float
 ) -> Floats:
@@ -50,12 +52,16 @@ def covariances(
     repaired = np.empty_like(raw)
     smallest = max(least * float(np.trace(centre)) / size, np.finfo(float).tiny ** 0.5)
     shares = noise_shares(raw, counts, levels) if shrinkage is None else np.full(len(raw), shrinkage)
-    for code, share in enumerate(shares):
+
+    def repair(code: int) -> None:
+        share = shares[code]
         mixture = share * weights
         mixture[code] += 1.0 - share  # how much of each class's covariance goes into this one
         level = float(np.sqrt(np.sum((mixture * levels) ** 2)))
         matrix = (1.0 - share) * raw[code] + share * centre
         repaired[code] = _raised(matrix, max(floor * level * np.sqrt(2.0 * size), smallest))
+
+    run_parallel(repair, range(len(raw)))
     return repaired
 
 
