@@ -32,12 +32,15 @@ def test_examples_of_a_module_run(name: str, tmp_path: Path, monkeypatch: pytest
         pytest.skip(f"needs an extra: {error}")
     monkeypatch.chdir(tmp_path)  # an example may write files
     tests = [test for test in doctest.DocTestFinder(exclude_empty=True).find(module) if test.examples]
-    report: list[str] = []
-    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    runner = doctest.DebugRunner(verbose=False, optionflags=doctest.ELLIPSIS)  # raises what goes wrong
     for test in tests:
         try:
             with warnings.catch_warnings():
-                runner.run(test, out=report.append)
-        except MissingDependencyError as error:
-            pytest.skip(f"an example needs an extra: {error}")
-    assert runner.summarize(verbose=False).failed == 0, "".join(report)
+                runner.run(test)
+        except doctest.UnexpectedException as error:
+            if isinstance(error.exc_info[1], MissingDependencyError):
+                pytest.skip(f"an example needs an extra: {error.exc_info[1]}")
+            raise
+        except doctest.DocTestFailure as error:
+            example = error.example
+            pytest.fail(f"{test.name}: {example.source}expected: {example.want}found: {error.got}")
