@@ -463,6 +463,10 @@ def audit_membership(
     --------
     likelihood_ratio_attack : A sharper attack, which fits shadow models.
 
+    References
+    ----------
+    Document 000, eq. 67-69.
+
     Examples
     --------
     >>> import numpy as np

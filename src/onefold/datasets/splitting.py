@@ -142,6 +142,10 @@ def partition(
     long_tail : Thins the classes.
     onefold.federated.simulate : Runs a federation of such sites in one process.
 
+    References
+    ----------
+    Document 004, Section 4.
+
     Examples
     --------
     >>> from onefold.datasets import partition
@@ -238,6 +242,10 @@ def long_tail(
     See Also
     --------
     partition : Spreads rows over sites.
+
+    References
+    ----------
+    Document 004, Section 4.
 
     Examples
     --------

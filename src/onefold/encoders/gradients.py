@@ -67,6 +67,10 @@ class GradientHistograms(Encoder):
     The map depends on nothing but its parameters. Rows have norm one; an image without edges gives zeros.
     ``n_cells[0] * n_cells[1] * n_orientations`` values come out, cell by cell.
 
+    References
+    ----------
+    N. Dalal and B. Triggs, "Histograms of oriented gradients for human detection", CVPR 2005.
+
     Examples
     --------
     >>> import numpy as np

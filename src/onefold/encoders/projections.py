@@ -51,6 +51,10 @@ class RandomFeatures(Encoder):
     The map depends on its parameters and the number of features, never on data. Rows have norm one; a row of
     zeros stays zero, except with ``fourier``, where it gives the cosines of the phases.
 
+    References
+    ----------
+    A. Rahimi and B. Recht, "Random features for large-scale kernel machines", NIPS 2007, for ``fourier``.
+
     Examples
     --------
     >>> import numpy as np

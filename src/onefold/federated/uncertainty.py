@@ -211,6 +211,10 @@ class Uncertainty:
     *Guarantees.* :meth:`prediction_sets` and :meth:`is_foreign` keep the promise of this module.
     :meth:`probabilities` are calibrated on average only.
 
+    References
+    ----------
+    V. Vovk, A. Gammerman and G. Shafer, "Algorithmic Learning in a Random World", Springer 2005.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)

@@ -53,6 +53,10 @@ class RandomisedLabels:
       randomised ones.
     * Features and the number of rows are not covered.
 
+    References
+    ----------
+    S. L. Warner, "Randomized response", Journal of the American Statistical Association 60, 1965.
+
     Examples
     --------
     >>> import numpy as np
