@@ -1,4 +1,4 @@
-"""``python -m benchmarks [names] [--json] [--quick]``: run, print ratios, say which goals are met."""
+"""``python -m benchmarks [names] [--json] [--quick | --full]``: ratios, and whether goals are met."""
 
 import argparse
 import json
@@ -19,6 +19,7 @@ from benchmarks import (
     federation,
     fitting,
     fuzzy,
+    loading,
     membership,
     noise,
     peers,
@@ -26,7 +27,7 @@ from benchmarks import (
     release,
     small_machines,
 )
-from benchmarks.data import QUICK, Sizes
+from benchmarks.data import FULL, QUICK, Sizes
 from benchmarks.timing import Row
 from onefold.exceptions import DataScaleWarning, OnefoldError
 
@@ -36,6 +37,7 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "membership": membership.rows,
     "fuzzy": fuzzy.rows,
     "small": small_machines.rows,
+    "loading": loading.rows,
     "noise": noise.rows,
     "fabrication": fabrication.rows,
     "federation": federation.rows,
@@ -51,19 +53,24 @@ def main() -> int:
         "names", nargs="*", choices=[*SUITES, []], help="names of the suites to run (default: all)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument(
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument(
         "--quick", action="store_true", help="run small sizes, only to see that everything works"
+    )
+    size.add_argument(
+        "--full", action="store_true", help="run the largest sizes; loading then takes about ten minutes"
     )
     parser.add_argument(
         "--threads", type=int, default=min(2, os.cpu_count() or 1), help="number of BLAS threads (default: 2)"
     )
     args = parser.parse_args()
     warnings.simplefilter("ignore", DataScaleWarning)
+    sizes = QUICK if args.quick else FULL if args.full else Sizes()
     found: list[Row] = []
     with threadpool_limits(args.threads, user_api="blas"):
         for name in args.names or SUITES:
             try:
-                rows = SUITES[name](QUICK if args.quick else Sizes())
+                rows = SUITES[name](sizes)
             except OnefoldError as error:  # most likely: no MNIST here
                 print(f"{name}: left out: {error}", file=sys.stderr)
                 continue

@@ -17,9 +17,11 @@ class Sizes:
     queries: int = 2000
     small_rows: int = 10000  # rows for the many small machines
     peers: tuple[int, ...] = (10000, 60000)
+    loading: int = 40000  # rows of the model that is saved and loaded
 
 
-QUICK = Sizes(machine=300, wide=2000, queries=300, small_rows=2000, peers=(1000,))
+QUICK = Sizes(machine=300, wide=2000, queries=300, small_rows=2000, peers=(1000,), loading=4000)
+FULL = Sizes(loading=200_000)
 
 
 def digits(n_samples: int) -> tuple[np.ndarray, str]:

@@ -11,8 +11,6 @@ import numpy as np
 from onefold._base.arrays import Floats
 from onefold.audit.intervals import epsilon_from_rates, lower_limit, upper_limit
 
-__all__ = ["Look", "ReleaseEvent", "choose_event", "discriminant", "projection", "spread"]
-
 Look = Callable[[Floats], Floats]
 
 MOST_CUTS = 600

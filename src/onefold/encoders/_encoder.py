@@ -13,8 +13,6 @@ from onefold._base.parallel import run_parallel
 from onefold._base.validation import Whole, check_parameter, check_rows
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["Encoder", "as_image_shape", "description", "unit_rows"]
-
 ImageShape = tuple[int, ...]
 
 # Rows encoded at once: a block of intermediate values stays within a few megabytes.

@@ -9,7 +9,8 @@ way **a saved model contains the samples it was fitted on** (or what was compute
 private, so is the file.
 """
 
-from onefold.io._files import FORMAT, from_bytes, load, load_extras, register, save, to_bytes
+from onefold._base.archive import FORMAT
+from onefold.io._files import from_bytes, load, load_extras, register, save, to_bytes
 from onefold.io._models import from_parts, to_parts
 
 __all__ = [

@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
-from onefold._base.archive import FORMAT, archive_bytes, kind_of, read_archive, save_archive
+from onefold._base.archive import archive_bytes, kind_of, read_archive, save_archive
 from onefold._base.arrays import AnyArray, Arrays
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.io._models import Model, from_parts, to_parts
 from onefold.privacy import Ledger, PrivateMoments
-
-__all__ = ["FORMAT", "from_bytes", "load", "load_extras", "register", "save", "to_bytes"]
 
 KIND = "model"
 EXTRA = "extra/"  # arrays that came with a model and are no part of it
@@ -30,6 +28,17 @@ def register(kind: str, cls: type) -> None:
         The kind of its archives.
     cls : type
         A class with a method ``save(path)`` and a class method ``load(path)``.
+
+    See Also
+    --------
+    save : Write things of all registered classes.
+    load : Read them.
+
+    Examples
+    --------
+    >>> from onefold import io
+    >>> from onefold.privacy import Ledger
+    >>> io.register("ledger", Ledger)
     """
     _OTHERS[kind] = cls
 

@@ -32,8 +32,6 @@ from onefold.models import (
 from onefold.models.pool import Pool, Stack
 from onefold.privacy import Guarantee
 
-__all__ = ["MODELS", "Model", "from_parts", "to_parts"]
-
 MODELS: dict[str, type] = {
     model.__name__: model
     for model in (

@@ -277,6 +277,45 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         self.pool_, self.n_features_in_, self.scale_ = pool, n_features, pool.factor / pool.unit
         return self
 
+    def stack_state(self, stack: Stack, compact: bool = False) -> Arrays:
+        """Describe fitted machines by arrays, to save them.
+
+        Parameters
+        ----------
+        stack : Stack
+            Machines of ``pool_``.
+        compact : bool, default=False
+            Leave out what can be computed again from the samples.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Arrays from which :meth:`stack_from_state` makes the same machines.
+        """
+        return self._stack_state(stack, compact)
+
+    def stack_from_state(self, state: Arrays, factor: float) -> Stack:
+        """Make the machines that :meth:`stack_state` described.
+
+        Parameters
+        ----------
+        state : dict of str to ndarray
+            What :meth:`stack_state` returned.
+        factor : float
+            Factor by which the machines multiply data.
+
+        Returns
+        -------
+        Stack
+            The machines.
+
+        Raises
+        ------
+        ValueError
+            If no fitted machines could have these arrays.
+        """
+        return self._stack_from_state(state, factor)
+
     def check_parameters(self) -> None:
         """Refuse parameters that break a constraint of this class or of one it inherits from."""
         for kind in reversed(type(self).__mro__):
@@ -300,13 +339,12 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         """Machines for samples (S, N, p)."""
 
     @abstractmethod
-    def stack_state(self, stack: Stack, compact: bool = False) -> Arrays:
-        """Arrays from which the same stack can be made: all it consists of, or with ``compact`` few enough
-        that some of it must be fitted again."""
+    def _stack_state(self, stack: Stack, compact: bool) -> Arrays:
+        """What :meth:`stack_state` returns."""
 
     @abstractmethod
-    def stack_from_state(self, state: Arrays, factor: float) -> Stack:
-        """The stack that ``stack_state`` described."""
+    def _stack_from_state(self, state: Arrays, factor: float) -> Stack:
+        """What :meth:`stack_from_state` returns."""
 
 
 # --- deep and wide -------------------------------------------------------------------------------------
@@ -363,6 +401,7 @@ class WideAutoencoder(LayeredAutoencoder):
     branch_size: int
     partition: str
     random_state: Any
+    _branch_kind: ClassVar[type[DeepAutoencoder]]  # a branch as an autoencoder of its own
     constraints: ClassVar[dict[str, Entry]] = {
         "branch_size": Whole(1),
         "n_probe": (Whole(1), None),
@@ -375,9 +414,7 @@ class WideAutoencoder(LayeredAutoencoder):
     def _fitted_branches(self) -> list[Any]:
         """Each branch as a deep autoencoder of its own."""
         check_is_fitted(self)
+        shared = self._branch_kind().get_params().keys() & self.get_params().keys() - {"random_state"}
+        settings = {name: getattr(self, name) for name in shared} | {"scale": self.scale_}
         pools = [self.pool_.single(machine) for machine in self.pool_.machines(0)]
-        return [self._branch().from_pool(pool, self.n_features_in_) for pool in pools]
-
-    @abstractmethod
-    def _branch(self) -> DeepAutoencoder:
-        """An unfitted deep autoencoder with the settings of a branch."""
+        return [self._branch_kind(**settings).from_pool(pool, self.n_features_in_) for pool in pools]

@@ -19,8 +19,6 @@ from scipy.optimize import minimize
 
 from onefold._base.arrays import Floats, Mask
 
-__all__ = ["Solution", "kkt_residual", "solve"]
-
 # Nine digits tell the rows on the margin apart, except where many rows almost coincide.
 PRECISIONS = (1e-9, 1e-12, 1e-15)
 MOST_REPAIRS = 10

@@ -33,8 +33,6 @@ from onefold.transfer._pool import (
 )
 from onefold.transfer.alignment import View, Way, views_of_placed, views_of_strangers
 
-__all__ = ["Default", "fit_default"]
-
 Views = list[tuple[View, Array]]  # ways to ask the source, each with the rows it is asked about
 MOST_FOLDS = 5
 FOLD_ROWS = 2000  # unlabelled rows that a model learns from in cross-validation, at most

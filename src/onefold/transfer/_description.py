@@ -15,8 +15,6 @@ from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold.models import AutoencoderClassifier
 from onefold.privacy import PrivateMoments
 
-__all__ = ["Description", "MomentDescription", "RowDescription", "covariance_of", "leading_directions"]
-
 # Principal directions of a class that a moment description folds onto: as many as the autoencoders keep.
 KEPT_DIRECTIONS = 20
 # Values of queries that are worked on together.

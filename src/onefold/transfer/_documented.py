@@ -16,8 +16,6 @@ from onefold.transfer._learners import adapted
 from onefold.transfer._pool import EXPERTS, Decision
 from onefold.transfer.alignment import Way
 
-__all__ = ["Documented", "fit_documented", "label_step_by_step"]
-
 LARGEST_INITIAL = 20  # 001 Sec. 5: n of the initial target classifier is at most this
 # Images of queries held at once, per class.
 BLOCK_VALUES = 8_000_000

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from onefold.transfer.classifier import TransferClassifier
     from onefold.transfer.source import PrivateSource
 
-__all__ = [
-    "CLASSIFIER",
-    "SOURCE",
-    "classifier_from_parts",
-    "fitted_encoder",
-    "parts_of_classifier",
-    "parts_of_source",
-    "source_from_parts",
-]
-
 SOURCE, CLASSIFIER = "private source", "transfer classifier"
 ROW_ARRAYS = ("means", "counts", "mean_variances")
 # Parameters that are kept; an estimator is used only in fit.

@@ -15,19 +15,6 @@ from onefold.models import Autoencoder, AutoencoderClassifier
 from onefold.transfer._description import covariance_of
 from onefold.transfer._pool import log_loss, log_probabilities
 
-__all__ = [
-    "AutoencoderModel",
-    "GaussianModel",
-    "Learner",
-    "LeastSquares",
-    "Mixture",
-    "Projection",
-    "TargetModel",
-    "adapted",
-    "fit_least_squares",
-    "project",
-]
-
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)  # in units of the mean square of a centred row
 SHARPNESS = (2.0, 4.0, 8.0, 16.0, 32.0)  # factors on the scores
 ROUNDS = 10

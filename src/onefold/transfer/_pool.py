@@ -14,22 +14,6 @@ from scipy.stats import binom
 
 from onefold._base.arrays import Array, Floats, Index, Mask
 
-__all__ = [
-    "EXPERTS",
-    "TARGET_ALONE",
-    "Decision",
-    "HeldOut",
-    "Strategy",
-    "bounded",
-    "fit_weights",
-    "log_loss",
-    "log_probabilities",
-    "pooled",
-    "row_losses",
-    "typical_lead",
-    "weigh",
-]
-
 EXPERTS = ("target", "mapping", "source")
 TARGET_ALONE = (1.0, 0.0, 0.0)
 LUCK = 0.1  # how likely guessing may be to get as many held-out rows right as the source does

@@ -15,22 +15,6 @@ from onefold.models.clusters import candidates, centroids, far_apart
 from onefold.models.folding import Folding
 from onefold.models.pool import BLOCK_BYTES, PRODUCT_WIDTH, SMALLEST_BLOCK
 
-__all__ = [
-    "LARGEST_INPUT",
-    "WIDTHS",
-    "FuzzyStack",
-    "Posterior",
-    "RuleLayer",
-    "Sets",
-    "fit_layers",
-    "fit_stack",
-    "leading_directions",
-    "make_sets",
-    "most_evident",
-    "rebuild_stack",
-    "stack_state",
-]
-
 # --- the posterior of the consequents ------------------------------------------------------------------
 
 

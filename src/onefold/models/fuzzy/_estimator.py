@@ -28,8 +28,6 @@ from onefold.models.fuzzy._rules import Explanation, FuzzyRules, checked_row, ex
 from onefold.models.pool import Stack, row_blocks
 from onefold.models.scale import SCALES, ScaleOption, unit_of
 
-__all__ = ["DeepFuzzyAutoencoder", "DeepFuzzyModel", "WideFuzzyAutoencoder"]
-
 # --- autoencoders --------------------------------------------------------------------------------------
 
 
@@ -76,10 +74,10 @@ class _FuzzyFamily(LayeredAutoencoder):
         at_most = rule_limit(samples.shape[1], self.rule_ratio, self.max_rules)
         return fit_stack(samples, self.n_components, self.n_layers, at_most, float(self.width), factor)
 
-    def stack_state(self, stack: Stack, compact: bool = False) -> Arrays:
+    def _stack_state(self, stack: Stack, compact: bool) -> Arrays:
         return stack_state(cast(FuzzyStack, stack))
 
-    def stack_from_state(self, state: Arrays, factor: float) -> Stack:
+    def _stack_from_state(self, state: Arrays, factor: float) -> Stack:
         return rebuild_stack(state, self.n_components, self.n_layers)
 
 
@@ -319,6 +317,8 @@ class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
     3
     """
 
+    _branch_kind = DeepFuzzyAutoencoder
+
     def __init__(
         self,
         n_components: int = 20,
@@ -372,17 +372,6 @@ class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
         if hasattr(self, "feature_names_in_"):
             nearest.feature_names_in_ = self.feature_names_in_
         return nearest.explain(row, n_rules)
-
-    def _branch(self) -> DeepFuzzyAutoencoder:
-        return DeepFuzzyAutoencoder(
-            self.n_components,
-            self.n_layers,
-            rule_ratio=self.rule_ratio,
-            max_rules=self.max_rules,
-            width=self.width,
-            scale=self.scale_,
-            n_jobs=self.n_jobs,
-        )
 
 
 # --- regression ----------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@ from onefold._base.arrays import Array, Index
 from onefold._base.validation import Whole, check_parameter
 from onefold.models.fuzzy._core import LARGEST_INPUT, RuleLayer, Sets
 
-__all__ = ["Explanation", "FuzzyRules", "checked_row", "explain_query", "rules_of"]
-
 
 @dataclass(frozen=True)
 class FuzzyRules:

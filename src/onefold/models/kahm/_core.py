@@ -27,28 +27,6 @@ from onefold._base.parallel import one_blas_thread
 from onefold.models.hull import LARGEST_STACKED, Hull, build_hull, centre, hull_from_state, hull_state
 from onefold.models.layers import LayeredStack
 
-__all__ = [
-    "LARGEST_STACKED",
-    "KernelLayer",
-    "KernelRidge",
-    "MachineStack",
-    "Smoothing",
-    "Target",
-    "fit_stack",
-    "memberships",
-    "rebuild_stack",
-    "regression_target",
-    "resolvable",
-    "sample_kernel",
-    "smooth",
-    "solve",
-    "solve_cholesky",
-    "solve_equidistant",
-    "solve_spectral",
-    "stack_from_state",
-    "stack_state",
-]
-
 # --- the regularisation lambda* ------------------------------------------------------------------------
 
 

@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.arrays import Array, Arrays
 from onefold._base.parallel import one_blas_thread
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
+from onefold.models.hull import LARGEST_STACKED
 from onefold.models.kahm._core import (
-    LARGEST_STACKED,
     MachineStack,
     fit_stack,
     memberships,
@@ -19,8 +19,6 @@ from onefold.models.kahm._core import (
 )
 from onefold.models.pool import Stack
 from onefold.models.scale import ScaleOption
-
-__all__ = ["KAHM", "DeepKAHM", "WideKAHM"]
 
 
 class _MachineFamily(LayeredAutoencoder):
@@ -33,10 +31,10 @@ class _MachineFamily(LayeredAutoencoder):
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         return fit_stack(samples, self.n_components, self.n_layers, factor)
 
-    def stack_state(self, stack: Stack, compact: bool = False) -> Arrays:
+    def _stack_state(self, stack: Stack, compact: bool) -> Arrays:
         return stack_state(cast(MachineStack, stack), compact)
 
-    def stack_from_state(self, state: Arrays, factor: float) -> Stack:
+    def _stack_from_state(self, state: Arrays, factor: float) -> Stack:
         return stack_from_state(state, self.n_components, self.n_layers, factor)
 
 
@@ -277,6 +275,8 @@ class WideKAHM(_MachineFamily, WideAutoencoder):
     3
     """
 
+    _branch_kind = DeepKAHM
+
     def __init__(
         self,
         n_components: int = 20,
@@ -302,6 +302,3 @@ class WideKAHM(_MachineFamily, WideAutoencoder):
     def branches_(self) -> list[DeepKAHM]:
         """The fitted branches, each as a deep machine of its own."""
         return self._fitted_branches()
-
-    def _branch(self) -> DeepKAHM:
-        return DeepKAHM(self.n_components, self.n_layers, scale=self.scale_, n_jobs=self.n_jobs)

@@ -22,24 +22,6 @@ from onefold.models.clusters import FarApart, candidates, clusters, means
 from onefold.models.hull import Hull, build_hull, centre, hull_from_state, hull_state
 from onefold.models.layers import LayeredStack
 
-__all__ = [
-    "Centres",
-    "Frame",
-    "Inputs",
-    "Mapping",
-    "MappingLayer",
-    "MappingStack",
-    "Targets",
-    "build_frame",
-    "counts_from",
-    "fit_mapping",
-    "fit_stack",
-    "largest_count",
-    "solve_mapping",
-    "stack_from_state",
-    "stack_state",
-]
-
 # --- one mapping ---------------------------------------------------------------------------------------
 
 

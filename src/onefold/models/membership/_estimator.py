@@ -25,8 +25,6 @@ from onefold.models.membership._core import (
 from onefold.models.pool import Stack, row_blocks
 from onefold.models.scale import ScaleOption, unit_of
 
-__all__ = ["DeepMembershipAutoencoder", "MembershipMapping", "WideMembershipAutoencoder"]
-
 # --- autoencoders --------------------------------------------------------------------------------------
 
 
@@ -59,10 +57,10 @@ class _MembershipFamily(LayeredAutoencoder):
         at_most = inducing_limit(samples.shape[1], self.inducing_ratio, self.max_inducing)
         return fit_stack(samples, self.n_components, self.n_layers, at_most, factor, bool(self.centred))
 
-    def stack_state(self, stack: Stack, compact: bool = False) -> Arrays:
+    def _stack_state(self, stack: Stack, compact: bool) -> Arrays:
         return stack_state(cast(MappingStack, stack), compact)
 
-    def stack_from_state(self, state: Arrays, factor: float) -> Stack:
+    def _stack_from_state(self, state: Arrays, factor: float) -> Stack:
         return stack_from_state(state, self.n_components, self.n_layers, bool(self.centred))
 
 
@@ -237,6 +235,8 @@ class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
     3
     """
 
+    _branch_kind = DeepMembershipAutoencoder
+
     def __init__(
         self,
         n_components: int = 20,
@@ -268,17 +268,6 @@ class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
     def branches_(self) -> list[DeepMembershipAutoencoder]:
         """The fitted branches, each as a deep autoencoder of its own."""
         return self._fitted_branches()
-
-    def _branch(self) -> DeepMembershipAutoencoder:
-        return DeepMembershipAutoencoder(
-            self.n_components,
-            self.n_layers,
-            inducing_ratio=self.inducing_ratio,
-            max_inducing=self.max_inducing,
-            centred=self.centred,
-            scale=self.scale_,
-            n_jobs=self.n_jobs,
-        )
 
 
 # --- regression ----------------------------------------------------------------------------------------
