@@ -265,13 +265,18 @@ def _single_mode_slope(error: float, lam: float, tau: float) -> float:
 # --- machines ------------------------------------------------------------------------------------------
 
 
+# Squared distance from the mean, over 2n, up to which no kernel values of a query vanish together.
+FARTHEST = {np.dtype(np.float64): 300.0, np.dtype(np.float32): 30.0}
+
+
 @dataclass(frozen=True)
 class KernelLayer:
     """One layer of S machines: everything that turns encodings into an image."""
 
-    centres: Array  # (S, N, n) whitened encodings of the samples over the number of components, or (S, N, r):
-    # the same for points that are not encoded yet, where the hull has few dimensions
-    bias: Array  # (S, N, 1) minus their squared length over twice that number
+    centres: Array  # (S, N, n + 2) whitened encodings of the samples over the number of components, n or, for
+    # points that are not encoded yet, r where the hull has few dimensions; minus their squared length over
+    # twice that number; and minus one
+    n_used: Index  # (S,) that number; at most 0 where no component is left
     weights: Array  # (S, r + 2, N): A^-1 T, A^-1 1, and ones, so that one product gives all three
     lambdas: Floats  # (S, 2) lambda*, and the lambda the weights were solved with
     floor: Array  # (S,) 1 / (lambda + N): see ``_safe``
@@ -289,12 +294,7 @@ class KernelLayer:
 
     def image(self, hull: Hull, points: Array, inside: Array) -> Array:
         """Coordinates of the images of points (000 eq. 33), (S, r, M)."""
-        encoded = points if hull.small else hull.encoder.transpose(0, 2, 1) @ points
-        kernel = self.centres @ encoded
-        kernel += self.bias
-        # The ratio does not change when all kernel values of a query share a factor: the largest becomes 1,
-        # so a far query cannot underflow to 0/0, and the query's own length drops out.
-        kernel -= kernel.max(axis=1, keepdims=True)
+        kernel = self._exponents(hull, points)
         np.exp(kernel, out=kernel)
         product = self.weights @ kernel
         images, sums, totals = product[:, :-2], product[:, -2], product[:, -1]
@@ -303,6 +303,29 @@ class KernelLayer:
         if not safe.all():
             _send_far(hull.points, images, inside, ~safe)
         return images
+
+    def _exponents(self, hull: Hull, points: Array) -> Array:
+        """Logarithms of the kernel values of points, (S, N, M), up to a term for each point.
+
+        The image is a ratio in which a common factor of all kernel values of a point cancels. The factor is
+        such that no value exceeds 1 and a far point does not underflow to 0/0.
+        """
+        encoded = points if hull.small else hull.encoder.transpose(0, 2, 1) @ points
+        if len(points) > 1:  # small machines: as many values per point as encodings
+            kernel = self.centres[:, :, :-2] @ encoded
+            kernel += self.centres[:, :, -2:-1]
+            kernel -= kernel.max(axis=1, keepdims=True)
+            return np.asarray(kernel)
+        # One product gives minus the squared distances over 2n, without further passes over N values. Samples
+        # are at 1/2 from their mean on average, so the nearest one is no farther than the mean and 1/2.
+        n_used = max(int(self.n_used[0]), 0)
+        codes = hull.encoder[0, :, :n_used].T @ points[0] if hull.small else encoded[0, :n_used]
+        lengths = np.einsum("nm,nm->m", codes, codes) / points.dtype.type(2 * max(n_used, 1))
+        far = np.flatnonzero(~(lengths <= FARTHEST[points.dtype]))
+        lengths[far] = 0.0
+        kernel = self.centres @ np.concatenate([encoded[0], np.ones_like(lengths[None]), lengths[None]])
+        kernel[:, :, far] -= kernel[:, :, far].max(axis=1, keepdims=True)
+        return np.asarray(kernel)
 
 
 MachineStack = LayeredStack[KernelLayer]
@@ -405,12 +428,14 @@ def _complete(
     dtype, n_used = encoded.dtype, hull.n_encoded - depth
     count = np.maximum(n_used, 1)[:, None, None]
     used = np.where(np.arange(encoded.shape[2]) < n_used[:, None, None], encoded, 0.0)
-    centres = np.ascontiguousarray(used / count, dtype=dtype)
+    codes = (used / count).astype(dtype)
     if hull.small:
-        centres = centres @ hull.encoder.transpose(0, 2, 1)
-    bias = (np.einsum("snc,snc->sn", used, used)[:, :, None] / (-2.0 * count)).astype(dtype)
+        codes = codes @ hull.encoder.transpose(0, 2, 1)
+    centres = np.full((*codes.shape[:2], codes.shape[2] + 2), -1.0, dtype=dtype)
+    centres[:, :, :-2] = codes
+    centres[:, :, -2:-1] = np.einsum("snc,snc->sn", used, used)[:, :, None] / (-2.0 * count)
     active = (n_used >= 1) if depth else np.ones(len(n_used), dtype=bool)
-    return KernelLayer(centres, bias, weights, lambdas, floor, active)
+    return KernelLayer(centres, n_used, weights, lambdas, floor, active)
 
 
 def stack_state(stack: MachineStack, compact: bool) -> Arrays:
@@ -456,13 +481,13 @@ def _safe(kernel: Array, floor: Array, sums: Array, totals: Array) -> Mask:
     The document derives the bound from a product of positive definite matrices being positive definite, which
     is false. Where it holds, Thm 2 and 3 hold as well, so asking for it makes both true for every query.
     """
-    # Kernel values are at most one, so their sum bounds their squared length: usually enough to decide.
+    # The sum of kernel values bounds their squared length over the largest: usually enough to decide.
     safe = np.asarray(sums >= floor[:, None] * totals)
     unsure = ~safe
     if unsure.any():
         machines, rows = np.nonzero(unsure)
         values = kernel[machines, :, rows]
-        bound = floor[machines] * np.einsum("kn,kn->k", values, values)
+        bound = floor[machines] * np.einsum("kn,kn->k", values, values) / values.max(axis=1)
         safe[machines, rows] = sums[machines, rows] >= bound
     return safe
 
