@@ -1,20 +1,26 @@
-"""Datasets by name: those that need no file, and the way to those of a local folder."""
+"""Datasets by name: those that need no file, and .npz files of a local folder, read without pickle.
+
+Some names of files have rules of their own. Any other file works when it holds ``X_train, y_train, X_test,
+y_test`` or ``X, y`` (then divided by :func:`onefold.datasets.train_test_split`). ``name:part`` takes the
+arrays ``X_part, y_part`` of a file that holds several.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from onefold._base.arrays import AnyArray
-from onefold.datasets.local import read
 from onefold.datasets.splitting import train_test_split
-from onefold.exceptions import InvalidInputError
+from onefold.exceptions import FileFormatError, InvalidInputError
 
 __all__ = ["Dataset", "load", "names"]
 
@@ -77,32 +83,25 @@ class Dataset:
             )
 
 
-def _from_scikit_learn(loader: str, divisor: float, description: str) -> Bundle:
+# --- bundled ----------------------------------------------------------------------------------------------
+
+
+OWN_UNITS = "measurements in their own units: standardise before use."
+# Of scikit-learn, by name: what features are divided by, and a description.
+FROM_SCIKIT_LEARN = {
+    "breast_cancer": (1.0, f"569 tumours (0 malignant, 1 benign), 30 {OWN_UNITS}"),
+    "digits": (16.0, "1797 handwritten digits of 8 x 8 pixels, divided by 16 so that they lie in [0, 1]."),
+    "iris": (1.0, "150 iris flowers of three species, four lengths in centimetres."),
+    "wine": (1.0, f"178 wines of three growers, 13 {OWN_UNITS}"),
+}
+
+
+def _from_scikit_learn(name: str) -> Bundle:
     from sklearn import datasets  # imported late: it pulls in much that `import onefold` does not need
 
-    bunch = getattr(datasets, loader)()
+    divisor, description = FROM_SCIKIT_LEARN[name]
+    bunch = getattr(datasets, f"load_{name}")()
     return bunch.data / divisor, bunch.target, tuple(map(str, bunch.feature_names)), description
-
-
-def _digits() -> Bundle:
-    text = "1797 handwritten digits of 8 x 8 pixels, divided by 16 so that they lie in [0, 1]."
-    return _from_scikit_learn("load_digits", 16.0, text)
-
-
-def _iris() -> Bundle:
-    return _from_scikit_learn(
-        "load_iris", 1.0, "150 iris flowers of three species, four lengths in centimetres."
-    )
-
-
-def _wine() -> Bundle:
-    text = "178 wines of three growers, 13 measurements in their own units: standardise before use."
-    return _from_scikit_learn("load_wine", 1.0, text)
-
-
-def _breast_cancer() -> Bundle:
-    text = "569 tumours (0 malignant, 1 benign), 30 measurements in their own units: standardise before use."
-    return _from_scikit_learn("load_breast_cancer", 1.0, text)
 
 
 def _blobs() -> Bundle:
@@ -123,14 +122,10 @@ def _moons() -> Bundle:
     return X, y, ("x0", "x1"), "600 points on two interleaved half circles in the plane, with noise 0.1."
 
 
-BUNDLED: dict[str, Callable[[], Bundle]] = {
-    "blobs": _blobs,
-    "breast_cancer": _breast_cancer,
-    "digits": _digits,
-    "iris": _iris,
-    "moons": _moons,
-    "wine": _wine,
-}
+GENERATED: dict[str, Callable[[], Bundle]] = {"blobs": _blobs, "moons": _moons}
+
+
+# --- by name ----------------------------------------------------------------------------------------------
 
 
 def _folder(data_dir: str | os.PathLike[str] | None) -> Path | None:
@@ -163,7 +158,7 @@ def names(data_dir: str | os.PathLike[str] | None = None) -> list[str]:
     """
     folder = _folder(data_dir)
     local = () if folder is None else (path.stem for path in folder.glob("*.npz"))
-    return sorted({*BUNDLED, *local})
+    return sorted({*GENERATED, *FROM_SCIKIT_LEARN, *local})
 
 
 def load(name: str, data_dir: str | os.PathLike[str] | None = None, dtype: DTypeLike = np.float64) -> Dataset:
@@ -204,8 +199,9 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, dtype: DType
         raise InvalidInputError("a dataset name consists of letters, digits and _ . - (and :part)")
     if not np.issubdtype(np.dtype(dtype), np.floating):
         raise InvalidInputError("dtype must be a floating-point type")
-    if name in BUNDLED:
-        X, y, feature_names, description = BUNDLED[name]()
+    if name in GENERATED or name in FROM_SCIKIT_LEARN:
+        found = GENERATED[name]() if name in GENERATED else _from_scikit_learn(name)
+        X, y, feature_names, description = found
         parts = train_test_split(X.astype(dtype), y)
         return Dataset(*parts, name, feature_names, description + " A quarter of every class is for testing.")
     return _load_local(name, _folder(data_dir), dtype)
@@ -222,7 +218,127 @@ def _load_local(name: str, folder: Path | None, dtype: DTypeLike) -> Dataset:
         raise InvalidInputError(
             f"dataset {name!r} not found: no {stem}.npz in the folder given by {VARIABLE} or data_dir"
         )
-    X_train, y_train, X_test, y_test, feature_names, description = read(path, stem, part, dtype)
+    X_train, y_train, X_test, y_test, feature_names, description = _read(path, stem, part, dtype)
     # Labels are stored as bytes, which wrap around when somebody subtracts them.
     labels = [y.astype(np.int64) if np.issubdtype(y.dtype, np.integer) else y for y in (y_train, y_test)]
     return Dataset(X_train, labels[0], X_test, labels[1], name, feature_names, description)
+
+
+# --- files of a local folder ------------------------------------------------------------------------------
+
+
+Members = Mapping[str, AnyArray]  # the arrays of a file, read when they are asked for
+Parts = tuple[AnyArray, AnyArray, AnyArray, AnyArray, tuple[str, ...], str]
+
+_OFFICIAL = "Official training and test part."
+_DIVIDED = "Divided here: a quarter of every class for testing."
+
+
+def _array(arrays: Members, key: str) -> AnyArray:
+    if key not in arrays:
+        raise FileFormatError(f"the file holds no array {key!r}")
+    return arrays[key]
+
+
+def _columns(n_features: int) -> tuple[str, ...]:
+    return tuple(f"x{j}" for j in range(n_features))
+
+
+def _scaled(X: AnyArray, arrays: Members, dtype: Any) -> AnyArray:
+    """Return rows of numbers: images flattened, bytes scaled by the file's factor or else to [0, 1]."""
+    flat = X.reshape(len(X), -1).astype(dtype)
+    if X.dtype == np.uint8 and "scale" in arrays:
+        flat *= np.asarray(arrays["scale"], dtype=dtype)
+    elif X.dtype == np.uint8:
+        flat /= 255
+    return flat
+
+
+def _official(arrays: Members, dtype: Any, target: str = "y") -> Parts:
+    X_train = _scaled(_array(arrays, "X_train"), arrays, dtype)
+    X_test = _scaled(_array(arrays, "X_test"), arrays, dtype)
+    y_train, y_test = _array(arrays, f"{target}_train"), _array(arrays, f"{target}_test")
+    return X_train, y_train, X_test, y_test, _columns(X_train.shape[1]), _OFFICIAL
+
+
+def _divided(arrays: Members, dtype: Any, X_key: str = "X", y_key: str = "y") -> Parts:
+    X, y = _scaled(_array(arrays, X_key), arrays, dtype), _array(arrays, y_key)
+    return *train_test_split(X, y), _columns(X.shape[1]), _DIVIDED
+
+
+def _mnist(arrays: Members, part: str, dtype: Any) -> Parts:
+    parts = _official(arrays, dtype)
+    return *parts[:5], f"Handwritten digits of 28 x 28 pixels, divided by 255. {parts[5]}"
+
+
+def _usps(arrays: Members, part: str, dtype: Any) -> Parts:
+    X_train, y_train, X_test, y_test, names, text = _official(arrays, dtype)
+    # Stored as round(1000 * value): here the file's scale divides.
+    divisor = np.asarray(_array(arrays, "scale"), dtype=dtype)
+    text = "Handwritten digits of 16 x 16 pixels in [-1, 1]. " + text
+    return X_train / divisor, y_train, X_test / divisor, y_test, names, text
+
+
+def _grocery(arrays: Members, part: str, dtype: Any) -> Parts:
+    if part not in ("", "fine", "coarse"):
+        raise InvalidInputError(
+            "grocery_store_effnetlite0 has the parts 'fine' (81 classes) and 'coarse' (43)"
+        )
+    parts = _official(arrays, dtype, target=f"y_{part or 'fine'}")
+    return *parts[:5], f"Grocery photographs as 1280 network features. {parts[5]}"
+
+
+def _adult(arrays: Members, part: str, dtype: Any) -> Parts:
+    names = [str(column) for column in _array(arrays, "num_cols")]
+    blocks = {side: [_array(arrays, f"num_{side}").astype(dtype)] for side in ("train", "test")}
+    for j, column in enumerate(_array(arrays, "cat_cols")):
+        levels = _array(arrays, f"levels_{column}")
+        names += [f"{column}={level}" for level in levels]
+        for side, parts in blocks.items():
+            codes = _array(arrays, f"cat_{side}")[:, j]
+            parts.append((codes[:, None] == np.arange(len(levels))).astype(dtype))
+    X_train, X_test = (np.hstack(blocks[side]) for side in ("train", "test"))
+    text = (
+        "Census rows, 1 = income above 50K; six numbers in their own units, eight categories one-hot. "
+        + _OFFICIAL
+    )
+    return X_train, _array(arrays, "y_train"), X_test, _array(arrays, "y_test"), tuple(names), text
+
+
+def _cogload(arrays: Members, part: str, dtype: Any) -> Parts:
+    if part not in ("", "rr", "hr", "gsr", "temp"):
+        raise InvalidInputError("cogload_rr has the parts 'rr', 'hr', 'gsr' and 'temp'")
+    parts = _divided(arrays, dtype, f"{part or 'rr'}_train", "y_train")
+    text = "30 seconds of a wristband signal; 0 cognitive load, 1 rest; labelled rows only. " + _DIVIDED
+    return *parts[:5], text
+
+
+def _any_file(arrays: Members, part: str, dtype: Any) -> Parts:
+    if part:
+        return _divided(arrays, dtype, f"X_{part}", f"y_{part}")
+    return _official(arrays, dtype) if "X_train" in arrays else _divided(arrays, dtype)
+
+
+_RULES: dict[str, Callable[[Members, str, Any], Parts]] = {
+    "adult": _adult,
+    "cogload_rr": _cogload,
+    "grocery_store_effnetlite0": _grocery,
+    "mnist": _mnist,
+    "usps": _usps,
+}
+_WITH_PARTS = ("cogload_rr", "grocery_store_effnetlite0")
+
+
+def _read(path: Path, name: str, part: str, dtype: Any) -> Parts:
+    """Read the training and the test part from a file."""
+    if part and name in _RULES and name not in _WITH_PARTS:
+        raise InvalidInputError(f"dataset {name!r} has no parts")
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return _RULES.get(name, _any_file)(arrays, part, dtype)
+    except FileFormatError as problem:
+        raise FileFormatError(f"{path.name}: {problem}") from None
+    except InvalidInputError:
+        raise
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError):
+        raise FileFormatError(f"{path.name} is not a readable .npz file of plain arrays") from None
