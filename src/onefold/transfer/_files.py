@@ -6,7 +6,7 @@ moments, a transfer classifier its source and its experts (see :func:`onefold._b
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from onefold import encoders, io
 from onefold._base.archive import nest, part
-from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Labels
+from onefold._base.arrays import AnyArray, Arrays, Floats, Index
 from onefold.encoders import Encoder
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
 from onefold.models import AutoencoderClassifier, MembershipMapping
@@ -38,12 +38,65 @@ ENCODERS: dict[str, type[Encoder]] = {
     kind.__name__: kind
     for kind in (encoders.GradientHistograms, encoders.LowFrequencyDCT, encoders.RandomFeatures)
 }
+POSITIVE = float(np.nextafter(0.0, 1.0))  # the least number above zero
 MISFIT = "the contents do not fit together"
-NO_SOURCE = "the contents are not those of a source"
 # What a description or arrays of the wrong form make the code below raise.
 WRONG_FORM = (OnefoldError, KeyError, IndexError, TypeError, ValueError, AttributeError)
 
 About = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A description and arrays: to be filled, or to be read with checks."""
+
+    about: About = field(default_factory=dict)
+    arrays: Arrays = field(default_factory=dict)
+
+    def add(self, name: str, about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
+        """Add a thing that this one contains."""
+        for own, given in zip((self.about, self.arrays), nest(name, about, arrays), strict=True):
+            own.update(given)
+
+    def add_arrays(self, name: str, **arrays: AnyArray | None) -> None:
+        """Add arrays under a name; those that are None are left out."""
+        found = {f"{name}/{inner}": array for inner, array in arrays.items() if array is not None}
+        self.arrays.update({inner: np.asarray(array, np.float64) for inner, array in found.items()})
+
+    def inner(self, name: str) -> tuple[About, Arrays]:
+        """Return the parts of a thing that this one contains."""
+        return part(name, self.about, self.arrays)
+
+    def array(self, name: str, *shape: int | None, least: float = -np.inf) -> Floats:
+        """Return an array of finite numbers of at least ``least`` in the wanted shape; None is any length."""
+        if name not in self.arrays:
+            raise FileFormatError(f"the array {name} is missing")
+        array = self.arrays[name]
+        fits = array.ndim == len(shape) and all(
+            wanted in (None, found) for wanted, found in zip(shape, array.shape, strict=True)
+        )
+        if not (fits and array.dtype == np.float64 and np.isfinite(array).all() and (array >= least).all()):
+            raise FileFormatError(f"the array {name} is not what it should be")
+        return np.asarray(array)
+
+    def positions(self, name: str, n_classes: int) -> Index:
+        """Return ascending positions among the classes."""
+        found = self.array(name, None).astype(np.intp)
+        if not len(found) or found.min() < 0 or found.max() >= n_classes or (np.diff(found) <= 0).any():
+            raise FileFormatError(MISFIT)
+        return found
+
+    def projection(self, name: str) -> Projection:
+        """Return a projection."""
+        axes = self.array(f"{name}/axes", None, None)
+        return Projection(self.array(f"{name}/mean", len(axes)), axes)
+
+    def classifier(self, name: str) -> AutoencoderClassifier:
+        """Return a classifier by autoencoders."""
+        classifier = io.from_parts(*self.inner(name))
+        if not isinstance(classifier, AutoencoderClassifier):
+            raise FileFormatError(MISFIT)
+        return classifier
 
 
 # --- sources ----------------------------------------------------------------------------------------------
@@ -51,44 +104,44 @@ About = dict[str, Any]
 
 def parts_of_source(source: "PrivateSource", compact: bool = False) -> tuple[About, Arrays]:
     """Describe a source."""
-    described = source.description_
-    about: About = {
-        "guarantee": source.guarantee_.to_dict(),
-        "encoder": _describe_encoder(source.encoder_),
-        "n_features": source.n_features_in_,
-    }
-    arrays: Arrays = {"subspace": source.subspace_}
+    parts, described = Parts(), source.description_
+    parts.about.update(
+        guarantee=source.guarantee_.to_dict(),
+        encoder=_describe_encoder(source.encoder_),
+        n_features=source.n_features_in_,
+    )
+    parts.arrays["subspace"] = source.subspace_
     if isinstance(described, MomentDescription):
-        inner = nest("moments", *described.moments.to_parts())
+        parts.add("moments", *described.moments.to_parts())
     elif isinstance(described, RowDescription):
-        arrays |= {name: getattr(described, name) for name in ROW_ARRAYS}
-        inner = nest("classifier", *io.to_parts(described.classifier, compact))
-    return about | inner[0], arrays | inner[1]
+        parts.arrays.update({name: getattr(described, name) for name in ROW_ARRAYS})
+        parts.add("classifier", *io.to_parts(described.classifier, compact))
+    return parts.about, parts.arrays
 
 
-def source_from_parts(about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> dict[str, Any]:
+def source_from_parts(about: About, arrays: Arrays) -> dict[str, Any]:
     """Return what the constructor of a source takes; contents that do not fit together are refused."""
     try:
-        guarantee, width = Guarantee.from_dict(about["guarantee"]), int(about["n_features"])
-        encoder = _restore_encoder(about["encoder"])
-        described = _description_from(about, arrays)
+        return _source_from(Parts(about, arrays))
     except FileFormatError:
         raise
     except WRONG_FORM:
-        raise FileFormatError(NO_SOURCE) from None
-    subspace = _array(arrays, "subspace", (None, described.means.shape[1]))
-    fits = len(subspace) >= 1 and width >= 1
-    if encoder is None:
-        fits = fits and width == subspace.shape[1]
-    else:
-        encoded = encoder.transform(np.zeros((1, encoder.n_features_in_))).shape[1]
-        fits = fits and (width, subspace.shape[1]) == (encoder.n_features_in_, encoded)
+        raise FileFormatError("the contents are not those of a source") from None
+
+
+def _source_from(parts: Parts) -> dict[str, Any]:
+    guarantee, width = Guarantee.from_dict(parts.about["guarantee"]), int(parts.about["n_features"])
+    encoder, described = _restore_encoder(parts.about["encoder"]), _description_from(parts)
+    subspace = parts.array("subspace", None, described.means.shape[1])
+    row = np.zeros((1, width))
+    n_encoded = (row if encoder is None else encoder.transform(row)).shape[1]
+    fits = len(subspace) >= 1 and n_encoded == subspace.shape[1]
     if isinstance(described, MomentDescription):
         # The moments carry their own guarantee, which was checked against their noise: no other may be told.
         told, own = guarantee.to_dict(), described.moments.guarantee_.to_dict()
         fits = fits and (told["record"], told["unit"]) == (own["record"], own["unit"])
     if not fits:
-        raise FileFormatError(NO_SOURCE)
+        raise FileFormatError(MISFIT)
     return {
         "description_": described,
         "subspace_": subspace,
@@ -98,15 +151,14 @@ def source_from_parts(about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) 
     }
 
 
-def _description_from(about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Description:
-    if "moments" in about:
-        return MomentDescription(PrivateMoments.from_parts(*part("moments", about, arrays)))
-    classifier = _classifier_from("classifier", about, arrays)
-    count, width = len(classifier.classes_), int(classifier.n_features_in_)
-    means = _array(arrays, "means", (count, width))
-    counts, variances = (_array(arrays, name, (count,)) for name in ROW_ARRAYS[1:])
-    if not ((counts >= 1.0).all() and (variances >= 0.0).all()):
-        raise FileFormatError(NO_SOURCE)
+def _description_from(parts: Parts) -> Description:
+    if "moments" in parts.about:
+        return MomentDescription(PrivateMoments.from_parts(*parts.inner("moments")))
+    classifier = parts.classifier("classifier")
+    count = len(classifier.classes_)
+    means = parts.array("means", count, int(classifier.n_features_in_))
+    counts = parts.array("counts", count, least=1.0)
+    variances = parts.array("mean_variances", count, least=0.0)
     return RowDescription(classifier, means, counts, variances)
 
 
@@ -115,217 +167,177 @@ def _description_from(about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) 
 
 def parts_of_classifier(model: "TransferClassifier", compact: bool = False) -> tuple[About, Arrays]:
     """Describe a fitted transfer classifier with its source."""
+    classes = model.classes_.tolist()
+    if json.loads(json.dumps(classes)) != classes:
+        raise InvalidInputError("class labels must be all strings or all numbers to be saved")
+    parts, strategy = Parts(), model._strategy
     given = {name: getattr(model, name) for name in PARAMETERS}
-    about: About = {
-        "parameters": given | {"components": [int(count) for count in model.components]},
-        "to_source": _describe_encoder(model._to_source),
-        "classes": _plain(model.classes_),
-        "n_features": int(model.n_features_in_),
-        "names": [str(name) for name in getattr(model, "feature_names_in_", [])],
-        "source_gain": model.source_gain_,
-        "decisions_changed": model.decisions_changed_,
-    }
-    arrays: Arrays = {}
-    parts_of = _parts_of_default if isinstance(model._strategy, Default) else _parts_of_documented
-    inner = [parts_of(cast(Any, model._strategy), compact)]
+    parts.about.update(
+        parameters=given | {"components": [int(count) for count in model.components]},
+        to_source=_describe_encoder(model._to_source),
+        classes=classes,
+        n_features=int(model.n_features_in_),
+        names=[str(name) for name in getattr(model, "feature_names_in_", [])],
+        source_gain=model.source_gain_,
+        decisions_changed=model.decisions_changed_,
+    )
+    if isinstance(strategy, Default):
+        _add_default(parts, strategy, compact)
+    else:
+        _add_documented(parts, cast(Documented, strategy), compact)
     if model.source is not None:
-        inner.append(nest("source", *parts_of_source(model.source, compact)))
-    for described, held in inner:
-        about |= described
-        arrays |= held
-    return about, arrays
+        parts.add("source", *parts_of_source(model.source, compact))
+    return parts.about, parts.arrays
 
 
 def classifier_from_parts(
-    about: Mapping[str, Any], arrays: Mapping[str, AnyArray], source: "PrivateSource | None"
+    about: About, arrays: Arrays, source: "PrivateSource | None"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return parameters and fitted attributes; contents that do not fit together are refused."""
     try:
-        to_source, width = _restore_encoder(about["to_source"]), int(about["n_features"])
-        given = {name: about["parameters"][name] for name in PARAMETERS}
-        classes = np.array(about["classes"])
-        if classes.ndim != 1 or not len(classes) or (source and not np.array_equal(classes, source.classes_)):
-            raise FileFormatError("its classes are not those of its source")
-        kind = _default_from if given["strategy"] == "default" else _documented_from
-        strategy = kind(about, arrays, Way(source, to_source), len(classes), width)
-        strategy.decide(np.zeros((1, width)))  # what does not fit fails here and not in use
-        fitted = {
-            "_strategy": strategy,
-            "_to_source": to_source,
-            "classes_": classes,
-            "n_features_in_": width,
-            "source_gain_": about["source_gain"],
-            "decisions_changed_": int(about["decisions_changed"]),
-            "guarantee_": None if source is None else source.guarantee_,
-            "weights_": strategy.named_weights if isinstance(strategy, Default) else None,
-        }
-        if about["names"]:
-            fitted["feature_names_in_"] = np.array([str(name) for name in about["names"]], dtype=object)
+        return _classifier_from(Parts(about, arrays), source)
     except FileFormatError:
         raise
     except WRONG_FORM:
         raise FileFormatError("the contents are not those of a transfer classifier") from None
+
+
+def _classifier_from(parts: Parts, source: "PrivateSource | None") -> tuple[dict[str, Any], dict[str, Any]]:
+    about = parts.about
+    to_source, width = _restore_encoder(about["to_source"]), int(about["n_features"])
+    given = {name: about["parameters"][name] for name in PARAMETERS}
+    classes = np.array(about["classes"])
+    if classes.ndim != 1 or not len(classes) or (source and not np.array_equal(classes, source.classes_)):
+        raise FileFormatError("its classes are not those of its source")
+    way = Way(source, to_source)
+    strategy: Default | Documented
+    if given["strategy"] == "default":
+        strategy = _default_from(parts, way, len(classes))
+    else:
+        strategy = _documented_from(parts, way, len(classes), width)
+    strategy.decide(np.zeros((1, width)))  # what does not fit fails here and not in use
+    fitted = {
+        "_strategy": strategy,
+        "_to_source": to_source,
+        "classes_": classes,
+        "n_features_in_": width,
+        "source_gain_": about["source_gain"],
+        "decisions_changed_": int(about["decisions_changed"]),
+        "guarantee_": None if source is None else source.guarantee_,
+        "weights_": strategy.named_weights if isinstance(strategy, Default) else None,
+    }
+    if about["names"]:
+        fitted["feature_names_in_"] = np.array([str(name) for name in about["names"]], dtype=object)
     return given | {"source": source, "to_source": to_source}, fitted
 
 
-def _plain(classes: Labels) -> list[Any]:
-    """Return class labels as JSON has them."""
-    plain = classes.tolist()
-    if json.loads(json.dumps(plain)) != plain:
-        raise InvalidInputError("class labels must be all strings or all numbers to be saved")
-    return list(plain)
-
-
-def _parts_of_default(strategy: Default, compact: bool) -> tuple[About, Arrays]:
-    about, arrays = _parts_of_model("target", strategy.target, compact)
-    arrays |= {"scales": strategy.scales, "weights": strategy.weights}
+def _add_default(parts: Parts, strategy: Default, compact: bool) -> None:
+    view = strategy.view
+    parts.arrays.update(scales=strategy.scales, weights=strategy.weights)
+    _add_model(parts, "target", strategy.target, compact)
     if strategy.mapping is not None:
-        described, held = _parts_of_model("mapping", strategy.mapping, compact)
-        about, arrays = about | described, arrays | held
-    if strategy.view is not None:
-        arrays |= _arrays_of_view(strategy.view)
-    flags = {
+        _add_model(parts, "mapping", strategy.mapping, compact)
+    if isinstance(view, MeansView):
+        parts.add_arrays("view", **vars(view.projection), centres=view.centres, variances=view.variances)
+    elif view is not None and view.alignment is not None:
+        parts.add_arrays("view", **vars(view.alignment))
+    parts.about["flags"] = {
         "own_rows": strategy.own_rows,
         "view_placed": strategy.view_placed,
         "mapping": strategy.mapping is not None,
-        "view": None if strategy.view is None else strategy.view.name,
+        "view": None if view is None else view.name,
         "gain": strategy.gain,
     }
-    return about | {"flags": flags}, arrays
 
 
-def _default_from(
-    about: Mapping[str, Any], arrays: Mapping[str, AnyArray], way: Way, n_classes: int, width: int
-) -> Default:
-    flags = about["flags"]
-    scales, weights = (_array(arrays, name, (len(EXPERTS),)) for name in ("scales", "weights"))
-    if not ((scales > 0.0).all() and (weights >= 0.0).all()):
-        raise FileFormatError(MISFIT)
+def _default_from(parts: Parts, way: Way, n_classes: int) -> Default:
+    flags = parts.about["flags"]
     view = None
     if flags["view"] is not None:
         if way.source is None:
             raise FileFormatError(MISFIT)
-        view = _view_from(arrays, str(flags["view"]), way.source.description_)
+        view = _view_from(parts, str(flags["view"]), way.source.description_)
     return Default(
         way,
         bool(flags["own_rows"]),
-        _model_from("target", about, arrays, n_classes),
-        _model_from("mapping", about, arrays, n_classes) if flags["mapping"] else None,
+        _model_from(parts, "target", n_classes),
+        _model_from(parts, "mapping", n_classes) if flags["mapping"] else None,
         view,
         bool(flags["view_placed"]),
-        scales,
-        weights,
+        parts.array("scales", len(EXPERTS), least=POSITIVE),
+        parts.array("weights", len(EXPERTS), least=0.0),
         n_classes,
         float(flags["gain"]),
     )
 
 
-def _parts_of_documented(strategy: Documented, compact: bool) -> tuple[About, Arrays]:
-    about, arrays = nest("classifier", *io.to_parts(strategy.target, compact))
-    arrays["codes"] = strategy.target_codes.astype(np.float64)
+def _add_documented(parts: Parts, strategy: Documented, compact: bool) -> None:
+    parts.add("classifier", *io.to_parts(strategy.target, compact))
+    parts.arrays["codes"] = strategy.target_codes.astype(np.float64)
     if strategy.mapping is not None:
-        described, held = nest("mapping", *io.to_parts(strategy.mapping, compact))
-        about, arrays = about | described, arrays | held
+        parts.add("mapping", *io.to_parts(strategy.mapping, compact))
     if strategy.way.matrix is not None:
-        arrays["matrix"] = strategy.way.matrix
-    return about | {"flags": {"mapping": strategy.mapping is not None}}, arrays
+        parts.arrays["matrix"] = strategy.way.matrix
+    parts.about["flags"] = {"mapping": strategy.mapping is not None}
 
 
-def _documented_from(
-    about: Mapping[str, Any], arrays: Mapping[str, AnyArray], way: Way, n_classes: int, width: int
-) -> Documented:
-    if "matrix" in arrays:
+def _documented_from(parts: Parts, way: Way, n_classes: int, width: int) -> Documented:
+    if "matrix" in parts.arrays:
         if way.source is None:
             raise FileFormatError(MISFIT)
-        way = replace(way, matrix=_array(arrays, "matrix", (way.source.n_encoded_, width)))
-    target = _classifier_from("classifier", about, arrays)
-    codes = _positions(arrays, "codes", n_classes)
-    if len(codes) != len(target.classes_):
+        way = replace(way, matrix=parts.array("matrix", way.source.n_encoded_, width))
+    target, codes = parts.classifier("classifier"), parts.positions("codes", n_classes)
+    mapping = io.from_parts(*parts.inner("mapping")) if parts.about["flags"]["mapping"] else None
+    fits = len(codes) == len(target.classes_)
+    if mapping is not None:
+        fits = fits and isinstance(mapping, MembershipMapping)
+        fits = fits and mapping.n_features_in_ == target.n_features_in_
+    if not fits:
         raise FileFormatError(MISFIT)
-    mapping = None
-    if about["flags"]["mapping"]:
-        mapping = io.from_parts(*part("mapping", about, arrays))
-        if not isinstance(mapping, MembershipMapping) or mapping.n_features_in_ != target.n_features_in_:
-            raise FileFormatError(MISFIT)
     return Documented(way, target, codes, mapping, n_classes)
 
 
 # --- experts ----------------------------------------------------------------------------------------------
 
 
-def _parts_of_model(name: str, model: TargetModel, compact: bool) -> tuple[About, Arrays]:
-    """Describe a model of the target under a name."""
+def _add_model(parts: Parts, name: str, model: TargetModel, compact: bool) -> None:
+    """Add a model of the target under a name."""
     if isinstance(model, AutoencoderModel):
-        about, arrays = nest(f"{name}/classifier", *io.to_parts(model.classifier, compact))
-        return about, arrays | _under(name, {"present": model.present})
-    if not isinstance(model, GaussianModel):
-        raise TypeError("an unknown model")
-    found = {
-        "present": model.present,
-        "mean": model.projection.mean,
-        "axes": model.projection.axes,
-        "means": model.mixture.means,
-        "whitening": model.mixture.whitening,
-        "offsets": model.mixture.offsets,
-    }
-    return {}, _under(name, found)
+        parts.add(f"{name}/classifier", *io.to_parts(model.classifier, compact))
+        parts.add_arrays(name, present=model.present)
+    elif isinstance(model, GaussianModel):
+        parts.add_arrays(name, present=model.present, **vars(model.projection), **vars(model.mixture))
 
 
-def _model_from(
-    name: str, about: Mapping[str, Any], arrays: Mapping[str, AnyArray], n_classes: int
-) -> TargetModel:
-    present = _positions(arrays, f"{name}/present", n_classes)
-    if f"{name}/classifier" in about:
-        classifier = _classifier_from(f"{name}/classifier", about, arrays)
+def _model_from(parts: Parts, name: str, n_classes: int) -> TargetModel:
+    present = parts.positions(f"{name}/present", n_classes)
+    if f"{name}/classifier" in parts.about:
+        classifier = parts.classifier(f"{name}/classifier")
         if len(classifier.classes_) != len(present):
             raise FileFormatError(MISFIT)
         return AutoencoderModel(classifier, present)
-    projection = _projection(arrays, name)
+    projection = parts.projection(name)
     count, size = len(present), projection.axes.shape[1]
     mixture = Mixture(
-        _array(arrays, f"{name}/means", (count, size)),
-        _array(arrays, f"{name}/whitening", (count, size, size)),
-        _array(arrays, f"{name}/offsets", (count,)),
+        parts.array(f"{name}/means", count, size),
+        parts.array(f"{name}/whitening", count, size, size),
+        parts.array(f"{name}/offsets", count),
     )
     return GaussianModel(projection, mixture, present)
 
 
-def _arrays_of_view(view: View) -> Arrays:
-    if isinstance(view, MeansView):
-        projection = {"mean": view.projection.mean, "axes": view.projection.axes}
-        return _under("view", projection | {"centres": view.centres, "variances": view.variances})
-    if view.alignment is None:
-        return {}
-    found = {"before": view.alignment.before, "after": view.alignment.after}
-    if view.alignment.matrix is not None:
-        found["matrix"] = view.alignment.matrix
-    return _under("view", found)
-
-
-def _view_from(arrays: Mapping[str, AnyArray], name: str, described: Description) -> View:
+def _view_from(parts: Parts, name: str, described: Description) -> View:
     count, width = described.means.shape
-    if "view/centres" in arrays:
-        projection = _projection(arrays, "view")
+    if "view/centres" in parts.arrays:
+        projection = parts.projection("view")
         size = projection.axes.shape[1]
-        centres = _array(arrays, "view/centres", (count, size))
-        variances = _array(arrays, "view/variances", (size,))
-        if not (variances > 0.0).all():
-            raise FileFormatError(MISFIT)
-        return MeansView(name, projection, centres, variances)
-    if "view/before" not in arrays:
+        variances = parts.array("view/variances", size, least=POSITIVE)
+        return MeansView(name, projection, parts.array("view/centres", count, size), variances)
+    if "view/before" not in parts.arrays:
         return DescriptionView(name, described, None)
-    before, after = (_array(arrays, f"view/{end}", (width,)) for end in ("before", "after"))
-    matrix = _array(arrays, "view/matrix", (width, width)) if "view/matrix" in arrays else None
-    return DescriptionView(name, described, Affine(matrix, before, after))
-
-
-def _classifier_from(
-    name: str, about: Mapping[str, Any], arrays: Mapping[str, AnyArray]
-) -> AutoencoderClassifier:
-    classifier = io.from_parts(*part(name, about, arrays))
-    if not isinstance(classifier, AutoencoderClassifier):
-        raise FileFormatError(MISFIT)
-    return classifier
+    matrix = parts.array("view/matrix", width, width) if "view/matrix" in parts.arrays else None
+    ends = (parts.array(f"view/{end}", width) for end in ("before", "after"))
+    return DescriptionView(name, described, Affine(matrix, *ends))
 
 
 # --- encoders: their name and parameters, never their state -----------------------------------------------
@@ -360,36 +372,3 @@ def _restore_encoder(description: Any) -> Encoder | None:
 def fitted_encoder(encoder: Any, n_features: int) -> Encoder:
     """Prepare a fixed encoder for rows of this length; it looks at no values."""
     return cast(Encoder, clone(encoder).fit(np.zeros((1, n_features))))
-
-
-# --- arrays -----------------------------------------------------------------------------------------------
-
-
-def _under(name: str, arrays: Mapping[str, AnyArray]) -> Arrays:
-    return {f"{name}/{inner}": np.asarray(array, dtype=np.float64) for inner, array in arrays.items()}
-
-
-def _array(arrays: Mapping[str, AnyArray], name: str, shape: tuple[int | None, ...]) -> Floats:
-    """Return a finite array of float64 of the wanted shape; None stands for any length."""
-    if name not in arrays:
-        raise FileFormatError(f"the array {name} is missing")
-    array = arrays[name]
-    fits = array.ndim == len(shape) and all(
-        wanted in (None, found) for wanted, found in zip(shape, array.shape, strict=True)
-    )
-    if not fits or array.dtype != np.float64 or not np.isfinite(array).all():
-        raise FileFormatError(f"the array {name} is not what it should be")
-    return np.asarray(array)
-
-
-def _positions(arrays: Mapping[str, AnyArray], name: str, n_classes: int) -> Index:
-    """Return ascending positions among the classes."""
-    found = _array(arrays, name, (None,)).astype(np.intp)
-    if not len(found) or found.min() < 0 or found.max() >= n_classes or (np.diff(found) <= 0).any():
-        raise FileFormatError(MISFIT)
-    return found
-
-
-def _projection(arrays: Mapping[str, AnyArray], name: str) -> Projection:
-    axes = _array(arrays, f"{name}/axes", (None, None))
-    return Projection(_array(arrays, f"{name}/mean", (len(axes),)), axes)
