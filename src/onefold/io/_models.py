@@ -30,6 +30,7 @@ from onefold.models import (
     check_measure,
 )
 from onefold.models.pool import Pool, Stack
+from onefold.models.regression import Regression
 from onefold.privacy import Guarantee
 
 MODELS: dict[str, type] = {
@@ -48,7 +49,6 @@ MODELS: dict[str, type] = {
         DeepFuzzyModel,
     )
 }
-Regression = MembershipMapping | DeepFuzzyModel  # they save and restore themselves
 Model = Autoencoder | ClassModels | Regression
 
 MAPPING = "mapping/"  # arrays of a regression

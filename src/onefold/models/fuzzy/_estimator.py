@@ -1,16 +1,15 @@
 """Fuzzy models as scikit-learn estimators: autoencoders (003 Alg. 2, Def. 9, 10), regression (003 Alg. 1)."""
 
 import math
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Arrays
-from onefold._base.parallel import one_blas_thread, run_parallel
-from onefold._base.validation import Entry, Number, Whole, check_parameters, check_rows
+from onefold._base.parallel import one_blas_thread
+from onefold._base.validation import Entry, Number, Whole
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
 from onefold.models.fuzzy._core import (
     FuzzyStack,
@@ -25,8 +24,9 @@ from onefold.models.fuzzy._core import (
     stack_state,
 )
 from onefold.models.fuzzy._rules import Explanation, FuzzyRules, checked_row, explain_query, rules_of
-from onefold.models.pool import Stack, row_blocks
-from onefold.models.scale import SCALES, ScaleOption, unit_of
+from onefold.models.pool import Stack
+from onefold.models.regression import Regression
+from onefold.models.scale import SCALES, ScaleOption
 
 # --- autoencoders --------------------------------------------------------------------------------------
 
@@ -377,11 +377,10 @@ class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
 # --- regression ----------------------------------------------------------------------------------------
 
 
-ROWS_AT_ONCE = 2048  # predicted together
 SAME_ENCODING = 1e-6  # of the range of an input
 
 
-class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class DeepFuzzyModel(Regression):
     """Regression by fuzzy rules, any number of outputs at once.
 
     Each of M rules says: if the inputs are about a_m, then the outputs are c_m. The output is the average of
@@ -451,6 +450,7 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         "width": ("auto", Number(above=0)),
         "scale": SCALES,
     }
+    _not_negative = ("widths", "lambdas", "radii")
 
     def __init__(
         self,
@@ -467,68 +467,25 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.width = width
         self.scale = scale
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the rules for ``y`` from rows of ``X``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Inputs.
-        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-            Outputs.
-
-        Returns
-        -------
-        DeepFuzzyModel
-            The fitted estimator itself.
-        """
-        self.check_parameters()
-        inputs, outputs = check_rows(self, X, y, numeric_outputs=True)
-        targets = np.asarray(outputs, dtype=np.float64).reshape(len(inputs), -1)
-        self._one_output = np.ndim(outputs) == 1
-        self._input_unit, self._unit = unit_of(inputs), unit_of(targets)
-        rows, targets = inputs.astype(np.float64) / self._input_unit, targets / self._unit
-        self._mean = targets.mean(axis=0)
+    def _learn(self, rows: Array, targets: Array) -> None:
         at_most = rule_limit(len(rows), self.rule_ratio, self.max_rules)
-        with one_blas_thread():
-            self._encoder = self._directions(rows, targets)
-            targets = targets - self._mean
-            factor = self._factor(targets)
-            if self.width == "auto":
-                self._sets, self.width_ = most_evident(rows, targets, at_most, factor)
-            else:
-                self._sets, self.width_ = make_sets(rows, at_most, float(self.width)), float(self.width)
-            encode = None if self._encoder is None else self._encode
-            self._layers = fit_layers(self._sets, rows, targets, encode, self.n_layers, factor)
+        self._encoder = self._directions(rows, targets)
+        targets = targets - self._mean
+        factor = self._factor(targets)
+        if self.width == "auto":
+            self._sets, self.width_ = most_evident(rows, targets, at_most, factor)
+        else:
+            self._sets, self.width_ = make_sets(rows, at_most, float(self.width)), float(self.width)
+        encode = None if self._encoder is None else self._encode
+        self._layers = fit_layers(self._sets, rows, targets, encode, self.n_layers, factor)
         self._count()
-        return self
 
     def _count(self) -> None:
         self.n_rules_, self.n_layers_ = len(self._sets.centres), len(self._layers)
         self.precisions_ = [layer.precision for layer in self._layers]
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Compute the output of each row (003 eq. 2.113, 2.116).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,) or (n_rows, n_outputs)
-            Outputs, of the shape that ``y`` had.
-        """
-        rows = self._inputs(X)
-        blocks = row_blocks(len(rows), ROWS_AT_ONCE)
-        found = np.concatenate(run_parallel(lambda block: self._deviations(rows[block]), blocks))
-        found = (found + self._mean) * self._unit
-        return np.asarray(found[:, 0] if self._one_output else found)
-
-    def _deviations(self, x: Array) -> Array:
-        """Outputs of the last layer as deviations from the mean, in their unit."""
-        deviations = self._layers[0].outputs(self._sets.shares(x))
+    def _deviations(self, rows: Array) -> Array:
+        deviations = self._layers[0].outputs(self._sets.shares(rows))
         for layer in self._layers[1:]:
             deviations = layer.outputs(self._sets.shares(self._encode(deviations)))
         return deviations
@@ -568,11 +525,6 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
         query, mean = rows[0] * self._input_unit, self._mean * self._unit
         return explain_query(self.rules_, query, shares, answer, (inputs, outputs), mean, n_rules)
 
-    def _inputs(self, X: ArrayLike) -> Array:
-        check_is_fitted(self)
-        rows: Any = check_rows(self, X, reset=False)
-        return np.asarray(rows.astype(np.float64) / self._input_unit)
-
     def _encode(self, deviations: Array) -> Array:
         """Inputs of a further layer (003 eq. 2.118)."""
         assert self._encoder is not None  # there is no further layer without it
@@ -596,78 +548,36 @@ class DeepFuzzyModel(MultiOutputMixin, RegressorMixin, BaseEstimator):
             return 1.0 / spread if spread > 0.0 else 1.0
         return self._unit * (1.0 if self.scale is None else float(self.scale))
 
-    def check_parameters(self) -> None:
-        """Refuse parameters that break a constraint, before looking at data."""
-        check_parameters(self, self.constraints)
-
-    def state(self) -> Arrays:
-        """Return arrays from which :meth:`restore` makes the same model.
-
-        Returns
-        -------
-        dict of str to ndarray
-            The rules, but no samples.
-        """
-        encoder = {} if self._encoder is None else {"encoder": self._encoder}
-        return {
+    def _state(self) -> tuple[Arrays, list[float]]:
+        arrays = {
             "shift": self._sets.shift,
             "widths": self._sets.widths,
             "sets": self._sets.centres,
             "consequents": np.stack([layer.consequents for layer in self._layers]),
             "lambdas": np.array(self.precisions_),
             "radii": np.array([layer.radius for layer in self._layers]),
-            "mean": self._mean,
-            "numbers": np.array([self.width_, self._input_unit, self._unit]),
-            "one_output": np.array([self._one_output]),
-            **encoder,
+        }
+        return arrays if self._encoder is None else {**arrays, "encoder": self._encoder}, [self.width_]
+
+    def _shapes(self, state: Arrays, n_features: int) -> dict[str, tuple[int, ...]]:
+        n_layers, n_rules, n_outputs = state["consequents"].shape
+        if n_layers > self.n_layers:
+            raise ValueError("there are more layers than parameters allow")
+        return {
+            "shift": (n_features,),
+            "widths": (n_features,),
+            "sets": (n_rules, n_features),
+            "consequents": (n_layers, n_rules, n_outputs),
+            "lambdas": (n_layers,),
+            "radii": (n_layers,),
+            "mean": (n_outputs,),
+            "numbers": (3,),
+            **({"encoder": (n_outputs, n_features)} if "encoder" in state or n_layers > 1 else {}),
         }
 
-    def restore(self, state: Arrays, n_features: int) -> None:
-        """Become the model that :meth:`state` described.
-
-        Parameters
-        ----------
-        state : dict of str to ndarray
-            What :meth:`state` returned.
-        n_features : int
-            Number of inputs.
-
-        Raises
-        ------
-        ValueError
-            If no fitted model could have these arrays.
-        """
-        self.check_parameters()
-        _check_state(state, n_features, self.n_layers)
+    def _restore(self, state: Arrays, numbers: list[float]) -> None:
         self._sets = Sets(state["shift"], state["widths"], state["sets"])
         parts = state["consequents"], state["lambdas"].tolist(), state["radii"].tolist()
         self._layers = [RuleLayer(*part) for part in zip(*parts, strict=True)]
-        self._encoder, self._mean = state.get("encoder"), state["mean"]
-        self.width_, self._input_unit, self._unit = (float(number) for number in state["numbers"])
-        self._one_output = bool(state["one_output"][0])
+        self._encoder, (self.width_,) = state.get("encoder"), numbers
         self._count()
-
-
-def _check_state(state: Arrays, n_features: int, most_layers: int) -> None:
-    """Refuse arrays that no fitted model of so many inputs has."""
-    n_layers, n_rules, n_outputs = state["consequents"].shape
-    shapes = {
-        "shift": (n_features,),
-        "widths": (n_features,),
-        "sets": (n_rules, n_features),
-        "consequents": (n_layers, n_rules, n_outputs),
-        "lambdas": (n_layers,),
-        "radii": (n_layers,),
-        "mean": (n_outputs,),
-        "numbers": (3,),
-        **({"encoder": (n_outputs, n_features)} if "encoder" in state or n_layers > 1 else {}),
-    }
-    flag = state["one_output"]
-    fitting = all(state[name].shape == shape for name, shape in shapes.items())
-    fitting = fitting and min(n_layers, n_rules, n_outputs) >= 1 and n_layers <= most_layers
-    if not fitting or flag.shape != (1,) or flag.dtype != np.bool_ or (flag[0] and n_outputs > 1):
-        raise ValueError("the arrays do not fit each other")
-    floats = all(state[name].dtype == np.float64 and np.isfinite(state[name]).all() for name in shapes)
-    lowest = min(state[name].min() for name in ("widths", "lambdas", "radii"))
-    if not floats or lowest < 0.0 or not state["numbers"].min() > 0.0:
-        raise ValueError("the numbers are not those of a fitted model")

@@ -1,16 +1,12 @@
 """Membership-mappings as scikit-learn estimators: autoencoders (001 Alg. 2, 3), regression (001 Alg. 1)."""
 
 import math
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Arrays
-from onefold._base.parallel import one_blas_thread, run_parallel
-from onefold._base.validation import Entry, Flag, Number, Whole, check_parameters, check_rows
+from onefold._base.validation import Entry, Flag, Number, Whole
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
 from onefold.models.membership._core import (
     Inputs,
@@ -22,8 +18,9 @@ from onefold.models.membership._core import (
     stack_from_state,
     stack_state,
 )
-from onefold.models.pool import Stack, row_blocks
-from onefold.models.scale import ScaleOption, unit_of
+from onefold.models.pool import Stack
+from onefold.models.regression import Regression
+from onefold.models.scale import ScaleOption
 
 # --- autoencoders --------------------------------------------------------------------------------------
 
@@ -273,10 +270,7 @@ class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
 # --- regression ----------------------------------------------------------------------------------------
 
 
-ROWS_AT_ONCE = 2048  # predicted together
-
-
-class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class MembershipMapping(Regression):
     """Regression by Student-t membership-mappings, any number of outputs at once.
 
     Parameters
@@ -329,68 +323,19 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
     True
     """
 
+    constraints = CONSTRAINTS
+    _not_negative = ("inverse_range",)
+
     def __init__(self, inducing_ratio: float = 0.5, max_inducing: int = 500, centred: bool = True) -> None:
         self.inducing_ratio = inducing_ratio
         self.max_inducing = max_inducing
         self.centred = centred
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the mapping of rows of ``X`` onto ``y``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Inputs.
-        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-            Outputs.
-
-        Returns
-        -------
-        MembershipMapping
-            The fitted estimator itself.
-        """
-        self.check_parameters()
-        inputs, outputs = check_rows(self, X, y, numeric_outputs=True)
-        targets = np.asarray(outputs, dtype=np.float64).reshape(len(inputs), -1)
-        self._units = unit_of(inputs), unit_of(targets)
-        targets = targets / self._units[1]
-        self._mean = targets.mean(axis=0) if self.centred else np.zeros(targets.shape[1])
-        rows = inputs.astype(np.float64) / self._units[0]
-        at_most = inducing_limit(len(rows), self.inducing_ratio, self.max_inducing)
-        with one_blas_thread():
-            seen = Targets.of(targets - self._mean, factor=self._units[1])
-            self.mapping_, *_ = fit_mapping(rows, seen, at_most)
-        self._one_output = np.ndim(outputs) == 1
-        return self
-
-    def predict(self, X: ArrayLike) -> Array:
-        """Compute the output of each row (001 eq. 60).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,) or (n_rows, n_outputs)
-            Outputs, of the shape that ``y`` had.
-        """
-        check_is_fitted(self)
-        rows: Any = check_rows(self, X, reset=False)
-
-        def outputs(block: slice) -> Array:
-            return self.mapping_.outputs(rows[block].astype(np.float64) / self._units[0])
-
-        found = np.concatenate(run_parallel(outputs, row_blocks(len(rows), ROWS_AT_ONCE)))
-        found = (found + self._mean) * self._units[1]
-        return np.asarray(found[:, 0] if self._one_output else found)
-
     @property
     def inducing_points_(self) -> Array:
         """The auxiliary inducing points (001 eq. 51)."""
         places = self.mapping_.inputs
-        return np.asarray(places.unscaled() * self._units[0])
+        return np.asarray(places.unscaled() * self._input_unit)
 
     @property
     def tau_(self) -> float:
@@ -402,70 +347,30 @@ class MembershipMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Variance parameter of the kernel (001 Alg. 1, steps 9-13)."""
         return self.mapping_.sigma2
 
-    def check_parameters(self) -> None:
-        """Refuse parameters that break a constraint, before looking at data."""
-        check_parameters(self, CONSTRAINTS)
+    def _learn(self, rows: Array, targets: Array) -> None:
+        at_most = inducing_limit(len(rows), self.inducing_ratio, self.max_inducing)
+        seen = Targets.of(targets - self._mean, factor=self._unit)
+        self.mapping_, *_ = fit_mapping(rows, seen, at_most)
 
-    def state(self) -> Arrays:
-        """Return arrays from which :meth:`restore` makes the same mapping.
+    def _deviations(self, rows: Array) -> Array:
+        return self.mapping_.outputs(rows)
 
-        Returns
-        -------
-        dict of str to ndarray
-            What the samples left, but no samples.
-        """
+    def _state(self) -> tuple[Arrays, list[float]]:
         mapping = self.mapping_
+        arrays = {**vars(mapping.inputs), "weights": mapping.weights}
+        return arrays, [mapping.ridge, mapping.tau, mapping.variance]
+
+    def _shapes(self, state: Arrays, n_features: int) -> dict[str, tuple[int, ...]]:
+        n_inducing, n_outputs = state["weights"].shape
         return {
-            "inducing": mapping.inputs.inducing,
-            "shift": mapping.inputs.shift,
-            "inverse_range": mapping.inputs.inverse_range,
-            "weights": mapping.weights,
-            "mean": self._mean,
-            "numbers": np.array([mapping.ridge, mapping.tau, mapping.variance, *self._units]),
-            "one_output": np.array([self._one_output]),
+            "inducing": (n_inducing, n_features),
+            "shift": (n_features,),
+            "inverse_range": (n_features,),
+            "weights": (n_inducing, n_outputs),
+            "mean": (n_outputs,),
+            "numbers": (5,),
         }
 
-    def restore(self, state: Arrays, n_features: int) -> None:
-        """Become the mapping that :meth:`state` described.
-
-        Parameters
-        ----------
-        state : dict of str to ndarray
-            What :meth:`state` returned.
-        n_features : int
-            Number of inputs.
-
-        Raises
-        ------
-        ValueError
-            If no fitted mapping could have these arrays.
-        """
-        self.check_parameters()
-        _check_state(state, n_features)
-        ridge, tau, variance, *units = (float(number) for number in state["numbers"])
+    def _restore(self, state: Arrays, numbers: list[float]) -> None:
         inputs = Inputs(state["shift"], state["inverse_range"], state["inducing"])
-        self.mapping_ = Mapping(inputs, state["weights"], ridge, tau, variance)
-        self._units, self._mean = (units[0], units[1]), state["mean"]
-        self._one_output = bool(state["one_output"][0])
-
-
-def _check_state(state: Arrays, n_features: int) -> None:
-    """Refuse arrays that no fitted mapping of so many inputs has."""
-    n_inducing, n_outputs = state["weights"].shape
-    shapes = {
-        "inducing": (n_inducing, n_features),
-        "shift": (n_features,),
-        "inverse_range": (n_features,),
-        "weights": (n_inducing, n_outputs),
-        "mean": (n_outputs,),
-        "numbers": (5,),
-    }
-    flag = state["one_output"]
-    fitting = all(state[name].shape == shape for name, shape in shapes.items())
-    fitting = fitting and min(n_inducing, n_outputs) >= 1 and flag.shape == (1,) and flag.dtype == np.bool_
-    if not fitting or (flag[0] and n_outputs > 1):
-        raise ValueError("the arrays do not fit each other")
-    floats = all(state[name].dtype == np.float64 and np.isfinite(state[name]).all() for name in shapes)
-    numbers = state["numbers"]
-    if not floats or min(numbers.min(), state["inverse_range"].min()) < 0.0 or numbers[3:].min() == 0.0:
-        raise ValueError("the numbers are not those of a fitted mapping")
+        self.mapping_ = Mapping(inputs, state["weights"], *numbers)
