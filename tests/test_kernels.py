@@ -43,6 +43,7 @@ def test_exact_tests_run_under_two_kernels_with_one_and_two_threads(start: Start
     assert kernels.main([]) == 0
     assert settings(started) == [("Haswell", "1"), ("Haswell", "2"), ("SkylakeX", "1"), ("SkylakeX", "2")]
     assert all("-m exact" in each["arguments"] for each in started)
+    assert all("test_local_model_forget.py" in each["arguments"] for each in started)
 
 
 def test_kernel_that_the_processor_lacks_is_skipped_with_a_line(start: Start, capsys) -> None:
