@@ -13,6 +13,7 @@ WORKERS := --numprocesses auto --dist loadfile
 # Tests run in a random order. It follows from the commit, so that a failure belongs to a change; ORDER=7 is another.
 ORDER ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
 PYTEST := $(BIN)/python -m pytest --randomly-seed=$(ORDER)
+KERNELS := PYTEST_ADDOPTS=--randomly-seed=$(ORDER) $(BIN)/python tests/kernels.py
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
@@ -34,11 +35,11 @@ test-all: $(VENV)/.all-ready ## every test, slow ones and those of the extras in
 	$(PYTEST) $(WORKERS) $(ARGS)
 
 exact: $(VENV)/.all-ready ## what is promised to the last bit, under several BLAS kernels and thread counts
-	$(BIN)/python tests/kernels.py $(ARGS)
+	$(KERNELS) $(ARGS)
 
 nightly: test-all ## everything: slow tests, new random examples, the fast tests under every kernel and interpreter
 	$(PYTEST) $(WORKERS) -m "not slow" --hypothesis-profile=search
-	$(BIN)/python tests/kernels.py --full $(WORKERS) -m "not slow" tests
+	$(KERNELS) --full $(WORKERS) -m "not slow" tests
 	@for python in python3.12 python3.13; do \
 		$(MAKE) --silent $$python-is-there PYTHON=$$python || continue; $(MAKE) test PYTHON=$$python || exit 1; done
 
