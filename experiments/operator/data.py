@@ -1,4 +1,4 @@
-"""The documents' datasets as far as they can be had, scaled as the document scales its own.
+"""The documents' datasets as far as they are available, scaled as the document scales its own.
 
 Embeddings times ten, image features through the hyperbolic tangent (004 Sec. 4.2). The encoders are others
 than the document's, so trends can be compared and digits cannot.

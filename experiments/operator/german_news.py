@@ -1,8 +1,8 @@
 """German news over 20 sites (004 Tables 3, 8 and 10): methods, measures, and joined embeddings.
 
-Of XGLUE-NC only the 1000 German articles of the development part could be had: three quarters are for
-training here, where the document has 10000 in each of five languages. Its second sentence encoder could not
-be had either; hashed letter sequences stand in.
+Of XGLUE-NC only the 1000 German articles of the development part were available. Three quarters are for
+training here, where the document has 10000 in each of five languages. Hashed letter sequences take the
+place of its second sentence encoder, which was not available either.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
         found, values = table(journal, args, title, names, reported)
         outcome.tables.append(found)
         outcome.values.update(values)
-    missing = [[language, "could not be had"] for language in ("English", "French", "Russian", "Spanish")]
+    missing = [[language, "not available"] for language in ("English", "French", "Russian", "Spanish")]
     outcome.tables.append(Table("XGLUE-NC, other languages (004 Table 3)", ("", "space folding"), missing))
     return outcome
 

@@ -1,7 +1,7 @@
 """Ten sites with digits, two of which lie: what each rule loses, for equal and unequal shares of the classes.
 
-Bundled data, so nothing has to be had. Every rule expects two liars; the weighted one has a hundred labelled
-rows that nobody owns. Losses are against the honest federation by the documents' rule, in points.
+The data comes with the package. Every rule expects two liars; the weighted one has a hundred labelled rows
+that no site has. Losses are against the honest federation by the documents' rule, in points.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Long-tailed image features over 20 sites (004 Tables 2, 7 and 9): methods, measures, batch sizes.
 
-CIFAR-100 could not be had, so Tables 4, 7 and 9 of the document are beside CIFAR-10 here; of its 50000
-training images 20000 could be had.
+CIFAR-100 was not available, so Tables 4, 7 and 9 of the document stand beside results on CIFAR-10, of whose
+50000 training images 20000 were available.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def missing_table() -> Table:
     """Table 4 needs CIFAR-100."""
     reported = documented(__file__, "table_4")["SFM"]
     rows = [
-        [f"imbalance {rho:g}", "could not be had", value / 100]
+        [f"imbalance {rho:g}", "not available", value / 100]
         for rho, value in zip(IMBALANCES, reported, strict=True)
     ]
     return Table("Long-tailed CIFAR-100 (004 Table 4)", ("", "space folding", "document"), rows)

@@ -1,7 +1,7 @@
 """002 Fig. 7: interest rates of Lending Club loans by linear regression without an intercept, sigma = 1e-5.
 
 The fitness is the document's loss on the raw rows; scores are its negative, so that more is better. The
-890000 loans of the document could not be had: 10000 loans of the same platform stand in.
+890000 loans of the document were not available; 10000 loans of the same platform take their place.
 """
 
 from __future__ import annotations
