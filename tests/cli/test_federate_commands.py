@@ -96,7 +96,7 @@ def test_query_without_members_and_site_without_model_exit_with_code_1(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["federate", "query", "rows.npz", "--label", "y", "--ignore", "one"]) == 1
-    assert "has no member yet" in capsys.readouterr().err
+    assert "no site has joined the federation yet" in capsys.readouterr().err
     assert main(["federate", "site", "--folder", "federation/sites/south"]) == 1
     assert "no model yet" in capsys.readouterr().err
 

@@ -106,7 +106,7 @@ def test_encrypted_query_without_members_exits_with_code_1(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*SEALED, "--ignore", "y"]) == 1
-    assert "has no member yet" in capsys.readouterr().err
+    assert "no site has joined the federation yet" in capsys.readouterr().err
 
 
 def test_site_keeps_trusted_keys_and_encrypted_only(here: Path) -> None:

@@ -252,7 +252,7 @@ class Federation:
         return Spool(self.folder.spool).status() is not None
 
     def status(self) -> FederationStatus:
-        """Tell who is a member, who is connected, and what each site promises; check the membership log.
+        """Tell which sites take part, which are connected, and what each promises; check the membership log.
 
         Returns
         -------
@@ -271,7 +271,7 @@ class Federation:
         return FederationStatus(online is not None, settings.mode, settings.rule, entries, sites)
 
     def wait_for(self, sites: Iterable[str] = (), timeout: float = 300.0) -> Self:
-        """Wait until the server is running and some sites are members and connected.
+        """Wait until the server is running and some sites have joined and are connected.
 
         Parameters
         ----------
@@ -329,7 +329,7 @@ class Federation:
         floor: float | None = None,
         keys: PathLike | None = None,
     ) -> QueryResult:
-        """Predict the class of every row from the answers of all members.
+        """Predict the class of every row from the answers of all sites.
 
         Parameters
         ----------
@@ -477,7 +477,7 @@ class Federation:
             raise InvalidInputError(f"there are {len(names)} column names for {rows.shape[1]} feature(s)")
         members = Registry(self.folder).members
         if not members:
-            raise FederationError("the federation has no member yet")
+            raise FederationError("no site has joined the federation yet")
         profiles: list[Profile] = [site.profile for site in members.values() if site.profile is not None]
         widths = {profile.n_features for profile in profiles}
         if widths and rows.shape[1] not in widths:

@@ -385,9 +385,9 @@ class Node:
     def _check_files(self) -> None:
         if self.settings.insecure:
             return
-        _require_file(self.folder.ca, "ask the server's owner for the folder of this site")
+        _require_file(self.folder.ca, "ask the server's operator for the folder of this site")
         make = 'ssh-keygen -t ecdsa -b 384 -N "" -f node.key'
-        _require_file(self.folder.key, f"make one with {make} and have the server's owner add node.key.pub")
+        _require_file(self.folder.key, f"make one with {make} and have the operator add node.key.pub")
         if not owner_only(self.folder.key):
             raise InvalidInputError(f"{self.folder.key}: others can read this key; chmod 600 it")
 

@@ -58,22 +58,23 @@ Server: `{host}:{port}`, {mode} mode, rule {rule}{plaintext}. Sites: {sites}.
    never had the site. What was answered before cannot be taken back.
 
 Columns of `rows.csv` and `new.csv` must be the same, in the same order and units. The certificates are valid
-for a year. Keep `server/` and its `ca.key` readable by their owner only. `docs/deploy.md` says what each mode
-reveals to whom.
+for a year. Keep `server/` and its `ca.key` readable by your account only. `docs/deploy.md` says what each
+mode reveals to whom.
 """
 
 
 KEYS_MADE = """\
-1. **Hand over** each folder in `sites/` to its owner by a safe way, then delete it here: `node.key` is what
-   the server knows the site by. For more than a test, let every site make its own key: `onefold federate init
-   --own-keys`. For who comes later, `onefold federate add NAME --make DIR --folder server` makes a folder."""
+1. **Hand over** each folder in `sites/` to its site by a safe way, then delete it here: by `node.key` the
+   server recognises the site. For more than a test, let every site make its own key: `onefold federate init
+   --own-keys`. For a site that joins later, `onefold federate add NAME --make DIR --folder server` makes
+   a folder."""
 OWN_KEYS = """\
-1. **Hand over** each folder in `sites/` to its owner; nothing in it is secret, but it must arrive unchanged.
+1. **Hand over** each folder in `sites/` to its site; nothing in it is secret, but it must arrive unchanged.
    In it the site makes its key and sends you the public half, never the private one:
 
        ssh-keygen -t ecdsa -b 384 -N "" -f node.key
 
-   Ask its owner in person for the key's fingerprint (`ssh-keygen -l -f node.key.pub`), then let it in:
+   Ask the site in person for the key's fingerprint (`ssh-keygen -l -f node.key.pub`), then let it in:
 
        onefold federate add NAME node.key.pub --folder server
 
