@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INTERPRETER = $(shell $(PYTHON) -c 'import sys; print(sys.executable)' 2>/dev/null || \
 	PYENV_VERSION=$$(pyenv whence $(PYTHON) 2>/dev/null | tail -n 1) $(PYTHON) -c 'import sys; print(sys.executable)' 2>/dev/null)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-LINTED := $(wildcard src tests benchmarks experiments requirements)
+LINTED := $(wildcard src tests benchmarks experiments requirements docs/*.py)
 # Tests of one file stay together: they share what it sets up.
 WORKERS := --numprocesses auto --dist loadfile
 # Tests run in a random order. It follows from the commit, so that a failure belongs to a change; ORDER=7 is another.
@@ -46,10 +46,11 @@ nightly: test-all ## everything: slow tests, new random examples, the fast tests
 %-is-there:
 	@test -n "$(INTERPRETER)" || { echo "$*: SKIPPED, it is not installed"; exit 1; }
 
-lint: $(VENV)/.all-ready ## ruff and mypy, changing nothing; types are those of every extra
+lint: $(VENV)/.all-ready ## ruff, mypy and the docstrings, changing nothing; types are those of every extra
 	$(BIN)/ruff check $(LINTED)
 	$(BIN)/ruff format --check $(LINTED)
 	$(BIN)/mypy
+	$(BIN)/python docs/check_docstrings.py
 
 format: $(VENV)/.dev-ready ## let ruff mend what it can
 	$(BIN)/ruff check --fix $(LINTED)

@@ -8,6 +8,7 @@ the check; ``--counts`` prints only how many findings each room has. The checks 
 * GL08: there is a docstring. SS01-SS03, SS06: it begins with one line, a capital letter, a full stop.
 * PR01-PR07, PR10: every parameter of the signature is documented, in its order, with a type and a
   description, and nothing else is.
+* PD01: a default of the signature is stated with the type, and is the one of the signature.
 * RT01, RT03, YD01: what a function returns or yields is described.
 * SA01, EX01, for classes and functions: there are a *See Also* and an *Examples* section. Errors, warnings,
   enumerations and protocols need no example.
@@ -22,6 +23,7 @@ of ours), ES01 (one line may be all there is to say).
 from __future__ import annotations
 
 import argparse
+import ast
 import enum
 import importlib
 import inspect
@@ -30,6 +32,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from numpydoc.docscrape import NumpyDocString
 from numpydoc.validate import validate
 
 ROOMS = (
@@ -98,6 +101,35 @@ def findings(name: str, codes: set[str]) -> list[str]:
     return [f"{name}: {code} {text}" for code, text in errors if code in codes]
 
 
+def defaults_not_stated(name: str, value: Any) -> list[str]:
+    """Parameters whose default is missing in the docstring, or is another one there."""
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):  # a class without a constructor of its own
+        return []
+    found = []
+    for documented in NumpyDocString(inspect.cleandoc(value.__doc__ or ""))["Parameters"]:
+        for parameter in map(signature.parameters.get, documented.name.split(", ")):
+            if parameter is None or documented.type == "ignored":
+                continue
+            has_default = parameter.default is not inspect.Parameter.empty
+            _, states_default, stated = documented.type.rpartition("default=")
+            if has_default != bool(states_default):
+                found.append(f"{name}: PD01 Default of {parameter.name} is not that of the signature")
+            elif has_default and _differs(stated, parameter.default):
+                found.append(f"{name}: PD01 Default of {parameter.name} is {parameter.default!r}")
+    return found
+
+
+def _differs(stated: str, default: Any) -> bool:
+    """Whether a default is stated as another value; what is no literal is not compared."""
+    try:
+        literal = ast.literal_eval(stated)
+    except (SyntaxError, ValueError):
+        return False
+    return isinstance(default, bool | int | float | str | tuple | None) and literal != default
+
+
 def check(only: list[str]) -> tuple[Counter[str], list[str]]:
     """Findings per room, and all of them."""
     counts: Counter[str] = Counter(dict.fromkeys(ROOMS, 0))
@@ -109,9 +141,11 @@ def check(only: list[str]) -> tuple[Counter[str], list[str]]:
         codes = EVERYWHERE | FOR_CLASSES_AND_FUNCTIONS
         if _needs_no_example(value):
             codes = codes - FOR_CLASSES_AND_FUNCTIONS
-        found = findings(name, codes)
+        found = findings(name, codes) + defaults_not_stated(name, value)
         if inspect.isclass(value):
-            found += [line for member in members(name, value) for line in findings(member, EVERYWHERE)]
+            for member in members(name, value):
+                found += findings(member, EVERYWHERE)
+                found += defaults_not_stated(member, getattr(value, member.rpartition(".")[2]))
         counts[room] += len(found)
         lines += found
     return counts, lines

@@ -436,7 +436,13 @@ class LocalModel(BaseEstimator):
         return Profile(site, classes, self.measure, self.scale, n_features, guarantee, self.digest())
 
     def digest(self) -> str:
-        """Return the SHA-256 sum of the fitted model, as its file would have it."""
+        """Compute the digest of the fitted model.
+
+        Returns
+        -------
+        str
+            SHA-256 sum of the bytes that :func:`onefold.io.to_bytes` gives, in hexadecimal digits.
+        """
         if self._digest is None:
             self._digest = hashlib.sha256(to_bytes(self._fitted())).hexdigest()
         return self._digest

@@ -59,7 +59,7 @@ def save(
         ``PrivateSource`` or a ``TransferClassifier``. A ``guarantee_`` of a model is written too.
     path : path
         Where to write.
-    extras : mapping of str to ndarray, optional
+    extras : mapping of str to ndarray or None, default=None
         Further arrays to keep in the file of a model, for :func:`load_extras`.
     compact : bool, default=False
         Write a small file without what can be computed again from the samples. Loading it takes about half
@@ -178,7 +178,7 @@ def from_bytes(content: bytes, largest_machine: int | None = None) -> Any:
     ----------
     content : bytes
         The content of a file of a model.
-    largest_machine : int, optional
+    largest_machine : int or None, default=None
         Refuse machines of more samples than this. Rebuilding a machine of N samples from a compact file takes
         N x N numbers: give it for bytes from somebody who may want to exhaust this computer's memory.
 

@@ -170,7 +170,7 @@ def from_parts(
         The JSON values.
     arrays : mapping of str to ndarray
         The arrays; the model may keep them.
-    largest_machine : int, optional
+    largest_machine : int or None, default=None
         Refuse machines of more samples than this.
 
     Returns

@@ -98,19 +98,19 @@ class SiteStatus:
         Name of the site.
     status : str
         "invited", "member", "refused" or "removed".
-    reason : str or None
+    reason : str or None, default=None
         Why the site was refused, in one fixed word.
-    online : bool
+    online : bool, default=False
         Whether the site is connected now.
-    classes : list or None
+    classes : list or None, default=None
         Classes of its model; None, like all that follows, before the site has said what it has.
-    features : int or None
+    features : int or None, default=None
         Number of features.
-    measure : str or None
+    measure : str or None, default=None
         Measure of its answers.
-    model : str or None
+    model : str or None, default=None
         SHA-256 sum of its model.
-    guarantee : dict or None
+    guarantee : dict or None, default=None
         What its model promises about its rows; None if the answers are functions of raw rows.
 
     See Also
