@@ -20,14 +20,18 @@ TOP = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(not (TOP / "docs").is_dir(), reason="the documents are not in this copy")
 
 
-@pytest.fixture(scope="module")
-def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", TOP / "docs" / "generate.py")
+def _script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, TOP / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    return _script("generate")
 
 
 def test_generated_parts_of_the_documents_are_fresh(generate: ModuleType) -> None:
@@ -123,3 +127,27 @@ def _parser_of(words: list[str]) -> argparse.ArgumentParser:
         assert word in parts[0].choices, f"onefold {' '.join(words)}: no command {word}"
         parser = parts[0].choices[word]
     return parser
+
+
+# --- the check of docstrings ------------------------------------------------------------------------------
+
+
+def _documented(size: int = 3, name: str = "x") -> None:
+    """Do nothing.
+
+    Parameters
+    ----------
+    size : int, default=4
+        Another default than that of the signature.
+    name : str
+        No default at all.
+    """
+
+
+def test_check_of_docstrings_finds_wrong_and_missing_defaults() -> None:
+    pytest.importorskip("numpydoc")
+    check = _script("check_docstrings")
+    assert check.defaults_not_stated("f", _documented) == [
+        "f: PD01 Default of size is 3",
+        "f: PD01 Default of name is not that of the signature",
+    ]
