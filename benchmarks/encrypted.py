@@ -4,8 +4,8 @@ The counts (004, section 3.9) are Q C minima and C equalities per query. They ar
 operation takes in TFHE on this machine, measured in the same run with Concrete when
 ``ONEFOLD_CONCRETE_PYTHON`` names a Python that has concrete-python; and, in a row of its own, by the
 latencies that the document prints for another machine (Table 6). Seconds are processor seconds of the
-server and the querier; a site's own are told beside them. The server's begin with the first byte of the
-first message: reading, checking and adding the messages of all sites is among them.
+server and the querier; those of a site are printed beside them. The server's seconds include reading,
+checking and adding the messages of all sites.
 
 ``python -m benchmarks.encrypted Q,C,bits ... [--operations FILE]`` measures single settings, for a machine
 that is quiet only for minutes; FILE is what ``encrypted_tfhe.py`` printed a moment ago.

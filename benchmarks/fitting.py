@@ -38,7 +38,7 @@ def against_literal(sizes: Sizes) -> list[Row]:
         Row(
             f"{what}: time of the same with numpy doing each step as one matrix operation / ours",
             whole / fast,
-            None,  # told for fairness: both sides solve an eigenproblem and factor a few matrices
+            None,  # printed for fairness: both sides solve an eigenproblem and factor a few matrices
             {"literal_seconds": whole, "seconds": fast},
         ),
     ]

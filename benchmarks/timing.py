@@ -15,7 +15,7 @@ class Row:
 
     name: str
     ratio: float
-    goal: str | None  # ">= 20" or "<= 4"; None where nobody has set one, and the number is only told
+    goal: str | None  # ">= 20" or "<= 4"; None where there is no goal and the number is only printed
     details: dict[str, Any] = field(default_factory=dict)
 
     @property

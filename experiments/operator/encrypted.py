@@ -5,7 +5,7 @@ attain the minimum must be those found in clear. Every test row is computed in `
 without the encryption, and some of them encrypted for real. The other tables count the decisions that change
 when measures are rounded: by the plain map rint((2^p - 1) d), by the map fitted to 500 test rows without
 labels, which are then left out, and by that map with several looks at rows whose classes tie. Of classes
-that still tie the first is taken; what a draw among them would give on average is told beside it. Whether
+that still tie the first is taken; what a draw among them would give on average is printed beside it. Whether
 rounding changes accuracy is tested by McNemar's exact test: rows right only in clear against rows right
 only after rounding.
 """
