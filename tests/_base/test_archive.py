@@ -143,7 +143,7 @@ def test_many_large_arrays_are_each_checked():
     refused(bytes(damaged), "11.npy does not match its checksum")
 
 
-def test_kind_is_told_and_another_kind_is_refused(tmp_path):
+def test_kind_is_read_and_another_kind_is_refused(tmp_path):
     assert kind_of(SMALL) == "thing"
     with pytest.raises(FileFormatError, match="holds a thing, not a model"):
         read_archive(SMALL, "model")
@@ -167,7 +167,7 @@ def test_missing_file_is_named_with_its_kind(tmp_path):
         read_archive(tmp_path / "absent", "thing")
 
 
-def test_newer_format_is_told():
+def test_newer_format_is_refused_and_named():
     newer = forged(lambda members, manifest: manifest.update(format=FORMAT + 1))
     refused(newer, f"has format {FORMAT + 1}, this version of onefold reads format {FORMAT}")
 

@@ -92,7 +92,7 @@ def test_bad_input_exits_with_code_2_and_one_line(
     assert said.err.count("\n") == 1
 
 
-def test_query_without_members_and_site_without_model_exit_with_code_1(
+def test_query_without_sites_and_site_without_model_exit_with_code_1(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["federate", "query", "rows.npz", "--label", "y", "--ignore", "one"]) == 1

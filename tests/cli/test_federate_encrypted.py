@@ -102,7 +102,7 @@ def test_bad_input_exits_with_code_2_and_one_line(
     assert said.err.count("\n") == 1
 
 
-def test_encrypted_query_without_members_exits_with_code_1(
+def test_encrypted_query_without_sites_exits_with_code_1(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*SEALED, "--ignore", "y"]) == 1

@@ -102,7 +102,7 @@ def test_formulas_experiment_gives_the_documents_numbers(
 def test_peers_experiment_runs_without_the_other_packages(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], block_import: Callable[[str], None]
 ) -> None:
-    """The optimal noise is measured wherever the other packages cannot be had, and a journal is kept."""
+    """The optimal noise is measured wherever the other packages are not installed, and a journal is kept."""
     block_import("diffprivlib")
     block_import("opendp")
     journal = tmp_path / "journal"

@@ -186,7 +186,7 @@ def test_a_liar_can_only_enlarge_the_sets(federation) -> None:
     assert np.all(honest >= without)
 
 
-def test_counts_add_up_and_leave_without_a_trace(federation) -> None:
+def test_counts_of_sites_add_up_and_can_be_taken_away(federation) -> None:
     answers, truth, largest, _ = federation
     measures = answers.min(axis=0)
     parts = [calibrate(measures[i:400:4], truth[i:400:4], largest=largest) for i in range(4)]

@@ -36,7 +36,7 @@ def naive() -> np.ndarray:
     return Laplace(1.0).randomise(np.full(N, PIXEL), random_state=0)
 
 
-def test_the_naive_sampler_tells_which_value_it_was(naive: np.ndarray) -> None:
+def test_naive_sampler_reveals_the_value(naive: np.ndarray) -> None:
     assert all(reachable(output, PIXEL) for output in naive.tolist())
     impossible = np.mean([not reachable(output, NEIGHBOUR) for output in naive.tolist()])
     assert impossible > 0.5  # of single outputs: they prove that the pixel was not its neighbour

@@ -256,7 +256,7 @@ def test_query_gives_up_when_the_server_stops_half_way(
 # --- members ----------------------------------------------------------------------------------------------
 
 
-def test_status_tells_members_and_who_is_online(federation: Federation, run: FakeRun) -> None:
+def test_status_names_the_sites_and_which_are_connected(federation: Federation, run: FakeRun) -> None:
     run.absent = {"west"}
     wait_until_offline(federation, "west")
     found = federation.status()

@@ -130,7 +130,7 @@ def test_stopped_site_is_missing_without_waiting(
     assert same(federation, told, "north", "south")
 
 
-def test_removed_site_leaves_no_trace_in_later_answers(federation: Any, wait_for: Any) -> None:
+def test_removed_site_changes_no_later_answer(federation: Any, wait_for: Any) -> None:
     assert federation.run("remove", "west").returncode == 0
     told = federation.query()
     assert (told["partial"], told["code"], told["answered"]) == (False, 0, ["north", "south"])
@@ -156,7 +156,7 @@ def test_removed_site_can_be_added_again(federation: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_restarted_server_knows_its_members(
+def test_restarted_server_knows_its_sites(
     federation: Any, number: int, wait_for: Any, processes_below: Any
 ) -> None:
     before = federation.registry.members

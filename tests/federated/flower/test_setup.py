@@ -164,7 +164,7 @@ def test_only_keys_on_nist_curves_are_taken(tmp_path: Path) -> None:
         public_key_text(tmp_path / "key")
 
 
-def test_look_at_tells_no_server_from_another_server(tmp_path: Path) -> None:
+def test_look_at_distinguishes_no_server_from_another_server(tmp_path: Path) -> None:
     port = free_port()
     assert look_at("127.0.0.1", port, None) is Finding.ABSENT
     with socket.create_server(("127.0.0.1", port)) as other:

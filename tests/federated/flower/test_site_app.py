@@ -96,7 +96,7 @@ def test_files_of_a_site_are_readable_by_its_owner_only(tmp_path: Path, raw: Loc
         assert path.stat().st_mode & 0o077 == 0, path.name
 
 
-def test_other_caller_names_do_not_enlarge_the_total_budget(tmp_path: Path, raw: LocalModel) -> None:
+def test_other_querier_names_do_not_enlarge_the_total_budget(tmp_path: Path, raw: LocalModel) -> None:
     folder = make_site(tmp_path, raw, total=10, caller_total=6)
     assert isinstance(site_app.answer(folder, Query("q", X[:6]), "a"), Answers)
     assert code_of(site_app.answer(folder, Query("q", X[:1]), "a")) is FailureCode.BUDGET_SPENT
@@ -126,7 +126,7 @@ def test_site_says_in_a_fixed_word_why_it_does_not_answer(tmp_path: Path, raw: L
     "sends, may_raw, may_private",
     [("answers", False, False), ("private-model", False, True), ("raw-model", True, True)],
 )
-def test_model_leaves_only_if_its_owner_allows_it(
+def test_model_leaves_only_if_the_site_allows_it(
     tmp_path: Path, raw: LocalModel, private: LocalModel, sends: str, may_raw: bool, may_private: bool
 ) -> None:
     for name, model, may in (("raw", raw, may_raw), ("private", private, may_private)):
@@ -223,7 +223,7 @@ def test_unknown_kind_of_message_is_malformed(
     assert code_of(failure) is FailureCode.MALFORMED
 
 
-def test_messages_other_than_queries_and_bad_caller_names_are_malformed(
+def test_messages_other_than_queries_and_bad_querier_names_are_malformed(
     tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SITE_VARIABLE, str(make_site(tmp_path, raw).root))

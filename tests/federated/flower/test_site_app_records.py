@@ -124,7 +124,7 @@ def test_many_messages_become_few_records() -> None:
 
 
 @pytest.mark.parametrize("name", [None, 7, b"someone"])
-def test_caller_must_be_a_text(name: Any) -> None:
+def test_name_of_the_querier_must_be_a_text(name: Any) -> None:
     content = to_records([Query("q", ROWS)])
     if name is not None:
         content["caller"] = ConfigRecord({"name": name})

@@ -77,7 +77,7 @@ def test_sweep_drops_old_requests_and_replies(spool: Spool) -> None:
     assert [path.name for path in (spool.root / "replies").iterdir()] == ["new.reply"]
 
 
-def test_queries_of_one_caller_are_batched_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_of_one_querier_are_batched_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_app, "MOST_BYTES", 100)
     monkeypatch.setattr(server_app, "MOST_QUERIES", 3)
     waiting = [request(f"a{i}", rows=1) for i in range(4)] + [request("b", caller="you"), request("big", 10)]

@@ -178,7 +178,7 @@ def test_hardened_gaussian_noise_is_no_smaller_than_calibrated(epsilon: float, m
     assert 1 <= Fraction(drawn[0]) / needed < 1 + Fraction(1, 2**48)
 
 
-def test_no_accountant_is_told_of_features_of_unequal_width() -> None:
+def test_accountants_are_not_used_for_features_of_unequal_width() -> None:
     uneven = Laplace(1.0, sensitivity=Box([0.0, 0.0, 0.0], [1.0, 0.1, 0.1]))
     assert uneven.accounting("record", 3) == {}
     assert uneven.accounting("entry", 3)["coordinates"] == 1
