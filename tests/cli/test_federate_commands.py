@@ -129,7 +129,7 @@ def test_site_limits_are_kept_for_the_next_start(here: Path, capsys: pytest.Capt
     site = SiteFolder(here / "federation/sites/north")
     assert main([*FIT, "--ignore", "one", "--total", "7", "--per-minute", "3", "--send-raw-model"]) == 0
     assert (site.settings.total, site.settings.per_minute, site.settings.sends) == (7, 3, "raw-model")
-    again = ["federate", "site", "--folder", str(site.root), "--fit-only", "--caller-total", "5"]
+    again = ["federate", "site", "--folder", str(site.root), "--fit-only", "--querier-total", "5"]
     assert main([*again, "--send-answers-only"]) == 0
     assert (site.settings.total, site.settings.caller_total, site.settings.sends) == (7, 5, "answers")
 

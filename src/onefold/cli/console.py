@@ -59,7 +59,7 @@ def plain_warnings() -> Iterator[None]:
     """Show the package's own warnings as single lines, each once, and no others."""
     seen: set[str] = set()
 
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    def print_once(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         text = one_line(message)
         if issubclass(category, OnefoldWarning) and text not in seen:
             seen.add(text)
@@ -68,7 +68,7 @@ def plain_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", OnefoldWarning)
-        warnings.showwarning = show
+        warnings.showwarning = print_once
         yield
 
 

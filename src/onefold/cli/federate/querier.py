@@ -252,7 +252,7 @@ def run_querykey(args: argparse.Namespace) -> int:
 def labels_from(texts: list[str]) -> list[Any]:
     """Class labels as tables have them: whole numbers if all texts are; sorted."""
     if len(set(texts)) < len(texts):
-        raise InvalidInputError("--classes must be distinct")
+        raise InvalidInputError("--classes names a class twice")
     if all(WHOLE.fullmatch(text) for text in texts):  # 007 is a code, not a number
         return sorted(int(text.partition(".")[0]) for text in texts)
     return sorted(texts)

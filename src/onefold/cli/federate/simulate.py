@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
     from onefold.federated import simulate
 
     if args.sites < 2:
-        raise InvalidInputError("--sites must be at least 2: a federation needs somebody to federate with")
+        raise InvalidInputError("--sites must be at least 2: one site alone is no federation")
     if args.lie is not None and args.liars >= args.sites:
-        raise InvalidInputError("--liars must be fewer than --sites: somebody has to be honest")
+        raise InvalidInputError("--liars must be smaller than --sites: at least one site has to be honest")
     common.check_rule(args.rule, args.held_out)
     table, y = read_labelled(args.data, args.label, ignore=args.ignore, quiet=args.json)
     spread = {"dirichlet": {"alpha": args.alpha}, "classes": {"classes_per_client": args.classes_per_site}}
