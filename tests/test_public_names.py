@@ -11,6 +11,7 @@ import inspect
 import json
 import sys
 import warnings
+from enum import EnumType
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,8 @@ def test_every_name_of_a_module_is_there_with_its_parameters(module: str) -> Non
             pytest.skip(str(error))
         for name, parameters in LISTED[module].items():
             found = getattr(home, name)  # an AttributeError here is a lost name
-            if parameters is not None:
+            # Parameters of an enumeration are those of Python's own class: Python 3.12 changed them.
+            if parameters is not None and not isinstance(found, EnumType):
                 now = list(inspect.signature(found).parameters)
                 assert [each for each in now if each in parameters] == parameters, name
 
