@@ -16,9 +16,8 @@ The format number
 -----------------
 ``FORMAT`` is the layout of the container. Raise it when a program of the last version would misread a new
 file; a new kind, or a new entry of ``about``, needs no new number as long as readers can do without it. To
-raise it, move the reading of the last layout to :mod:`onefold._base.old_archives`, and add a few files of it
-to ``tests/data_0_1`` or beside it: every file of an earlier version must load. Format 1 was never one layout,
-but four; what they had in common is read there.
+raise it, keep the reading of the last layout at the end of this file, and add a few files of it to
+``tests/data_0_1`` or beside it: every file of an earlier version must load.
 """
 
 import hashlib
@@ -37,7 +36,6 @@ from numpy.typing import NDArray
 
 from onefold._base.arrays import AnyArray, Arrays
 from onefold._base.files import atomic_write
-from onefold._base.old_archives import read_old
 from onefold._base.stored_zip import KINDS, NOT_READABLE, StoredZip, parse_array
 from onefold.exceptions import FileFormatError, InvalidInputError
 
@@ -193,7 +191,7 @@ def read_archive(
     with _opened(source, kind) as file:
         manifest, archive = _manifest(file)
         if archive is None:
-            found, about, arrays = read_old(file)
+            found, about, arrays = _read_old(file)
             if wanted is not None:
                 arrays = {name: array for name, array in arrays.items() if wanted(name)}
         else:
@@ -210,7 +208,7 @@ def kind_of(source: Source) -> str | None:
     try:
         with _opened(source, "") as file:
             manifest, archive = _manifest(file)
-            return str(read_old(file)[0] if archive is None else manifest["kind"])
+            return str(_read_old(file)[0] if archive is None else manifest["kind"])
     except InvalidInputError:
         return None
 
@@ -320,3 +318,96 @@ def part(name: str, about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) ->
     prefix = f"{name}/"
     found = {key[len(prefix) :]: array for key, array in arrays.items() if key.startswith(prefix)}
     return inner, found
+
+
+# --- files of version 0.1, read as if they had been written as archives of today --------------------------
+#
+# Version 0.1 had four layouts, all called format 1 (ledgers: 2) within their kind:
+#
+# * models: a zip of arrays and ``manifest.json``, which describes the model beside its own entries;
+# * moments: a numpy ``.npz`` with the description as a text in an array ``about``;
+# * sources and transfer classifiers: a zip of ``about.json`` and of members that are arrays or whole files of
+#   the other kinds;
+# * ledgers: JSON with a digest.
+
+Old = tuple[str, dict[str, Any], Arrays]
+MOMENTS = "onefold moments"
+MOST_NESTED = 3  # a model in a source in a transfer classifier
+
+
+def _read_old(file: IO[bytes], depth: int = 0) -> Old:
+    """Return kind, description and arrays of a file of version 0.1; anything else is refused."""
+    file.seek(0)
+    if file.read(1) == b"{":
+        file.seek(0)
+        return _read_ledger(file.read())
+    archive = StoredZip(file)
+    if "manifest.json" in archive.names:
+        return _read_model(archive)
+    if "about.npy" in archive.names:
+        return _read_moments(archive)
+    if "about.json" in archive.names and depth < MOST_NESTED:
+        return _read_transfer(archive, depth)
+    raise FileFormatError("not a file of onefold")
+
+
+def _read_model(archive: StoredZip) -> Old:
+    manifest = _described(archive, "manifest.json")
+    if manifest.pop("format") != 1:
+        raise FileFormatError("it has another format than it should have")
+    sums = manifest.pop("sums")
+    arrays = {
+        name.removesuffix(".npy"): parse_array(name, _checked(archive, name, total))
+        for name, total in sums.items()
+    }
+    return "model", manifest, arrays
+
+
+def _read_moments(archive: StoredZip) -> Old:
+    arrays = {name.removesuffix(".npy"): parse_array(name, archive.read(name)) for name in archive.names}
+    about = json.loads(str(arrays.pop("about")))
+    if (about.pop("kind"), about.pop("format")) != (MOMENTS, 1):
+        raise FileFormatError("not a file of moments")
+    return "private moments", about, arrays
+
+
+def _read_transfer(archive: StoredZip, depth: int) -> Old:
+    header = _described(archive, "about.json")
+    if header["format"] != 1:
+        raise FileFormatError("it has another format than it should have")
+    about: dict[str, Any] = dict(header["about"])
+    arrays: Arrays = {}
+    for name, total in header["sums"].items():
+        content = _checked(archive, name, total)
+        if content[:6].tobytes() == np.lib.format.MAGIC_PREFIX:
+            arrays[name] = parse_array(name, content)
+        else:
+            _, about[name], inner = _read_old(io.BytesIO(content.tobytes()), depth + 1)
+            arrays |= {f"{name}/{key}": array for key, array in inner.items()}
+    return str(header["kind"]), about, arrays
+
+
+def _read_ledger(written: bytes) -> Old:
+    plain = json.loads(written)
+    if not isinstance(plain, dict) or plain.get("format") != 2:
+        raise FileFormatError("not a ledger of format 2")
+    told = plain.pop("digest", None)
+    if told != hashlib.sha256(json.dumps(plain, sort_keys=True, allow_nan=False).encode()).hexdigest():
+        raise FileFormatError("this ledger was changed by something other than onefold")
+    del plain["format"]
+    return "ledger", plain, {}
+
+
+def _described(archive: StoredZip, name: str) -> dict[str, Any]:
+    text = archive.read(name).tobytes()
+    if hashlib.sha256(text).hexdigest().encode() != archive.comment:
+        raise FileFormatError("damaged: the description does not match its checksum")
+    described: dict[str, Any] = json.loads(text)
+    return described
+
+
+def _checked(archive: StoredZip, name: str, total: str) -> NDArray[np.uint8]:
+    content = archive.read(name)
+    if hashlib.sha256(content.data).hexdigest() != total:
+        raise FileFormatError(f"damaged: {name} does not match its checksum")
+    return content

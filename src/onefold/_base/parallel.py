@@ -1,4 +1,4 @@
-"""Threads over independent pieces of work, each on one BLAS thread.
+"""Independent pieces of work, each on one BLAS thread: in threads, or wherever joblib has its workers.
 
 The last digits of a matrix product or a factorisation depend on the number of threads BLAS uses. Everything
 run here therefore uses one, whatever the process is allowed: results do not change with ``n_jobs``, with the
@@ -6,24 +6,34 @@ number of cores, or with how many pieces of work there are. Cores are kept busy 
 which is also faster than one multi-threaded call after another. A piece of work that runs alone passes the
 cores it was given to the pieces it calls :func:`run_parallel` with.
 
-Everything here releases the interpreter lock inside numpy and LAPACK.
+Everything here releases the interpreter lock inside numpy and LAPACK. Work that :func:`run_spread` is given
+goes to processes or a cluster where the caller has chosen such a backend of joblib::
+
+    with joblib.parallel_config(backend="dask"):
+        classifier.fit(X, y)
+
+For Ray call ``ray.util.joblib.register_ray()`` first. Without such a choice it stays in threads of this
+process, where nothing has to be copied.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
-from typing import TypeVar
+from functools import cache, partial
+from typing import TypeVar, cast
 
-import numpy as np  # noqa: F401  # loaded before the libraries are listed: numpy and scipy bring a BLAS each
-import scipy.linalg  # noqa: F401
+import numpy as np
+import scipy.linalg  # noqa: F401  # loaded before the libraries are listed: numpy and scipy bring a BLAS each
+from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
+from onefold._base.arrays import Array
 from onefold._base.progress import track
-from onefold._base.validation import check_whole_number
+from onefold._base.validation import Whole, check_parameter
 
-__all__ = ["one_blas_thread", "one_openmp_thread", "run_parallel", "using_workers", "worker_count"]
+__all__ = ["one_blas_thread", "one_openmp_thread", "run_parallel", "run_spread", "worker_count"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -92,14 +102,9 @@ class _Workers(threading.local):
 _workers = _Workers()
 
 
-@contextmanager
-def using_workers(count: int | None) -> Iterator[None]:
-    """Grant so many workers to whatever runs in this thread within this context."""
-    before, _workers.granted = _workers.granted, count
-    try:
-        yield
-    finally:
-        _workers.granted = before
+def _grant(count: int | None) -> None:
+    """Let whatever runs in this thread from now on use so many workers."""
+    _workers.granted = count
 
 
 def worker_count(n_jobs: int | None) -> int:
@@ -112,7 +117,7 @@ def worker_count(n_jobs: int | None) -> int:
     granted = _workers.granted
     if n_jobs is None or n_jobs == -1:
         return _blas_threads() if granted is None else granted
-    check_whole_number("n_jobs", n_jobs)
+    check_parameter("n_jobs", n_jobs, Whole(1))
     return n_jobs if granted is None else min(n_jobs, granted)
 
 
@@ -134,19 +139,45 @@ def run_parallel(
     show_progress: bool | None = False,
 ) -> list[Result]:
     """Apply ``function`` to every item on one BLAS thread, results in order; the first error is raised."""
-
-    def bar(results: Iterable[Result]) -> list[Result]:
-        return list(track(results, len(items), description, show_progress))
-
-    available = worker_count(n_jobs)
+    available, before = worker_count(n_jobs), _workers.granted
     workers = max(min(available, len(items)), 1)
-
-    def run(item: Item) -> Result:
-        with using_workers(available // workers):
-            return function(item)
-
+    bar = partial(track, total=len(items), description=description, show=show_progress)
     with one_blas_thread():
-        if workers == 1:
-            return bar(map(run, items))
-        with ThreadPoolExecutor(workers) as executor:
-            return bar(executor.map(run, items))
+        if workers > 1:
+            share = available // workers
+            with ThreadPoolExecutor(workers, initializer=_grant, initargs=(share,)) as executor:
+                return list(bar(executor.map(function, items)))
+        _grant(available)
+        try:
+            return list(bar(map(function, items)))
+        finally:
+            _grant(before)
+
+
+def run_spread(
+    function: Callable[[Array], Result],
+    load: Callable[[Item], Array],
+    items: Sequence[Item],
+    n_jobs: int | None = None,
+    description: str = "",
+    show_progress: bool | None = False,
+) -> list[Result]:
+    """Apply ``function`` to ``load(item)`` for every item, results in order.
+
+    Loading happens in this process and shortly before the work is handed out, so that a distant worker gets
+    its own share of the data only; ``function`` should therefore refer to no data itself.
+    """
+    backend, _ = get_active_backend(prefer="threads")
+    if len(items) < 2 or getattr(backend, "supports_sharedmem", False):
+        return run_parallel(lambda item: function(load(item)), items, n_jobs, description, show_progress)
+    tasks = (delayed(_alone)(function, load(item)) for item in items)
+    return cast(list[Result], Parallel(n_jobs=n_jobs)(tasks))
+
+
+def _alone(function: Callable[[Array], Result], data: Array) -> Result:
+    """Do the work of one task in a process of its own as it would be done here, to the last bit.
+
+    Data may arrive as a view of a network buffer, at an odd address: numpy then takes other routines for the
+    same product, with other last digits. So the work is done on a copy.
+    """
+    return run_parallel(function, [np.array(data)], n_jobs=1)[0]

@@ -2,27 +2,26 @@
 
 The parameters of a class are checked against a table, one line per parameter::
 
-    CONSTRAINTS = {
+    constraints = {
         "n_components": Whole(1),
         "epsilon": (Number(above=0), None),
         "measure": OneOf(MEASURES),
         "scale": ("auto", Number(above=0), None),
     }
-    check_parameters(self, CONSTRAINTS)
 
-An entry is one constraint, or a tuple of alternatives in which None and plain words stand for themselves.
+and ``check_parameters(self)`` where the values are used. An entry is one constraint, or a tuple of
+alternatives in which None and plain words stand for themselves.
 """
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from onefold._base.arrays import Array
 from onefold.exceptions import InvalidInputError
 
 __all__ = [
@@ -35,8 +34,6 @@ __all__ = [
     "check_parameter",
     "check_parameters",
     "check_rows",
-    "check_whole_number",
-    "in_precision",
 ]
 
 
@@ -106,10 +103,7 @@ class Number:
 class OneOf:
     """One of some words."""
 
-    words: tuple[str, ...]
-
-    def __init__(self, words: Iterable[str]) -> None:
-        object.__setattr__(self, "words", tuple(words))
+    words: Collection[str]
 
     def accepts(self, value: Any) -> bool:
         """Return whether the value satisfies the constraint."""
@@ -153,9 +147,15 @@ Constraint = Whole | Number | OneOf | Flag | Instance
 Entry = Constraint | tuple[Constraint | str | None, ...]
 
 
-def check_parameters(holder: Any, constraints: Mapping[str, Entry]) -> None:
-    """Refuse an object whose attributes break one of the constraints, naming the first that does."""
-    for name, entry in constraints.items():
+def check_parameters(holder: Any, constraints: Mapping[str, Entry] | None = None) -> None:
+    """Refuse an object whose attributes break one of the constraints, naming the first that does.
+
+    Without a table, the constraints are those of its class and of the classes it inherits from.
+    """
+    tables = [constraints]
+    if constraints is None:
+        tables = [vars(kind).get("constraints") for kind in reversed(type(holder).__mro__)]
+    for name, entry in (pair for table in tables for pair in (table or {}).items()):
         check_parameter(name, getattr(holder, name), entry)
 
 
@@ -176,11 +176,6 @@ def _accepts(alternative: Constraint | str | None, value: Any) -> bool:
     if isinstance(alternative, str):
         return isinstance(value, str) and value == alternative
     return alternative.accepts(value)
-
-
-def check_whole_number(name: str, value: Any, at_least: int = 1, or_none: bool = False) -> None:
-    """Refuse a parameter that is not a whole number of at least ``at_least``."""
-    check_parameter(name, value, (Whole(at_least), None) if or_none else Whole(at_least))
 
 
 # --- rows -------------------------------------------------------------------------------------------------
@@ -205,11 +200,3 @@ def check_rows(
         if "could not convert" in message:  # the original quotes the cell
             raise InvalidInputError("X holds text where numbers are needed") from None
         raise InvalidInputError(message.splitlines()[0]) from None
-
-
-def in_precision(rows: Array, dtype: np.dtype) -> Array:
-    """Rows in another precision; what is beyond its range becomes its largest number."""
-    if rows.dtype != dtype:
-        largest = np.finfo(dtype).max
-        rows = np.clip(rows, -largest, largest).astype(dtype)
-    return np.ascontiguousarray(rows)

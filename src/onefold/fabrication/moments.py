@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Floats, Index, Labels
 from onefold._base.parallel import one_blas_thread, run_parallel
-from onefold._base.validation import check_rows, check_whole_number
+from onefold._base.validation import Whole, check_parameter, check_rows
 from onefold.encoders import Encoder, description
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.guarantee import Guarantee
@@ -415,7 +415,7 @@ class MomentFabricator(TransformerMixin, _OnMoments):
             Their labels.
         """
         check_is_fitted(self)
-        check_whole_number("n_samples", n_samples)
+        check_parameter("n_samples", n_samples, Whole(1))
         rng = np.random.default_rng(random_state)
         sizes = np.ones(len(self.classes_)) if balanced else np.maximum(self.moments_.counts_, 1.0)
         shares = _whole_parts(sizes / sizes.sum(), int(n_samples))

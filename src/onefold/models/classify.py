@@ -14,7 +14,7 @@ from onefold._base.arrays import Array, Index, Labels
 from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.models.compose import Autoencoder
-from onefold.models.folding import MEASURES
+from onefold.models.folding import MEASURES, check_measure
 from onefold.models.kahm._estimator import WideKAHM
 from onefold.models.pool import Pool, StackMemory
 from onefold.models.scale import ScaleOption, unit_and_factor
@@ -63,6 +63,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
 
     measure: str
     n_jobs: int | None
+    _n_probe: int | None = None  # how many machines of a class are asked, those with the nearest centres
     pool_: Pool
     constraints: ClassVar[dict[str, Entry]] = {"measure": OneOf(MEASURES)}
 
@@ -129,8 +130,9 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         ClassModels
             The fitted classifier itself.
         """
+        check_parameters(self)
         family = self.family
-        family.check_parameters()
+        check_parameters(family)
         with warnings.catch_warnings():
             # A site with few rows and many classes is nothing unusual here.
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
@@ -184,9 +186,8 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
             Folding measure of each row by the autoencoder of each class.
         """
         check_is_fitted(self)
-        return self.pool_.measures(
-            check_rows(self, X, reset=False), self.measure, self.family.n_probe, self.n_jobs
-        )
+        queries = check_rows(self, X, reset=False)
+        return self.pool_.measures(queries, check_measure(self.measure), self._n_probe, self.n_jobs)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class whose autoencoder folds each row least (000 eq. 62, 004 eq. 118).
@@ -307,7 +308,6 @@ class AutoencoderClassifier(ClassModels):
     """
 
     constraints: ClassVar[dict[str, Entry]] = {
-        **ClassModels.constraints,
         "estimator": (None, Instance(Autoencoder, "one of onefold's autoencoders, such as WideKAHM()")),
     }
 
@@ -325,8 +325,11 @@ class AutoencoderClassifier(ClassModels):
     @property
     def family(self) -> Autoencoder:
         """The autoencoder that ``estimator`` is or stands for; not to be changed or fitted."""
-        check_parameters(self, self.constraints)
         return DEFAULT if self.estimator is None else self.estimator
+
+    @property
+    def _n_probe(self) -> int | None:  # type: ignore[override]
+        return self.family.n_probe
 
 
 class FoldingClassifier(ClassModels):
@@ -377,7 +380,7 @@ class FoldingClassifier(ClassModels):
     True
     """
 
-    constraints: ClassVar[dict[str, Entry]] = {**ClassModels.constraints, "batch_size": Whole(1)}
+    constraints: ClassVar[dict[str, Entry]] = {"batch_size": Whole(1)}
 
     def __init__(
         self,
@@ -397,7 +400,6 @@ class FoldingClassifier(ClassModels):
     @property
     def family(self) -> Autoencoder:
         """A wide machine of one layer on batches of consecutive rows."""
-        check_parameters(self, self.constraints)
         return WideKAHM(
             n_components=self.n_components,
             n_layers=1,

@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold._base.arrays import Array, Index
-from onefold._base.parallel import one_openmp_thread
+from onefold._base.parallel import one_blas_thread, one_openmp_thread
 
 __all__ = [
     "PARTITIONS",
@@ -153,9 +153,7 @@ def _kmeans(X: Array, branch_size: int, random_state: object) -> list[Index]:
     for rows in _clusters(X, branch_count(len(X), branch_size), random_state):
         if len(rows) <= LARGEST_CLUSTER * branch_size:
             branches.append(rows)
-        elif len(rows) == len(
-            X
-        ):  # duplicated rows, which k-means cannot tell apart, are cut where they stand
+        elif len(rows) == len(X):  # equal rows, which k-means cannot tell apart, are cut where they stand
             branches += consecutive(rows, branch_count(len(rows), branch_size))
         else:
             branches += [rows[part] for part in _kmeans(X[rows], branch_size, random_state)]
@@ -166,7 +164,7 @@ def _clusters(X: Array, n_clusters: int, random_state: object) -> list[Index]:
     model = KMeans(n_clusters, n_init=1, max_iter=100, random_state=random_state)
     X = X.astype(np.float32, copy=False)  # where a row belongs needs no more digits
     at_most = max(ROWS_FOR_CENTRES, 100 * n_clusters)
-    with warnings.catch_warnings(), one_openmp_thread():
+    with warnings.catch_warnings(), one_blas_thread(), one_openmp_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
         if len(X) <= at_most:
             labels = model.fit_predict(X)

@@ -114,8 +114,8 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         ndarray of shape (n_rows, n_features)
             Images, in the units of ``X``.
         """
-        check_is_fitted(self)
-        return self.pool_.images(self._queries(X), self.n_probe, self.n_jobs)
+        queries = self._queries(X)
+        return self.pool_.images(queries, self.n_probe, self.n_jobs)
 
     def distance(self, X: ArrayLike) -> Array:
         """Compute the distance of each row from its image (000 Def. 2, 4 and 6).
@@ -147,9 +147,9 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         ndarray of shape (n_rows,)
             Measures; the smaller, the more a row resembles the samples.
         """
-        check_is_fitted(self)
         check_measure(measure)
-        return self.pool_.measures(self._queries(X), measure, self.n_probe, self.n_jobs)[:, 0]
+        queries = self._queries(X)
+        return self.pool_.measures(queries, measure, self.n_probe, self.n_jobs)[:, 0]
 
     def score_samples(self, X: ArrayLike) -> Array:
         """Return minus the distance of each row from its image.
@@ -208,9 +208,10 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         list of list of ndarray
             Numbers of the rows of each branch of each group.
         """
+        if isinstance(getattr(self, "random_state", None), (int, np.integer)):
+            return run_parallel(lambda rows: self._branches(X, rows, unit), groups)
         # A generator, or the global one, must be asked in a fixed order.
-        seeded = isinstance(getattr(self, "random_state", None), (int, np.integer))
-        return run_parallel(lambda rows: self._branches(X, rows, unit), groups, None if seeded else 1)
+        return [self._branches(X, rows, unit) for rows in groups]
 
     def fit_branches(
         self,
@@ -246,18 +247,16 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         parameters = self.get_params(deep=False)
         # Not this object, which may be fitted: the work may travel to other processes.
         fit = partial(type(self)(**parameters)._fit_stack, factor=factor)
+        pool = partial(fit_pool, X, branches, largest_stacked=self._largest_stacked, unit=unit, factor=factor)
         if memory is None:
-            return fit_pool(X, branches, fit, self._largest_stacked, unit, factor, n_jobs, show_progress=None)
+            return pool(fit, n_jobs=n_jobs)
         parameters.pop("random_state", None)
         settings = f"{type(self).__name__} {sorted(parameters.items())!r} {unit!r} {factor!r}"
-        recall = partial(memory.fit, settings, fit_stack=fit)
         memory.begin()
         with parallel_config(backend="threading"):  # the memory is in this process
-            pool = fit_pool(
-                X, branches, recall, self._largest_stacked, unit, factor, n_jobs, show_progress=None
-            )
+            fitted = pool(partial(memory.fit, settings, fit_stack=fit), n_jobs=n_jobs)
         memory.end()
-        return pool
+        return fitted
 
     def from_pool(self, pool: Pool, n_features: int) -> Self:
         """Make this unfitted estimator one with machines that exist already.
@@ -318,12 +317,11 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
 
     def check_parameters(self) -> None:
         """Refuse parameters that break a constraint of this class or of one it inherits from."""
-        for kind in reversed(type(self).__mro__):
-            check_parameters(self, vars(kind).get("constraints", {}))
+        check_parameters(self)
 
     def _queries(self, X: ArrayLike) -> Array:
-        rows: Array = check_rows(self, X, reset=False)
-        return rows
+        check_is_fitted(self)
+        return cast(Array, check_rows(self, X, reset=False))
 
     @property
     @abstractmethod
@@ -384,8 +382,8 @@ class DeepAutoencoder(LayeredAutoencoder):
         list of ndarray of shape (n_rows, n_features)
             Images by each layer.
         """
-        check_is_fitted(self)
-        queries, _ = self.pool_.to_unit(self._queries(X))
+        rows = self._queries(X)
+        queries, _ = self.pool_.to_unit(rows)
         unit = queries.dtype.type(self.pool_.unit)
         return [np.asarray(images[0] * unit) for images in self._machine.images(queries)]
 

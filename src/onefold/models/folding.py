@@ -10,13 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from onefold._base.arrays import Array
-from onefold._base.validation import OneOf, check_parameter
+from onefold._base.validation import OneOf
 from onefold.exceptions import InvalidInputError
 
 __all__ = ["MEASURES", "WITHOUT_ANGLES", "Folding", "check_measure", "maximum_of"]
 
 
-MEASURES = ("euclidean", "rms", "product", "min", "max", "fuzzy")
+# Each measure with its largest value.
+MAXIMA = {"euclidean": float("inf"), "rms": 1.0, "product": 1.0, "min": 1.0, "max": 1.0, "fuzzy": 1.0}
+MEASURES = tuple(MAXIMA)
 WITHOUT_ANGLES = ("euclidean", "fuzzy")  # those that are functions of the distance alone
 
 
@@ -108,7 +110,8 @@ def check_measure(name: str) -> str:
     >>> check_measure("rms")
     'rms'
     """
-    check_parameter("measure", name, OneOf(MEASURES))
+    if not isinstance(name, str) or name not in MAXIMA:
+        raise InvalidInputError(f"measure must be {OneOf(MEASURES)}")
     return name
 
 
@@ -139,4 +142,4 @@ def maximum_of(name: str) -> float:
     >>> maximum_of("euclidean"), maximum_of("rms")
     (inf, 1.0)
     """
-    return float("inf") if check_measure(name) == "euclidean" else 1.0
+    return MAXIMA[check_measure(name)]

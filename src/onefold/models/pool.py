@@ -16,9 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from onefold._base.arrays import Array, Index, Mask
-from onefold._base.cluster import run_spread
-from onefold._base.parallel import run_parallel, worker_count
-from onefold._base.validation import in_precision
+from onefold._base.parallel import run_parallel, run_spread, worker_count
 from onefold.models.folding import WITHOUT_ANGLES, Folding
 
 __all__ = [
@@ -153,7 +151,10 @@ class Pool:
 
     def to_unit(self, X: Array) -> tuple[Array, Array]:
         """Rows in the pool's unit, none too large to square, and what each was divided by for that."""
-        X = in_precision(X, self.dtype)
+        if X.dtype != self.dtype:  # what is beyond the range of the precision becomes its largest number
+            greatest = np.finfo(self.dtype).max
+            X = np.clip(X, -greatest, greatest).astype(self.dtype)
+        X = np.ascontiguousarray(X)
         largest = np.abs(X).max(axis=1, initial=0.0)
         divisor = np.maximum(largest / X.dtype.type(LARGEST_ENTRY[X.dtype]), X.dtype.type(self.unit))
         if self.unit == 1.0 and not (divisor > 1.0).any():
@@ -239,7 +240,6 @@ def fit_pool(
     unit: float,
     factor: float,
     n_jobs: int | None = None,
-    show_progress: bool | None = False,
 ) -> Pool:
     """Fit one machine to every branch of every group, given as rows of X; equal small sizes together.
 
@@ -257,7 +257,7 @@ def fit_pool(
     # The largest machines first, so that no worker is left alone with one at the end.
     order = sorted(range(len(jobs)), key=lambda job: -len(groups[jobs[job][0][0]][jobs[job][0][1]]))
     jobs = [jobs[job] for job in order]
-    stacks = run_spread(fit_stack, samples_of, jobs, n_jobs, "fitting", show_progress)
+    stacks = run_spread(fit_stack, samples_of, jobs, n_jobs, "fitting", show_progress=None)
     owners = tuple(np.array([group for group, _ in job], dtype=np.intp) for job in jobs)
     positions = tuple(np.array([place for _, place in job], dtype=np.intp) for job in jobs)
     return Pool(tuple(stacks), owners, positions, len(groups), unit, factor)

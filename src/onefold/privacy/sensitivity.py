@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold._base.arrays import Array, Floats
-from onefold._base.validation import check_whole_number
+from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.guarantee import positive
 
@@ -122,7 +122,7 @@ class Box(Domain):
     """
 
     def __init__(self, low: ArrayLike, high: ArrayLike, n_features: int | None = None) -> None:
-        check_whole_number("n_features", n_features, or_none=True)
+        check_parameter("n_features", n_features, (Whole(1), None))
         try:
             low, high = np.broadcast_arrays(np.asarray(low, dtype=float), np.asarray(high, dtype=float))
         except (TypeError, ValueError):
@@ -220,7 +220,7 @@ class Ball(Domain):
     """
 
     def __init__(self, radius: float, norm: int = 2, n_features: int | None = None) -> None:
-        check_whole_number("n_features", n_features, or_none=True)
+        check_parameter("n_features", n_features, (Whole(1), None))
         if norm not in (1, 2):
             raise InvalidInputError("norm must be 1 or 2")
         self.radius, self.norm, self.n_features = positive("radius", radius), int(norm), n_features

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
-from onefold._base.cluster import run_spread
+from onefold._base.parallel import run_spread
 
 X, y = load_digits(return_X_y=True)
 X = X / 16.0
