@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,7 @@ from onefold.fabrication.smoother import (
     stepper,
 )
 from onefold.models import branch_count, consecutive, split
-from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
+from onefold.privacy import Mechanism, RandomisedLabels
 
 __all__ = ["Fabricator"]
 
@@ -31,14 +31,6 @@ LOOKED = "the number of smoothing steps was chosen by looking at the raw data, a
 # 60000 digits that is 4 to 6 at epsilon 1, where batches give the better classifier, and 11 to 18 at epsilon
 # 2, where clusters do.
 VISIBLE = 8.0
-
-CONSTRAINTS: dict[str, Entry] = {
-    "mechanism": Instance(Mechanism, "a noise of onefold.privacy, such as OptimalNoise(1.0)"),
-    "n_components": Whole(1),
-    "branch_size": Whole(1),
-    "form": OneOf(("image", "smoothed")),
-    "stopping": ("honest", "documented", Whole(0)),
-}
 
 
 class Fabricator(BaseEstimator):
@@ -105,6 +97,14 @@ class Fabricator(BaseEstimator):
     (1.0, 0.0)
     """
 
+    constraints: ClassVar[dict[str, Entry]] = {
+        "mechanism": Instance(Mechanism, "a noise of onefold.privacy, such as OptimalNoise(1.0)"),
+        "n_components": Whole(1),
+        "branch_size": Whole(1),
+        "form": OneOf(("image", "smoothed")),
+        "stopping": ("honest", "documented", Whole(0)),
+    }
+
     def __init__(
         self,
         mechanism: Mechanism,
@@ -143,10 +143,15 @@ class Fabricator(BaseEstimator):
         ndarray or DataFrame of shape (n_samples, n_features)
             Row i stands for row i of ``X``. A data frame keeps its columns, index and types.
         """
-        check_parameters(self, CONSTRAINTS)
         raw, labels = self._checked(X, y)
-        noisy = self._noisy(raw, labels, random_state)
-        self.guarantee_ = self._promise(raw)
+        noisy = self.randomise_checked(raw, labels, random_state)
+        if self.stopping == "documented":
+            warnings.warn(
+                f"{LOOKED}: the guarantee of the noise does not hold for the result; use stopping='honest'",
+                PrivacyLeakWarning,
+                stacklevel=2,
+            )
+            self.guarantee_ = self.guarantee_.voided(LOOKED)
         return _like(X, self._smooth(raw, noisy, self.labels_))
 
     def randomise(self, X: Any, y: ArrayLike | None = None, random_state: Any = None) -> Any:
@@ -169,7 +174,7 @@ class Fabricator(BaseEstimator):
         return _like(X, self.randomise_checked(*self._checked(X, y), random_state))
 
     def randomise_checked(self, rows: Array, labels: Labels | None, random_state: Any = None) -> Array:
-        """Do what :meth:`randomise` does, for rows and labels that the caller has checked.
+        """Do what :meth:`randomise` does, for parameters, rows and labels that the caller has checked.
 
         Parameters
         ----------
@@ -185,9 +190,18 @@ class Fabricator(BaseEstimator):
         ndarray of shape (n_samples, n_features)
             The noisy rows.
         """
-        check_parameters(self, CONSTRAINTS)
-        noisy = self._noisy(rows, labels, random_state)
-        self.guarantee_ = self._promise(rows, looked=False)
+        # No seed stays no seed, so that a hardened mechanism takes its own cryptographic stream.
+        rng = None if random_state is None else np.random.default_rng(random_state)
+        if self.label_mechanism is not None:
+            if labels is None:
+                raise InvalidInputError("label_mechanism needs labels y")
+            labels = np.asarray(self.label_mechanism.randomise(labels, rng))
+        self.labels_ = labels
+        noisy = np.asarray(self.mechanism.randomise(rows, rng), dtype=rows.dtype)
+        guarantee = self.mechanism.guarantee(rows.shape[1], len(rows))
+        if self.label_mechanism is not None:
+            guarantee = guarantee.with_labels(self.label_mechanism.epsilon)
+        self.guarantee_ = guarantee
         return noisy
 
     def smooth(self, noisy: ArrayLike, y: ArrayLike | None = None) -> Array:
@@ -210,7 +224,7 @@ class Fabricator(BaseEstimator):
         return self.smooth_checked(*self._checked(noisy, y))
 
     def smooth_checked(self, noisy: Array, labels: Labels | None = None) -> Array:
-        """Do what :meth:`smooth` does, for rows and labels that the caller has checked.
+        """Do what :meth:`smooth` does, for parameters, rows and labels that the caller has checked.
 
         Parameters
         ----------
@@ -224,54 +238,36 @@ class Fabricator(BaseEstimator):
         ndarray of shape (n_samples, n_features)
             The private rows.
         """
-        check_parameters(self, CONSTRAINTS)
         if self.stopping == "documented":
             raise InvalidInputError('stopping="documented" looks at raw rows: use "honest" or a number')
         return self._smooth(noisy, noisy, labels)
 
     def _checked(self, X: Any, y: ArrayLike | None) -> tuple[Array, Labels | None]:
+        check_parameters(self)
         rows: Array = check_rows(self, X)
         labels: Labels | None = None if y is None else column_or_1d(y)
         if labels is not None:
             check_consistent_length(rows, labels)
         return rows, labels
 
-    def _noisy(self, raw: Array, labels: Labels | None, random_state: Any) -> Array:
-        """Noise on rows and, where there is a label mechanism, on labels, which become ``labels_``."""
-        # No seed stays no seed, so that a hardened mechanism takes its own cryptographic stream.
-        rng = None if random_state is None else np.random.default_rng(random_state)
-        if self.label_mechanism is not None:
-            if labels is None:
-                raise InvalidInputError("label_mechanism needs labels y")
-            labels = np.asarray(self.label_mechanism.randomise(labels, rng))
-        self.labels_ = labels
-        return np.asarray(self.mechanism.randomise(raw, rng), dtype=raw.dtype)
-
-    def _promise(self, raw: Array, looked: bool = True) -> Guarantee:
-        guarantee = self.mechanism.guarantee(raw.shape[1], len(raw))
-        if self.label_mechanism is not None:
-            guarantee = guarantee.with_labels(self.label_mechanism.epsilon)
-        if looked and self.stopping == "documented":
-            warnings.warn(
-                f"{LOOKED}: the guarantee of the noise does not hold for the result; use stopping='honest'",
-                PrivacyLeakWarning,
-                stacklevel=3,
-            )
-            guarantee = guarantee.voided(LOOKED)
-        return guarantee
-
     def _smooth(self, raw: Array, noisy: Array, labels: Labels | None) -> Array:
         codes = (
             np.zeros(len(raw), dtype=np.intp) if labels is None else np.unique(labels, return_inverse=True)[1]
         )
         groups = [np.flatnonzero(codes == code) for code in range(codes.max(initial=0) + 1)]
+        step, variance = stepper(self.n_components), self.mechanism.variance
         if self.stopping == "documented":
             branches = divide_raw(raw, groups, self.branch_size)
         else:
-            branches = divide_noisy(noisy, groups, self.branch_size, self.mechanism.variance)
+            branches = divide_noisy(noisy, groups, self.branch_size, variance)
 
         def fabricate(rows: Index) -> Fabrication:
-            return self._fabricate_branch(noisy[rows], raw[rows])
+            if self.stopping == "honest":
+                return honest(noisy[rows], step, variance)
+            if self.stopping == "documented":
+                rule = documented_images if self.form == "image" else documented_smoothing
+                return rule(noisy[rows], step, raw[rows])
+            return fixed(noisy[rows], step, int(self.stopping))
 
         done = run_parallel(fabricate, branches, self.n_jobs, "fabricating", show_progress=None)
         result = np.empty_like(noisy)
@@ -281,15 +277,6 @@ class Fabricator(BaseEstimator):
         if self.clip and self.mechanism.domain is not None:
             result = np.asarray(self.mechanism.domain.clip(result), dtype=noisy.dtype)
         return result
-
-    def _fabricate_branch(self, noisy: Array, raw: Array) -> Fabrication:
-        step = stepper(self.n_components)
-        if self.stopping == "honest":
-            return honest(noisy, step, self.mechanism.variance)
-        if self.stopping == "documented":
-            rule = documented_images if self.form == "image" else documented_smoothing
-            return rule(noisy, step, raw)
-        return fixed(noisy, step, int(self.stopping))
 
 
 def _like(X: Any, values: Array) -> Any:

@@ -106,21 +106,30 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             This object.
         """
         rows, labels = check_rows(self, X, y)
-        mechanism = OptimalNoise(1.0) if self.mechanism is None else self.mechanism
         rng = None if self.random_state is None else np.random.default_rng(self.random_state)
-        maker = Fabricator(
-            mechanism,
-            self.n_components,
-            self.stopping,
-            self.branch_size,
-            label_mechanism=self.label_mechanism,
-        )
+        maker = self.maker()
         private = maker.fabricate(rows, labels, rng) if self.fabricate else maker.randomise(rows, labels, rng)
         self.guarantee_: Guarantee = maker.guarantee_
         prototype = AutoencoderClassifier() if self.classifier is None else self.classifier
         self.classifier_ = clone(prototype).fit(private, maker.labels_)
         self.classes_ = self.classifier_.classes_
         return self
+
+    def maker(self) -> Fabricator:
+        """Return what makes the private rows.
+
+        Returns
+        -------
+        Fabricator
+            A new one with the parameters of this classifier.
+        """
+        return Fabricator(
+            OptimalNoise(1.0) if self.mechanism is None else self.mechanism,
+            self.n_components,
+            self.stopping,
+            self.branch_size,
+            label_mechanism=self.label_mechanism,
+        )
 
     def predict(self, X: ArrayLike) -> Labels:
         """Predict the class of each row.

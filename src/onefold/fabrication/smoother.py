@@ -9,13 +9,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from onefold._base.arrays import Array
+from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Whole, check_parameters, check_rows
 from onefold.models.kahm import Smoothing, smooth
 
@@ -30,8 +31,6 @@ DISTURBANCE = 0.01
 WORTHWHILE = 0.8
 
 Step = Callable[..., Smoothing]
-
-CONSTRAINTS: dict[str, Entry] = {"n_components": Whole(1), "n_steps": Whole(0)}
 
 
 class Smoother(BaseEstimator):
@@ -67,6 +66,8 @@ class Smoother(BaseEstimator):
     True
     """
 
+    constraints: ClassVar[dict[str, Entry]] = {"n_components": Whole(1), "n_steps": Whole(0)}
+
     def __init__(self, n_components: int = 20, n_steps: int = 1) -> None:
         self.n_components = n_components
         self.n_steps = n_steps
@@ -84,9 +85,10 @@ class Smoother(BaseEstimator):
         ndarray of shape (n_samples, n_features)
             The smoothed rows, in the order of ``X``.
         """
-        check_parameters(self, CONSTRAINTS)
+        check_parameters(self)
         rows = check_rows(self, X)
-        return repeated(rows, stepper(self.n_components), self.n_steps)
+        with one_blas_thread():
+            return repeated(rows, stepper(self.n_components), self.n_steps)
 
     def fit(self, X: ArrayLike, y: Any = None) -> "Smoother":
         """Check the rows; there is nothing to learn.

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from onefold._base.arrays import AnyArray, Array, Arrays, Index, Labels
+from onefold._base.validation import check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
-from onefold.privacy import Guarantee, OptimalNoise
+from onefold.privacy import Guarantee
 
 __all__ = [
     "Forgotten",
@@ -203,16 +204,12 @@ class Recipe:
             maker = None
             if model.mechanism is not None:
                 maker = Fabricator(model.mechanism, label_mechanism=model.label_mechanism)
+                check_parameters(maker)
             return cls(private, maker, model.fabricate, model.random_state)
         if model.mechanism is not None or model.label_mechanism is not None:
             raise InvalidInputError("a PrivateClassifier has its own mechanism: give it in one place only")
-        maker = Fabricator(
-            OptimalNoise(1.0) if private.mechanism is None else private.mechanism,
-            private.n_components,
-            private.stopping,
-            private.branch_size,
-            label_mechanism=private.label_mechanism,
-        )
+        maker = private.maker()
+        check_parameters(maker)
         return cls(private.classifier, maker, private.fabricate, private.random_state)
 
     def smoothed_again(self, rows: Rows, labels: Labels) -> Rows:

@@ -1,5 +1,10 @@
 """What has been spent on the same people's data, release by release, and a limit that holds.
 
+Releases are events. A release that is (epsilon, delta) private is no worse than this one: with probability
+delta it discloses everything, otherwise it is a coin that is epsilon private (Kairouz, Oh and Viswanath
+2017). The first parts of all releases are joined exactly, and only what is left of the total delta is spent
+on composing the second parts.
+
 A ledger's file is an archive with checksums, so that damage and careless edits show.
 """
 
@@ -7,16 +12,17 @@ import hashlib
 import math
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any, ClassVar
 
 from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.files import file_lock, write_whole
-from onefold._base.validation import Entry, OneOf, check_parameter, check_parameters
+from onefold._base.optional import require
+from onefold._base.validation import Entry, Instance, Number, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
-from onefold.privacy.composition import COMPOSITIONS, Event, basic, refuse_added_entries, refuse_void
 from onefold.privacy.guarantee import (
     DELTA,
     DELTA_OR_ZERO,
@@ -27,12 +33,232 @@ from onefold.privacy.guarantee import (
     Pair,
     number,
 )
+from onefold.privacy.mechanisms.mechanism import Mechanism
+from onefold.privacy.mechanisms.rows import RowNoise
 
 __all__ = ["Event", "Ledger"]
 
 # Checking the limit and entering the event are one step, whichever threads spend.
 ONE_AT_A_TIME = threading.Lock()
 ARCHIVE_KIND = "ledger"
+EXTRA = "accounting"
+PLD_INTERVAL = 1e-4
+
+
+# --- events -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Event:
+    """One or several releases of the same kind from the same data, as a ledger counts them.
+
+    Parameters
+    ----------
+    name : str
+        What was released, for the reader of the ledger.
+    unit : {"entry", "record"}
+        What changes between neighbouring datasets.
+    epsilon : float
+        Privacy loss of one release.
+    delta : float, default=0.0
+        Probability with which one release may exceed ``epsilon``.
+    mechanism : str, default=""
+        The noise, for the reader of the ledger.
+    count : int, default=1
+        Number of releases.
+    family : {"laplace", "gaussian"} or None, default=None
+        The noise itself where it is known: "rdp" and "pld" composition then give smaller totals.
+    noise_multiplier : float or None, default=None
+        Scale (Laplace) or standard deviation (Gaussian) divided by the change of one coordinate. Required
+        with ``family``, and only then.
+    coordinates : int, default=1
+        Number of coordinates with independent noise that change together.
+    atom : float, default=0.0
+        Probability that a coordinate gets no noise.
+    neighbours : {"replace", "add-remove"}, default="replace"
+        How neighbouring datasets differ in a record: see :class:`Guarantee`.
+
+    See Also
+    --------
+    Ledger : Adds up events and enforces a limit.
+    Guarantee : What a single release promises.
+
+    Examples
+    --------
+    >>> from onefold.privacy import Event, Laplace
+    >>> event = Event.of(Laplace(0.5), n_features=3, name="survey")
+    >>> event.epsilon, event.family, event.coordinates
+    (1.5, 'laplace', 3)
+    """
+
+    name: str
+    unit: str
+    epsilon: float
+    delta: float = 0.0
+    mechanism: str = ""
+    count: int = 1
+    family: str | None = None
+    noise_multiplier: float | None = None
+    coordinates: int = 1
+    atom: float = 0.0
+    neighbours: str = "replace"
+    constraints: ClassVar[dict[str, Entry]] = {
+        "name": Instance(str, "a text"),
+        "mechanism": Instance(str, "a text"),
+        "unit": OneOf(UNITS),
+        "neighbours": OneOf(RELATIONS),
+        "epsilon": Number(at_least=0),
+        "delta": DELTA_OR_ZERO,
+        "atom": DELTA_OR_ZERO,
+        "count": Whole(1),
+        "coordinates": Whole(1),
+        "family": (OneOf(("laplace", "gaussian")), None),
+        "noise_multiplier": (POSITIVE, None),
+    }
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+        _refuse_added_entries(self.unit, self.neighbours)
+        if (self.family is None) != (self.noise_multiplier is None):
+            raise InvalidInputError("family and noise_multiplier must be given together, or neither of them")
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: Mechanism | RowNoise,
+        n_features: int,
+        name: str = "release",
+        unit: str = "record",
+        count: int = 1,
+    ) -> "Event":
+        """Describe releases of rows by a mechanism.
+
+        Parameters
+        ----------
+        mechanism : Mechanism, FisherGaussian or BoundedFisherNoise
+            The noise.
+        n_features : int
+            Entries of a row.
+        name : str, default="release"
+            What is released.
+        unit : {"record", "entry"}, default="record"
+            What changes between neighbouring datasets.
+        count : int, default=1
+            Number of releases.
+
+        Returns
+        -------
+        Event
+            The event, with the family of the noise where an accountant knows it.
+        """
+        guarantee = mechanism.guarantee(n_features)
+        _refuse_void(guarantee)
+        check_parameter("unit", unit, cls.constraints["unit"])
+        epsilon, delta = guarantee.entry if unit == "entry" else guarantee.record
+        parts = mechanism.accounting(unit, n_features)
+        return cls(
+            name, unit, epsilon, delta, guarantee.mechanism, count, neighbours=guarantee.neighbours, **parts
+        )
+
+
+def _refuse_added_entries(unit: str, neighbours: str) -> None:
+    """Refuse a relation that the unit does not allow: a record can be added or removed, an entry cannot."""
+    if unit == "entry" and neighbours != "replace":
+        raise InvalidInputError("entries are changed, not added: neighbours='add-remove' is for records")
+
+
+def _refuse_void(guarantee: Guarantee) -> None:
+    """Refuse a guarantee that does not hold: there is no number to count."""
+    if not guarantee.holds:
+        raise InvalidInputError("a void guarantee cannot be entered in a ledger: no number describes it")
+
+
+# --- composition: from events to an epsilon ---------------------------------------------------------------
+
+
+def _basic(events: Sequence[Event], delta: float | None = None) -> float:
+    """Add up the epsilons of all releases; their deltas add up as well."""
+    return math.fsum(event.epsilon * event.count for event in events)
+
+
+def _left(delta: float, disclosed: Sequence[tuple[float, int]]) -> float:
+    """Return what remains of the total ``delta``: 1 - (1 - delta) / product of (1 - delta_i)."""
+    log_kept = math.fsum(count * math.log1p(-mass) for mass, count in disclosed)
+    left = -math.expm1(math.log1p(-delta) - log_kept)
+    if not left > 0:
+        raise InvalidInputError("delta must be larger than what the releases have spent of it already")
+    return left
+
+
+def _advanced(events: Sequence[Event], delta: float) -> float:
+    """Bound the total by Kairouz, Oh and Viswanath 2017, Theorem 3.5, for releases of different size."""
+    left = _left(delta, [(event.delta, event.count) for event in events])
+    drift = math.fsum(e.count * e.epsilon * math.tanh(e.epsilon / 2) for e in events)
+    squares = math.fsum(e.count * e.epsilon**2 for e in events)
+    return min(_basic(events), drift + math.sqrt(2 * math.log(1 / left) * squares))
+
+
+def _disclosing(events: Sequence[Event]) -> list[tuple[float, int]]:
+    """List the probabilities of full disclosure: atoms of known noise, delta of unknown mechanisms."""
+    return [
+        (event.delta, event.count) if event.family is None else (event.atom, event.count * event.coordinates)
+        for event in events
+    ]
+
+
+def _rdp(events: Sequence[Event], delta: float) -> float:
+    """Compose by Rényi differential privacy, with the accountant of dp-accounting."""
+    left = _left(delta, _disclosing(events))
+    library: Any = require("dp_accounting", EXTRA)
+    accountant = require("dp_accounting.rdp", EXTRA).RdpAccountant(
+        neighboring_relation=library.NeighboringRelation.REPLACE_ONE
+    )
+    for event in events:
+        times = event.count * event.coordinates if event.family else event.count
+        if event.family == "gaussian":
+            accountant.compose(library.GaussianDpEvent(event.noise_multiplier), times)
+        elif event.family == "laplace":
+            accountant.compose(library.LaplaceDpEvent(event.noise_multiplier), times)
+        elif event.epsilon > 0:  # the coin: a truthful answer is exp(epsilon) times as likely as the other
+            noise = 2 / (1 + math.exp(min(event.epsilon, 700.0)))
+            accountant.compose(library.RandomizedResponseDpEvent(noise, 2), times)
+    return float(accountant.get_epsilon(left))
+
+
+def _pld(events: Sequence[Event], delta: float) -> float:
+    """Compose privacy-loss distributions of dp-accounting, rounded to the pessimistic side."""
+    left = _left(delta, _disclosing(events))
+    library: Any = require("dp_accounting.pld.privacy_loss_distribution", EXTRA)
+    common: Any = require("dp_accounting.pld.common", EXTRA)
+    # Coarser for large losses: the number of intervals stays bounded.
+    largest = max(event.epsilon / (event.coordinates if event.family else 1) for event in events)
+    interval = max(PLD_INTERVAL, largest * 1e-5)
+    options = {"value_discretization_interval": interval}
+    total = None
+    for event in events:
+        times = event.count * event.coordinates if event.family else event.count
+        if event.family == "gaussian":
+            one = library.from_gaussian_mechanism(event.noise_multiplier, **options)
+        elif event.family == "laplace":
+            one = library.from_laplace_mechanism(event.noise_multiplier, **options)
+        else:
+            parameters = common.DifferentialPrivacyParameters(event.epsilon, 0.0)
+            one = library.from_privacy_parameters(parameters, **options)
+        several = one.self_compose(times) if times > 1 else one
+        total = several if total is None else total.compose(several)
+    assert total is not None  # callers pass at least one event
+    return float(total.get_epsilon_for_delta(left))
+
+
+COMPOSITIONS: dict[str, Callable[..., float]] = {
+    "basic": _basic,
+    "advanced": _advanced,
+    "rdp": _rdp,
+    "pld": _pld,
+}
+
+
+# --- the ledger -------------------------------------------------------------------------------------------
 
 CONSTRAINTS: dict[str, Entry] = {
     "limit_epsilon": (POSITIVE, None),
@@ -117,7 +343,7 @@ class Ledger:
             check_parameter("limit_delta", limit_delta, (DELTA, None))
         self.limit_epsilon = None if limit_epsilon is None else float(limit_epsilon)
         self.limit_delta = None if limit_delta is None else float(limit_delta)
-        refuse_added_entries(unit, neighbours)
+        _refuse_added_entries(unit, neighbours)
         if how != "basic" and (limit_epsilon is None) != (limit_delta is None):
             raise InvalidInputError(f"a limit by {how} composition needs limit_epsilon and limit_delta")
         self._events: list[Event] = []
@@ -164,7 +390,7 @@ class Ledger:
         BudgetExceededError
             If the limit would be exceeded; nothing is then entered.
         """
-        refuse_void(guarantee)
+        _refuse_void(guarantee)
         pair = guarantee.entry if self.unit == "entry" else guarantee.record_under(self.neighbours)
         if not math.isfinite(pair[0]):
             raise InvalidInputError(
@@ -314,7 +540,7 @@ def _total(events: list[Event], how: str, delta: float | None) -> Pair:
         delta = number("delta", delta, DELTA)
     if not events:
         return 0.0, delta or 0.0
-    spent = basic(events), min(1.0, math.fsum(event.delta * event.count for event in events))
+    spent = _basic(events), min(1.0, math.fsum(event.delta * event.count for event in events))
     if how == "basic":
         return spent
     if delta is None:

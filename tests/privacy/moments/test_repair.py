@@ -7,7 +7,7 @@ import pytest
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.moments import PrivateMoments
-from onefold.privacy.moments import _repair as repair
+from onefold.privacy.moments import _release as repair
 from onefold.privacy.moments._release import Noise
 from reference.clouds import cloud
 

@@ -23,7 +23,6 @@ from scipy.spatial.distance import cdist
 
 from onefold._base.arrays import Array, Arrays, Floats, Index, Mask
 from onefold._base.lapack import cholesky, cholesky_solve
-from onefold._base.parallel import one_blas_thread
 from onefold.models.hull import LARGEST_STACKED, Hull, build_hull, centre, hull_from_state, hull_state
 from onefold.models.layers import LayeredStack
 
@@ -544,7 +543,6 @@ class Smoothing:
     slope: float
 
 
-@one_blas_thread()  # rows smoothed alone come out as among others
 def smooth(
     samples: Array,
     n_components: int,
@@ -557,7 +555,8 @@ def smooth(
     H = (K + lambda I)^-1 K is symmetric with eigenvalues in [0, 1), and H Y holds the samples mapped by their
     own machine before the division by the sum of memberships: the images are the rows of H Y over those of H
     1. Only distances between rows matter, and the number of features: rows may be given by their coordinates
-    in any orthonormal basis, together with ``n_features``.
+    in any orthonormal basis, together with ``n_features``. The last digits depend on the number of BLAS
+    threads, which the caller sets.
 
     Parameters
     ----------

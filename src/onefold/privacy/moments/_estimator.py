@@ -19,20 +19,8 @@ from onefold._base.validation import Number, check_parameter, check_parameters, 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.guarantee import NOTHING, Guarantee, Pair, two_steps
-from onefold.privacy.moments import _repair as repair
-from onefold.privacy.moments._files import KIND, moments_from_parts, parts_of_moments, plain_labels
-from onefold.privacy.moments._release import (
-    CLASSES_SHARE,
-    CONSTRAINTS,
-    SENSITIVITIES,
-    Blocks,
-    Noise,
-    candidates_of,
-    class_sums,
-    common_classes,
-    deviations,
-    divided,
-)
+from onefold.privacy.moments import _release as core
+from onefold.privacy.moments._release import CONSTRAINTS, Blocks, Noise, plain_labels
 from onefold.privacy.samplers import RandomState
 from onefold.privacy.sensitivity import Ball
 
@@ -191,22 +179,22 @@ class PrivateMoments(BaseEstimator):
         mu, shares = self._budget()
         rows, labels = check_rows(self, X, y)
         check_classification_targets(labels)
-        candidates, codes = candidates_of(labels, self.classes)
+        candidates, codes = core.candidates_of(labels, self.classes)
         if self.hardened and len(rows) > MOST_EXACT_RECORDS:
             raise InvalidInputError(
                 "a hardened release adds up at most 2**25 records exactly: split the data"
             )
         noise = Noise.of(self.random_state, self.hardened)
-        sigma = Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else deviations(mu, shares, self.neighbours)
+        sigma = Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else core.deviations(mu, shares, self.neighbours)
         sizes = np.bincount(codes, minlength=len(candidates)).astype(np.float64)
         counts = noise.to_counts(sizes, sigma.number)
         kept = np.ones(len(counts), dtype=bool)
         if self.classes is None and mu is not None:
-            kept = common_classes(counts, sigma.number, self.delta, self.hardened)
+            kept = core.common_classes(counts, sigma.number, self.delta, self.hardened)
         self.centre_ = self._find_centre(rows, counts[kept].sum(), noise, sigma.centre)
         # A code of -1 for the rows of classes that are left out.
         renumbered = np.where(kept, np.cumsum(kept) - 1, -1)[codes]
-        totals, seconds = class_sums(noise.on_grid(self.embed(rows)), renumbered, int(kept.sum()))
+        totals, seconds = core.class_sums(noise.on_grid(self.embed(rows)), renumbered, int(kept.sum()))
         self.classes_, self.counts_ = candidates[kept], counts[kept]
         self.sums_ = noise.to_sums(totals, sigma.total)
         self.second_moments_ = noise.to_matrices(seconds, sigma.second)
@@ -336,7 +324,7 @@ class PrivateMoments(BaseEstimator):
     def means_(self) -> Floats:
         """Repaired mean of each class, of shape (n_classes, n_features), inside the unit ball."""
         check_is_fitted(self)
-        return repair.means(self.counts_, self.sums_)
+        return core.means(self.counts_, self.sums_)
 
     @property
     def covariances_(self) -> Floats:
@@ -368,8 +356,8 @@ class PrivateMoments(BaseEstimator):
         check_parameter("floor", floor, Number(at_least=0))
         check_parameter("least", least, Number(at_least=0))
         share = None if isinstance(shrinkage, str) else float(shrinkage)
-        raw = repair.raw_covariances(self.counts_, self.sums_, self.second_moments_, self.sum_noise_)
-        return repair.covariances(raw, self.counts_, self.second_noise_, share, float(floor), float(least))
+        raw = core.raw_covariances(self.counts_, self.sums_, self.second_moments_, self.sum_noise_)
+        return core.covariances(raw, self.counts_, self.second_noise_, share, float(floor), float(least))
 
     def to_bytes(self) -> bytes:
         """Return the release as the bytes of a file, which hold nothing but what is released.
@@ -379,7 +367,7 @@ class PrivateMoments(BaseEstimator):
         bytes
             The content of a file.
         """
-        return archive_bytes(KIND, *self.to_parts())
+        return archive_bytes(core.KIND, *self.to_parts())
 
     @classmethod
     def from_bytes(cls, packed: bytes) -> "PrivateMoments":
@@ -395,7 +383,7 @@ class PrivateMoments(BaseEstimator):
         PrivateMoments
             The release.
         """
-        return cls.from_parts(*read_archive(packed, KIND))
+        return cls.from_parts(*read_archive(packed, core.KIND))
 
     def to_parts(self) -> tuple[dict[str, Any], Arrays]:
         """Return the release as a description and arrays, to be kept inside another archive.
@@ -408,7 +396,7 @@ class PrivateMoments(BaseEstimator):
             The released arrays.
         """
         check_is_fitted(self)
-        return parts_of_moments(self)
+        return core.parts_of_moments(self)
 
     @classmethod
     def from_parts(cls, about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> "PrivateMoments":
@@ -426,7 +414,7 @@ class PrivateMoments(BaseEstimator):
         PrivateMoments
             The release.
         """
-        parameters, fitted = moments_from_parts(about, arrays)
+        parameters, fitted = core.moments_from_parts(about, arrays)
         found = cls(**parameters)
         for name, value in fitted.items():
             setattr(found, name, value)
@@ -469,12 +457,12 @@ class PrivateMoments(BaseEstimator):
     def _budget(self) -> tuple[float | None, Blocks]:
         """Return the Gaussian privacy of the whole release, and how it is divided."""
         check_parameters(self, CONSTRAINTS)
-        shares = divided(self.shares, private_centre=isinstance(self.centre, str))
+        shares = core.divided(self.shares, private_centre=isinstance(self.centre, str))
         if self.epsilon is None:
             return None, shares
         if self.classes is None and self.neighbours == "replace":
             raise InvalidInputError("neighbours='replace' needs classes: the labels there can be")
-        share = 1.0 if self.classes is not None else 1.0 - CLASSES_SHARE
+        share = 1.0 if self.classes is not None else 1.0 - core.CLASSES_SHARE
         return mu_of(self.epsilon, share * float(self.delta)), shares
 
     def _find_centre(self, rows: Floats, size: float, noise: Noise, sigma: float) -> Floats:
@@ -485,7 +473,7 @@ class PrivateMoments(BaseEstimator):
                 raise InvalidInputError("centre must be 'private', None or a vector")
             self.centre_ = np.zeros(rows.shape[1])
             total = noise.on_grid(self.embed(rows)).sum(axis=0)
-            return np.asarray(repair.means(np.array([size]), noise.to_sums(total, sigma)[None])[0])
+            return np.asarray(core.means(np.array([size]), noise.to_sums(total, sigma)[None])[0])
         return _public_centre(self.centre, rows.shape[1])
 
     def _promise(self, sigma: Blocks) -> Guarantee:
@@ -514,7 +502,7 @@ class PrivateMoments(BaseEstimator):
             return record
         if self.classes is None:
             return two_steps(record)
-        pairs = zip(SENSITIVITIES["replace"], sigma, strict=True)
+        pairs = zip(core.SENSITIVITIES["replace"], sigma, strict=True)
         mu = math.sqrt(sum((bound / level) ** 2 for bound, level in pairs if level > 0.0))
         return epsilon_of(mu, record[1]), record[1]
 

@@ -1,4 +1,4 @@
-r"""One Gaussian release of the sums of a set of records, and why it is private.
+r"""One Gaussian release of the sums of a set of records: why it is private, what to make of it, its file.
 
 A record is a pair (x, c): a vector of the unit ball and a class. Released are, per class, the number of its
 records, the sum of their x, and the sum of their :math:`x x^T`; and, for centring, one sum over all records.
@@ -30,29 +30,40 @@ has a slope of at most one.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-from onefold._base.arrays import Floats, Index, Labels, Mask
-from onefold._base.validation import Entry, Flag, Number, OneOf
-from onefold.exceptions import InvalidInputError
-from onefold.privacy.guarantee import DELTA, EPSILON, RELATIONS
+from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Labels, Mask
+from onefold._base.parallel import one_blas_thread, run_parallel
+from onefold._base.stored_zip import NOT_READABLE
+from onefold._base.validation import Entry, Flag, Number, OneOf, check_parameter
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.privacy.calibration import mu_of
+from onefold.privacy.guarantee import DELTA, EPSILON, RELATIONS, Guarantee
 from onefold.privacy.samplers import RandomState, byte_stream, generator, rounded_gaussian
 
 __all__ = [
     "CLASSES_SHARE",
     "CONSTRAINTS",
+    "KIND",
     "SENSITIVITIES",
     "Blocks",
     "Noise",
     "candidates_of",
     "class_sums",
     "common_classes",
+    "covariances",
     "deviations",
     "divided",
+    "means",
+    "moments_from_parts",
+    "parts_of_moments",
+    "plain_labels",
+    "raw_covariances",
 ]
 
 # The parameters of a release that its file keeps. A radius must not lead out of the range of float64.
@@ -200,3 +211,188 @@ class Noise:
             return np.asarray(self.source.normal(0.0, sigma, shape))
         steps = rounded_gaussian(self.source, math.ldexp(sigma, digits), math.prod(shape))
         return np.ldexp(steps.astype(np.float64), -digits).reshape(shape)
+
+
+# --- means and covariances from noisy moments: post-processing by public numbers only ---------------------
+#
+# The noise on a second-moment matrix of size d is sigma times a symmetric matrix with variance 1 on
+# the diagonal and 1/2 beside it. Its squared Frobenius norm is sigma^2 d (d + 1) / 2 on average, and
+# its eigenvalues fill the interval +- sigma sqrt(2 d) (Wigner's semicircle). Both numbers are
+# public.
+
+
+def means(counts: Floats, totals: Floats) -> Floats:
+    """Estimate the mean of each class, in the unit ball; a class has at least one record."""
+    found = totals / np.maximum(counts, 1.0)[:, None]
+    return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1.0))
+
+
+def raw_covariances(counts: Floats, totals: Floats, seconds: Floats, total_noise: Floats) -> Floats:
+    """Estimate second moments about the class means; symmetric, not yet positive definite."""
+    safe = np.maximum(counts, 1.0)
+    centres = means(counts, totals)
+    # The noise of a mean adds its variance to the outer product of the mean with itself: taken back.
+    excess = (total_noise / safe) ** 2
+    covariance = seconds / safe[:, None, None] - centres[:, :, None] * centres[:, None, :]
+    return np.asarray(covariance + excess[:, None, None] * np.eye(totals.shape[1]))
+
+
+def pooled(covariance: Floats, counts: Floats) -> Floats:
+    """Average the covariances of the classes, weighted by their sizes."""
+    weights = np.maximum(counts, 1.0)
+    return np.asarray(np.tensordot(weights / weights.sum(), covariance, axes=1))
+
+
+@one_blas_thread()  # a loaded release has the bits of the saved one, whatever the number of threads
+def covariances(
+    raw: Floats, counts: Floats, second_noise: Floats, shrinkage: float | None, floor: float, least: float
+) -> Floats:
+    """Shrink each class towards the pooled covariance, and raise its eigenvalues to ``floor`` noise levels.
+
+    Eigenvalues are also raised to the share ``least`` of the mean pooled one: smaller variances are not
+    credible. ``shrinkage=None`` takes what :func:`noise_shares` finds.
+    """
+    safe, size = np.maximum(counts, 1.0), raw.shape[1]
+    centre = pooled(raw, counts)
+    levels = second_noise / safe  # of the noise on each class's covariance
+    weights = safe / safe.sum()
+    repaired = np.empty_like(raw)
+    smallest = max(least * float(np.trace(centre)) / size, np.finfo(float).tiny ** 0.5)
+    shares = noise_shares(raw, counts, levels) if shrinkage is None else np.full(len(raw), shrinkage)
+
+    def repair(code: int) -> None:
+        share = shares[code]
+        mixture = share * weights
+        mixture[code] += 1.0 - share  # how much of each class's covariance goes into this one
+        level = float(np.sqrt(np.sum((mixture * levels) ** 2)))
+        matrix = (1.0 - share) * raw[code] + share * centre
+        repaired[code] = _raised(matrix, max(floor * level * np.sqrt(2.0 * size), smallest))
+
+    run_parallel(repair, range(len(raw)))
+    return repaired
+
+
+def noise_shares(raw: Floats, counts: Floats, levels: Floats) -> Floats:
+    r"""Compute how far the covariance of each class is shrunk towards the pooled one, from the noise levels.
+
+    Expected squared distances are compared: :math:`e_c`, what the noise of the release and the finite number
+    of records would make of equal covariances, and what is found. Their difference, averaged over the
+    classes, estimates how different classes really are, :math:`t`. One estimate serves all, since classes
+    that are shrunk differently keep different amounts of noise, and log-determinants and inverses turn that
+    into a preference for some of them. James and Stein's share :math:`s = e_c / (e_c + t)` is best for the
+    covariance itself. Its inverse, which classifies, suffers more from noise than from pooling where the two
+    are of a size: :math:`s + s^2 (1 - s)` is taken.
+    """
+    safe, size = np.maximum(counts, 1.0), raw.shape[1]
+    weights, centre = safe / safe.sum(), pooled(raw, counts)
+    # Of an average over classes each has its own part: (1 - w_c)^2 of its own variance, w^2 of the others'.
+    variances = levels**2 * size * (size + 1) / 2.0 + max(float(np.trace(centre)), 0.0) ** 2 / safe
+    explained = (1.0 - 2.0 * weights) * variances + np.sum(weights**2 * variances)
+    found = np.sum((raw - centre) ** 2, axis=(1, 2))
+    real = max(0.0, float(np.sum(weights * (found - explained))))
+    if real == 0.0:
+        return np.ones(len(raw))
+    share = np.maximum(explained, 0.0) / (np.maximum(explained, 0.0) + real)
+    return np.asarray(share + share**2 * (1.0 - share))
+
+
+def _raised(matrix: Floats, smallest: float) -> Floats:
+    values, vectors = np.linalg.eigh(matrix)
+    raised = (vectors * np.maximum(values, smallest)) @ vectors.T
+    return np.asarray((raised + raised.T) / 2.0)
+
+
+# --- a release as a description and arrays, as an archive keeps them; what is read is checked --------------
+
+KIND = "private moments"
+DAMAGED = "damaged, or not a file of moments"
+LEVELS = ("count_noise", "sum_noise", "second_noise")
+NAMES = ("counts", "sums", "second_moments", *LEVELS, "centre")
+
+
+def plain_labels(classes: Labels) -> Labels:
+    """Return labels as numbers or as strings; those of pandas arrive as objects."""
+    if classes.dtype.kind in "biufU":
+        return classes
+    if not all(isinstance(label, str) for label in classes):
+        raise InvalidInputError("class labels must be all strings or all numbers")
+    return classes.astype(np.str_)
+
+
+def parts_of_moments(moments: Any) -> tuple[dict[str, Any], Arrays]:
+    """Return the description and the arrays of a release."""
+    about = {
+        "parameters": {
+            "epsilon": None if moments.epsilon is None else float(moments.epsilon),
+            "delta": float(moments.delta),
+            "radius": float(moments.radius),
+            "neighbours": moments.neighbours,
+            "hardened": bool(moments.hardened),
+        },
+        "guarantee": moments.guarantee_.to_dict(),
+        "encoding": moments.encoding_,
+    }
+    arrays = {name: getattr(moments, f"{name}_") for name in NAMES}
+    return about, {"classes": plain_labels(moments.classes_), **arrays}
+
+
+def moments_from_parts(
+    about: Mapping[str, Any], arrays: Mapping[str, AnyArray]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return parameters and fitted attributes; refuse what does not fit together."""
+    try:
+        given, guarantee = dict(about["parameters"]), Guarantee.from_dict(about["guarantee"])
+        encoding = about.get("encoding", "")
+        if set(arrays) != {"classes", *NAMES} or set(given) != set(CONSTRAINTS):
+            raise FileFormatError(DAMAGED)
+        if not isinstance(encoding, str):
+            raise FileFormatError(DAMAGED)
+        for name, entry in CONSTRAINTS.items():
+            check_parameter(name, given[name], entry)
+        _check_arrays(arrays)
+        _check_claim(given, guarantee, arrays)
+    except FileFormatError:
+        raise
+    except NOT_READABLE:
+        raise FileFormatError(DAMAGED) from None
+    fitted = {f"{name}_": array for name, array in arrays.items()}
+    size = len(arrays["centre"])
+    return given, {**fitted, "guarantee_": guarantee, "encoding_": encoding, "n_features_in_": size}
+
+
+def _check_arrays(arrays: Mapping[str, AnyArray]) -> None:
+    classes = arrays["classes"]
+    if classes.ndim != 1 or not classes.size or classes.dtype.kind not in "biufU":
+        raise FileFormatError("the classes are not what they should be")
+    if not np.array_equal(np.unique(classes), classes):  # NaN is among what this refuses
+        raise FileFormatError("the classes are not what they should be")
+    size = arrays["centre"].size
+    each = (len(classes),)
+    shapes = (each, (*each, size), (*each, size, size), each, each, each, (size,))
+    for name, shape in zip(NAMES, shapes, strict=True):
+        array = arrays[name]
+        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise FileFormatError(f"the array {name} is not what it should be")
+    matrices = arrays["second_moments"]
+    if not size or not np.array_equal(matrices, matrices.transpose(0, 2, 1)):
+        raise FileFormatError("the array second_moments is not what it should be")
+
+
+def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Mapping[str, AnyArray]) -> None:
+    """Refuse stated noise that is too small for the guarantee; whether it was added, no file can show."""
+    levels = np.array([arrays[name] for name in LEVELS])
+    epsilon, delta = guarantee.record
+    told = (given["epsilon"], given["delta"], given["neighbours"], len(arrays["centre"]))
+    if not (levels >= 0.0).all() or guarantee.unit != "record" or not guarantee.labels_in_record:
+        raise FileFormatError("the guarantee is not one of moments")
+    if told[0] is None:
+        if math.isfinite(epsilon):
+            raise FileFormatError("the guarantee does not fit the parameters")
+        return
+    if told != (epsilon, delta, guarantee.neighbours, guarantee.n_features):
+        raise FileFormatError("the guarantee does not fit the parameters")
+    bounds = np.array(SENSITIVITIES[guarantee.neighbours][1:])[:, None]
+    with np.errstate(divide="ignore", over="ignore"):
+        spent = np.sqrt(np.sum((bounds / levels) ** 2, axis=0)).max()
+    if not spent <= mu_of(epsilon, delta) * (1.0 + 1e-9):
+        raise FileFormatError("the stated noise is too small for the stated guarantee")
