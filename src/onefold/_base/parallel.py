@@ -142,14 +142,15 @@ def run_parallel(
     available, before = worker_count(n_jobs), _workers.granted
     workers = max(min(available, len(items)), 1)
     bar = partial(track, total=len(items), description=description, show=show_progress)
+    if workers > 1:
+        threads = ThreadPoolExecutor(workers, initializer=_grant, initargs=(available // workers,))
+        with one_blas_thread(), threads:
+            return list(bar(threads.map(function, items)))
+    results = bar(map(function, items))
     with one_blas_thread():
-        if workers > 1:
-            share = available // workers
-            with ThreadPoolExecutor(workers, initializer=_grant, initargs=(share,)) as executor:
-                return list(bar(executor.map(function, items)))
         _grant(available)
         try:
-            return list(bar(map(function, items)))
+            return list(results)
         finally:
             _grant(before)
 

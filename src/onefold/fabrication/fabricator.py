@@ -22,7 +22,7 @@ from onefold.fabrication.smoother import (
     stepper,
 )
 from onefold.models import branch_count, consecutive, split
-from onefold.privacy import Mechanism, RandomisedLabels
+from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 
 __all__ = ["Fabricator"]
 
@@ -97,6 +97,8 @@ class Fabricator(BaseEstimator):
     (1.0, 0.0)
     """
 
+    guarantee_: Guarantee
+    labels_: Labels | None
     constraints: ClassVar[dict[str, Entry]] = {
         "mechanism": Instance(Mechanism, "a noise of onefold.privacy, such as OptimalNoise(1.0)"),
         "n_components": Whole(1),
@@ -144,15 +146,39 @@ class Fabricator(BaseEstimator):
             Row i stands for row i of ``X``. A data frame keeps its columns, index and types.
         """
         raw, labels = self._checked(X, y)
-        noisy = self.randomise_checked(raw, labels, random_state)
+        return _like(X, self.fabricate_checked(raw, labels, random_state)[1])
+
+    def fabricate_checked(
+        self, rows: Array, labels: Labels | None, random_state: Any = None
+    ) -> tuple[Array, Array]:
+        """Do what :meth:`fabricate` does, for parameters, rows and labels that the caller has checked.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_samples, n_features)
+            The raw rows: finite numbers in float32 or float64.
+        labels : ndarray of shape (n_samples,) or None
+            Their labels.
+        random_state : int, Generator or None, default=None
+            As in :meth:`fabricate`.
+
+        Returns
+        -------
+        noisy : ndarray of shape (n_samples, n_features)
+            The noisy rows.
+        private : ndarray of shape (n_samples, n_features)
+            The private rows that were made of them.
+        """
+        noisy = self.randomise_checked(rows, labels, random_state)
+        variance = self.mechanism.variance
         if self.stopping == "documented":
             warnings.warn(
                 f"{LOOKED}: the guarantee of the noise does not hold for the result; use stopping='honest'",
                 PrivacyLeakWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
             self.guarantee_ = self.guarantee_.voided(LOOKED)
-        return _like(X, self._smooth(raw, noisy, self.labels_))
+        return noisy, self._smooth(rows, noisy, self.labels_, variance)
 
     def randomise(self, X: Any, y: ArrayLike | None = None, random_state: Any = None) -> Any:
         """Add the noise alone, without smoothing (000 Alg. 1).
@@ -240,7 +266,7 @@ class Fabricator(BaseEstimator):
         """
         if self.stopping == "documented":
             raise InvalidInputError('stopping="documented" looks at raw rows: use "honest" or a number')
-        return self._smooth(noisy, noisy, labels)
+        return self._smooth(noisy, noisy, labels, self.mechanism.variance)
 
     def _checked(self, X: Any, y: ArrayLike | None) -> tuple[Array, Labels | None]:
         check_parameters(self)
@@ -250,12 +276,12 @@ class Fabricator(BaseEstimator):
             check_consistent_length(rows, labels)
         return rows, labels
 
-    def _smooth(self, raw: Array, noisy: Array, labels: Labels | None) -> Array:
+    def _smooth(self, raw: Array, noisy: Array, labels: Labels | None, variance: float) -> Array:
         codes = (
             np.zeros(len(raw), dtype=np.intp) if labels is None else np.unique(labels, return_inverse=True)[1]
         )
         groups = [np.flatnonzero(codes == code) for code in range(codes.max(initial=0) + 1)]
-        step, variance = stepper(self.n_components), self.mechanism.variance
+        step = stepper(self.n_components)
         if self.stopping == "documented":
             branches = divide_raw(raw, groups, self.branch_size)
         else:
@@ -307,6 +333,9 @@ def divide_noisy(rows: Array, groups: Sequence[Index], branch_size: int, varianc
     """
     parts: list[Index] = []
     for group in groups:
+        if len(group) <= branch_size:
+            parts.append(group)
+            continue
         n_parts = branch_count(len(group), branch_size)
         components = _without_noise(rows[group], variance) if n_parts > 1 else None
         if components is None:

@@ -8,21 +8,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from onefold._base.arrays import AnyArray, Array, Arrays, Index, Labels
 from onefold._base.validation import check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
+from onefold.models import AutoencoderClassifier, ClassModels, StackMemory
 from onefold.privacy import Guarantee
 
 __all__ = [
     "Forgotten",
     "Recipe",
-    "RowChecks",
     "Rows",
+    "divided",
     "identifiers",
     "more_identifiers",
+    "partition_of",
     "positions_of",
     "weaker",
 ]
@@ -73,14 +75,6 @@ class Forgotten:
 class RowChecks(ClassifierMixin, BaseEstimator):
     """Holds the number of features and their names, which later rows must have too."""
 
-    @classmethod
-    def like(cls, estimator: Any) -> RowChecks:
-        checks = cls()
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(estimator, name):
-                setattr(checks, name, getattr(estimator, name))
-        return checks
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -93,6 +87,7 @@ class Rows:
     n_ever: int
     noisy: Array | None = None  # (n, p) what fabricated rows were made of
     clustered: tuple[Any, ...] = ()  # classes that k-means divided by looking at the rows
+    partition: str | None = None  # how classes were divided: by the classifier, or "given"; None: not yet
 
     @classmethod
     def new(cls, values: Array, labels: Labels, noisy: Array | None = None) -> Rows:
@@ -128,16 +123,8 @@ class Rows:
             self.n_ever + more.n_ever,
             both,
             tuple(dict.fromkeys((*self.clustered, *more.clustered))),
+            self.partition,
         )
-
-    def smoothed_again(self, labels: Labels, maker: Fabricator) -> Rows:
-        """With the rows of these classes fabricated anew from the noisy ones: no further noise is drawn."""
-        values = self.values.copy()
-        for label in labels:
-            mine = np.flatnonzero(self.labels == label)
-            if mine.size and self.noisy is not None:
-                values[mine] = maker.smooth_checked(self.noisy[mine], self.labels[mine])
-        return replace(self, values=values)
 
     def in_batches(self, batches: Index, divided: Labels, partition: str) -> Rows:
         """With new batches for the ``divided`` classes, which were found in this way."""
@@ -145,7 +132,9 @@ class Rows:
         if partition == "kmeans":
             several = [label for label in divided if batches[self.labels == label].max(initial=0) > 0]
             clustered += [label.item() if isinstance(label, np.generic) else label for label in several]
-        return replace(self, batches=batches, clustered=tuple(clustered))
+        return replace(
+            self, batches=batches, clustered=tuple(clustered), partition=self.partition or partition
+        )
 
     def to_arrays(self) -> Arrays:
         """As arrays for a file."""
@@ -193,44 +182,103 @@ class Recipe:
     maker: Fabricator | None  # of private rows; None where rows stay raw
     fabricate: bool
     random_state: Any
+    memory: StackMemory | None  # of machines, which the next fit may keep; None where rows are not kept
+    checks: RowChecks
 
     @classmethod
-    def of(cls, model: Any) -> Recipe:
-        """The recipe of a LocalModel with these parameters."""
-        private = model.estimator
-        if not isinstance(private, PrivateClassifier):
+    def of(cls, model: Any, fitted: Any = None) -> Recipe:
+        """The recipe of a LocalModel with these parameters; for rows like those of a fitted classifier."""
+        source, maker = model.estimator, None
+        if not isinstance(source, PrivateClassifier):
             if model.label_mechanism is not None and model.mechanism is None:
                 raise InvalidInputError("label_mechanism needs a mechanism: raw rows give their labels away")
-            maker = None
             if model.mechanism is not None:
                 maker = Fabricator(model.mechanism, label_mechanism=model.label_mechanism)
-                check_parameters(maker)
-            return cls(private, maker, model.fabricate, model.random_state)
-        if model.mechanism is not None or model.label_mechanism is not None:
-            raise InvalidInputError("a PrivateClassifier has its own mechanism: give it in one place only")
-        maker = private.maker()
-        check_parameters(maker)
-        return cls(private.classifier, maker, private.fabricate, private.random_state)
-
-    def smoothed_again(self, rows: Rows, labels: Labels) -> Rows:
-        """Rows with these classes fabricated anew from the noisy rows that are left."""
-        if self.maker is None:
-            raise InvalidInputError("the mechanism is unknown: load the model with like=LocalModel(...)")
-        return rows.smoothed_again(labels, self.maker)
+            classifier, source = source, model
+        else:
+            if model.mechanism is not None or model.label_mechanism is not None:
+                raise InvalidInputError(
+                    "a PrivateClassifier has its own mechanism: give it in one place only"
+                )
+            classifier, maker = source.classifier, source.maker()
+        if maker is not None:
+            check_parameters(maker)
+        checks, memory = RowChecks(), StackMemory() if model.keep_rows else None
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(fitted, name):
+                setattr(checks, name, getattr(fitted, name))
+        return cls(classifier, maker, source.fabricate, source.random_state, memory, checks)
 
     def prepare(self, samples: Array, labels: Labels) -> tuple[Rows, Guarantee | None]:
         """Rows as the classifier may see them, each class in one batch yet, and their guarantee."""
         if self.maker is None:
             return Rows.new(samples.copy(), labels.copy()), None
         rng = None if self.random_state is None else np.random.default_rng(self.random_state)
-        if self.fabricate and self.maker.stopping == "documented":  # void anyway, and cannot be done again
-            values = self.maker.fabricate(samples, labels, rng)
-            return Rows.new(values, np.asarray(self.maker.labels_)), self.maker.guarantee_
-        noisy = self.maker.randomise_checked(samples, labels, rng)
-        private, guarantee = np.asarray(self.maker.labels_), self.maker.guarantee_
-        if not self.fabricate:
-            return Rows.new(noisy, private), guarantee
-        return Rows.new(self.maker.smooth_checked(noisy, private), private, noisy), guarantee
+        noisy: Array | None = None
+        if self.fabricate:
+            noisy, values = self.maker.fabricate_checked(samples, labels, rng)
+            if self.maker.stopping == "documented":  # void anyway, and cannot be done again
+                noisy = None
+        else:
+            values = self.maker.randomise_checked(samples, labels, rng)
+        return Rows.new(values, np.asarray(self.maker.labels_), noisy), self.maker.guarantee_
+
+    def smoothed_again(self, rows: Rows, labels: Labels) -> Rows:
+        """Rows with these classes fabricated from the noisy rows that are left, without further noise."""
+        if self.maker is None:
+            raise InvalidInputError("the mechanism is unknown: load the model with like=LocalModel(...)")
+        values = rows.values.copy()
+        for label in labels:
+            mine = np.flatnonzero(rows.labels == label)
+            if mine.size and rows.noisy is not None:
+                values[mine] = self.maker.smooth_checked(rows.noisy[mine], rows.labels[mine])
+        return replace(rows, values=values)
+
+    def unfitted(self) -> Any:
+        """A classifier to be fitted."""
+        copy = AutoencoderClassifier() if self.classifier is None else clone(self.classifier)
+        if not hasattr(copy, "distances") or not hasattr(copy, "measure"):
+            raise InvalidInputError(
+                "the estimator needs distances(X) and a measure, as onefold's classifiers have"
+            )
+        return copy
+
+    def fit(self, rows: Rows, guarantee: Guarantee | None, estimator: Any = None) -> tuple[Any, Rows]:
+        """A classifier fitted to these rows, in their batches if they have any, and the rows in its batches.
+
+        Machines that would come out equal are taken from the memory.
+        """
+        if estimator is None:
+            estimator = self.unfitted()
+        if not isinstance(estimator, ClassModels):
+            estimator.fit(rows.values, rows.labels)
+        elif rows.partition is None:
+            partition = estimator.partition
+            estimator.fit_checked(rows.values, rows.labels, None, self.memory)
+            rows = rows.in_batches(estimator.batches_, estimator.classes_, partition)
+        else:
+            estimator.fit_checked(rows.values, rows.labels, rows.batches, self.memory)
+            rows = replace(rows, batches=estimator.batches_)
+        if hasattr(self.checks, "feature_names_in_"):
+            estimator.feature_names_in_ = self.checks.feature_names_in_
+        if guarantee is not None:
+            estimator.guarantee_ = guarantee
+        return estimator, rows
+
+
+def divided(estimator: Any, rows: Rows, labels: Labels) -> Rows:
+    """Rows with these classes in the batches that the classifier divides them into."""
+    mine = np.flatnonzero(np.isin(rows.labels, labels))
+    if not isinstance(estimator, ClassModels) or not mine.size:
+        return rows
+    batches = rows.batches.copy()
+    batches[mine] = estimator.divide(rows.values, rows.labels, mine)
+    return rows.in_batches(batches, labels, estimator.partition)
+
+
+def partition_of(estimator: Any) -> str:
+    """How the classifier divides a class."""
+    return estimator.partition if isinstance(estimator, ClassModels) else "single"
 
 
 def weaker(one: Guarantee, other: Guarantee) -> Guarantee:
@@ -246,12 +294,8 @@ def weaker(one: Guarantee, other: Guarantee) -> Guarantee:
 # --- naming rows: by their numbers, or by identifiers that stay with their site ----------------------------
 
 
-def identifiers(
-    ids: Sequence[Any] | None, n_rows: int, present: Index | slice = slice(None)
-) -> AnyArray | None:
+def identifiers(ids: Sequence[Any], n_rows: int, present: Index | slice = slice(None)) -> AnyArray:
     """Identifiers as an array; those of ``present`` rows must be distinct."""
-    if ids is None:
-        return None
     found = np.asarray(ids)
     if (
         found.shape != (n_rows,)
@@ -263,13 +307,21 @@ def identifiers(
 
 
 def more_identifiers(
-    known: AnyArray, present: Index, ids: Sequence[Any], n_rows: int, guarantee: Guarantee | None
-) -> AnyArray:
+    known: AnyArray | None,
+    present: Index,
+    ids: Sequence[Any] | None,
+    n_rows: int,
+    guarantee: Guarantee | None,
+) -> AnyArray | None:
     """Identifiers of all rows that ever came; new ones must differ from those of rows that are there.
 
     Under noise they must differ from all: a second noisy version of a row would double what it gives away.
     """
-    new = np.asarray(identifiers(ids, n_rows))
+    if (ids is None) != (known is None):
+        raise InvalidInputError("rows are named by identifiers either always or never")
+    if ids is None or known is None:
+        return None
+    new = identifiers(ids, n_rows)
     taken = known if guarantee is not None else known[present]
     if set(taken.tolist()) & set(new.tolist()):
         again = "had its noise already" if guarantee is not None else "is there already"

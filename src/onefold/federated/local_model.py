@@ -13,17 +13,18 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
-from onefold._base.arrays import AnyArray, Array, Index, Labels
+from onefold._base.arrays import Array, Index, Labels
 from onefold._base.validation import check_rows
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated._rows import (
     Forgotten,
     Recipe,
-    RowChecks,
     Rows,
+    divided,
     identifiers,
     more_identifiers,
+    partition_of,
     positions_of,
     weaker,
 )
@@ -31,7 +32,7 @@ from onefold.federated.log import MembershipLog
 from onefold.federated.messages import Answers, ModelParcel, Profile, Query, check_guarantee, plain_labels
 from onefold.federated.rules import align, check_answers
 from onefold.io import from_bytes, load, load_extras, save, to_bytes
-from onefold.models import AutoencoderClassifier, ClassModels, StackMemory, maximum_of
+from onefold.models import MAXIMA
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 
 __all__ = ["Forgotten", "LocalModel"]
@@ -167,21 +168,16 @@ class LocalModel(BaseEstimator):
             This model, fitted. A fit that fails leaves the earlier model as it was.
         """
         recipe = Recipe.of(self)
-        estimator, checks, memory = _unfitted(recipe.classifier), RowChecks(), StackMemory()
-        samples, labels = check_rows(checks, X, y)
-        names = identifiers(ids, len(samples))
+        samples, labels = check_rows(recipe.checks, X, y)
+        names = None if ids is None else identifiers(ids, len(samples))
         rows, guarantee = self._prepared(recipe, samples, labels)
         if batches is not None:
             numbers = np.asarray(batches)
             if numbers.shape != (len(samples),) or numbers.dtype.kind not in "iu":
                 raise InvalidInputError("batches must be one whole number per row")
-            rows = replace(rows, batches=numbers.astype(np.intp))
-        elif isinstance(estimator, ClassModels):
-            rows = _divided(estimator, rows)
-        fitted, rows = _fitted_to(estimator, rows, guarantee, checks, memory if self.keep_rows else None)
-        self._install(fitted, rows)
-        self._recipe, self._checked, self._memory, self._ids = recipe, checks, memory, names
-        self._partition = "given" if batches is not None else _partition_of(fitted)
+            rows = replace(rows, batches=numbers.astype(np.intp), partition="given")
+        self._install(*recipe.fit(rows, guarantee))
+        self._recipe, self._ids = recipe, names
         return self
 
     def forget(
@@ -312,23 +308,19 @@ class LocalModel(BaseEstimator):
             This model.
         """
         kept, recipe = self._kept(), self._recipe
-        samples, labels = check_rows(self._checked, X, y, reset=False)
-        if (ids is None) != (self._ids is None):
-            raise InvalidInputError("rows are named by identifiers either always or never")
+        samples, labels = check_rows(recipe.checks, X, y, reset=False)
         if (labels.dtype.kind in "OUS") != (kept.labels.dtype.kind in "OUS"):
             raise InvalidInputError("labels must be all texts or all numbers")
-        names = None
-        if ids is not None and self._ids is not None:
-            names = more_identifiers(self._ids, kept.numbers, ids, len(samples), self.guarantee_)
+        names = more_identifiers(self._ids, kept.numbers, ids, len(samples), self.guarantee_)
         more, guarantee = self._prepared(recipe, samples, labels)
         if guarantee is not None and self.guarantee_ is not None and guarantee != self.guarantee_:
             guarantee = weaker(self.guarantee_, guarantee)
-        estimator, touched = _unfitted(recipe.classifier), np.unique(more.labels)
+        estimator, touched = recipe.unfitted(), np.unique(more.labels)
         if kept.noisy is None:
-            joined = kept.with_more(_divided(estimator, more))
+            joined = kept.with_more(divided(estimator, more, touched))
         else:
-            joined = _divided(estimator, recipe.smoothed_again(kept.with_more(more), touched), touched)
-        self._install(*_fitted_to(estimator, joined, guarantee, self._checked, self._memory))
+            joined = divided(estimator, recipe.smoothed_again(kept.with_more(more), touched), touched)
+        self._install(*recipe.fit(joined, guarantee, estimator))
         self._ids = names
         if log is not None:
             new = set(touched.tolist()) - set(kept.labels.tolist())
@@ -390,7 +382,7 @@ class LocalModel(BaseEstimator):
         ndarray of shape (n, C)
             One number per row and class: the smaller, the closer.
         """
-        largest = maximum_of(self.measure)
+        largest = MAXIMA[self.measure]
         distances = check_answers(self._fitted().distances(X), 2, largest)
         if classes is None:
             return distances
@@ -543,8 +535,8 @@ class LocalModel(BaseEstimator):
         model = cls._of(estimator, like)
         arrays = load_extras(path)
         if arrays:
-            model._rows = Rows.from_arrays(arrays)
-            model._ids = identifiers(ids, model._rows.n_ever, model._rows.numbers)
+            rows = model._rows = replace(Rows.from_arrays(arrays), partition=partition_of(estimator))
+            model._ids = None if ids is None else identifiers(ids, rows.n_ever, rows.numbers)
         return model
 
     # --- inside -------------------------------------------------------------------------------------------
@@ -559,8 +551,7 @@ class LocalModel(BaseEstimator):
                 model.estimator = clone(estimator)
         model.estimator_ = estimator
         model._must_be_private = model.guarantee_ is not None
-        model._recipe, model._checked = Recipe.of(model), RowChecks.like(estimator)
-        model._memory, model._ids, model._partition = StackMemory(), None, _partition_of(estimator)
+        model._recipe, model._ids = Recipe.of(model, estimator), None
         return model
 
     def _prepared(self, recipe: Recipe, samples: Array, labels: Labels) -> tuple[Rows, Guarantee | None]:
@@ -578,18 +569,17 @@ class LocalModel(BaseEstimator):
         rest = kept.without(positions)
         if not len(rest.values):
             raise InvalidInputError("no row would be left: remove the site from the federation instead")
-        estimator, exact = _unfitted(recipe.classifier), True
+        estimator, memory, exact = recipe.unfitted(), recipe.memory, True
         if rest.noisy is not None:
-            rest = _divided(estimator, recipe.smoothed_again(rest, touched), touched)
+            rest = divided(estimator, recipe.smoothed_again(rest, touched), touched)
         elif repartition:
-            rest = _divided(estimator, rest, touched)
+            rest = divided(estimator, rest, touched)
         elif event != "class-removed":
             exact = not set(touched.tolist()) & set(kept.clustered)
         gone = tuple(label for label in touched.tolist() if not np.any(rest.labels == label))
-        self._install(*_fitted_to(estimator, rest, self.guarantee_, self._checked, self._memory))
-        done = Forgotten(
-            len(positions), self._memory.n_fitted, self._memory.n_kept, gone, exact, self._partition
-        )
+        self._install(*recipe.fit(rest, self.guarantee_, estimator))
+        fitted, same = (0, 0) if memory is None else (memory.n_fitted, memory.n_kept)
+        done = Forgotten(len(positions), fitted, same, gone, exact, kept.partition or "single")
         if log is not None:
             log.append(event, site, rows=done.n_rows, exact=exact, partition=done.partition)
         return done
@@ -609,46 +599,3 @@ class LocalModel(BaseEstimator):
         if not hasattr(self, "estimator_"):
             raise NotFittedError("this LocalModel has not been fitted: call fit(X, y) first")
         return self.estimator_
-
-
-def _unfitted(classifier: Any) -> Any:
-    """A classifier to be fitted."""
-    copy = AutoencoderClassifier() if classifier is None else clone(classifier)
-    if not hasattr(copy, "distances") or not hasattr(copy, "measure"):
-        raise InvalidInputError(
-            "the estimator needs distances(X) and a measure, as onefold's classifiers have"
-        )
-    return copy
-
-
-def _fitted_to(
-    estimator: Any, rows: Rows, guarantee: Guarantee | None, checks: RowChecks, memory: StackMemory | None
-) -> tuple[Any, Rows]:
-    """The classifier fitted to these rows in these batches; machines that would come out equal are kept."""
-    if isinstance(estimator, ClassModels):
-        estimator.fit_checked(rows.values, rows.labels, rows.batches, memory)
-        rows = replace(rows, batches=estimator.batches_)
-    else:
-        estimator.fit(rows.values, rows.labels)
-    if hasattr(checks, "feature_names_in_"):
-        estimator.feature_names_in_ = checks.feature_names_in_
-    if guarantee is not None:
-        estimator.guarantee_ = guarantee
-    return estimator, rows
-
-
-def _divided(estimator: Any, rows: Rows, labels: AnyArray | None = None) -> Rows:
-    """Rows of these classes (None: of all) in the batches that the classifier divides them into."""
-    divided = np.unique(rows.labels) if labels is None else labels
-    mine = np.flatnonzero(np.isin(rows.labels, divided))
-    if not isinstance(estimator, ClassModels) or not mine.size:
-        return rows
-    batches = rows.batches.copy()
-    batches[mine] = estimator.divide(rows.values, rows.labels, mine)
-    return rows.in_batches(batches, divided, _partition_of(estimator))
-
-
-def _partition_of(estimator: Any) -> str:
-    """How the classifier divides a class."""
-    family = estimator.family if isinstance(estimator, ClassModels) else None
-    return str(getattr(family, "partition", "single"))

@@ -27,9 +27,9 @@ import numpy as np
 
 from onefold._base.arrays import AnyArray, Array, Arrays
 from onefold._base.frames import pack_frame, unpack_frame
-from onefold._base.validation import Whole, check_parameters
+from onefold._base.validation import Number, Whole, check_parameters
 from onefold.exceptions import MessageError
-from onefold.models import MEASURES, maximum_of
+from onefold.models import MAXIMA, MEASURES
 from onefold.privacy import Guarantee
 
 __all__ = [
@@ -117,7 +117,7 @@ class Limits:
     max_bytes: int = 256 * 2**20
 
     def __post_init__(self) -> None:
-        check_parameters(self, {limit.name: Whole(1) for limit in fields(self)})
+        check_parameters(self, dict.fromkeys(vars(self), Whole(1)))
 
 
 class _Checked:
@@ -187,7 +187,7 @@ class Answers(_Checked):
     @property
     def largest(self) -> float:
         """The maximum of the measure: the answer for a class that the site lacks."""
-        return maximum_of(self.measure)
+        return MAXIMA[self.measure]
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,7 +356,7 @@ KINDS: dict[str, type[Message]] = {
     "sealed-answers": SealedAnswers,
     "sealed-result": SealedResult,
 }
-NAMES = {kind: name for name, kind in KINDS.items()}
+NAMES = dict(zip(KINDS.values(), KINDS, strict=True))
 ARRAY_FIELDS = ("features", "values", "content")
 
 
@@ -503,11 +503,10 @@ def check_labels(labels: Any) -> ClassLabels:
     keys = {label if isinstance(label, (str, numbers.Number)) else id(label) for label in found}
     if not found or len({type(label) for label in found}) > 1 or len(keys) < len(found):
         raise MessageError("classes must be distinct labels, at least one, all of one kind")
-    if all(type(label) is int and -LARGEST_INTEGER <= label < LARGEST_INTEGER for label in found):
-        return found
-    if all(is_text(label, LONGEST_LABEL) and label for label in found):
-        return found
-    raise MessageError("class labels must be whole numbers of 64 bits or short printable texts")
+    whole = all(type(label) is int and -LARGEST_INTEGER <= label < LARGEST_INTEGER for label in found)
+    if not whole and not all(is_text(label, LONGEST_LABEL) and label for label in found):
+        raise MessageError("class labels must be whole numbers of 64 bits or short printable texts")
+    return found
 
 
 def is_text(value: Any, longest: int = LONGEST_TEXT) -> bool:
@@ -542,13 +541,11 @@ def _measure(value: Any) -> str:
 
 def _scale(measure: str, scale: Any) -> float | None:
     """A number for the folding measures; None for the distance, which has its own units."""
+    if measure == "euclidean" and scale is not None:
+        raise MessageError("the euclidean measure has no scale")
     if measure == "euclidean":
-        if scale is not None:
-            raise MessageError("the euclidean measure has no scale")
         return None
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < math.inf:
-        raise MessageError("scale must be a positive finite number for the folding measures")
-    return float(scale)
+    return _number("scale must be a positive finite number for the folding measures", scale, above=0.0)
 
 
 def _table(what: str, array: Any) -> Array:
@@ -578,9 +575,9 @@ def _code(value: Any) -> FailureCode:
         raise MessageError("the code of a failure is not one of the known words") from None
 
 
-def _finite(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise MessageError("bound, power and floor of a query key must be finite numbers")
+def _number(message: str, value: Any, above: float = -math.inf) -> float:
+    if not isinstance(value, (int, float)) or not Number(above=above).accepts(value):
+        raise MessageError(message)
     return float(value)
 
 
@@ -604,8 +601,9 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "model_digest": check_digest,
     "columns": lambda digest: None if digest is None else check_digest(digest),
     "key_id": check_digest,
-    "bound": _finite,
-    "power": _finite,
-    "floor": _finite,
+    **dict.fromkeys(
+        ("bound", "power", "floor"),
+        partial(_number, "bound, power and floor of a query key must be finite numbers"),
+    ),
     "content": _bytes,
 }

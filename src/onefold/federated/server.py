@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -17,12 +18,13 @@ from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import Answers, Failure, Profile, Query
 from onefold.federated.rules import (
     RULES,
-    agreement,
     align,
     check_answers,
     combine,
+    combined,
+    contradicting,
     decide,
-    disagreeing,
+    following,
     liars_withstood,
     owned_classes,
 )
@@ -383,14 +385,14 @@ class GlobalClassifier:
         if rule == "checked":
             # Sites left out count among the liars; the others that are expected are trimmed.
             n_liars = max(n_liars - len(constant), 0)
-            odd = disagreeing(stacked, n_liars, largest)
+            odd = contradicting(stacked, n_liars, largest)
             refused |= {names[number]: str(Reason.DISAGREES) for number in odd}
             stacked, names = np.delete(stacked, odd, axis=0), tuple(np.delete(names, odd).tolist())
             rule, n_liars = "trimmed", n_liars - odd.size
         weights = self._weights(names, classes, largest) if rule == "weighted" else None
-        measures = combine(stacked, rule, n_liars, largest, weights)
+        measures = combined(stacked, rule, n_liars, largest, weights)
         # Sites whose answers are used although they look odd.
-        agrees = zip(names, agreement(stacked, largest), strict=True)
+        agrees = zip(names, following(stacked, largest), strict=True)
         outliers = {site: str(Reason.DISAGREES) for site, value in agrees if value <= LOW_AGREEMENT}
         if weights is not None:
             dropped = [site for site, mine in zip(names, weights, strict=True) if not mine.any()]
@@ -463,7 +465,7 @@ class GlobalClassifier:
         site: Any = client_id
         event = MembershipEvent.LEAVE
         if joining:
-            known = any(entry.site == site for entry in self.log)
+            known = site in map(attrgetter("site"), self.log)
             event = MembershipEvent.REJOIN if known else MembershipEvent.JOIN
         self.log.append(event, site)
 

@@ -3,7 +3,7 @@
 from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingClassifier
 from onefold.models.clusters import branch_count, consecutive, split
 from onefold.models.compose import Autoencoder
-from onefold.models.folding import MEASURES, check_measure, maximum_of
+from onefold.models.folding import MAXIMA, MEASURES, check_measure, maximum_of
 from onefold.models.fuzzy import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
 from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
 from onefold.models.membership import (
@@ -15,6 +15,7 @@ from onefold.models.pool import StackMemory
 
 __all__ = [
     "KAHM",
+    "MAXIMA",
     "MEASURES",
     "Autoencoder",
     "AutoencoderClassifier",

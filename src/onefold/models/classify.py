@@ -11,10 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Index, Labels
+from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.models.compose import Autoencoder
-from onefold.models.folding import MEASURES, check_measure
+from onefold.models.folding import MEASURES
 from onefold.models.kahm._estimator import WideKAHM
 from onefold.models.pool import Pool, StackMemory
 from onefold.models.scale import ScaleOption, unit_and_factor
@@ -130,8 +131,8 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         ClassModels
             The fitted classifier itself.
         """
-        check_parameters(self)
         family = self.family
+        check_parameters(self)
         check_parameters(family)
         with warnings.catch_warnings():
             # A site with few rows and many classes is nothing unusual here.
@@ -139,18 +140,20 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
             check_classification_targets(labels)
         self.n_features_in_ = samples.shape[1]
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        unit, factor = unit_and_factor(samples, family.scale, family.scale_matters)
         groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        with one_blas_thread():
+            unit, factor = unit_and_factor(samples, family.scale, family.scale_matters)
+            if batches is None:
+                branches = family.split_groups(samples, groups, unit)
+            else:
+                numbers = _numbers(batches, len(samples))
+                branches = [_given(rows, numbers) for rows in groups]
+            self.batches_ = _batch_of_each(branches, len(samples))
+            self.pool_ = family.fit_branches(samples, branches, unit, factor, self.n_jobs, memory)
         self.scale_ = factor / unit
-        if batches is None:
-            branches = family.split_groups(samples, groups, unit)
-        else:
-            numbers = _numbers(batches, len(samples))
-            branches = [_given(rows, numbers) for rows in groups]
-        self.pool_ = family.fit_branches(samples, branches, unit, factor, self.n_jobs, memory)
-        self.batches_ = _batch_of_each(branches, len(samples))
         return self
 
+    @one_blas_thread()
     def divide(self, X: Array, y: NDArray[Any], rows: Index) -> Index:
         """Divide rows into the batches that :meth:`fit` would make, class by class.
 
@@ -187,7 +190,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         queries = check_rows(self, X, reset=False)
-        return self.pool_.measures(queries, check_measure(self.measure), self._n_probe, self.n_jobs)
+        return self.pool_.measures(queries, self.measure, self._n_probe, self.n_jobs)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class whose autoencoder folds each row least (000 eq. 62, 004 eq. 118).
@@ -252,6 +255,11 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     @abstractmethod
     def family(self) -> Autoencoder:
         """The autoencoder whose parameters the model of each class has; not to be changed or fitted."""
+
+    @property
+    def partition(self) -> str:
+        """How the rows of a class are divided: "contiguous", "kmeans", or "single" for not at all."""
+        return str(getattr(self.family, "partition", "single"))
 
     def prototype(self) -> Autoencoder:
         """Return an unfitted autoencoder of the kind each class is modelled by.

@@ -20,7 +20,6 @@ from onefold._base.arrays import Array, Arrays, Index
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Entry, OneOf, Whole, check_parameters, check_rows
 from onefold.models.clusters import PARTITIONS, split
-from onefold.models.folding import check_measure
 from onefold.models.layers import LayeredStack
 from onefold.models.pool import BLOCK_BYTES, Pool, Stack, StackMemory, fit_pool
 from onefold.models.scale import SCALES, ScaleOption, unit_and_factor
@@ -96,8 +95,9 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         """
         self.check_parameters()
         samples: Array = check_rows(self, X)
-        unit, factor = unit_and_factor(samples, self.scale, self.scale_matters)
-        self.pool_ = self.fit_groups(samples, [np.arange(len(samples))], unit, factor, self.n_jobs)
+        with one_blas_thread():
+            unit, factor = unit_and_factor(samples, self.scale, self.scale_matters)
+            self.pool_ = self.fit_groups(samples, [np.arange(len(samples))], unit, factor, self.n_jobs)
         self.scale_ = factor / unit
         return self
 
@@ -147,7 +147,6 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         ndarray of shape (n_rows,)
             Measures; the smaller, the more a row resembles the samples.
         """
-        check_measure(measure)
         queries = self._queries(X)
         return self.pool_.measures(queries, measure, self.n_probe, self.n_jobs)[:, 0]
 
@@ -247,16 +246,17 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         parameters = self.get_params(deep=False)
         # Not this object, which may be fitted: the work may travel to other processes.
         fit = partial(type(self)(**parameters)._fit_stack, factor=factor)
-        pool = partial(fit_pool, X, branches, largest_stacked=self._largest_stacked, unit=unit, factor=factor)
+        stacked = self._largest_stacked
         if memory is None:
-            return pool(fit, n_jobs=n_jobs)
+            return fit_pool(X, branches, fit, stacked, unit, factor, n_jobs, show_progress=None)
         parameters.pop("random_state", None)
         settings = f"{type(self).__name__} {sorted(parameters.items())!r} {unit!r} {factor!r}"
         memory.begin()
         with parallel_config(backend="threading"):  # the memory is in this process
-            fitted = pool(partial(memory.fit, settings, fit_stack=fit), n_jobs=n_jobs)
+            recall = partial(memory.fit, settings, fit_stack=fit)
+            pool = fit_pool(X, branches, recall, stacked, unit, factor, n_jobs, show_progress=None)
         memory.end()
-        return fitted
+        return pool
 
     def from_pool(self, pool: Pool, n_features: int) -> Self:
         """Make this unfitted estimator one with machines that exist already.

@@ -13,7 +13,7 @@ from onefold._base.arrays import Array
 from onefold._base.validation import OneOf
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["MEASURES", "WITHOUT_ANGLES", "Folding", "check_measure", "maximum_of"]
+__all__ = ["MAXIMA", "MEASURES", "WITHOUT_ANGLES", "Folding", "check_measure", "maximum_of"]
 
 
 # Each measure with its largest value.

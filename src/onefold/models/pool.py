@@ -17,7 +17,7 @@ import numpy as np
 
 from onefold._base.arrays import Array, Index, Mask
 from onefold._base.parallel import run_parallel, run_spread, worker_count
-from onefold.models.folding import WITHOUT_ANGLES, Folding
+from onefold.models.folding import WITHOUT_ANGLES, Folding, check_measure
 
 __all__ = [
     "BLOCK_BYTES",
@@ -85,6 +85,7 @@ class Pool:
 
     def measures(self, X: Array, name: str, n_probe: int | None = None, n_jobs: int | None = None) -> Array:
         """Folding measure of each row by each group, the minimum over its machines: (M, groups)."""
+        check_measure(name)
         lowest = np.full((len(X), self.n_groups), np.inf, dtype=self.dtype)
         lock = Lock()
 
@@ -240,6 +241,7 @@ def fit_pool(
     unit: float,
     factor: float,
     n_jobs: int | None = None,
+    show_progress: bool | None = False,
 ) -> Pool:
     """Fit one machine to every branch of every group, given as rows of X; equal small sizes together.
 
@@ -257,7 +259,7 @@ def fit_pool(
     # The largest machines first, so that no worker is left alone with one at the end.
     order = sorted(range(len(jobs)), key=lambda job: -len(groups[jobs[job][0][0]][jobs[job][0][1]]))
     jobs = [jobs[job] for job in order]
-    stacks = run_spread(fit_stack, samples_of, jobs, n_jobs, "fitting", show_progress=None)
+    stacks = run_spread(fit_stack, samples_of, jobs, n_jobs, "fitting", show_progress)
     owners = tuple(np.array([group for group, _ in job], dtype=np.intp) for job in jobs)
     positions = tuple(np.array([place for _, place in job], dtype=np.intp) for job in jobs)
     return Pool(tuple(stacks), owners, positions, len(groups), unit, factor)

@@ -11,7 +11,6 @@ import warnings
 import numpy as np
 
 from onefold._base.arrays import Array
-from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Number
 from onefold.exceptions import DataScaleWarning
 
@@ -30,7 +29,10 @@ COMFORTABLE = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e10}
 
 
 def unit_and_factor(X: Array, scale: ScaleOption, warn: bool = True) -> tuple[float, float]:
-    """Unit the data is expressed in, and the factor at which machines see data in that unit."""
+    """Unit the data is expressed in, and the factor at which machines see data in that unit.
+
+    Callers hold BLAS to one thread: a second one would go on waiting for work on a core needed for the fit.
+    """
     unit = 1.0
     with np.errstate(over="ignore", under="ignore"):
         mean_square = _mean_square(X, unit)
@@ -52,8 +54,7 @@ def _mean_square(X: Array, unit: float) -> float:
     if unit != 1.0:
         X = X / X.dtype.type(unit)
     flat = X.ravel()
-    with one_blas_thread():  # a second one would go on waiting for work on a core needed for what follows
-        return float(np.dot(flat, flat)) / max(flat.size, 1)
+    return float(np.dot(flat, flat)) / max(flat.size, 1)
 
 
 def _warn(mean_square: float, factor: float, scale: ScaleOption) -> None:

@@ -100,7 +100,10 @@ def mu_of(epsilon: float, delta: float) -> float:
     >>> round(mu_of(1.0, 1e-5), 3)
     0.268
     """
-    epsilon, delta = number("epsilon", epsilon, EPSILON), number("delta", delta, DELTA)
+    return _mu_of(number("epsilon", epsilon, EPSILON), number("delta", delta, DELTA))
+
+
+def _mu_of(epsilon: float, delta: float) -> float:
     return _last_true(lambda mu: _delta_of(epsilon, mu) <= delta, 1e-20, 1e20)
 
 
@@ -133,7 +136,11 @@ def epsilon_of(mu: float, delta: float) -> float:
     >>> round(epsilon_of(0.5, 1e-5), 3)
     1.993
     """
-    mu, delta = positive("mu", mu), number("delta", delta, DELTA)
+    return loss_of(positive("mu", mu), number("delta", delta, DELTA))
+
+
+def loss_of(mu: float, delta: float) -> float:
+    """Compute what :func:`epsilon_of` does, from numbers that the caller has checked."""
     if _delta_of(0.0, mu) <= delta:
         return 0.0
     above = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1.0  # the tail bound, always enough
@@ -245,7 +252,16 @@ def gaussian_sigma(epsilon: float, delta: float, l2: float) -> float:
     3.7306
     """
     mu, l2 = mu_of(epsilon, delta), positive("l2", l2)
-    sigma = positive("sigma", l2 / mu)
+    return _sigma_of(positive("sigma", l2 / mu), mu, l2)
+
+
+def unit_sigma(epsilon: float, delta: float) -> float:
+    """Compute :func:`gaussian_sigma` for neighbours one apart, from numbers that the caller has checked."""
+    mu = _mu_of(epsilon, delta)
+    return _sigma_of(1.0 / mu, mu, 1.0)
+
+
+def _sigma_of(sigma: float, mu: float, l2: float) -> float:
     while l2 / sigma > mu:  # the division may have rounded down
         sigma = math.nextafter(sigma, math.inf)
     return sigma

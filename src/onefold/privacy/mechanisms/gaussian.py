@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from onefold._base.arrays import Floats, Integers
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.calibration import classical_gaussian_sigma, gaussian_epsilon, gaussian_sigma
+from onefold.privacy.calibration import classical_gaussian_sigma, loss_of, unit_sigma
 from onefold.privacy.guarantee import Pair
 from onefold.privacy.mechanisms.mechanism import ApproximateMechanism
 from onefold.privacy.samplers import ByteStream, rounded_gaussian
@@ -76,7 +76,7 @@ class AnalyticGaussian(ApproximateMechanism):
     @staticmethod
     def _calibrate(epsilon: float, delta: float) -> float:
         """Standard deviation for a sensitivity of one."""
-        return gaussian_sigma(epsilon, delta, 1.0)
+        return unit_sigma(epsilon, delta)
 
     @property
     def _ratio(self) -> float:
@@ -93,7 +93,7 @@ class AnalyticGaussian(ApproximateMechanism):
     def _loss(self, factor: float, n_entries: int) -> Pair:
         if factor == 1:
             return self.epsilon, self.delta
-        return gaussian_epsilon(self.delta, self._sigma, factor), self.delta
+        return loss_of(factor / self._sigma, self.delta), self.delta
 
     @property
     def expected_magnitude(self) -> float:
