@@ -25,6 +25,7 @@ from onefold import (
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy import Event, Laplace, Ledger, PrivateMoments
 from reference.damage import refusals
+from reference.fitting import forbid_fitting
 from reference.forging import forged, npy
 
 X, y = load_digits(return_X_y=True)
@@ -68,6 +69,16 @@ def test_loaded_model_answers_bit_for_bit(name, dtype, compact, tmp_path):
     assert answers(loaded, queries).dtype == dtype
     np.testing.assert_array_equal(answers(loaded, queries), answers(model, queries))
     np.testing.assert_array_equal(answers(loaded, queries[:1]), answers(model, queries[:1]))
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_loading_fits_nothing(name, monkeypatch):
+    model = MODELS[name].fit(X[:900], y[:900])
+    content = io.to_bytes(model)
+    forbid_fitting(monkeypatch)
+    assert answers(io.from_bytes(content)).shape == answers(model).shape
+    with pytest.raises(AssertionError, match="fitted"):
+        MODELS[name].fit(X[:900], y[:900])
 
 
 @pytest.mark.exact

@@ -12,6 +12,7 @@ from onefold.transfer import PrivateSource, TransferClassifier
 from reference.clouds import cloud
 from reference.damage import refusals
 from reference.domains import blobs, hide
+from reference.fitting import forbid_fitting
 
 
 def test_parameters_of_numpy_types_can_be_saved(source, rng) -> None:
@@ -92,3 +93,13 @@ def test_io_saves_and_loads_a_transfer_classifier(compact, source, rng, tmp_path
     io.save(loaded, tmp_path / "again")
     assert TransferClassifier.is_saved_at(tmp_path / "again")
     assert not TransferClassifier.is_saved_at(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("strategy", ["default", "documented"])
+def test_loading_a_transfer_classifier_fits_nothing(strategy, source, rng, monkeypatch) -> None:
+    X, y = blobs(rng, 60)
+    model = TransferClassifier(source, strategy, components=(2,)).fit(X, hide(y, 3))
+    content, own = model.to_bytes(), source.to_bytes()
+    forbid_fitting(monkeypatch)
+    np.testing.assert_array_equal(TransferClassifier.from_bytes(content).distances(X), model.distances(X))
+    np.testing.assert_array_equal(PrivateSource.from_bytes(own).predict(X), source.predict(X))

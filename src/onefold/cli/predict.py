@@ -12,7 +12,7 @@ from onefold._base.arrays import AnyArray
 from onefold._base.progress import track
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
-from onefold.cli.console import busy, print_json, say
+from onefold.cli.console import print_json, say, without_bars
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_table
 from onefold.cli.tables import Table, agreement, identifiers_of, labels_of, read_table
 from onefold.exceptions import InvalidInputError
@@ -113,7 +113,7 @@ def load_classifier(path: str, quiet: bool = True) -> tuple[Any, list[str] | Non
 
     if not Path(path).is_file():
         raise InvalidInputError(f"{path}: no such file")
-    with busy(f"loading {path}", quiet):
+    with without_bars(quiet):  # a compact file shows a bar while its machines are fitted again
         model: Any = TransferClassifier.load(path) if TransferClassifier.is_saved_at(path) else io.load(path)
     if not (hasattr(model, "predict") and hasattr(model, "classes_")):
         raise InvalidInputError(f"{path}: holds a {type(model).__name__}, which does not classify")
