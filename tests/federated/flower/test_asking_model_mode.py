@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import io
+import hashlib
 import json
-import zipfile
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from onefold._base.archive import read_archive
 from onefold.federated import GlobalClassifier, LocalModel
 from onefold.federated.flower.registry import Status
 
@@ -40,6 +42,13 @@ def gathered(
     return made
 
 
+@pytest.fixture
+def copied(gathered: Any, tmp_path: Path) -> Any:
+    """The same federation in folders of its own, to be changed."""
+    shutil.copytree(gathered.root, tmp_path / "f")
+    return replace(gathered, root=tmp_path / "f")
+
+
 def test_only_models_that_may_leave_are_at_the_server(gathered: Any) -> None:
     assert gathered.registry.sites["south"].reason == "not-private"
     assert sorted(path.name for path in gathered.server.models.iterdir()) == ["north.onefold", "west.onefold"]
@@ -63,11 +72,11 @@ def test_server_in_model_mode_answers_without_the_sites(gathered: Any, tmp_path:
 
 def rows_within(path: Path) -> np.ndarray:
     """The rows a model file holds: centred ones and their mean, in a unit."""
-    with zipfile.ZipFile(path) as archive:
-        pool = json.loads(archive.read("manifest.json"))["pool"]
-        parts = [np.load(io.BytesIO(archive.read(f"stack0/{name}.npy"))) for name in ("centred", "mean")]
-    centred, mean = parts
-    return (centred + mean[:, None, :]).reshape(-1, 3) * pool["unit"]
+    about, arrays = read_archive(path, "model")
+    stacks = [arrays[f"stacks/{name}"] for name in ("centred", "mean")]
+    (shape,) = arrays["stacks/centred.shapes"]
+    centred, mean = stacks[0].reshape(shape), stacks[1].reshape(shape[0], 1, shape[2])
+    return (centred + mean).reshape(-1, 3) * about["pool"]["unit"]
 
 
 def test_private_model_holds_no_raw_row(gathered: Any) -> None:
@@ -89,21 +98,29 @@ def test_status_shows_which_models_are_private(gathered: Any) -> None:
     assert "NOT private" in text
 
 
-def test_remove_deletes_the_model_of_the_site(gathered: Any) -> None:
-    assert gathered.run("remove", "west").returncode == 0
-    assert [path.name for path in gathered.server.models.iterdir()] == ["north.onefold"]
-    told = gathered.query()
+def test_model_at_the_server_is_the_file_at_the_site(gathered: Any) -> None:
+    for name in ("north", "west"):
+        content = gathered.site(name).model.read_bytes()
+        assert (gathered.server.models / f"{name}.onefold").read_bytes() == content
+        assert hashlib.sha256(content).hexdigest() == gathered.registry.sites[name].profile.model_digest
+
+
+def test_remove_deletes_the_model_of_the_site(copied: Any) -> None:
+    assert copied.run("remove", "west").returncode == 0
+    assert [path.name for path in copied.server.models.iterdir()] == ["north.onefold"]
+    told = copied.query()
     assert told["answered"] == ["north"]
-    alone = LocalModel.load(gathered.site("north").model)
-    best = alone.classes_[alone.answers(gathered.X_test).argmin(axis=1)]
+    alone = LocalModel.load(copied.site("north").model)
+    best = alone.classes_[alone.answers(copied.X_test).argmin(axis=1)]
     assert told["labels"] == best.tolist()
 
 
-def test_damaged_model_makes_the_result_partial(gathered: Any) -> None:
-    path = gathered.server.models / "north.onefold"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-100])
-    done = gathered.run("query", gathered.test_file, "--label", "y", "--json")
-    path.write_bytes(whole)
+def test_damaged_model_makes_the_result_partial(copied: Any) -> None:
+    path = copied.server.models / "north.onefold"
+    path.write_bytes(path.read_bytes()[:-100])
+    told = copied.query()
+    assert (told["code"], told["partial"], told["refused"]) == (3, True, {"north": "not-ready"})
+    assert copied.run("remove", "west").returncode == 0
+    done = copied.run("query", copied.test_file, "--label", "y", "--json")
     assert done.returncode == 1
     assert "north not-ready" in done.stderr

@@ -7,8 +7,8 @@ model, its settings, its counters) is on its disk, because every message may be 
 Needs the extra ``federated``; encrypted queries need the extra ``fhe`` too.
 """
 
-from onefold.federated.flower.asking import QueryResult
-from onefold.federated.flower.encrypted import Collected, QueryKeyFile, decrypt, make_query_key
+from onefold.federated.flower.asking import Collected, QueryResult
+from onefold.federated.flower.encrypted import QueryKeyFile, decrypt, make_query_key
 from onefold.federated.flower.federation import Federation
 from onefold.federated.flower.plain_app import write_plain_app
 from onefold.federated.flower.registry import FederationStatus, SiteStatus

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onefold._base.arrays import AnyArray, Array
 from onefold.exceptions import FederationError, FileFormatError, InvalidInputError, OnefoldError
@@ -26,10 +27,13 @@ from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.trust import HiddenProbes, hide
 
 __all__ = [
+    "Collected",
     "Combining",
     "Gathered",
     "QueryResult",
+    "all_sites",
     "ask_members",
+    "finite_rows",
     "joined",
     "keep_held_out",
     "new_query_id",
@@ -108,6 +112,45 @@ class QueryResult:
     def n_rows(self) -> int:
         """Number of rows that were asked about."""
         return len(self.predictions)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Encrypted answers that the server wrote to a file for a querier elsewhere.
+
+    Parameters
+    ----------
+    path : Path
+        The file, which only the querier can decrypt.
+    key_id : str
+        Id of the key under which the sites answered.
+    n_rows : int
+        Number of rows that were asked about.
+    answered : tuple of str
+        Sites whose answers are in the result.
+    missing : tuple of str
+        Members that sent no answer.
+    partial : bool
+        Whether the answer of any member is missing.
+
+    See Also
+    --------
+    Federation.collect : Returns this.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from onefold.federated.flower import Collected
+    >>> Collected(Path("x.encrypted"), "0" * 64, 5, ("north",), (), False).partial
+    False
+    """
+
+    path: Path
+    key_id: str
+    n_rows: int
+    answered: tuple[str, ...]
+    missing: tuple[str, ...]
+    partial: bool
 
 
 def joined(results: Sequence[Result], kept_out: Mapping[str, str]) -> QueryResult:
@@ -199,6 +242,20 @@ def _answer(model: LocalModel | None, query: Query, name: str) -> Answers | Fail
         return model.answer(query, name)
     except (OnefoldError, ValueError):
         return Failure(query.id, name, FailureCode.WRONG_FEATURES)
+
+
+def finite_rows(X: ArrayLike) -> Array:
+    """Rows as a table of finite numbers; float32 stays, everything else becomes float64."""
+    try:
+        values: AnyArray = np.asarray(X)
+        rows = values if values.dtype == np.float32 else values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError("the rows must be numbers") from None
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise InvalidInputError("the rows must be a table (n, p) with at least one row and one column")
+    if not np.all(np.isfinite(rows)):
+        raise InvalidInputError("the rows must be finite numbers")
+    return rows
 
 
 def new_query_id() -> str:

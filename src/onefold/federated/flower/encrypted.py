@@ -33,7 +33,14 @@ from onefold.exceptions import (
 from onefold.federated.fhe import Querier
 from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.fhe.parameters import MOST_CLIENTS, Parameters
-from onefold.federated.flower.asking import GRACE, QueryResult, all_sites, new_query_id, running_spool
+from onefold.federated.flower.asking import (
+    GRACE,
+    Collected,
+    QueryResult,
+    all_sites,
+    new_query_id,
+    running_spool,
+)
 from onefold.federated.flower.folders import ServerFolder, owner_only, write_private
 from onefold.federated.flower.spool import Request
 from onefold.federated.messages import (
@@ -50,7 +57,6 @@ __all__ = [
     "ANSWERS_SUFFIXES",
     "BITS",
     "KEY_SUFFIXES",
-    "Collected",
     "EncryptedPart",
     "Keyring",
     "QueryKeyFile",
@@ -389,45 +395,6 @@ class EncryptedPart:
     def partial(self) -> bool:
         """Whether the answer of any member is missing."""
         return not set(self.expected) <= set(self.sites)
-
-
-@dataclass(frozen=True)
-class Collected:
-    """Encrypted answers that the server wrote to a file for a querier elsewhere.
-
-    Parameters
-    ----------
-    path : Path
-        The file, which only the querier can decrypt.
-    key_id : str
-        Id of the key under which the sites answered.
-    n_rows : int
-        Number of rows that were asked about.
-    answered : tuple of str
-        Sites whose answers are in the result.
-    missing : tuple of str
-        Members that sent no answer.
-    partial : bool
-        Whether the answer of any member is missing.
-
-    See Also
-    --------
-    Federation.collect : Returns this.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from onefold.federated.flower import Collected
-    >>> Collected(Path("x.encrypted"), "0" * 64, 5, ("north",), (), False).partial
-    False
-    """
-
-    path: Path
-    key_id: str
-    n_rows: int
-    answered: tuple[str, ...]
-    missing: tuple[str, ...]
-    partial: bool
 
 
 def ask_encrypted(

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from onefold._base.frames import join_frames, split_frames
 from onefold.exceptions import MessageError
 from onefold.federated.fhe import Server, Tally
 from onefold.federated.fhe import messages as fhe_messages
@@ -37,7 +38,7 @@ from onefold.federated.messages import (
 __all__ = ["Evaluations", "Job", "evaluate"]
 
 LOG = logging.getLogger("onefold.federated.flower.evaluation")  # this file is run as __main__
-JOB_FILE = "job.json"
+JOB_FILE = "job"
 NICENESS = 5  # meeting the sites comes first
 
 
@@ -51,29 +52,23 @@ class Job:
 
     def save(self, folder: Path) -> None:
         """Write it beside the answers."""
-        failures = [[m.site, m.code.value] for m in self.reply.messages if isinstance(m, Failure)]
-        plain = {
-            "key_id": self.key_id,
-            "n_rows": self.n_rows,
-            "expected": list(self.reply.expected),
-            "failures": failures,
-        }
-        write_private(folder / JOB_FILE, json.dumps(plain).encode())
+        about = json.dumps([self.key_id, self.n_rows]).encode()
+        write_private(folder / JOB_FILE, join_frames([about, self.reply.to_bytes()]))
 
     @classmethod
-    def load(cls, folder: Path, query_id: str) -> Job:
+    def load(cls, folder: Path) -> Job:
         """What :meth:`save` wrote."""
-        plain = json.loads((folder / JOB_FILE).read_bytes())
-        failures = tuple(Failure(query_id, site, FailureCode(code)) for site, code in plain["failures"])
-        return cls(str(plain["key_id"]), int(plain["n_rows"]), Reply(tuple(plain["expected"]), failures))
+        about, reply = split_frames((folder / JOB_FILE).read_bytes())
+        key_id, n_rows = json.loads(about)
+        return cls(key_id, n_rows, Reply.from_bytes(reply))
 
 
 def evaluate(spool: Spool, query_id: str) -> Reply:
     """Add up what came and compute on it; a site whose message does not fit is left out."""
     folder = spool.job(query_id)
-    job = Job.load(folder, query_id)
+    job = Job.load(folder)
     keys = spool.keys(job.key_id)
-    messages: list[Message] = [m for m in job.reply.messages if isinstance(m, Failure)]
+    messages = list(job.reply.messages)
     files = sorted(folder.glob("*.answers"))
     if not files:
         return job.reply
@@ -156,7 +151,7 @@ class Evaluations:
         """Go on with what an earlier run left behind; without a job, its query was given up."""
         for folder in self.spool.job("any").parent.iterdir():
             try:
-                self._waiting.append(_Computation(folder.name, Job.load(folder, folder.name).reply))
+                self._waiting.append(_Computation(folder.name, Job.load(folder).reply))
             except (OSError, ValueError, KeyError, TypeError):
                 shutil.rmtree(folder, ignore_errors=True)
 

@@ -17,14 +17,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold._base.arrays import AnyArray, Array
+from onefold._base.arrays import Array
 from onefold._base.validation import Number, Whole, check_parameter
 from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.fhe import Querier
 from onefold.federated.flower.asking import (
+    Collected,
     Combining,
     QueryResult,
     ask_members,
+    finite_rows,
     joined,
     keep_held_out,
     new_query_id,
@@ -32,7 +34,6 @@ from onefold.federated.flower.asking import (
 from onefold.federated.flower.encrypted import (
     ANSWERS_SUFFIXES,
     BITS,
-    Collected,
     Keyring,
     QueryKeyFile,
     ask_encrypted,
@@ -166,7 +167,7 @@ class Federation:
             If there is a federation already, or a setting cannot be used.
         """
         settings = ServerSettings(host, port, mode, rule, n_liars, insecure)
-        rows = None if held_out is None else (_rows(held_out[0]), np.asarray(held_out[1]))
+        rows = None if held_out is None else (finite_rows(held_out[0]), np.asarray(held_out[1]))
         if (rule == "weighted") != (rows is not None):
             raise InvalidInputError("the weighted rule needs held-out rows (--held-out FILE), others none")
         place = Path(root)
@@ -383,7 +384,7 @@ class Federation:
         elif any(value is not None for value in (bits, bound, power, floor, keys)):
             raise InvalidInputError("bits, bound, power, floor and keys are for encrypted queries")
         else:
-            labelled = None if held_out is None else (_rows(held_out[0]), np.asarray(held_out[1]))
+            labelled = None if held_out is None else (finite_rows(held_out[0]), np.asarray(held_out[1]))
             combining = Combining(self.folder, rule, n_liars, labelled)
         rows, members = self._check_query(X, columns, timeout, batch_size)
         asker = _caller(caller)
@@ -472,7 +473,7 @@ class Federation:
         """The rows, and those who will be asked: at least one, with columns of the same number and names."""
         check_parameter("timeout", timeout, Number(above=0))
         check_parameter("batch_size", batch_size, Whole(1))
-        rows, names = _rows(X), column_names(X) if columns is None else tuple(columns)
+        rows, names = finite_rows(X), column_names(X) if columns is None else tuple(columns)
         if names is not None and len(names) != rows.shape[1]:
             raise InvalidInputError(f"there are {len(names)} column names for {rows.shape[1]} feature(s)")
         members = Registry(self.folder).members
@@ -596,17 +597,3 @@ def _find_folder(folder: PathLike | None) -> ServerFolder:
 
 def _caller(name: str | None) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", getpass.getuser()) if name is None else name
-
-
-def _rows(X: ArrayLike) -> Array:
-    """Rows as a table of finite numbers; float32 stays, everything else becomes float64."""
-    try:
-        values: AnyArray = np.asarray(X)
-        rows = values if values.dtype == np.float32 else values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInputError("the rows must be numbers") from None
-    if rows.ndim != 2 or 0 in rows.shape:
-        raise InvalidInputError("the rows must be a table (n, p) with at least one row and one column")
-    if not np.all(np.isfinite(rows)):
-        raise InvalidInputError("the rows must be finite numbers")
-    return rows

@@ -6,6 +6,7 @@ import ipaddress
 import json
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +22,7 @@ __all__ = [
     "ServerSettings",
     "SiteFolder",
     "SiteSettings",
+    "address",
     "is_loopback",
     "log_to",
     "write_private",
@@ -42,6 +44,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def address(host: str, port: int) -> str:
+    """A host and a port in one text."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -164,6 +171,8 @@ def private_folder(path: Path) -> Path:
 class _Folder:
     """A folder of a federation: the paths in it, and those that running writes."""
 
+    key: Path  # the private key
+
     def __init__(self, root: Path) -> None:
         self.root = root
         self.ca = root / "ca.crt"  # certificate of the authority that signed the server's
@@ -173,6 +182,26 @@ class _Folder:
         self.commands = self.state / "commands"  # the only programs Flower may start
         self.secret = self.state / "secret"  # what this machine's own processes show each other
         self.process_log = self.state / "flower.log"  # what Flower's processes print
+
+    @property
+    def settings(self) -> ServerSettings | SiteSettings:
+        """The settings, read now."""
+        raise NotImplementedError
+
+    @property
+    def authority(self) -> Path | None:
+        """Certificate by which the server is recognised; None in a plaintext federation."""
+        return None if self.settings.insecure else self.ca
+
+    def require_files(self, files: Mapping[Path, str]) -> None:
+        """Refuse to run without some files, saying what to do, or with a private key that others can read."""
+        if self.settings.insecure:
+            return
+        for path, else_do in files.items():
+            if not path.is_file():
+                raise InvalidInputError(f"{path}: no such file; {else_do}")
+        if not owner_only(self.key):
+            raise InvalidInputError(f"{self.key}: others can read this key; chmod 600 it")
 
     def prepare(self) -> None:
         """Make the folders that running needs."""

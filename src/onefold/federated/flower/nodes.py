@@ -14,8 +14,8 @@ from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.flower.folders import (
     ServerFolder,
     SiteFolder,
+    address,
     is_loopback,
-    owner_only,
     private_folder,
     write_private,
 )
@@ -45,7 +45,7 @@ RUN_SECONDS = 120.0
 COMMAND_SECONDS = 120.0
 SILENT_LOOKS = 5
 MOST_FAILURES = 3
-EVERYWHERE = ("0.0.0.0", "::")
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where this machine is found then
 
 
 class ServerNode:
@@ -61,7 +61,7 @@ class ServerNode:
         require("flwr", "federated")
         self.folder = folder
         self.settings = folder.settings
-        self.bind = bind or (self.settings.host if is_loopback(self.settings.host) else EVERYWHERE[0])
+        self.bind = bind or (self.settings.host if is_loopback(self.settings.host) else "0.0.0.0")
         if self.settings.insecure and not is_loopback(self.bind):
             raise InvalidInputError("plaintext is for tests on this machine: listen on 127.0.0.1 only")
         self.registry = Registry(folder)
@@ -73,7 +73,8 @@ class ServerNode:
         self._seen = -1
         self._silent = 0
         self._failures = 0
-        self._check_files()
+        made = (folder.ca, folder.certificate, folder.key)
+        folder.require_files(dict.fromkeys(made, "start with onefold federate init"))
 
     def __enter__(self) -> Self:
         self.start()
@@ -85,20 +86,17 @@ class ServerNode:
     @property
     def near(self) -> str:
         """Where this machine finds its own SuperLink."""
-        return (
-            "127.0.0.1" if self.bind == EVERYWHERE[0] else "::1" if self.bind == EVERYWHERE[1] else self.bind
-        )
+        return EVERYWHERE.get(self.bind, self.bind)
 
     def start(self) -> None:
         """Start the SuperLink, register the sites' keys, and start the run."""
-        ca = None if self.settings.insecure else self.folder.ca
+        ca = self.folder.authority
         if look_at(self.near, self.settings.port, ca) is not Finding.ABSENT:
             raise FederationError(f"port {self.settings.port} is in use already")
         self._environment = make_environment(self.folder)
         for known in (self._nodes, self._keys, self._used_keys):
             known.clear()
-        host = f"[{self.near}]" if ":" in self.near else self.near
-        write_connection(self.folder, f"{host}:{self.settings.port}")
+        write_connection(self.folder, address(self.near, self.settings.port))
         self._process = Process(self._arguments(), self._environment, self.folder.process_log)
         try:
             wait_until(
@@ -219,15 +217,6 @@ class ServerNode:
         tls += ["--ssl-keyfile", str(self.folder.key.resolve()), "--enable-supernode-auth"]
         return command("flower-superlink", *tls, *own)
 
-    def _check_files(self) -> None:
-        if self.settings.insecure:
-            return
-        for path in (self.folder.ca, self.folder.certificate, self.folder.key):
-            if not path.is_file():
-                raise InvalidInputError(f"{path}: no such file; start with onefold federate init")
-        if not owner_only(self.folder.key):
-            raise InvalidInputError(f"{self.folder.key}: others can read this key; chmod 600 it")
-
 
 def _last_object(text: str) -> dict[str, Any]:
     """The last JSON object in some output; empty if there is none."""
@@ -281,7 +270,13 @@ class Node:
         self._was_connected = False
         self._said_absent = False
         self._others = 0
-        self._check_files()
+        make = 'make one with ssh-keygen -t ecdsa -b 384 -N "" -f node.key'
+        folder.require_files(
+            {
+                folder.ca: "ask the server's owner for the folder of this site",
+                folder.key: f"{make} and have the server's owner add node.key.pub",
+            }
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -341,8 +336,7 @@ class Node:
 
     def _wrong_clock(self) -> str:
         """Flower takes signatures that are some minutes old or a few seconds in the future, and no others."""
-        ca = None if self.settings.insecure else self.folder.ca
-        ahead = clock_ahead(self.settings.host, self.settings.port, ca)
+        ahead = clock_ahead(self.settings.host, self.settings.port, self.folder.authority)
         if -MOST_BEHIND < ahead < MOST_AHEAD:
             return ""
         side = "ahead of" if ahead > 0 else "behind"
@@ -350,8 +344,7 @@ class Node:
 
     def _is_server_there(self) -> bool:
         """Look for the server, and refuse one that is not ours: Flower itself would try for ever."""
-        ca = None if self.settings.insecure else self.folder.ca
-        finding = look_at(self.settings.host, self.settings.port, ca)
+        finding = look_at(self.settings.host, self.settings.port, self.folder.authority)
         if finding is Finding.ABSENT:
             self._refused_since = None
             if not self._said_absent:
@@ -367,34 +360,13 @@ class Node:
         return finding is Finding.READY
 
     def _arguments(self) -> list[str]:
-        host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
-        own = [
-            "--superlink",
-            f"{host}:{self.settings.port}",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(free_port()),
-        ]
+        own = ["--superlink", address(self.settings.host, self.settings.port)]
+        own += ["--host", "127.0.0.1", "--port", str(free_port())]
         if self.settings.insecure:
             return command("flower-supernode", "--insecure", *own)
         secure = ["--root-certificates", str(self.folder.ca.resolve())]
         secure += ["--auth-supernode-private-key", str(self.folder.key.resolve())]
         return command("flower-supernode", *secure, *own)
-
-    def _check_files(self) -> None:
-        if self.settings.insecure:
-            return
-        _require_file(self.folder.ca, "ask the server's operator for the folder of this site")
-        make = 'ssh-keygen -t ecdsa -b 384 -N "" -f node.key'
-        _require_file(self.folder.key, f"make one with {make} and have the operator add node.key.pub")
-        if not owner_only(self.folder.key):
-            raise InvalidInputError(f"{self.folder.key}: others can read this key; chmod 600 it")
-
-
-def _require_file(path: Path, else_do: str) -> None:
-    if not path.is_file():
-        raise InvalidInputError(f"{path}: no such file; {else_do}")
 
 
 # --- what Flower calls an app: a few lines that name the run at the server ----------------------------------

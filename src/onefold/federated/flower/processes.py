@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 from onefold.exceptions import FederationError
 from onefold.federated.flower import launch
@@ -164,12 +164,6 @@ class Process:
                 self._process.kill()
         self._process.wait()
         _end_marked(self._mark, patience)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
 
 class Watch:

@@ -48,6 +48,16 @@ class Reply:
     expected: tuple[str, ...]
     messages: tuple[Message, ...]
 
+    def to_bytes(self) -> bytes:
+        """The reply in one run of bytes."""
+        return join_frames([_json({"expected": list(self.expected)}), *map(to_bytes, self.messages)])
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Reply:
+        """Read what :meth:`to_bytes` wrote."""
+        first, *rest = split_frames(content)
+        return cls(tuple(map(str, json.loads(first)["expected"])), tuple(map(from_bytes, rest)))
+
 
 class Spool:
     """The two folders, and the run's sign of life beside them."""
@@ -73,8 +83,7 @@ class Spool:
 
     def deliver(self, query_id: str, reply: Reply) -> None:
         """Put down what came."""
-        frames = [_json({"expected": list(reply.expected)}), *map(to_bytes, reply.messages)]
-        write_private(self._reply(query_id), join_frames(frames))
+        write_private(self._reply(query_id), reply.to_bytes())
 
     def wait(self, query_id: str, seconds: float, is_busy: Callable[[], bool] = lambda: False) -> Reply:
         """The reply to a request of ours; later than ``seconds`` only while it is being worked on."""
@@ -89,10 +98,9 @@ class Spool:
             if time.monotonic() > deadline and not is_busy() and not path.exists():
                 raise FederationError(f"the server did not reply within {seconds:g} s")
             time.sleep(0.05)
-        first, *rest = split_frames(path.read_bytes())
+        content = path.read_bytes()
         path.unlink()
-        expected = json.loads(first)["expected"]
-        return Reply(tuple(map(str, expected)), tuple(from_bytes(part) for part in rest))
+        return Reply.from_bytes(content)
 
     def withdraw(self, query_ids: Iterable[str]) -> None:
         """Drop requests of ours that nobody has fetched yet, and replies that nobody will read."""
