@@ -273,7 +273,7 @@ class Node:
         make = 'make one with ssh-keygen -t ecdsa -b 384 -N "" -f node.key'
         folder.require_files(
             {
-                folder.ca: "ask the server's owner for the folder of this site",
+                folder.ca: "ask the server's operator for the folder of this site",
                 folder.key: f"{make} and have the server's owner add node.key.pub",
             }
         )
