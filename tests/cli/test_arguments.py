@@ -46,3 +46,19 @@ def test_type_of_values_takes_the_good_and_refuses_the_bad(
     for text in bad:
         with pytest.raises(argparse.ArgumentTypeError, match=r"^must be "):
             kind(text)
+
+
+def test_names_on_the_command_line_are_those_of_the_library() -> None:
+    from onefold.cli.federate import simulate as command
+    from onefold.datasets import splitting
+    from onefold.federated.simulate import LIES
+    from onefold.models import MEASURES
+    from onefold.privacy.guarantee import UNITS
+
+    parser = argparse.ArgumentParser()
+    arguments.add_noise_options(parser, required=False, sensitivity=None)
+    units = next(action.choices for action in parser._actions if action.dest == "unit")
+    assert set(arguments.MEASURES) == set(MEASURES)
+    assert tuple(units) == UNITS
+    assert set(command.LIES) == set(LIES)
+    assert set(command.WAYS) <= set(splitting.CONSTRAINTS["how"].words)

@@ -74,6 +74,13 @@ def test_min_rule_is_fooled_by_lying_sites(ask) -> None:
     assert (told["code"], told["accuracy"] < 0.9) == (0, True)
 
 
+def test_query_says_when_the_rule_cannot_withstand_that_many_liars(ask) -> None:
+    told = ask("new.csv", "--rule", "trimmed", "--liars", "4")
+    assert told["unprotected"] == ["x", "y", "z"]
+    assert "3 of 3 classes are at too few sites for this rule" in told["error"]
+    assert ask("new.csv", "--rule", "trimmed", "--liars", "2")["unprotected"] == []
+
+
 def test_weighted_rule_finds_lying_sites_by_the_rows_of_init(ask, federation: Path) -> None:
     told = ask("new.csv")
     assert told["accuracy"] == 1.0

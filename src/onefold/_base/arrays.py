@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AnyArray", "Array", "Arrays", "Floats", "Index", "Integers", "Labels", "Mask"]
+__all__ = ["AnyArray", "Array", "Arrays", "Floats", "Index", "Integers", "Labels", "Mask", "Polynomials"]
 
 AnyArray = NDArray[Any]  # numbers or texts
 Array = NDArray[np.floating]  # float64, or float32 when the data came as float32
@@ -15,3 +15,4 @@ Index = NDArray[np.intp]
 Integers = NDArray[np.int64]
 Labels = NDArray[Any]  # one class label per row: texts or numbers
 Mask = NDArray[np.bool_]
+Polynomials = NDArray[np.uint64]  # of a ciphertext: (number of polynomials, primes, N)

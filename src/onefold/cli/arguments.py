@@ -274,6 +274,7 @@ def encoder_of(encoder: str, image_shape: list[int] | None, margin: int | None, 
 
 # --- classifiers ------------------------------------------------------------------------------------------
 
+# The names that models have, again: loading a model for them would make every command slow.
 MEASURES = ("euclidean", "rms", "product", "min", "max", "fuzzy")
 
 

@@ -24,7 +24,7 @@ from onefold._base.files import atomic_write, file_lock
 from onefold.exceptions import InvalidInputError, TamperedLogError
 from onefold.federated.messages import check_name, is_text
 
-__all__ = ["Entry", "MembershipEvent", "MembershipLog"]
+__all__ = ["Entry", "LogEntry", "MembershipEvent", "MembershipLog"]
 
 FIRST = "0" * 64  # what the first line names as the sum of the line before it
 LONGEST_LIST = 10_000
@@ -44,7 +44,7 @@ class MembershipEvent(StrEnum):
 
 
 @dataclass(frozen=True)
-class Entry:
+class LogEntry:
     """One line of the log.
 
     Parameters
@@ -70,6 +70,9 @@ class Entry:
     facts: dict[str, Any]
     previous: str
     sum: str
+
+
+Entry = LogEntry  # the name of version 0.1
 
 
 class MembershipLog:
@@ -116,7 +119,7 @@ class MembershipLog:
             count, last, _ = self._consistent()
         return count, last
 
-    def append(self, event: MembershipEvent | str, site: str, **facts: Any) -> Entry:
+    def append(self, event: MembershipEvent | str, site: str, **facts: Any) -> LogEntry:
         """Write one entry.
 
         Parameters
@@ -130,7 +133,7 @@ class MembershipLog:
 
         Returns
         -------
-        Entry
+        LogEntry
             The entry, which is on disk.
         """
         kind, name, plain = _event(event), check_name("a site", site), _facts(facts)
@@ -143,7 +146,7 @@ class MembershipLog:
             line = json.dumps({**content, "sum": total}, allow_nan=False).encode() + b"\n"
             self._extend(line, size)
             self._write_head(count + 1, total, size + len(line))
-        return Entry(count, when, kind, name, plain, last, total)
+        return LogEntry(count, when, kind, name, plain, last, total)
 
     def verify(self, head: tuple[int, str] | None = None) -> int:
         """Check that the log is as it was written.
@@ -177,7 +180,7 @@ class MembershipLog:
             raise TamperedLogError("lines were added to the log by other means")
         return len(entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LogEntry]:
         with file_lock(self.path):
             entries, _ = self._parse()
         return iter(entries)
@@ -265,22 +268,22 @@ class MembershipLog:
             plain = None
         return plain if isinstance(plain, dict) else {}
 
-    def _parse(self) -> tuple[list[Entry], bytes]:
+    def _parse(self) -> tuple[list[LogEntry], bytes]:
         """All entries, each checked against the one before it, and an unfinished last line."""
         content = self.path.read_bytes() if self.path.exists() else b""
         *lines, rest = content.split(b"\n")
-        entries: list[Entry] = []
+        entries: list[LogEntry] = []
         for number, line in enumerate(lines):
             previous = entries[-1].sum if entries else FIRST
             entries.append(_entry(line, number, previous))
         return entries, rest
 
 
-def _entry(line: bytes, number: int, previous: str) -> Entry:
+def _entry(line: bytes, number: int, previous: str) -> LogEntry:
     try:
         plain = json.loads(line)
         total = plain.pop("sum")
-        entry = Entry(**{**plain, "event": MembershipEvent(plain["event"])}, sum=total)
+        entry = LogEntry(**{**plain, "event": MembershipEvent(plain["event"])}, sum=total)
         # Compare as written: another spacing or order of keys is an edit, too.
         same = json.dumps({**plain, "sum": total}).encode() == line
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -73,6 +73,9 @@ def _tell_result(
         say(f"{site} is kept out and was not asked: {reason}", quiet)
     for site, code in result.outliers.items():
         say(f"answers of {site} look odd: {code}", quiet)
+    if result.unprotected:
+        few = f"{len(result.unprotected)} of {len(result.classes)} classes are at too few sites for this rule"
+        say(f"{few}: to withstand F lying sites a class must be at 2 F + 1", quiet=False)
     return PARTIAL if result.partial else 0
 
 
@@ -85,6 +88,7 @@ def _summary(result: QueryResult, out: str | None, accuracy: float | None) -> di
         "refused": result.refused,
         "partial": result.partial,
         "outliers": result.outliers,
+        "unprotected": list(result.unprotected),
         "kept_out": result.kept_out,
     }
     summary |= {"labels": result.predictions.tolist()} if out is None else {"predictions": out}

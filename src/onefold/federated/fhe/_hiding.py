@@ -18,9 +18,9 @@ import os
 
 import numpy as np
 
-from onefold._base.arrays import Integers
+from onefold._base.arrays import Integers, Polynomials
 from onefold.federated.fhe._layout import PLAIN_MODULUS, Layout, Slots
-from onefold.federated.fhe._wire import Polynomials, shifted
+from onefold.federated.fhe._wire import shifted
 
 __all__ = ["factors", "flood", "pads"]
 

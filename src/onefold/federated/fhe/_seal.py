@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from onefold._base.arrays import Polynomials
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.fhe._circuit import Combination
 from onefold.federated.fhe._layout import PLAIN_MODULUS, Slots
-from onefold.federated.fhe._wire import Polynomials, ciphertext_bytes, read_ciphertext, relabelled
+from onefold.federated.fhe._wire import ciphertext_bytes, read_ciphertext, relabelled
 from onefold.federated.fhe.parameters import Parameters
 
 __all__ = ["Chain", "Cipher", "Ciphertexts", "Contexts", "contexts_for", "reading"]

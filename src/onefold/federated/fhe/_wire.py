@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from onefold._base.arrays import Polynomials
 from onefold.exceptions import MessageError
 
 __all__ = [
     "PlaneSums",
-    "Polynomials",
     "ciphertext_bytes",
     "pack_planes",
     "packed_bytes",
@@ -30,7 +30,6 @@ __all__ = [
     "unpack_planes",
 ]
 
-Polynomials = NDArray[np.uint64]  # (number of polynomials, primes, N)
 LevelId = Sequence[int]
 
 HEADER = struct.Struct("<HBBBBHQ")  # magic, own size, version (2), compression, reserved, size of all
