@@ -37,7 +37,7 @@ class TamperedLogError(FileFormatError):
 
 
 class MessageError(InvalidInputError):
-    """A message between the members of a federation that is malformed, too large, or of another version."""
+    """A message between server, sites and queriers that is malformed, too large, or of another version."""
 
 
 class DecryptionError(InvalidInputError):

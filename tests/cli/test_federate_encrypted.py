@@ -183,12 +183,12 @@ def locked(here: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, Lock, 
     key = QueryKeyFile.load(here / "q.lock")
     made = {"query_key": "q.lock", "lock": "q.lock", "key": key.key_id}
     assert told == {**made, "classes": ["a", "b"], "bits": 8, "bound": 1.0}
-    return here, key.lock, key.evaluation_keys()
+    return here, key.query_key, key.evaluation_keys()
 
 
 def test_query_key_with_keys_of_another_querier_is_refused(locked: tuple[Path, Lock, bytes]) -> None:
     here, lock, keys = locked
-    stranger = QueryKeyFile.of(Querier(4, 2), ["a", "b"], 1.0, 1.0, 0.0).lock
+    stranger = QueryKeyFile.of(Querier(4, 2), ["a", "b"], 1.0, 1.0, 0.0).query_key
     QueryKeyFile(stranger, lambda: keys).save(here / "mixed.querykey")
     with pytest.raises(InvalidInputError, match="evaluation keys"):
         QueryKeyFile.load(here / "mixed.querykey")

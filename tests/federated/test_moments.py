@@ -220,9 +220,9 @@ def test_private_centres_and_fitted_encoders_are_refused() -> None:
 def test_site_can_join_only_once() -> None:
     part, again = releases(2, agreed())
     federation = federation_of({"a": part})
-    with pytest.raises(InvalidInputError, match="is a member already"):
+    with pytest.raises(InvalidInputError, match="takes part already"):
         federation.add("a", again)
-    with pytest.raises(InvalidInputError, match="a member already, under another id"):
+    with pytest.raises(InvalidInputError, match="added already, under another id"):
         federation.add("b", part)
     with pytest.raises(InvalidInputError, match="no site of this id"):
         federation.remove("b")
@@ -233,7 +233,7 @@ def test_site_can_join_only_once() -> None:
     ):
         ask()
         federation.remove("a")
-        with pytest.raises(InvalidInputError, match="no member"):
+        with pytest.raises(InvalidInputError, match="no site takes part"):
             ask()
         federation.add("a", part)
 

@@ -149,7 +149,7 @@ def test_invalid_calls_are_refused(data, owners) -> None:
     with pytest.raises(InvalidInputError, match="distinct"):
         GlobalClassifier(classes=[1, 1])
     server = _federation(owners, "north")
-    with pytest.raises(InvalidInputError, match="member already"):
+    with pytest.raises(InvalidInputError, match="takes part already"):
         server.add("north", owners["north"])
     with pytest.raises(InvalidInputError, match="no site"):
         server.remove("nobody")
@@ -157,7 +157,7 @@ def test_invalid_calls_are_refused(data, owners) -> None:
         server.add("answers", np.zeros((2, 10)))
     with pytest.raises(InvalidInputError, match="pass X"):
         server.predict()
-    with pytest.raises(InvalidInputError, match="no member"):
+    with pytest.raises(InvalidInputError, match="no site takes part"):
         server.remove("north").predict(data.X_test)
     with pytest.raises(InvalidInputError, match="classes are unknown"):
         server.predict_from_answers(np.zeros((1, 2, 10)))

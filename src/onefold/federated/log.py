@@ -186,7 +186,7 @@ class MembershipLog:
         return iter(entries)
 
     def members(self) -> tuple[str, ...]:
-        """Return the sites that are members according to the log.
+        """Return the sites that take part according to the log.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""One round of private moments: sites release once, the server adds up those of the present members.
+"""One round of private moments: sites release once, the server adds up those of the sites that take part.
 
 A site's whole part is :func:`release_moments`, which returns the bytes that leave the site. They carry a
 guarantee for whole records with their labels, so the server need not be trusted with anything. Counts, sums
@@ -88,10 +88,10 @@ def release_moments(
 
 
 class MomentFederation:
-    """The server's part: the releases of the members, added up anew whenever the sum is asked for.
+    """The server's part: the releases of the sites, added up anew whenever the sum is asked for.
 
     Leaving is exact: after :meth:`remove` everything is, bit for bit, what it would be had the site never
-    been a member, in whatever order the others joined.
+    taken part, in whatever order the others joined.
 
     See Also
     --------
@@ -104,7 +104,7 @@ class MomentFederation:
     them; it takes for granted that no record is with two sites. It does not cover which sites take part.
 
     The server sees every release and need not be trusted. The noise of every site adds to the sum, so its
-    variance is that of one release times the number of sites. A site that lies can spoil the sum: members are
+    variance is that of one release times the number of sites. A site that lies can spoil the sum: sites are
     trusted to send what they have.
 
     Examples
@@ -129,7 +129,7 @@ class MomentFederation:
 
     @property
     def owners(self) -> tuple[Hashable, ...]:
-        """Ids of the sites that are members, in the order in which they joined."""
+        """Ids of the sites that take part, in the order in which they joined."""
         return tuple(self._members)
 
     def add(self, owner_id: Hashable, release: bytes | PrivateMoments) -> Self:
@@ -148,13 +148,13 @@ class MomentFederation:
             This federation.
         """
         if owner_id in self._members:
-            raise InvalidInputError("a site of this id is a member already: remove it first")
+            raise InvalidInputError("a site of this id takes part already: remove it first")
         packed = release.to_bytes() if isinstance(release, PrivateMoments) else bytes(release)
         moments = PrivateMoments.from_bytes(packed)  # a copy of its own, checked
         digest = hashlib.sha256(packed).digest()
         for known, member in self._members.values():
             if known == digest:
-                raise InvalidInputError("this very release is a member already, under another id")
+                raise InvalidInputError("this very release was added already, under another id")
             member.check_comparable(moments)
         self._members[owner_id] = digest, moments
         return self
@@ -173,7 +173,7 @@ class MomentFederation:
             This federation.
         """
         if owner_id not in self._members:
-            raise InvalidInputError("no site of this id is a member")
+            raise InvalidInputError("no site of this id takes part")
         del self._members[owner_id]
         return self
 
@@ -183,7 +183,7 @@ class MomentFederation:
         return reduce(Guarantee.among_owners, (moments.guarantee_ for moments in self._releases()))
 
     def moments(self) -> PrivateMoments:
-        """Return the moments of all members' records together.
+        """Return the moments of all sites' records together.
 
         Returns
         -------
@@ -193,7 +193,7 @@ class MomentFederation:
         return PrivateMoments.total(self._releases())
 
     def fitted(self, kind: type[Model], encoder: Encoder | None = None, **options: Any) -> Model:
-        """Fit a model to the sum of the members' releases.
+        """Fit a model to the sum of the sites' releases.
 
         Parameters
         ----------
@@ -219,6 +219,6 @@ class MomentFederation:
     def _releases(self) -> list[PrivateMoments]:
         """In an order that does not depend on which site joined when: float addition does."""
         if not self._members:
-            raise InvalidInputError("there is no member: add a site first")
+            raise InvalidInputError("no site takes part: add a site first")
         ordered = sorted(self._members.values(), key=lambda member: member[0])
         return [moments for _, moments in ordered]

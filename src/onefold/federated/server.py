@@ -1,4 +1,4 @@
-"""What the server does: combine the answers of the sites that are members now."""
+"""What the server does: combine the answers of the sites that take part now."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ class Result:
 
 
 class GlobalClassifier:
-    """A classifier made of the sites' models or of their answers, for whichever sites are members now.
+    """A classifier made of the sites' models or of their answers, for whichever sites take part now.
 
     Models and answers are independent of each other, so :meth:`add` and :meth:`remove` are exact: the result
-    is that of a federation which had those members from the start, to the last bit.
+    is that of a federation which had those sites from the start, to the last bit.
 
     Parameters
     ----------
@@ -114,11 +114,11 @@ class GlobalClassifier:
         * "weighted" takes the minimum over sites whose answers predict a small labelled set, see
           :meth:`learn_trust`. It needs no second site with a class, but a site may behave on that set only.
     classes : array-like or None, default=None
-        Labels of the columns of answers; None takes the labels of all members' models, sorted.
+        Labels of the columns of answers; None takes the labels of all sites' models, sorted.
     n_liars : int, default=1
         Number f of sites that may lie, for the trimmed and the checked rule.
     measure : str or None, default=None
-        The measure of answers that are given as arrays; None takes that of the members' models, and the
+        The measure of answers that are given as arrays; None takes that of the sites' models, and the
         distance if there are none. What a site answers for a class it lacks depends on it.
     log : MembershipLog or None, default=None
         Where joining and leaving is written down; sites' ids must then be names.
@@ -162,11 +162,11 @@ class GlobalClassifier:
         self._members: dict[Hashable, LocalModel | Array] = {}
         self._labelled: LabelledSet | None = None
 
-    # --- members ------------------------------------------------------------------------------------------
+    # --- sites --------------------------------------------------------------------------------------------
 
     @property
     def clients(self) -> tuple[Hashable, ...]:
-        """Ids of the sites that are members, in the order in which they joined."""
+        """Ids of the sites that take part, in the order in which they joined."""
         return tuple(self._members)
 
     @property
@@ -194,7 +194,7 @@ class GlobalClassifier:
             This classifier.
         """
         if client_id in self._members:
-            raise InvalidInputError("a site of this id is a member already: remove it first")
+            raise InvalidInputError("a site of this id takes part already: remove it first")
         if isinstance(member, LocalModel):
             self._check_comparable(member)
             joining: LocalModel | Array = member
@@ -218,7 +218,7 @@ class GlobalClassifier:
             This classifier.
         """
         if client_id not in self._members:
-            raise InvalidInputError("no site of this id is a member")
+            raise InvalidInputError("no site of this id takes part")
         self._note(client_id, joining=False)
         del self._members[client_id]
         if self._labelled is not None:
@@ -247,16 +247,16 @@ class GlobalClassifier:
         """
         member = self._members.get(client_id)
         if not isinstance(member, LocalModel):
-            raise InvalidInputError("no site of this id is a member with a model")
+            raise InvalidInputError("no site of this id takes part with a model")
         site = "local" if self.log is None else str(client_id)
         return member.forget(rows, repartition=repartition, log=self.log, site=site)
 
     def learn_trust(
         self, X: ArrayLike | None, y: ArrayLike, answers: Mapping[Hashable, Answers] | None = None
     ) -> Self:
-        """Keep a small labelled set, public or held out, by which the weighted rule judges sites.
+        """Keep a small labelled set, public or held out, by which the weighted rule tests the sites.
 
-        Trust is judged anew from the members of the moment, so it follows joining and leaving exactly.
+        Trust is computed anew from the sites that take part, so it follows joining and leaving exactly.
 
         Parameters
         ----------
@@ -292,7 +292,7 @@ class GlobalClassifier:
             The measures: the smallest decides.
         """
         if not self._members:
-            raise InvalidInputError("there is no member: add a site first")
+            raise InvalidInputError("no site takes part: add a site first")
         classes = self.classes_
         answers = [self._answers_of(member, X, classes) for member in self._members.values()]
         if len({part.shape for part in answers}) > 1:
@@ -317,7 +317,7 @@ class GlobalClassifier:
         return np.asarray(self.classes_[decisions])
 
     def predict_from_answers(self, answers: ArrayLike) -> Labels:
-        """Return the label of each query from answers collected elsewhere; members play no part.
+        """Return the label of each query from answers collected elsewhere; added sites play no part.
 
         The weighted rule is not possible here: it has to know which site gave which answers.
 
@@ -348,7 +348,7 @@ class GlobalClassifier:
     ) -> Result:
         """Make one result from the messages that arrived, whichever sites did not answer.
 
-        Members play no part, except that the weighted rule may ask models of the same names.
+        Sites that were added play no part, except that the weighted rule may ask models of the same names.
 
         Parameters
         ----------
@@ -434,7 +434,7 @@ class GlobalClassifier:
         if not isinstance(member, LocalModel):
             return member
         if X is None:
-            raise InvalidInputError("members with models need the queries: pass X")
+            raise InvalidInputError("sites with models need the queries: pass X")
         return member.answers(X, classes)
 
     def _check_answers(self, member: Any) -> Array:

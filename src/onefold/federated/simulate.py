@@ -151,7 +151,7 @@ def simulate(
         What sites that lie answer, for demonstration: "zero", "random", "flipped" or "shrunk" for the numbers
         of some sites.
     labelled : tuple of (X, y) or None, default=None
-        Queries and labels by which the weighted rule judges sites.
+        Queries and labels by which the weighted rule tests the sites.
     mechanism : Mechanism or None, default=None
         Noise, as in :class:`LocalModel`: every site then fits a private model as well. The noise comes from
         the entropy of the system, whatever ``random_state`` is.

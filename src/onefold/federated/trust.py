@@ -2,7 +2,7 @@
 
 Messages that arrived are sorted by :func:`accept` into those that belong together and those that do not, with
 a reason for each. The weighted rule needs more: a small labelled set, public or held out, that sites do not
-know to be one. :func:`learn_trust` judges sites by their answers to it, and :func:`hide` hides it among the
+know to be one. :func:`learn_trust` tests sites by their answers to it, and :func:`hide` hides it among the
 rows of a query. A site that behaves on these rows and lies on others is not found, and a site that keeps the
 rows it was asked about can recognise those that come again: exchange the labelled set now and then, and use
 the trimmed rule where enough sites have each class.
@@ -50,7 +50,7 @@ class Reason(StrEnum):
     """Why the answers of a site were not used, or are worth a look; a failed site gives its own code."""
 
     MALFORMED = "malformed"  # not a valid message of answers
-    UNEXPECTED = "unexpected"  # not a member
+    UNEXPECTED = "unexpected"  # not a site that takes part
     WRONG_SITE = "wrong-site"  # speaks in the name of another site
     WRONG_QUERY = "wrong-query"  # answers another query, or another number of rows
     WRONG_MEASURE = "wrong-measure"  # another measure or scale than the federation's
@@ -299,7 +299,7 @@ class LabelledSet:
     ) -> Array:
         """Return weights (Q, C) of these sites and classes, judged together; 0 for one that cannot be judged.
 
-        Members that are models are asked about the labelled queries, once after each fit.
+        Sites whose models are here are asked about the labelled queries, once after each fit.
         """
         for site in sites:
             member = members.get(site)

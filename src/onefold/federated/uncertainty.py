@@ -366,7 +366,7 @@ class Uncertainty:
 def largest_p_values(calibrations: Mapping[Any, Calibration], answers: Mapping[Any, ArrayLike]) -> Array:
     """Return how unusual each class would be, for queries from one of the sites, whichever it is.
 
-    Each site judges by its own answers and its own rows of the class; the largest value counts. If the query
+    Each site decides by its own answers and its own rows of the class; the largest value counts. If the query
     comes from any one of them and is exchangeable with the rows of its class that this site held back, the
     sets ``largest_p_values(...) > alpha`` have the right class with probability 1 - alpha or more. One liar
     can enlarge the sets, never make them miss more.

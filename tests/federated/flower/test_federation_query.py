@@ -53,7 +53,7 @@ class FakeRun:
 
     def run(self) -> None:
         while not self.stopping.is_set():
-            self.spool.report(set(self.federation.members) - self.absent)
+            self.spool.report(set(self.federation.sites) - self.absent)
             if not self.is_deaf:
                 for request in self.spool.take():
                     self.callers.append(request.caller)
@@ -62,7 +62,7 @@ class FakeRun:
         self.spool.close_run()
 
     def reply(self, request: Request) -> None:
-        members = self.federation.members
+        members = self.federation.sites
         present = [name for name in members if name not in self.absent]
         said: dict[str, Message] = {
             name: answer(Site(self.sites / name).folder, request.query, request.caller, request.lock)
@@ -140,7 +140,7 @@ def test_query_returns_what_one_process_would_predict(
 ) -> None:
     expected = in_one_process(fitted[1], *NAMES)
     with federation as fed:
-        result = fed.query(X, columns=COLUMNS, caller="notebook")
+        result = fed.query(X, columns=COLUMNS, querier="notebook")
     np.testing.assert_array_equal(result.predictions, expected.predict(X))
     np.testing.assert_allclose(result.measures, expected.measures(X), rtol=1e-9)
     assert (result.answered, result.missing, result.partial) == (NAMES, (), False)
@@ -214,7 +214,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "encrypted with liars": (X, {"encrypted": True, "n_liars": 1}, "withstands no lying site"),
     "no time": (X, {"timeout": 0}, "timeout"),
     "no rows at once": (X, {"batch_size": 0}, "batch_size"),
-    "a caller with a path": (X, {"caller": "../me"}, "a caller must be"),
+    "a querier with a path": (X, {"querier": "../me"}, "a querier must be"),
 }
 
 
@@ -272,7 +272,7 @@ def test_status_names_the_sites_and_which_are_connected(federation: Federation, 
 def test_removed_site_has_no_part_in_later_answers(
     federation: Federation, run: FakeRun, fitted: tuple[Path, dict[str, LocalModel]]
 ) -> None:
-    assert federation.remove("south").members == ("north", "west")
+    assert federation.remove("south").sites == ("north", "west")
     result = federation.query(X)
     assert (result.answered, result.partial) == (("north", "west"), False)
     np.testing.assert_array_equal(result.predictions, in_one_process(fitted[1], "north", "west").predict(X))

@@ -146,7 +146,12 @@ def run_query(args: argparse.Namespace) -> int:
         out = _destination(args.out, args.json, args.data)
     keep = [name for name in (args.label, args.id) if name is not None]
     table = read_table(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
-    ways = {"timeout": args.timeout, "batch_size": args.batch, "caller": args.querier, "columns": table.names}
+    ways = {
+        "timeout": args.timeout,
+        "batch_size": args.batch,
+        "querier": args.querier,
+        "columns": table.names,
+    }
     with busy(f"asking about {len(table.values)} rows", args.quiet):
         if args.query_key is not None:
             found = federation.collect(table.values, args.query_key, args.out, **ways)
@@ -240,7 +245,7 @@ def run_querykey(args: argparse.Namespace) -> int:
         "floor": args.floor or 0.0,
     }
     with busy("making keys", args.json):
-        key = make_query_key(args.file, args.sites, classes, args.bound, **measures, keys=args.keys).lock
+        key = make_query_key(args.file, args.sites, classes, args.bound, **measures, keys=args.keys).query_key
     words = [
         f"{args.file}: {len(classes)} classes, {key.bits} bits, no secret in it",
         f"Id of the key, for the sites (--trust-key): {key.key_id}",

@@ -140,7 +140,8 @@ def run_status(args: argparse.Namespace) -> int:
     for site in found.sites:
         there = "online" if site.online else "offline"
         reason = f" ({site.reason})" if site.reason else ""
-        words.append(f"{site.name:<{WIDTH}} {site.status}{reason}, {there}; {_promise(site)}")
+        status = "takes part" if site.status == "member" else site.status
+        words.append(f"{site.name:<{WIDTH}} {status}{reason}, {there}; {_promise(site)}")
     show(found.to_dict(), words, as_json=args.json)
     return 0
 
@@ -218,7 +219,7 @@ def run_remove(args: argparse.Namespace) -> int:
     """Remove, tell."""
     from onefold.federated.flower import Federation
 
-    left = list(Federation(args.folder).remove(args.site).members)
+    left = list(Federation(args.folder).remove(args.site).sites)
     words = [f"{args.site} removed; sites now: {', '.join(left) or 'none'}"]
     show({"removed": args.site, "members": left}, words, as_json=args.json)
     return 0

@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     site.configure(
         per_minute=args.per_minute,
         total=args.total,
-        caller_total=args.querier_total,
+        querier_total=args.querier_total,
         sends=next((kind for option, kind in SENDS.items() if getattr(args, option)), None),
         trust_keys=args.trust_key,
     )

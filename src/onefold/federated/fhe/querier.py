@@ -220,7 +220,7 @@ class Querier:
         return np.asarray(plain.astype(np.int64) * factor % PLAIN_MODULUS)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the secret key to a file that only its owner may read.
+        """Write the secret key to a file that only the user's account may read.
 
         Parameters
         ----------

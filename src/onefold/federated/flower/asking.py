@@ -66,17 +66,17 @@ class QueryResult:
     answered : tuple of str
         Sites whose answers were used.
     missing : tuple of str
-        Members that sent no answer.
+        Sites that take part and sent no answer.
     refused : dict of str to str
         Sites whose answers were not used, with the reason in one fixed word.
     partial : bool
-        Whether the answers of any member are missing or were refused.
+        Whether the answers of any site are missing or were refused.
     outliers : dict of str to str, default={}
         Sites whose answers were used but look odd, with the reason.
     unprotected : tuple, default=()
         Classes that the rule could not protect against the announced number of lying sites.
     kept_out : dict of str to str, default={}
-        Sites that are connected but were not asked, because they do not fit the members, with the reason.
+        Sites that are connected but were not asked, because they do not fit the others, with the reason.
     encryption : dict of str to Any, default={}
         For an encrypted query the id of the key, bits, bound, power and floor of the map to whole numbers,
         and the number of ties.
@@ -129,9 +129,9 @@ class Collected:
     answered : tuple of str
         Sites whose answers are in the result.
     missing : tuple of str
-        Members that sent no answer.
+        Sites that take part and sent no answer.
     partial : bool
-        Whether the answer of any member is missing.
+        Whether the answer of any site is missing.
 
     See Also
     --------
@@ -314,7 +314,7 @@ class Combining:
 
 
 def keep_held_out(folder: ServerFolder, rows: LabelledRows) -> None:
-    """Write held-out rows into the server's folder, for its owner only."""
+    """Write held-out rows into the server's folder, for the server's account only."""
     content = io.BytesIO()
     np.savez(content, X=rows[0], y=rows[1])
     write_private(folder.held_out, content.getvalue())
@@ -337,4 +337,4 @@ def _codes(gathered: Gathered) -> str:
         message = gathered.messages.get(site)
         said = "answered" if message is not None else "absent"
         codes.append(f"{site} {message.code if isinstance(message, Failure) else said}")
-    return ", ".join(codes) or "there is no member"
+    return ", ".join(codes) or "no site takes part"

@@ -135,9 +135,9 @@ class Keyring:
         raise FederationError(f"{self.folder}: the secret key of this query is not here")
 
     def _prepare(self) -> None:
-        """Make the folder for its owner only; one that is there is left as it is, or refused.
+        """Make the folder for the user's account only; one that is there is left as it is, or refused.
 
-        Others may look into it, for the keys themselves are readable by their owner only. But whoever may
+        Others may look into it: only the user's account can read the keys themselves. But whoever may
         write into it could put a key of their own in the place of one, and read what comes under it.
         """
         if not self.folder.exists():
@@ -172,7 +172,7 @@ class QueryKeyFile:
 
     Parameters
     ----------
-    lock : QueryKey
+    query_key : QueryKey
         What the sites get: the public key, the order of the classes, and the map from measures to whole
         numbers.
     evaluation_keys : callable
@@ -193,23 +193,23 @@ class QueryKeyFile:
     --------
     >>> from onefold.federated.flower import QueryKeyFile
     >>> key = QueryKeyFile.load("me.querykey")  # doctest: +SKIP
-    >>> key.key_id, key.lock.classes, key.most_sites  # doctest: +SKIP
+    >>> key.key_id, key.query_key.classes, key.most_sites  # doctest: +SKIP
     """
 
-    def __init__(self, lock: QueryKey, evaluation_keys: Callable[[], bytes]) -> None:
-        key = fhe_messages.public_key_of(lock)
-        self.lock, self.evaluation_keys = lock, evaluation_keys
+    def __init__(self, query_key: QueryKey, evaluation_keys: Callable[[], bytes]) -> None:
+        key = fhe_messages.public_key_of(query_key)
+        self.query_key, self.evaluation_keys = query_key, evaluation_keys
         self.parameters, self.most_sites = key.parameters, key.n_clients
 
     @property
     def key_id(self) -> str:
         """Id of the key, which the querier tells the sites by another way (``--trust-key``)."""
-        return self.lock.key_id
+        return self.query_key.key_id
 
     @property
     def description(self) -> dict[str, Any]:
         """The id of the key and the map from measures to whole numbers, as plain values."""
-        lock = self.lock
+        lock = self.query_key
         map_ = {"bits": lock.bits, "bound": lock.bound, "power": lock.power, "floor": lock.floor}
         return {"key": lock.key_id, **map_}
 
@@ -250,7 +250,7 @@ class QueryKeyFile:
         path : str or path-like
             File to write.
         """
-        contents = {"lock": to_bytes(self.lock), "keys": self.evaluation_keys()}
+        contents = {"lock": to_bytes(self.query_key), "keys": self.evaluation_keys()}
         _write(Path(path), {"kind": "lock", "format": FORMAT}, contents)
 
     @classmethod
@@ -393,7 +393,7 @@ class EncryptedPart:
 
     @property
     def partial(self) -> bool:
-        """Whether the answer of any member is missing."""
+        """Whether the answer of any site is missing."""
         return not set(self.expected) <= set(self.sites)
 
 
@@ -419,7 +419,7 @@ def ask_encrypted(
     for start in range(0, len(rows), batch):  # one after the other: encrypted answers are large
         query = Query(new_query_id(), rows[start : start + batch])
         try:
-            spool.submit(Request(query, caller, timeout, key.lock))
+            spool.submit(Request(query, caller, timeout, key.query_key))
             # Computing on encrypted answers takes seconds to minutes, however short the timeout is.
             reply = spool.wait(query.id, timeout + GRACE, spool.job(query.id).exists)
         finally:

@@ -78,7 +78,7 @@ class Federation:
         The folder and the paths in it.
     settings : ServerSettings
         Address, mode and rule, as the folder holds them now.
-    members : tuple of str
+    sites : tuple of str
         Sites whose answers count, sorted.
 
     See Also
@@ -89,7 +89,7 @@ class Federation:
     Notes
     -----
     Whoever can read the server's folder is the server's operator: no other right is needed, and none is
-    given. In query mode the rows of a query go to every member in clear.
+    given. In query mode the rows of a query go to every site in clear.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class Federation:
     >>> fed = Federation.create(home.name, ["north", "south"], insecure=True)
     >>> fed.status().running, [site.name for site in fed.status().sites]
     (False, ['north', 'south'])
-    >>> fed.remove("south").members
+    >>> fed.remove("south").sites
     ()
     >>> home.cleanup()
 
@@ -243,7 +243,7 @@ class Federation:
         return self.folder.settings
 
     @property
-    def members(self) -> tuple[str, ...]:
+    def sites(self) -> tuple[str, ...]:
         """Sites whose answers count, sorted."""
         return tuple(Registry(self.folder).members)
 
@@ -323,7 +323,7 @@ class Federation:
         held_out: tuple[ArrayLike, ArrayLike] | None = None,
         timeout: float = TIMEOUT,
         batch_size: int = BATCH_SIZE,
-        caller: str | None = None,
+        querier: str | None = None,
         bits: int | None = None,
         bound: float | None = None,
         power: float | None = None,
@@ -352,7 +352,7 @@ class Federation:
             Seconds that the sites have. Whoever has not answered then is missing from the result.
         batch_size : int, default=5000
             Rows in one message.
-        caller : str, default=None
+        querier : str, default=None
             Who asks, for the sites' budgets; None takes the user's name.
         bits : int, default=None
             For an encrypted query: bits of a measure; None takes 8.
@@ -375,7 +375,7 @@ class Federation:
         Raises
         ------
         FederationError
-            If the server is not running or does not reply, no site is a member, or no answer can be used.
+            If the server is not running or does not reply, no site takes part, or no answer can be used.
         InvalidInputError
             If the rows do not have the features of the sites, or the options do not go together.
         """
@@ -387,12 +387,12 @@ class Federation:
             labelled = None if held_out is None else (finite_rows(held_out[0]), np.asarray(held_out[1]))
             combining = Combining(self.folder, rule, n_liars, labelled)
         rows, members = self._check_query(X, columns, timeout, batch_size)
-        asker = _caller(caller)
+        asker = _querier_name(querier)
         if encrypted:
             numbers = (BITS if bits is None else bits, bound, 1.0 if power is None else power, floor or 0.0)
-            querier, key = self._own_key(rows, members, *numbers, keys)
+            own, key = self._own_key(rows, members, *numbers, keys)
             parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size)
-            return decrypted(querier, key.lock.classes, parts, key.description)
+            return decrypted(own, key.query_key.classes, parts, key.description)
         starts = range(0, len(rows), batch_size)
         asked = [combining.query(rows[start : start + batch_size], new_query_id()) for start in starts]
         gathered = ask_members(self.folder, [each.mixed for each in asked], asker, timeout)
@@ -409,7 +409,7 @@ class Federation:
         floor: float,
         keys: PathLike | None,
     ) -> tuple[Querier, QueryKeyFile]:
-        """The secret key of who runs this, and its public part for the members' classes."""
+        """The secret key of who runs this, and its public part for the sites' classes."""
         profiles = [site.profile for site in members.values() if site.profile is not None]
         classes = sorted({label for profile in profiles for label in profile.classes})
         width = default_bound(profiles[0].measure, rows) if bound is None else bound
@@ -425,7 +425,7 @@ class Federation:
         columns: Sequence[str] | None = None,
         timeout: float = TIMEOUT,
         batch_size: int = BATCH_SIZE,
-        caller: str | None = None,
+        querier: str | None = None,
     ) -> Collected:
         """Ask under the query key of a querier elsewhere, and write what only the querier can decrypt.
 
@@ -443,7 +443,7 @@ class Federation:
             Seconds that the sites have.
         batch_size : int, default=5000
             Rows in one message.
-        caller : str, default=None
+        querier : str, default=None
             Who asks, for the sites' budgets; None takes the user's name.
 
         Returns
@@ -463,8 +463,9 @@ class Federation:
         self._check_encrypted(None, None, None)
         key = QueryKeyFile.load(query_key)
         rows, members = self._check_query(X, columns, timeout, batch_size)
-        parts = ask_encrypted(self.folder, rows, key, len(members), _caller(caller), timeout, batch_size)
-        save_answers(out, key.lock, parts)
+        asker = _querier_name(querier)
+        parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size)
+        save_answers(out, key.query_key, parts)
         return collected(Path(out), key.key_id, parts)
 
     def _check_query(
@@ -595,5 +596,5 @@ def _find_folder(folder: PathLike | None) -> ServerFolder:
     raise InvalidInputError(f"{places[0]}: no server's folder; make one with onefold federate init")
 
 
-def _caller(name: str | None) -> str:
+def _querier_name(name: str | None) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", getpass.getuser()) if name is None else name

@@ -1,4 +1,4 @@
-"""Where a server and a site keep their things: two folders, each readable by its owner only."""
+"""Where a server and a site keep their things: two folders, each readable by its user's account only."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def address(host: str, port: int) -> str:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file that only the user's account can read, whole or not at all."""
     with atomic_write(path, private=True) as file:
         file.write(content)
 
@@ -118,8 +118,8 @@ class SiteSettings(_Settings):
     ----------
     name : what the others call it. host, port : where its server is.
     insecure : as in :class:`ServerSettings`.
-    per_minute, total : rows answered to all callers together, per minute and for ever.
-    caller_total : rows answered to each caller the server names, for ever.
+    per_minute, total : rows answered to all queriers together, per minute and for ever.
+    caller_total : rows answered to each querier the server names, for ever.
     sends : "answers", "sealed-answers" (encrypted ones only), "private-model" (a model with a standing
         guarantee may leave) or "raw-model".
     """
@@ -162,7 +162,7 @@ SERVER_VARIABLE, SITE_VARIABLE = "ONEFOLD_SERVER", "ONEFOLD_SITE"
 
 
 def private_folder(path: Path) -> Path:
-    """A folder that only its owner can enter."""
+    """A folder that only the user's account can enter."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.chmod(0o700)
     return path
@@ -220,8 +220,8 @@ class ServerFolder(_Folder):
         self.ca_key = root / "ca.key"  # only needed to sign another server certificate
         self.certificate = root / "server.crt"
         self.key = root / "server.key"
-        self.held_out = root / "held_out.npz"  # rows by which the weighted rule judges the sites
-        self.registry = self.state / "registry.json"  # who is a member
+        self.held_out = root / "held_out.npz"  # rows by which the weighted rule tests the sites
+        self.registry = self.state / "registry.json"  # which sites take part
         self.log = self.state / "membership.log"  # who came and went, hash-chained
         self.run_log = self.state / "run.log"  # what the run at the server noted
         self.spool = self.state / "spool"  # queries on their way to the sites, and what came back
@@ -271,7 +271,7 @@ class SiteFolder(_Folder):
 
 
 def owner_only(path: Path) -> bool:
-    """Whether nobody but the owner may read a file (always true where permissions do not exist)."""
+    """Whether nobody but the user's account may read a file (always true where permissions do not exist)."""
     return os.name == "nt" or not path.stat().st_mode & 0o077
 
 

@@ -6,7 +6,7 @@ until a query has to be answered, so that Flower's own processes start quickly.
 Flower serves everything on one port, and the part that starts runs, of code from outside, asks for no
 password; and a site runs whatever code the server hands it. Here
 
-- every request but those of the sites, who sign theirs, must carry a secret that only this machine's owner
+- every request but those of the sites, who sign theirs, must carry a secret that only this machine's operator
   can read, and no request may be larger than what Flower itself sends;
 - a site answers with the application installed at the site: code that arrives is not unpacked;
 - programs that are not needed are refused;

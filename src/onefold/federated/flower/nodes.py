@@ -207,7 +207,7 @@ class ServerNode:
         raise FederationError(f"flwr {what} failed, see {self.folder.process_log}")
 
     def _arguments(self) -> Sequence[str]:
-        # No --database: queries and answers never touch the disk, and our own registry knows the members.
+        # No --database: queries and answers never touch the disk, and our own registry knows the sites.
         own = ["--host", self.bind, "--port", str(self.settings.port)]
         own.append("--disable-runtime-dependency-installation")
         if self.settings.insecure:
@@ -274,7 +274,7 @@ class Node:
         folder.require_files(
             {
                 folder.ca: "ask the server's operator for the folder of this site",
-                folder.key: f"{make} and have the server's owner add node.key.pub",
+                folder.key: f"{make} and have the server's operator add node.key.pub",
             }
         )
 
@@ -299,7 +299,7 @@ class Node:
         if self._process is not None and self.folder.kept_out.exists():
             raise FederationError(
                 "the server keeps this site out: its columns, classes, measure, scale or model do not fit "
-                "those of the members; onefold federate status there tells the reason"
+                "those of the other sites; onefold federate status there tells the reason"
             )
         if self._process is not None and self._process.is_running:
             if not self._was_connected and self.is_connected:

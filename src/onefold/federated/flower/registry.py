@@ -1,4 +1,4 @@
-"""Who is a member: the server's list of sites on disk, its history in a log, and what is told about it."""
+"""Which sites take part: the server's list on disk, its history in a log, and what is told about it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Status(StrEnum):
     """Where a site stands."""
 
     INVITED = "invited"  # its key may come in; it has not said anything yet
-    MEMBER = "member"
-    REFUSED = "refused"  # its answers could not be compared with those of the members, or it sent no model
+    MEMBER = "member"  # it takes part
+    REFUSED = "refused"  # its answers cannot be compared with those of the other sites, or it sent no model
     REMOVED = "removed"
 
 
@@ -225,7 +225,7 @@ class Registry:
             sites[name] = replace(sites[name], node_id=node_id)
 
     def admit(self, name: str, profile: Profile) -> Status:
-        """Make an invited site a member by what it says about itself, or refuse it."""
+        """Let an invited site take part by what it says about itself, or refuse it."""
         with self._changing() as sites:
             site = sites[name]
             if site.status is Status.REMOVED:
@@ -289,7 +289,7 @@ def _waits_for_a_key(site: RegistryEntry) -> bool:
 
 
 def _objection(name: str, profile: Profile, others: list[Profile]) -> str | None:
-    """Why answers of this site cannot be compared with those of the members; None if they can."""
+    """Why answers of this site cannot be compared with those of the other sites; None if they can."""
     if profile.site != name:
         return "wrong-name"
     for other in others:

@@ -1,7 +1,7 @@
 """The run at the server: one that lasts, instead of one per query.
 
 It meets the sites that come, asks them once what they are (and, in model mode, for their model), and carries
-queries to the members and their numbers back. It does not combine anything; encrypted numbers it hands on to
+queries to the sites and their numbers back. It does not combine anything; encrypted numbers it hands on to
 a process that adds them up without reading them.
 """
 
@@ -113,7 +113,7 @@ class Coordinator:
         self.evaluations.look()
 
     def ask(self, requests: Sequence[Request]) -> Exchange:
-        """Send queries to every member that is there."""
+        """Send queries to every connected site that takes part."""
         expected = tuple(self.registry.members)
         present = {site: node for site, node in self.reception.online.items() if site in expected}
         exchange = Exchange(requests, expected, {}, time.monotonic() + requests[0].timeout)
@@ -188,7 +188,7 @@ def _opened(envelope: Any) -> list[Message] | None:
 # --- one message to some sites ------------------------------------------------------------------------------
 
 
-# Queries of one caller that wait together go out together, up to this size in all.
+# Queries of one querier that wait together go out together, up to this size in all.
 MOST_BYTES = 64 * 2**20
 MOST_QUERIES = 64
 # A site whose connection broke while it was asked may come back within this time.
@@ -246,16 +246,16 @@ def _fitting(request: Request, site: str, messages: Sequence[Message] | None) ->
 
 
 def _is_what_was_asked(request: Request, message: Message) -> bool:
-    """Answers in clear where none were sealed, and only sealed ones where there is a lock; or a failure."""
+    """Answers in clear without a query key, only encrypted ones with a query key; or a failure."""
     if isinstance(message, Answers):
         return request.lock is None and len(message.values) == len(request.query.features)
     return isinstance(message, Failure) or request.lock is not None
 
 
 def batches(requests: Sequence[Request]) -> list[list[Request]]:
-    """Requests that can travel together: of one caller and one patience, and not too large.
+    """Requests that can travel together: of one querier and one patience, and not too large.
 
-    Sealed answers are large: such a request goes alone.
+    Encrypted answers are large: such a request goes alone.
     """
     found: list[list[Request]] = []
     sizes: list[int] = []
@@ -392,7 +392,7 @@ class Reception:
         self._tell_if_kept_out(node)
 
     def _tell_if_kept_out(self, node: int) -> None:
-        """Its owner would wait for queries that never come."""
+        """Its operator would wait for queries that never come."""
         if self.registry.sites[self._names[node]].status is Status.REFUSED:
             self._ask(KEPT_OUT, node)
 

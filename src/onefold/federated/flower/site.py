@@ -51,8 +51,8 @@ class Site:
     Notes
     -----
     Only outgoing connections to the server are made. The model, the counters of rows answered and the log of
-    queries are in the folder, readable by their owner only. Without a mechanism every answer is a function of
-    raw rows: the limits bound how much is asked, not what is learned.
+    queries are in the folder, readable by the user's account only. Without a mechanism every answer is a
+    function of raw rows: the limits bound how much is asked, not what is learned.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class Site:
 
     @property
     def model_may_leave(self) -> bool:
-        """Whether the model itself may go to the server: its guarantee holds, or its owner insists."""
+        """Whether the model itself may go to the server: its guarantee holds, or the site insists."""
         return may_send(self.settings, self.profile)
 
     def fit(
@@ -164,7 +164,7 @@ class Site:
         *,
         per_minute: int | None = None,
         total: int | None = None,
-        caller_total: int | None = None,
+        querier_total: int | None = None,
         sends: str | None = None,
         trust_keys: Iterable[str] = (),
     ) -> Self:
@@ -173,11 +173,11 @@ class Site:
         Parameters
         ----------
         per_minute : int, default=None
-            Rows answered per minute to all callers together; None keeps what is set.
+            Rows answered per minute to all queriers together; None keeps what is set.
         total : int, default=None
-            Rows answered for ever to all callers together; None keeps what is set.
-        caller_total : int, default=None
-            Rows answered for ever to each caller that the server names; None keeps what is set.
+            Rows answered for ever to all queriers together; None keeps what is set.
+        querier_total : int, default=None
+            Rows answered for ever to each querier that the server names; None keeps what is set.
         sends : {"answers", "sealed-answers", "private-model", "raw-model"}, default=None
             What may leave: answers, encrypted answers only, also a model whose guarantee holds, or also a
             model of raw rows. None keeps what is set.
@@ -190,7 +190,7 @@ class Site:
         Site
             This object.
         """
-        given = {"per_minute": per_minute, "total": total, "caller_total": caller_total, "sends": sends}
+        given = {"per_minute": per_minute, "total": total, "caller_total": querier_total, "sends": sends}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         settings = replace(self.settings, **changes)
         trusted = {check_digest(key) for key in trust_keys}

@@ -125,7 +125,7 @@ def _replies(message: Any) -> list[Message]:
 
 def _answers(folder: SiteFolder, content: Any, encrypted: bool) -> list[Message]:
     """Encrypted: the first message is the query key under which the queries behind it are answered."""
-    caller = check_name("a caller", caller_of(content))
+    caller = check_name("a querier", caller_of(content))
     messages = from_records(content)
     key = messages.pop(0) if encrypted else None
     queries = [message for message in messages if isinstance(message, Query)]
@@ -190,7 +190,7 @@ def _model(path: Path, digest: str) -> LocalModel:
 
 
 def answer(folder: SiteFolder, query: Query, caller: str, lock: QueryKey | None = None) -> Message:
-    """One number per row and class, if the guard lets the caller have them; encrypted if there is a lock."""
+    """One number per row and class, if the guard lets the querier have them; encrypted if there is a key."""
     settings = folder.settings
     code = FailureCode.NOT_READY
     try:
@@ -213,7 +213,7 @@ def answer(folder: SiteFolder, query: Query, caller: str, lock: QueryKey | None 
 
 
 def _admit(folder: SiteFolder, settings: SiteSettings, caller: str, n_rows: int) -> None:
-    """Count rows for the caller the server names and for everybody together.
+    """Count rows for the querier that the server names and for everybody together.
 
     The server is the only one a site recognises by itself, so the limit for everybody is the one that
     cannot be talked around; names only share it out.
@@ -228,7 +228,7 @@ def _admit(folder: SiteFolder, settings: SiteSettings, caller: str, n_rows: int)
 
 
 def model_parcel(folder: SiteFolder) -> Message:
-    """The model itself, if the owner has allowed that and it is private, or allowed to go as it is."""
+    """The model itself, if the site has allowed that and it is private, or allowed to go as it is."""
     settings, profile = folder.settings, read_profile(folder)
     if not may_send(settings, profile):
         LOG.warning("refused to send the model")
@@ -238,7 +238,7 @@ def model_parcel(folder: SiteFolder) -> Message:
 
 
 def may_send(settings: SiteSettings, profile: Profile) -> bool:
-    """Whether the model may leave: with a standing guarantee, or because its owner insists."""
+    """Whether the model may leave: with a standing guarantee, or because the site insists."""
     stands = profile.guarantee is not None and bool(profile.guarantee["holds"])
     return settings.sends == "raw-model" or (settings.sends == "private-model" and stands)
 
@@ -248,9 +248,9 @@ def may_send(settings: SiteSettings, profile: Profile) -> bool:
 
 
 def opened_lock(folder: SiteFolder, lock: QueryKey, own: ClassLabels, n_rows: int) -> Client:
-    """What encrypts under a query key, if the owner allows this key and the site can answer under it.
+    """What encrypts under a query key, if the site allows this key and the site can answer under it.
 
-    Whoever made the key can read what is encrypted with it, and the key comes by way of the server: an owner
+    Whoever made the key can read what is encrypted with it, and the key comes by way of the server: a site
     who does not trust the server says which keys are a querier's.
     """
     trusted = folder.trusted_key_ids

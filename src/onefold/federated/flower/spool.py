@@ -1,6 +1,6 @@
 """Between the one who asks and the run at the server: a folder of requests and one of replies.
 
-Only the server's owner can enter the folder, so whoever can put a request there is the owner. Files appear
+Only the server's account can enter the folder, so every request is from that account. Files appear
 whole or not at all; a request that nobody fetched and a reply that nobody read are swept away later.
 """
 
@@ -18,7 +18,15 @@ from typing import Any
 from onefold._base.frames import join_frames, split_frames
 from onefold.exceptions import FederationError, MessageError, OnefoldError
 from onefold.federated.flower.folders import private_folder, write_private
-from onefold.federated.messages import Lock, Message, Query, check_digest, check_name, from_bytes, to_bytes
+from onefold.federated.messages import (
+    Message,
+    Query,
+    QueryKey,
+    check_digest,
+    check_name,
+    from_bytes,
+    to_bytes,
+)
 
 __all__ = ["Reply", "Request", "Spool"]
 
@@ -33,12 +41,12 @@ NOT_RUNNING = "the server is not running: start it with onefold federate server,
 
 @dataclass(frozen=True)
 class Request:
-    """A query, who asks, how many seconds the sites have, and under which lock they are to answer."""
+    """A query, who asks, how many seconds the sites have, and under which query key they are to answer."""
 
     query: Query
     caller: str
     timeout: float
-    lock: Lock | None = None
+    lock: QueryKey | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ class Spool:
 
     def submit(self, request: Request) -> None:
         """Hand a request in."""
-        meta = {"caller": check_name("a caller", request.caller), "timeout": request.timeout}
+        meta = {"caller": check_name("a querier", request.caller), "timeout": request.timeout}
         messages: list[Message] = [request.query]
         messages += [] if request.lock is None else [request.lock]
         write_private(self._request(request.query.id), join_frames([_json(meta), *map(to_bytes, messages)]))
@@ -177,7 +185,7 @@ def _request(content: bytes) -> Request:
     meta, *rest = split_frames(content)
     plain = json.loads(meta)
     query, lock = [*map(from_bytes, rest), None][:2]
-    if len(rest) > 2 or not isinstance(query, Query) or not isinstance(lock, Lock | None):
+    if len(rest) > 2 or not isinstance(query, Query) or not isinstance(lock, QueryKey | None):
         raise MessageError("this is no request")
     return Request(query, str(plain["caller"]), float(plain["timeout"]), lock)
 
