@@ -14,6 +14,7 @@ __all__ = ["MOVED", "redirect_moved_modules"]
 MOVED: dict[str, tuple[str, ...]] = {
     "audit.canaries": ("audit.epsilon",),
     "audit.summary": ("audit.membership",),
+    "fabrication.private_classifier": ("fabrication.fabricator",),
     "federated.aggregate": ("federated.rules",),
     "federated.combination": ("federated.server", "federated.trust"),
     "federated.consistency": ("federated.rules",),

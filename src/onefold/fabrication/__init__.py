@@ -1,8 +1,7 @@
 """Private synthetic data and classifiers fitted to it: noise, then smoothing; or noisy moments."""
 
-from onefold.fabrication.fabricator import Fabricator
+from onefold.fabrication.fabricator import Fabricator, PrivateClassifier
 from onefold.fabrication.moments import MomentClassifier, MomentFabricator
-from onefold.fabrication.private_classifier import PrivateClassifier
 from onefold.fabrication.smoother import Smoother
 
 __all__ = ["Fabricator", "MomentClassifier", "MomentFabricator", "PrivateClassifier", "Smoother"]
