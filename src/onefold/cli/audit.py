@@ -9,8 +9,8 @@ from typing import Any
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import option
 from onefold.cli.console import busy, show
+from onefold.cli.models import load_classifier, read_known, tell_ignored
 from onefold.cli.outputs import check_writable
-from onefold.cli.predict import load_classifier, read_known, tell_ignored
 from onefold.cli.tables import Table, labels_of
 from onefold.exceptions import InvalidInputError
 
@@ -69,9 +69,7 @@ def _labels(table: Table, model: Any, name: str) -> Any:
     labels = labels_of(table, name)
     known = {str(label) for label in model.classes_}
     if not {str(label) for label in labels} <= known:
-        raise InvalidInputError(
-            f"{table.path}: label column {name!r} has classes the model was not fitted on"
-        )
+        raise InvalidInputError(f"{table.path}: column {name!r} has classes the model was not fitted on")
     return labels
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onefold.cli.console import Parser
-from onefold.cli.federate import querier, server, simulate, site
+from onefold.cli.federate import querier, server, site
 
 __all__ = ["add_parser"]
 
@@ -20,7 +20,7 @@ PARTS = (
     server.add_status,
     server.add_add,
     server.add_remove,
-    simulate.add_simulate,
+    site.add_simulate,
     server.add_app,
 )
 

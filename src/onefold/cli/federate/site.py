@@ -1,4 +1,8 @@
-"""``onefold federate site``: fit a model at home, say what it promises, and answer queries."""
+"""Commands of a site: ``onefold federate site`` and ``simulate``.
+
+``site`` fits a model at home, says what it promises and answers queries. ``simulate`` shows beforehand, in
+one process and without any network, what joining would bring.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
+    from onefold.federated import Simulation
     from onefold.federated.flower import Site
 
 RAW = """\
@@ -27,6 +32,12 @@ SENDS = {
     "send_answers_only": "answers",
     "send_encrypted_only": "sealed-answers",
 }
+
+WAYS = ("iid", "dirichlet", "classes")
+LIES = ("zero", "random", "flipped", "shrunk")
+
+
+# --- site -------------------------------------------------------------------------------------------------
 
 
 def add_site(parts: Any) -> None:
@@ -53,7 +64,7 @@ def add_site(parts: Any) -> None:
     flag(privacy, "--no-smoothing", "fit the model to the noisy rows without smoothing them")
     _add_model_options(parser.add_argument_group("model, the same at all sites"))
     _add_limits(parser.add_argument_group("what may leave this site (kept for the next start)"))
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_site)
 
 
 def _add_model_options(group: Any) -> None:
@@ -80,7 +91,7 @@ def _add_limits(group: Any) -> None:
     repeated(group, "--trust-key ID", trusted, shared.key_id)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_site(args: argparse.Namespace) -> int:
     """Fit if there is data, say what is promised, then serve."""
     from onefold.federated.flower import Site
 
@@ -120,9 +131,7 @@ def _check_noise(noise: shared.NoiseOptions, no_smoothing: bool) -> None:
         if noise.label_epsilon is not None or no_smoothing:
             raise InvalidInputError("--label-epsilon and --no-smoothing need --epsilon")
     elif noise.range is None and noise.sensitivity is None:
-        raise InvalidInputError(
-            "--epsilon needs --range LOW HIGH, known without the data, or --sensitivity S"
-        )
+        raise InvalidInputError("--epsilon needs --range LOW HIGH, known without the data, or --sensitivity")
 
 
 def _estimator(model: str, measure: str | None, scale: float | None, n_components: int, seed: int) -> Any:
@@ -160,3 +169,76 @@ def _tell(site: Site, as_json: bool) -> None:
         words.append(f"The model stays here; only {what} leave.")
     told = {"profile": to_parts(profile)[0], "limits": limits, "model_may_leave": leaves}
     show(told, words, as_json=as_json)
+
+
+# --- simulate ---------------------------------------------------------------------------------------------
+
+
+def add_simulate(parts: Any) -> None:
+    """Declare the command."""
+    parser = parts.add_parser(
+        "simulate",
+        help="simulate a whole federation in one process",
+        description="Spread a table over several sites, fit a model at each, combine their answers in one "
+        "round, and compare with one model of all rows. Nothing leaves this process, and no noise is added.",
+    )
+    shared.add_data(parser)
+    shared.add_label(parser)
+    shared.add_ignore(parser)
+    shared.add_sites(parser)
+    ways = "how rows are spread over the sites: equally, with unequal classes, or with few classes at each"
+    option(parser, "--partition", ways, default="dirichlet", choices=WAYS)
+    alpha = "concentration for --partition dirichlet; a smaller one makes the sites less alike"
+    option(parser, "--alpha A", alpha, shared.positive, 0.3)
+    few = "number of classes at each site, for --partition classes"
+    option(parser, "--classes-per-site --classes-per-owner N", few, shared.whole, 2)
+    common.add_rule_options(parser, default="min")
+    lie = "let the first F sites (see --liars) send false answers of this kind"
+    option(parser, "--lie", lie, choices=LIES)
+    option(parser, "--seed N", "seed with which the rows are spread", shared.seed, 0)
+    common.add_json(parser)
+    parser.set_defaults(run=run_simulate)
+
+
+def run_simulate(args: argparse.Namespace) -> int:
+    """Read, simulate, tell."""
+    from onefold.federated import simulate
+
+    if args.sites < 2:
+        raise InvalidInputError("--sites must be at least 2: one site alone is no federation")
+    if args.lie is not None and args.liars >= args.sites:
+        raise InvalidInputError("--liars must be smaller than --sites: at least one site has to be honest")
+    common.check_rule(args.rule, args.held_out)
+    table, y = read_labelled(args.data, args.label, ignore=args.ignore, quiet=args.json)
+    spread = {"dirichlet": {"alpha": args.alpha}, "classes": {"classes_per_client": args.classes_per_site}}
+    result = simulate(
+        table.values,
+        y,
+        args.sites,
+        args.partition,
+        rule=args.rule,
+        n_liars=args.liars,
+        random_state=args.seed,
+        liars=None if args.lie is None else dict.fromkeys(range(args.liars), args.lie),
+        labelled=common.held_out_rows(args.held_out, args.label, args.ignore, table.names),
+        **spread.get(args.partition, {}),
+    )
+    # "owners" is the name that version 0.1 gave to "sites".
+    told = {"sites": args.sites, "owners": args.sites, "test_rows": result.n_test, "rule": args.rule}
+    told |= {"lie": args.lie, "alone": list(result.alone), "pooled": result.pooled}
+    told |= {"federated": result.federated, "honest": result.honest, "guarantee": None}
+    show(told, _compared(result, args.sites, args.rule, args.lie, args.liars), as_json=args.json)
+    return 0
+
+
+def _compared(result: Simulation, n_sites: int, rule: str, lie: str | None, n_liars: int) -> list[str]:
+    alone = sorted(result.alone)
+    words = [
+        f"{n_sites} sites, {result.n_test} rows for testing, rule {rule}, accuracies:",
+        f"alone      {alone[0]:.4f} to {alone[-1]:.4f}, {sum(alone) / len(alone):.4f} on average",
+        f"federated  {result.honest:.4f}, one round",
+    ]
+    if lie is not None:
+        words.append(f"lying      {result.federated:.4f}, the same with {n_liars} site(s) that lie: {lie}")
+    words.append(f"pooled     {result.pooled:.4f}, all rows in one place")
+    return [*words, "No noise was added: this says nothing about privacy."]
