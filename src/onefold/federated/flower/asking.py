@@ -6,19 +6,20 @@ leaves it. Encrypted queries, a third way, are in :mod:`onefold.federated.flower
 
 from __future__ import annotations
 
-import io
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onefold._base.archive import kind_of, read_archive, save_archive
 from onefold._base.arrays import AnyArray, Array
 from onefold.exceptions import FederationError, FileFormatError, InvalidInputError, OnefoldError
-from onefold.federated.flower.folders import ServerFolder, write_private
+from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.spool import NOT_RUNNING, Request, Spool
 from onefold.federated.local_model import LocalModel
@@ -42,6 +43,7 @@ __all__ = [
 
 # The server's run has this long beyond the sites' time to hand over what came.
 GRACE = 60.0
+HELD_OUT = "held-out rows"
 NO_HELD_OUT = "the weighted rule needs held-out rows with known classes: give held_out (--held-out FILE)"
 
 LabelledRows = tuple[AnyArray, AnyArray]
@@ -315,19 +317,21 @@ class Combining:
 
 def keep_held_out(folder: ServerFolder, rows: LabelledRows) -> None:
     """Write held-out rows into the server's folder, for the server's account only."""
-    content = io.BytesIO()
-    np.savez(content, X=rows[0], y=rows[1])
-    write_private(folder.held_out, content.getvalue())
+    classes = rows[1] if rows[1].dtype != object else np.array(rows[1].tolist())
+    save_archive(folder.held_out, HELD_OUT, {}, {"X": rows[0], "y": classes}, private=True)
 
 
 def kept_held_out(path: Path) -> LabelledRows:
-    """Read what :func:`keep_held_out` wrote."""
+    """Read what :func:`keep_held_out` wrote; servers of version 0.1 kept a plain NPZ file."""
     try:
-        with np.load(path, allow_pickle=False) as found:
+        if kind_of(path) == HELD_OUT:
+            _, found = read_archive(path, HELD_OUT)
             return found["X"], found["y"]
+        with np.load(path, allow_pickle=False) as old:
+            return old["X"], old["y"]
     except FileNotFoundError:
         raise InvalidInputError(NO_HELD_OUT) from None
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, BadZipFile):
         raise FileFormatError(f"{path}: the held-out rows cannot be read") from None
 
 

@@ -593,7 +593,9 @@ def _find_folder(folder: PathLike | None) -> ServerFolder:
         found = ServerFolder(Path(place))
         if found.settings_file.is_file():
             return found
-    raise InvalidInputError(f"{places[0]}: no server's folder; make one with onefold federate init")
+    where = "this folder" if folder is None else os.fspath(folder)
+    advice = "name the server's folder with --folder, or make one with onefold federate init"
+    raise InvalidInputError(f"no federation in {where}: {advice}")
 
 
 def _querier_name(name: str | None) -> str:

@@ -73,9 +73,7 @@ class Site:
         found = [SiteFolder(Path(place) / folder) for place in PLACES]
         found = [each for each in found if each.settings_file.is_file()]
         if not found:
-            raise InvalidInputError(
-                f"{folder}: no site's folder; name the one that the server's operator made"
-            )
+            raise InvalidInputError(f"{folder}: no site's folder; name the one made by the server's operator")
         self.folder = found[0]
         self._watch: Watch | None = None
 
