@@ -11,7 +11,7 @@ from typing import IO, TypeVar
 
 from onefold.exceptions import FileFormatError, InvalidInputError
 
-__all__ = ["atomic_write", "file_lock", "read_saved", "write_whole"]
+__all__ = ["atomic_write", "file_lock", "output_file", "read_saved", "write_whole"]
 
 T = TypeVar("T")
 
@@ -39,10 +39,21 @@ def atomic_write(path: str | os.PathLike[str], private: bool = False) -> Iterato
         raise
 
 
-def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+def write_whole(path: str | os.PathLike[str], content: bytes, private: bool = False) -> None:
     """Bytes into a file, all of them or none."""
-    with atomic_write(path) as file:
+    with atomic_write(path, private) as file:
         file.write(content)
+
+
+@contextmanager
+def output_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file that somebody asked for, as :func:`atomic_write` does; failing to write it is bad input."""
+    try:
+        with atomic_write(path) as file:
+            yield file
+    except OSError as error:
+        reason = error.strerror or "I/O error"
+        raise InvalidInputError(f"{os.fspath(path)}: cannot be written ({reason})") from error
 
 
 def read_saved(path: str | os.PathLike[str], missing: str, read: Callable[[bytes], T]) -> T:

@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray
-from onefold._base.files import atomic_write
+from onefold._base.files import output_file, write_whole
 from onefold._base.optional import require
 from onefold.cli.console import busy
 from onefold.cli.tables import DECIMAL, WHOLE, Table, distinct_texts, open_source, read_table
@@ -68,8 +68,7 @@ def check_private_table(path: str, *inputs: str) -> None:
 def write_guarantee(table: str, promise: Mapping[str, Any]) -> str:
     """Write the guarantee of a table to a file beside it, and return the name of that file."""
     path = f"{table}.guarantee.json"
-    with atomic_write(path) as file:
-        file.write(json.dumps(promise, indent=1, ensure_ascii=False).encode())
+    write_whole(path, json.dumps(promise, indent=1, ensure_ascii=False).encode())
     return path
 
 
@@ -81,11 +80,8 @@ def write_table(path: str, columns: Columns) -> None:
     if path == STANDARD_OUTPUT:
         _write_rows(sys.stdout, _flat(columns), ",")
         return
-    try:
-        with atomic_write(path) as file:
-            WRITERS[Path(path).suffix.lower()](file, columns)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be written ({error.strerror or 'I/O error'})") from error
+    with output_file(path) as file:
+        WRITERS[Path(path).suffix.lower()](file, columns)
 
 
 def _flat(columns: Columns) -> dict[str, AnyArray]:

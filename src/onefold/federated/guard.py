@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from onefold._base.files import atomic_write, file_lock
+from onefold._base.files import file_lock, write_whole
 from onefold._base.validation import Entry, Whole, check_parameter, check_parameters
 from onefold.exceptions import FileFormatError, QueryRefused
 from onefold.federated.messages import FailureCode, check_name
@@ -196,10 +196,9 @@ class QueryGuard:
         return accounts
 
     def _write(self, accounts: dict[str, Account]) -> None:
-        if self.path is None:
-            return
-        with atomic_write(self.path, private=True) as file:
-            file.write(json.dumps({"format": FORMAT, "callers": accounts}, allow_nan=False).encode())
+        if self.path is not None:
+            content = json.dumps({"format": FORMAT, "callers": accounts}, allow_nan=False).encode()
+            write_whole(self.path, content, private=True)
 
 
 def _enter(recent: list[list[Any]], now: float, n_rows: int) -> None:

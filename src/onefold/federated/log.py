@@ -20,7 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from onefold._base.files import atomic_write, file_lock
+from onefold._base.files import file_lock, write_whole
 from onefold.exceptions import InvalidInputError, TamperedLogError
 from onefold.federated.messages import check_name, is_text
 
@@ -248,8 +248,7 @@ class MembershipLog:
         return count, last, size
 
     def _write_head(self, count: int, last: str, size: int) -> None:
-        with atomic_write(self._head_path) as file:
-            file.write(json.dumps({"count": count, "sum": last, "size": size}).encode())
+        write_whole(self._head_path, json.dumps({"count": count, "sum": last, "size": size}).encode())
 
     def _last_line(self, size: int) -> dict[str, Any]:
         with open(self.path, "rb") as file:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onefold._base.files import atomic_write
+from onefold._base.files import output_file
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError
 
@@ -68,11 +68,8 @@ def check_figure_format(path: str) -> str:
 
 def _write_figure(path: str, figure: Any, kind: str) -> None:
     """Write a figure; the file appears whole or not at all."""
-    try:
-        with atomic_write(path) as file:
-            figure.savefig(file, format=kind, dpi=150)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be written ({error.strerror or 'I/O error'})") from error
+    with output_file(path) as file:
+        figure.savefig(file, format=kind, dpi=150)
 
 
 # --- comparisons ------------------------------------------------------------------------------------------

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onefold._base.arrays import Floats
-from onefold._base.files import atomic_write
+from onefold._base.files import output_file
 from onefold._base.optional import require
-from onefold.exceptions import InvalidInputError
 from onefold.report.comparison import Comparison, package_versions
 from onefold.report.figures import INK, SLATE, TEAL, accuracy_bars, class_counts
 
@@ -65,11 +64,8 @@ def write_page(path: str | Path, page: str) -> None:
     ...     pathlib.Path(folder, "page.html").read_text()
     '<p>north</p>'
     """
-    try:
-        with atomic_write(path) as file:
-            file.write(page.encode())
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be written ({error.strerror or 'I/O error'})") from error
+    with output_file(path) as file:
+        file.write(page.encode())
 
 
 # --- comparisons ------------------------------------------------------------------------------------------

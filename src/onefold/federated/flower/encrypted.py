@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.files import atomic_write, file_lock
+from onefold._base.files import file_lock, output_file
 from onefold._base.frames import pack_frame, unpack_frame
 from onefold.exceptions import (
     DecryptionError,
@@ -562,11 +562,8 @@ def load_answers(path: PathLike) -> tuple[str, list[Any], list[EncryptedPart]]:
 
 def _write(path: Path, header: dict[str, Any], contents: dict[str, bytes]) -> None:
     arrays = {name: np.frombuffer(content, dtype=np.uint8) for name, content in contents.items()}
-    try:
-        with atomic_write(path) as file:
-            file.write(pack_frame(header, arrays))
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be written ({error.strerror or 'I/O error'})") from None
+    with output_file(path) as file:
+        file.write(pack_frame(header, arrays))
 
 
 def _read(path: Path, kind: str, what: str) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from onefold._base.files import atomic_write
+from onefold._base.files import write_whole
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.rules import RULES
 
@@ -53,8 +53,7 @@ def address(host: str, port: int) -> str:
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file that only the user's account can read, whole or not at all."""
-    with atomic_write(path, private=True) as file:
-        file.write(content)
+    write_whole(path, content, private=True)
 
 
 @dataclass(frozen=True)

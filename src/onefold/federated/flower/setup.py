@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from onefold._base.files import atomic_write
+from onefold._base.files import write_whole
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError
 from onefold.federated.flower.folders import (
@@ -120,8 +120,7 @@ def create_federation(
         sites=", ".join(names),
         keys=OWN_KEYS if own_keys else KEYS_MADE,
     )
-    with atomic_write(root / "GUIDE.md") as file:
-        file.write(text.encode())
+    write_whole(root / "GUIDE.md", text.encode())
     return server
 
 
@@ -170,8 +169,7 @@ def make_authority(certificate: Path, key: Path, name: str) -> None:
         .add_extension(_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(private.public_key()), critical=False)
     )
-    _write_certificate(certificate, builder.sign(private, _crypto(HASHES).SHA384()))
-    write_private(key, _private_pem(private))
+    _sign(builder, private, certificate, private, key)
 
 
 def issue_server_certificate(
@@ -193,8 +191,7 @@ def issue_server_certificate(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
         )
     )
-    _write_certificate(certificate, builder.sign(signer, _crypto(HASHES).SHA384()))
-    write_private(key, _private_pem(private))
+    _sign(builder, signer, certificate, private, key)
 
 
 def make_node_key(key: Path, public: Path) -> None:
@@ -209,8 +206,7 @@ def make_node_key(key: Path, public: Path) -> None:
     line = private.public_key().public_bytes(
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
-    with atomic_write(public) as file:
-        file.write(line + b"\n")
+    write_whole(public, line + b"\n")
 
 
 def public_key_text(path: Path) -> str:
@@ -269,17 +265,13 @@ def _host(host: str) -> Any:
         return x509.DNSName(host)
 
 
-def _write_certificate(path: Path, certificate: Any) -> None:
-    with atomic_write(path) as file:
-        file.write(certificate.public_bytes(_crypto(SERIALIZATION).Encoding.PEM))
-
-
-def _private_pem(private: Any) -> bytes:
+def _sign(builder: Any, signer: Any, certificate: Path, private: Any, key: Path) -> None:
+    """Write a certificate that ``signer`` has signed, and the private key that belongs to it."""
     serialization = _crypto(SERIALIZATION)
-    content: bytes = private.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return content
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    signed = builder.sign(signer, _crypto(HASHES).SHA384())
+    write_whole(certificate, signed.public_bytes(pem))
+    write_private(key, private.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
 
 
 def _crypto(module: str) -> Any:
