@@ -201,7 +201,7 @@ def test_releases_of_other_features_or_labels_are_refused() -> None:
         federation_of({"a": parts[0], "b": release_moments(X, y, agreed())})
     words = np.array(["x", "y", "z"])
     named = release_moments(X, words[y], agreed(classes=words))
-    with pytest.raises(InvalidInputError, match="labels are of different kinds"):
+    with pytest.raises(InvalidInputError, match="labels are numbers at one site"):
         federation_of({"a": release_moments(X, y, agreed()), "b": named})
     with pytest.raises(InvalidInputError, match="another encoder"):
         federation_of({"a": parts[0]}).fitted(MomentClassifier, encoders[1].fit(X))

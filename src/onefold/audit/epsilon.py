@@ -115,9 +115,8 @@ class EpsilonAudit:
 
     def __str__(self) -> str:
         counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in self.counts.items())
-        unit = (
-            "two datasets as given, not checked to be neighbours" if self.unit == "unchecked" else self.unit
-        )
+        given = "two datasets as given, not checked to be neighbours"
+        unit = given if self.unit == "unchecked" else self.unit
         found = (
             f"epsilon is at least {self.epsilon_lower:.3f} (delta {self.delta:g}, unit: {unit}), confidence "
             f"{self.confidence:g}; {self.method}, looking at the {self.statistic} ({counts})."

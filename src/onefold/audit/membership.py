@@ -398,9 +398,7 @@ class MembershipAudit:
             "of the same scale."
         )
         if self.n_shared:
-            spoken.append(
-                f"{self.n_shared} test row(s) are training rows, too: the leak is larger than shown."
-            )
+            spoken.append(f"{self.n_shared} test row(s) are training rows: the leak is larger than shown.")
         return [*spoken, *CAVEATS]
 
     def to_dict(self) -> dict[str, Any]:

@@ -39,14 +39,10 @@ def add_parser(commands: Any) -> None:
     group = parser.add_argument_group("model")
     shared.add_model_options(group)
     option(group, "--n-layers N", "number of layers of a wide model (default: 5)", shared.whole)
-    option(
-        group, "--branch-size N", "number of rows in a branch of a wide model (default: 1000)", shared.whole
-    )
+    option(group, "--branch-size N", "rows in a branch of a wide model (default: 1000)", shared.whole)
     probe = "number of branches of each class that a wide model evaluates for a row (default: all)"
     option(group, "--n-probe N", probe, shared.whole)
-    option(
-        group, "--batch-size N", "number of rows in a batch of a folding model (default: 100)", shared.whole
-    )
+    option(group, "--batch-size N", "rows in a batch of a folding model (default: 100)", shared.whole)
     scale = "factor applied to the data before fitting: none, auto or a positive number"
     option(group, "--scale none|auto|F", scale, shared.scale, "auto")
     option(group, "--n-jobs N", "number of threads (default: all processors)", shared.jobs)

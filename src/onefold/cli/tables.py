@@ -184,9 +184,7 @@ class NpzSource(Source):
         names = self.arrays.pop("feature_names", None)
         if names is not None:
             if names.shape != self.matrix.shape[1:] or len(set(names.tolist())) != names.size:
-                raise FileFormatError(
-                    f"{path}: feature_names must hold one distinct name for each column of X"
-                )
+                raise FileFormatError(f"{path}: feature_names must hold one distinct name per column of X")
             self.names = [str(name) for name in names]
         self.extras = list(self.arrays)
 
@@ -359,9 +357,7 @@ def read_table(
         for name in [*keep, *ignore]:
             source.require_column(name)
             if name in (features or ()):
-                raise InvalidInputError(
-                    f"column {name!r} is a feature of the model, so it cannot be used otherwise"
-                )
+                raise InvalidInputError(f"column {name!r} is a feature of the model: use another column")
         wanted = _feature_columns(source, set(keep) | set(ignore), features)
         values, kept = source.read(wanted, list(dict.fromkeys(keep)))
     names = None if source.names is None else tuple(source.names[j] for j in wanted)

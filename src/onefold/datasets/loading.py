@@ -281,9 +281,7 @@ def _usps(arrays: Members, part: str, dtype: Any) -> Parts:
 
 def _grocery(arrays: Members, part: str, dtype: Any) -> Parts:
     if part not in ("", "fine", "coarse"):
-        raise InvalidInputError(
-            "grocery_store_effnetlite0 has the parts 'fine' (81 classes) and 'coarse' (43)"
-        )
+        raise InvalidInputError("grocery_store_effnetlite0 has parts 'fine' (81 classes) and 'coarse' (43)")
     parts = _official(arrays, dtype, target=f"y_{part or 'fine'}")
     return *parts[:5], f"Grocery photographs as 1280 network features. {parts[5]}"
 

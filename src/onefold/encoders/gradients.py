@@ -5,14 +5,7 @@ import math
 import numpy as np
 
 from onefold._base.arrays import Array
-from onefold._base.validation import (
-    Entry,
-    Flag,
-    Number,
-    Whole,
-    check_parameter,
-    check_parameters,
-)
+from onefold._base.validation import Entry, Flag, Number, Whole, check_parameter, check_parameters
 from onefold.encoders._encoder import Encoder, ImageShape, as_image_shape
 from onefold.exceptions import InvalidInputError
 

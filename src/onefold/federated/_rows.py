@@ -197,9 +197,7 @@ class Recipe:
             classifier, source = source, model
         else:
             if model.mechanism is not None or model.label_mechanism is not None:
-                raise InvalidInputError(
-                    "a PrivateClassifier has its own mechanism: give it in one place only"
-                )
+                raise InvalidInputError("a PrivateClassifier has its own mechanism: give only one of the two")
             classifier, maker = source.classifier, source.maker()
         if maker is not None:
             check_parameters(maker)

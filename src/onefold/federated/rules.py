@@ -144,11 +144,7 @@ def decide(measures: ArrayLike) -> Index:
 
 
 def combine(
-    answers: ArrayLike,
-    rule: str,
-    n_liars: int = 1,
-    largest: float = np.inf,
-    weights: ArrayLike | None = None,
+    answers: ArrayLike, rule: str, n_liars: int = 1, largest: float = np.inf, weights: ArrayLike | None = None
 ) -> Array:
     """Combine the answers of sites by the rule of this name: (Q, n, C) -> (n, C).
 
@@ -311,10 +307,7 @@ def _weighted(values: Array, weights: ArrayLike, largest: float) -> Array:
 
 
 def checked(
-    answers: ArrayLike,
-    n_liars: int = 1,
-    largest: float = np.inf,
-    found: ArrayLike | None = None,
+    answers: ArrayLike, n_liars: int = 1, largest: float = np.inf, found: ArrayLike | None = None
 ) -> Array:
     """Leave out the sites that disagree, and trim the others: (Q, n, C) -> (n, C).
 

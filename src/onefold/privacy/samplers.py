@@ -392,9 +392,7 @@ class Lattice:
         with np.errstate(over="ignore"):
             units = np.rint(np.ldexp(values, -self.exponent))
         if units.size and not np.abs(units).max() <= LARGEST_UNITS:
-            raise InvalidInputError(
-                "values are too large for this sensitivity: centre or rescale the data first"
-            )
+            raise InvalidInputError("values are too large for this sensitivity: centre or rescale the data")
         return units.astype(np.int64)
 
     def value(self, units: Integers) -> Floats:

@@ -262,9 +262,7 @@ class Ball(Domain):
         # Scaled before squaring: no overflow. The rounding of a sum of p squares is below p 2^-52.
         largest = np.max(np.abs(rows), axis=-1, keepdims=True, initial=0.0)
         safe = np.where(largest > 0, largest, 1.0)
-        relative = np.linalg.norm(
-            rows / safe, ord=self.norm, axis=-1, keepdims=True
-        )  # 1 or more, or a zero row
+        relative = np.linalg.norm(rows / safe, ord=self.norm, axis=-1, keepdims=True)  # >= 1, or a zero row
         radius = self.radius * (1 - (X.shape[-1] + 8) * 2.0**-52)
         with np.errstate(over="ignore"):  # an infinite quotient says that the row is short
             long = relative > radius / safe

@@ -179,9 +179,8 @@ def _fit_experts(
     target = _learn(problem, codes, sample, first, present)
     scores = [target.scores(problem.seen[asked], n_classes)]
     if chosen is None:
-        return FittedExperts(
-            target, None, None, [*scores, np.zeros_like(scores[0]), np.zeros_like(scores[0])]
-        )
+        nothing = np.zeros_like(scores[0])
+        return FittedExperts(target, None, None, [*scores, nothing, nothing])
     view, rows = problem.views(codes)[chosen]
     beliefs = _both(linear, first, view, rows, codes, sample)
     mapping = _learn(problem, codes, sample, beliefs, np.arange(n_classes))

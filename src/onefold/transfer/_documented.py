@@ -90,10 +90,7 @@ def label_step_by_step(
     free, labelled = codes < 0, codes.copy()
     smallest = int(np.unique(codes[~free], return_counts=True)[1].min())
     first = adapted(
-        prototype,
-        n_components=min(LARGEST_INITIAL, max(1, smallest - 1)),
-        n_layers=1,
-        inducing_ratio=1.0,
+        prototype, n_components=min(LARGEST_INITIAL, max(1, smallest - 1)), n_layers=1, inducing_ratio=1.0
     )
     classifier = AutoencoderClassifier(first).fit(rows[~free], codes[~free])
     if not free.any():

@@ -148,9 +148,8 @@ def weigh(held: HeldOut, known: Index, n_classes: int) -> tuple[Floats, float]:
     before = row_losses(fit_weights([own], truth)[0] * own[:, known], places)
     after = row_losses(together[:, known], places)
     if complete:
-        helps = (
-            gain >= 0.0 and _explains_more(before, after) and not (lonely and _may_be_luck(right, n_classes))
-        )
+        by_luck = lonely and _may_be_luck(right, n_classes)
+        helps = gain >= 0.0 and _explains_more(before, after) and not by_luck
     else:  # labelled rows cannot show what only the source knows
         helps = _explains_hardly_less(before, after)
     return (weights, gain) if helps else (np.array(TARGET_ALONE), 0.0)

@@ -8,12 +8,7 @@ import numpy as np
 
 from onefold._base.arrays import Array, Floats, Index
 from onefold.exceptions import InvalidInputError
-from onefold.transfer._description import (
-    Description,
-    MomentDescription,
-    covariance_of,
-    leading_directions,
-)
+from onefold.transfer._description import Description, MomentDescription, covariance_of, leading_directions
 from onefold.transfer._learners import Projection
 
 if TYPE_CHECKING:

@@ -32,9 +32,7 @@ def add_init(parts: Any) -> None:
         "folder", nargs="?", default="federation", metavar="DIR", help="folder to make (default: federation)"
     )
     option(parser, "--sites NAME", "names of the sites", required=True, nargs="+")
-    option(
-        parser, "--host HOST", "name or address under which the sites reach the server", default="127.0.0.1"
-    )
+    option(parser, "--host HOST", "name or address where the sites reach the server", default="127.0.0.1")
     option(parser, "--port N", "port of the server", shared.whole, 8443)
     modes = "query: rows go to the sites and numbers return; model: the sites send private models once"
     option(parser, "--mode", modes, default="query", choices=("query", "model"))

@@ -179,11 +179,7 @@ class _PatersonStockmeyer(Generic[V]):
 
 
 def second_pass(
-    engine: Engine[V],
-    layout: Layout,
-    n_clients: int,
-    counts: V,
-    sent: Iterable[tuple[V, V, Sequence[V]]],
+    engine: Engine[V], layout: Layout, n_clients: int, counts: V, sent: Iterable[tuple[V, V, Sequence[V]]]
 ) -> tuple[V, list[V]]:
     """Return h of the low digits and the planes of marks, weighed by who can still attain the minimum.
 

@@ -164,10 +164,7 @@ class Evaluations:
                 messages.remove(message)
 
     def begin(
-        self,
-        requests: Sequence[Request],
-        expected: tuple[str, ...],
-        replies: Mapping[str, Sequence[Message]],
+        self, requests: Sequence[Request], expected: tuple[str, ...], replies: Mapping[str, Sequence[Message]]
     ) -> None:
         """Compute on what has come; nothing more will come."""
         for request in requests:

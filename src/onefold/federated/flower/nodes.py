@@ -354,9 +354,7 @@ class Node:
             raise FederationError("this is not our server: its certificate is not signed by ca.crt")
         self._others = self._others + 1 if finding is Finding.OTHER else 0
         if self._others > MOST_OTHERS:
-            raise FederationError(
-                "this is not our server: it does not speak the way it should (TLS or plaintext)"
-            )
+            raise FederationError("this is not our server: it does not speak as it should (TLS or plaintext)")
         return finding is Finding.READY
 
     def _arguments(self) -> list[str]:

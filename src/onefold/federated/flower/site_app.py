@@ -24,12 +24,7 @@ from numpy.typing import NDArray
 
 from onefold._base.arrays import Integers
 from onefold._base.optional import require
-from onefold.exceptions import (
-    FederationError,
-    MessageError,
-    MissingDependencyError,
-    QueryRefused,
-)
+from onefold.exceptions import FederationError, MessageError, MissingDependencyError, QueryRefused
 from onefold.federated.fhe import Client, Quantiser
 from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSettings, log_to, write_private

@@ -346,9 +346,7 @@ class Mechanism(ABC):
             return self._lattice.value(steps + noise.reshape(values.shape))
         if values.size and np.abs(values).max() > LARGEST_VALUE_IN_SCALES * self.scale:
             # Float addition would round the noise away, and release the values as they are.
-            raise InvalidInputError(
-                "values are too large for this sensitivity: centre or rescale the data first"
-            )
+            raise InvalidInputError("values are too large for this sensitivity: centre or rescale the data")
         return values + self._draw(values.shape, generator(random_state))
 
     # --- the promise --------------------------------------------------------------------------------------

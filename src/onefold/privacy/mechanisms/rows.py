@@ -40,9 +40,7 @@ class Weights:
         if values.ndim == 2:
             values = self._of_matrix(values)
         if values.ndim != 1 or not len(values) or not np.all((values > 0) & np.isfinite(values)):
-            raise InvalidInputError(
-                "Pi must be positive definite: one positive number per column, or a matrix"
-            )
+            raise InvalidInputError("Pi must be positive definite: a positive number per column, or a matrix")
         self.diagonal = values
 
     def _of_matrix(self, matrix: Floats) -> Floats:

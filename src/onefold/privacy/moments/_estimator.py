@@ -181,9 +181,7 @@ class PrivateMoments(BaseEstimator):
         check_classification_targets(labels)
         candidates, codes = core.candidates_of(labels, self.classes)
         if self.hardened and len(rows) > MOST_EXACT_RECORDS:
-            raise InvalidInputError(
-                "a hardened release adds up at most 2**25 records exactly: split the data"
-            )
+            raise InvalidInputError("a hardened release adds at most 2**25 records exactly: split the data")
         noise = Noise.of(self.random_state, self.hardened)
         sigma = Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else core.deviations(mu, shares, self.neighbours)
         sizes = np.bincount(codes, minlength=len(candidates)).astype(np.float64)
@@ -261,17 +259,13 @@ class PrivateMoments(BaseEstimator):
         if self.centre_.shape != other.centre_.shape or self.radius != other.radius:
             raise InvalidInputError("moments of different features or radii cannot be added")
         if not np.array_equal(self.centre_, other.centre_):
-            raise InvalidInputError(
-                "moments about different centres cannot be added: give all sites the same centre"
-            )
+            raise InvalidInputError("moments about different centres cannot be added: use the same centre")
         if self.encoding_ != other.encoding_:
             raise InvalidInputError(
                 "moments of differently encoded records cannot be added: give all sites the same encoder"
             )
         if _label_kind(self.classes_) != _label_kind(other.classes_):
-            raise InvalidInputError(
-                "the class labels are of different kinds: numbers at one site, text at another"
-            )
+            raise InvalidInputError("the class labels are numbers at one site, text at another: use one kind")
         self.guarantee_.among_owners(other.guarantee_)  # refuses different relations
 
     @classmethod
