@@ -121,11 +121,8 @@ class EpsilonAudit:
             f"epsilon is at least {self.epsilon_lower:.3f} (delta {self.delta:g}, unit: {unit}), confidence "
             f"{self.confidence:g}; {self.method}, looking at the {self.statistic} ({counts})."
         )
-        shows = (
-            "any smaller claim for this unit is false"
-            if self.epsilon_lower > 0
-            else "nothing against any claim"
-        )
+        smaller = "any smaller claim for this unit is false"
+        shows = smaller if self.epsilon_lower > 0 else "nothing against any claim"
         does_not = "It does not show that a larger one is true: other data or a sharper eye may reveal more."
         limit = f"Nothing above {self.detectable:.3f} could have been shown with so few trials."
         return f"{found} This shows: {shows}. {does_not} {limit}"
@@ -343,12 +340,10 @@ def _choose(
     first: Floats, second: Floats, change: Floats, given: bool, delta: float, failure: float
 ) -> ReleaseEvent:
     """Choose the event to count, from these releases only."""
+    looks: list[tuple[str, Look]] = [("given statistic", lambda outputs: outputs[:, 0])]
     if given:
-        return choose_event(
-            [("given statistic", lambda outputs: outputs[:, 0])], first, second, delta, failure
-        )
-    quarter = len(first) // 2
-    looks: list[tuple[str, Look]] = [("spread of the release", spread)]
+        return choose_event(looks, first, second, delta, failure)
+    quarter, looks = len(first) // 2, [("spread of the release", spread)]
     if first.shape[1] == change.size and change.any():
         looks.append(("projection on the change", projection(change)))
     if first.shape[1] <= MOST_LEARNT_NUMBERS or len(looks) == 1:

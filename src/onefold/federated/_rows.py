@@ -17,18 +17,6 @@ from onefold.fabrication import Fabricator, PrivateClassifier
 from onefold.models import AutoencoderClassifier, ClassModels, StackMemory
 from onefold.privacy import Guarantee
 
-__all__ = [
-    "Forgotten",
-    "Recipe",
-    "Rows",
-    "divided",
-    "identifiers",
-    "more_identifiers",
-    "partition_of",
-    "positions_of",
-    "weaker",
-]
-
 
 @dataclass(frozen=True)
 class Forgotten:

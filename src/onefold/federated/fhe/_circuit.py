@@ -33,8 +33,6 @@ from typing import Generic, Protocol, TypeVar
 from onefold.federated.fhe import _hiding
 from onefold.federated.fhe._layout import PLAIN_MODULUS, Layout, Slots
 
-__all__ = ["Combination", "Engine", "pick", "second_pass", "zero_test"]
-
 V = TypeVar("V")
 
 MOST_STEPS = 4  # powers u^b, u^2b ... in one sum, if there are more sums than one

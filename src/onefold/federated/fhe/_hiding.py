@@ -22,8 +22,6 @@ from onefold._base.arrays import Integers, Polynomials
 from onefold.federated.fhe._layout import PLAIN_MODULUS, Layout, Slots
 from onefold.federated.fhe._wire import shifted
 
-__all__ = ["factors", "flood", "pads"]
-
 LIMB_BITS = 16
 SUMMANDS = 4
 

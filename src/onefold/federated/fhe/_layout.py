@@ -25,18 +25,6 @@ import numpy as np
 
 from onefold._base.arrays import Integers, Mask
 
-__all__ = [
-    "MISSING",
-    "PLAIN_MODULUS",
-    "Encoded",
-    "Layout",
-    "Slots",
-    "attained",
-    "check_marks",
-    "encode",
-    "layouts",
-]
-
 # t: the smallest prime that gives every slot of N <= 32768 a number of its own.
 PLAIN_MODULUS = 65537
 MISSING = -1  # in place of a quantised measure: the site does not have the class

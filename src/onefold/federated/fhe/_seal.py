@@ -27,9 +27,6 @@ from onefold.federated.fhe._layout import PLAIN_MODULUS, Slots
 from onefold.federated.fhe._wire import ciphertext_bytes, read_ciphertext, relabelled
 from onefold.federated.fhe.parameters import Parameters
 
-__all__ = ["Chain", "Cipher", "Ciphertexts", "Contexts", "contexts_for", "reading"]
-
-
 # --- contexts ---------------------------------------------------------------------------------------------
 
 

@@ -17,19 +17,6 @@ from numpy.typing import NDArray
 from onefold._base.arrays import Polynomials
 from onefold.exceptions import MessageError
 
-__all__ = [
-    "PlaneSums",
-    "ciphertext_bytes",
-    "pack_planes",
-    "packed_bytes",
-    "packed_size",
-    "read_ciphertext",
-    "relabelled",
-    "secret_rows",
-    "shifted",
-    "unpack_planes",
-]
-
 LevelId = Sequence[int]
 
 HEADER = struct.Struct("<HBBBBHQ")  # magic, own size, version (2), compression, reserved, size of all

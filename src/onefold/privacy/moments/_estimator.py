@@ -24,8 +24,6 @@ from onefold.privacy.moments._release import CONSTRAINTS, Blocks, Noise, plain_l
 from onefold.privacy.samplers import RandomState
 from onefold.privacy.sensitivity import Ball
 
-__all__ = ["PrivateMoments"]
-
 # Products of 14 binary digits have 28; sums of so many of them fit into the 53 of float64.
 MOST_EXACT_RECORDS = 2**25
 RELEASED = ("counts_", "sums_", "second_moments_")

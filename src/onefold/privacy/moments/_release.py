@@ -46,26 +46,6 @@ from onefold.privacy.calibration import mu_of
 from onefold.privacy.guarantee import DELTA, EPSILON, RELATIONS, Guarantee
 from onefold.privacy.samplers import RandomState, byte_stream, generator, rounded_gaussian
 
-__all__ = [
-    "CLASSES_SHARE",
-    "CONSTRAINTS",
-    "KIND",
-    "SENSITIVITIES",
-    "Blocks",
-    "Noise",
-    "candidates_of",
-    "class_sums",
-    "common_classes",
-    "covariances",
-    "deviations",
-    "divided",
-    "means",
-    "moments_from_parts",
-    "parts_of_moments",
-    "plain_labels",
-    "raw_covariances",
-]
-
 # The parameters of a release that its file keeps. A radius must not lead out of the range of float64.
 CONSTRAINTS: dict[str, Entry] = {
     "epsilon": (EPSILON, None),
