@@ -106,6 +106,7 @@ def to_parts(model: Model, compact: bool = False) -> tuple[dict[str, Any], Array
         return about, {MAPPING + name: array for name, array in model.state().items()}
     pool, family = model.pool_, _family_of(model)
     about["pool"] = {"unit": pool.unit, "factor": pool.factor, "n_groups": pool.n_groups}
+    about["compact"] = compact
     states = [
         {**family.stack_state(stack, compact), "owners": owners, "positions": positions}
         for stack, owners, positions in zip(pool.stacks, pool.owners, pool.positions, strict=True)
@@ -246,7 +247,10 @@ def _restore_pool(
     def restored(state: Arrays) -> Stack:
         return family.stack_from_state(state, pool["factor"])
 
-    stacks = run_parallel(restored, states, model.n_jobs, "loading", show_progress=None)
+    if about.get("compact", True):  # as files of version 0.1 are: every machine is fitted again
+        stacks = run_parallel(restored, states, model.n_jobs, "loading", show_progress=None)
+    else:
+        stacks = [restored(state) for state in states]
     owners = tuple(state["owners"].astype(np.intp) for state in states)
     positions = tuple(state["positions"].astype(np.intp) for state in states)
     for stack, *numbers in zip(stacks, owners, positions, strict=True):
@@ -292,8 +296,7 @@ def _check_values(pool: Mapping[str, Any], states: Sequence[Arrays], arrays: Map
     """Refuse numbers that no fitted model has."""
     n_groups = pool["n_groups"]
     floats = [array for array in arrays.values() if array.dtype.kind == "f" and array.size]
-    # NaN and infinity reach the ends: two passes without a mask of the same size.
-    finite = all(math.isfinite(array.min()) and math.isfinite(array.max()) for array in floats)
+    finite = all(_is_finite(array) for array in floats)
     scales = all(math.isfinite(pool[name]) and pool[name] > 0 for name in ("unit", "factor"))
     owners = np.concatenate([state["owners"] for state in states])
     owned = owners.dtype.kind in "iu" and len(np.unique(owners)) == n_groups > 0
@@ -302,3 +305,11 @@ def _check_values(pool: Mapping[str, Any], states: Sequence[Arrays], arrays: Map
     classes = len(arrays.get("classes", range(n_groups))) == n_groups
     if not (finite and scales and owned and positive and classes):
         raise FileFormatError("damaged: its numbers are not those of a fitted model")
+
+
+def _is_finite(array: AnyArray) -> bool:
+    """Whether there is no NaN and no infinity: a sum shows it in one pass, unless it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if math.isfinite(array.sum()):
+            return True
+    return math.isfinite(array.min()) and math.isfinite(array.max())

@@ -16,6 +16,7 @@ steps inside [tau, 3/2 tau] are safe.
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -272,24 +273,54 @@ FARTHEST = {np.dtype(np.float64): 300.0, np.dtype(np.float32): 30.0}
 class KernelLayer:
     """One layer of S machines: everything that turns encodings into an image."""
 
-    centres: Array  # (S, N, n + 2) whitened encodings of the samples over the number of components, n or, for
-    # points that are not encoded yet, r where the hull has few dimensions; minus their squared length over
-    # twice that number; and minus one
-    n_used: Index  # (S,) that number; at most 0 where no component is left
+    hull: Hull
+    depth: int  # layers before this one
     weights: Array  # (S, r + 2, N): A^-1 T, A^-1 1, and ones, so that one product gives all three
     lambdas: Floats  # (S, 2) lambda*, and the lambda the weights were solved with
     floor: Array  # (S,) 1 / (lambda + N): see ``_safe``
-    active: Mask  # (S,) whether the machine has a component left for this layer
+
+    @property
+    def n_used(self) -> Index:
+        """Components of this layer, (S,): n - l + 1 in layer l (000 eq. 51); at most 0 where none is left."""
+        return self.hull.n_encoded - self.depth
+
+    @property
+    def active(self) -> Mask:
+        """Whether each machine has a component left for this layer, (S,)."""
+        return (self.n_used >= 1) | (self.depth == 0)
 
     @property
     def width(self) -> int:
         """One kernel value per sample."""
-        return int(self.centres.shape[1])
+        return int(self.weights.shape[2])
+
+    @cached_property
+    def centres(self) -> Array:
+        """The samples as one product with an encoding wants them, (S, N, n + 2); made when first needed.
+
+        Whitened encodings of the samples over the number of components, n or, for points that are not encoded
+        yet, r where the hull has few dimensions; minus their squared length over twice that number; and minus
+        one.
+        """
+        hull, n_used = self.hull, self.n_used
+        encoded = hull.points @ hull.encoder
+        count = np.maximum(n_used, 1)[:, None, None]
+        used = np.where(np.arange(encoded.shape[2]) < n_used[:, None, None], encoded, 0.0)
+        codes = (used / count).astype(encoded.dtype)
+        if hull.small:
+            codes = codes @ hull.encoder.transpose(0, 2, 1)
+        centres = np.full((*codes.shape[:2], codes.shape[2] + 2), -1.0, dtype=encoded.dtype)
+        centres[:, :, :-2] = codes
+        centres[:, :, -2:-1] = np.einsum("snc,snc->sn", used, used)[:, :, None] / (-2.0 * count)
+        return centres
 
     def select(self, index: int) -> "KernelLayer":
         """The layer of one machine, on the same memory."""
         one = slice(index, index + 1)
-        return KernelLayer(*(getattr(self, name)[one] for name in KernelLayer.__dataclass_fields__))
+        parts = self.weights[one], self.lambdas[one], self.floor[one]
+        layer = KernelLayer(self.hull.select(index), self.depth, *parts)
+        layer.__dict__["centres"] = self.centres[one]  # computed once for all machines
+        return layer
 
     def image(self, hull: Hull, points: Array, inside: Array) -> Array:
         """Coordinates of the images of points (000 eq. 33), (S, r, M)."""
@@ -354,7 +385,7 @@ def rebuild_stack(
         n_used = hull.n_encoded - depth  # layer l uses n - l + 1 components (000 eq. 51)
         given = None if known is None else known[depth]
         ridge = _solve(encoded, n_used, target, ridge, given)
-        layers.append(_layer(hull, encoded, depth, ridge))
+        layers.append(_layer(hull, depth, ridge))
     return MachineStack(hull, tuple(layers))
 
 
@@ -406,8 +437,8 @@ def sample_kernel(encoded: Array, n_used: Index) -> Array:
     return kernel
 
 
-def _layer(hull: Hull, encoded: Array, depth: int, ridge: KernelRidge) -> KernelLayer:
-    dtype, n_used = encoded.dtype, hull.n_encoded - depth
+def _layer(hull: Hull, depth: int, ridge: KernelRidge) -> KernelLayer:
+    dtype, n_used = hull.points.dtype, hull.n_encoded - depth
     n_machines, n_samples, width = ridge.solution.shape
     weights = np.ones((n_machines, width + 1, n_samples), dtype=dtype)
     weights[:, :-1] = ridge.solution.transpose(0, 2, 1)
@@ -417,24 +448,9 @@ def _layer(hull: Hull, encoded: Array, depth: int, ridge: KernelRidge) -> Kernel
     weights[constant, :-2], weights[constant, -2] = 0.0, 1.0
     floor = (ridge.effective / (ridge.effective + n_samples)).astype(dtype)
     lambdas = np.column_stack([ridge.regularisation, ridge.solved])
-    return _complete(hull, encoded, depth, weights, lambdas, floor)
-
-
-def _complete(
-    hull: Hull, encoded: Array, depth: int, weights: Array, lambdas: Floats, floor: Array
-) -> KernelLayer:
-    """The layer with these weights, and what follows from the encodings of the samples."""
-    dtype, n_used = encoded.dtype, hull.n_encoded - depth
-    count = np.maximum(n_used, 1)[:, None, None]
-    used = np.where(np.arange(encoded.shape[2]) < n_used[:, None, None], encoded, 0.0)
-    codes = (used / count).astype(dtype)
-    if hull.small:
-        codes = codes @ hull.encoder.transpose(0, 2, 1)
-    centres = np.full((*codes.shape[:2], codes.shape[2] + 2), -1.0, dtype=dtype)
-    centres[:, :, :-2] = codes
-    centres[:, :, -2:-1] = np.einsum("snc,snc->sn", used, used)[:, :, None] / (-2.0 * count)
-    active = (n_used >= 1) if depth else np.ones(len(n_used), dtype=bool)
-    return KernelLayer(centres, n_used, weights, lambdas, floor, active)
+    layer = KernelLayer(hull, depth, weights, lambdas, floor)
+    layer.centres  # noqa: B018  # while every machine has a worker of its own
+    return layer
 
 
 def stack_state(stack: MachineStack, compact: bool) -> Arrays:
@@ -445,7 +461,7 @@ def stack_state(stack: MachineStack, compact: bool) -> Arrays:
     return {
         **hull_state(stack.hull),
         "lambdas": lambdas,
-        "weights": np.stack([layer.weights[:, :-1] for layer in stack.layers]),
+        "weights": np.stack([layer.weights for layer in stack.layers]),
         "floor": np.stack([layer.floor for layer in stack.layers]),
     }
 
@@ -455,20 +471,18 @@ def stack_from_state(state: Arrays, n_components: int, n_layers: int, factor: fl
     lambdas = state["lambdas"]
     if "weights" not in state:
         return rebuild_stack(state["centred"], state["mean"], n_components, n_layers, factor, lambdas)
-    hull, solved, floor = hull_from_state(state), state["weights"], state["floor"]
+    hull, weights, floor = hull_from_state(state), state["weights"], state["floor"]
     n_machines, n_samples, rank = hull.points.shape
     depths = (min(n_layers, max(int(hull.n_encoded.max()), 1)), n_machines)
-    fitting = solved.shape == (*depths, rank + 1, n_samples) and lambdas.shape == (*depths, 2)
+    fitting = weights.shape == (*depths, rank + 2, n_samples) and lambdas.shape == (*depths, 2)
     fitting = fitting and floor.shape == depths and hull.encoder.shape[2] <= n_components
-    if not fitting or not solved.dtype == floor.dtype == hull.mean.dtype or lambdas.dtype != np.float64:
+    if not fitting or not weights.dtype == floor.dtype == hull.mean.dtype or lambdas.dtype != np.float64:
         raise ValueError("the arrays of a machine do not fit each other")
-    if floor.min() <= 0.0 or floor.max() > 1.0:  # no denominator may be zero
+    # No denominator may be zero.
+    if floor.min() <= 0.0 or floor.max() > 1.0 or (weights[:, :, -1] != 1.0).any():
         raise ValueError("the numbers are not those of a fitted machine")
-    weights = np.ones((*depths, rank + 2, n_samples), dtype=solved.dtype)
-    weights[:, :, :-1] = solved
-    encoded = hull.points @ hull.encoder
     layers = (
-        _complete(hull, encoded, depth, *of_layer)
+        KernelLayer(hull, depth, *of_layer)
         for depth, of_layer in enumerate(zip(weights, lambdas, floor, strict=True))
     )
     return MachineStack(hull, tuple(layers))
