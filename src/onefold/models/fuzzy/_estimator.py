@@ -580,4 +580,6 @@ class DeepFuzzyModel(Regression):
         parts = state["consequents"], state["lambdas"].tolist(), state["radii"].tolist()
         self._layers = [RuleLayer(*part) for part in zip(*parts, strict=True)]
         self._encoder, (self.width_,) = state.get("encoder"), numbers
+        if not self.width_ > 0.0:
+            raise ValueError("a fuzzy set has no width")
         self._count()
