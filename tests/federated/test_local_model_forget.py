@@ -367,7 +367,7 @@ def test_private_classifier_as_estimator_equals_a_mechanism_of_the_model(data) -
         assert by_estimator.guarantee_ == by_mechanism.guarantee_ == expected.guarantee_
         np.testing.assert_array_equal(by_estimator.answers(queries), expected.distances(queries))
         same(by_estimator, by_mechanism, queries)
-    with pytest.raises(InvalidInputError, match="one place"):
+    with pytest.raises(InvalidInputError, match="own mechanism"):
         LocalModel(whole, OptimalNoise(1.0)).fit(X, y)
 
 

@@ -556,9 +556,7 @@ class LocalModel(BaseEstimator):
 
     def _prepared(self, recipe: Recipe, samples: Array, labels: Labels) -> tuple[Rows, Guarantee | None]:
         if recipe.maker is None and self._must_be_private:
-            raise InvalidInputError(
-                "this model is private: load it with like=LocalModel(...) to name its noise"
-            )
+            raise InvalidInputError("this model is private: load with like=LocalModel(...) to name its noise")
         return recipe.prepare(samples, labels)
 
     def _drop(
