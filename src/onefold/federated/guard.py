@@ -110,7 +110,7 @@ class QueryGuard:
             Its ``code`` is a :class:`~onefold.federated.messages.FailureCode`: ``budget-spent`` for good,
             ``rate-limited`` for now, ``unknown-caller`` when there are too many queriers.
         """
-        check_name("a querier", caller)
+        check_name("a querier's name", caller)
         check_parameter("n_rows", n_rows, Whole(1))
         with self._locked():
             accounts = self._read()
@@ -143,7 +143,7 @@ class QueryGuard:
             The rows.
         """
         with self._locked():
-            account = self._read().get(check_name("a querier", caller))
+            account = self._read().get(check_name("a querier's name", caller))
         return 0 if account is None else int(account["total"])
 
     def remaining(self, caller: str) -> int | None:

@@ -136,7 +136,7 @@ class MembershipLog:
         LogEntry
             The entry, which is on disk.
         """
-        kind, name, plain = _event(event), check_name("a site", site), _facts(facts)
+        kind, name, plain = _event(event), check_name("a site's name", site), _facts(facts)
         when = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
         with file_lock(self.path):
             count, last, size = self._consistent()

@@ -467,8 +467,8 @@ def check_name(what: str, value: Any) -> str:
     """Return a name that is safe in files, logs and terminals; ``what`` names it in the error."""
     if not isinstance(value, str) or NAME.fullmatch(value) is None:
         raise MessageError(
-            f"{what} must be 1 to 64 letters, digits, dots, dashes or underscores, starting with one of the "
-            "first two"
+            f"{what} must be 1 to 64 letters, digits, dots, dashes or underscores, starting with a "
+            "letter or a digit"
         )
     return str(value)
 
@@ -562,7 +562,7 @@ def _table(what: str, array: Any) -> Array:
 def _sites(names: Any) -> tuple[str, ...]:
     if not isinstance(names, (list, tuple)) or not names:
         raise MessageError("a result must name the sites it is made of")
-    sites = tuple(check_name("a site", name) for name in names)
+    sites = tuple(check_name("a site's name", name) for name in names)
     if len(set(sites)) < len(sites):
         raise MessageError("a result must name every site once")
     return sites

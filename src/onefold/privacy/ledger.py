@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from onefold._base.archive import archive_bytes, read_archive
-from onefold._base.files import file_lock, write_whole
+from onefold._base.files import file_lock, read_saved, write_whole
 from onefold._base.optional import require
 from onefold._base.validation import Entry, Instance, Number, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
@@ -489,8 +489,18 @@ class Ledger:
         -------
         Ledger
             The ledger.
+
+        Raises
+        ------
+        FileFormatError
+            If the file is damaged or holds no ledger.
+        InvalidInputError
+            If there is no such file.
         """
-        written = Path(path).read_bytes()
+        return read_saved(path, "there is no ledger", cls._from_bytes)
+
+    @classmethod
+    def _from_bytes(cls, written: bytes) -> "Ledger":
         plain, _ = read_archive(written, ARCHIVE_KIND)
         try:
             ledger = cls(**{name: plain[name] for name in CONSTRAINTS})

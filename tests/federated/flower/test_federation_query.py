@@ -214,7 +214,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "encrypted with liars": (X, {"encrypted": True, "n_liars": 1}, "withstands no lying site"),
     "no time": (X, {"timeout": 0}, "timeout"),
     "no rows at once": (X, {"batch_size": 0}, "batch_size"),
-    "a querier with a path": (X, {"querier": "../me"}, "a querier must be"),
+    "a querier with a path": (X, {"querier": "../me"}, "a querier's name must be"),
 }
 
 

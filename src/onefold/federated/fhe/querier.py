@@ -11,6 +11,7 @@ import numpy as np
 
 from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import Arrays, Mask
+from onefold._base.files import read_saved
 from onefold._base.frames import unpack_frame
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated.fhe._layout import PLAIN_MODULUS, Slots, attained
@@ -250,8 +251,14 @@ class Querier:
         ------
         FileFormatError
             If the file is damaged, or holds no secret key of this version.
+        InvalidInputError
+            If there is no such file.
         """
-        about, arrays = _read(_file(path))
+        return read_saved(_file(path), "there is no secret key", cls._from_bytes)
+
+    @classmethod
+    def _from_bytes(cls, content: bytes) -> Querier:
+        about, arrays = _read(content)
         try:
             *setting, key_id = about["setting"]
             if about["version"] != VERSION:
@@ -266,12 +273,8 @@ class Querier:
         return querier
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
+def _read(content: bytes) -> tuple[dict[str, Any], Arrays]:
     """Return the description and the keys of a key file; version 0.1 wrote them as a frame."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
     try:
         about, arrays = unpack_frame(content, MAX_FILE_BYTES)
     except MessageError:

@@ -151,10 +151,7 @@ class Keyring:
 def _load_secret(path: Path) -> Querier:
     if not owner_only(path):
         raise InvalidInputError(f"{path}: others can read this key; chmod 600 it")
-    try:
-        return Querier.load(path)
-    except FileFormatError as error:
-        raise FileFormatError(f"{path}: {error}") from None
+    return Querier.load(path)
 
 
 def room_for(n_sites: int) -> int:

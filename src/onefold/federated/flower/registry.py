@@ -76,7 +76,7 @@ class RegistryEntry:
             raise ValueError
         node = plain["node_id"]
         return cls(
-            check_name("a site", name),
+            check_name("a site's name", name),
             plain["public_key"],
             Status(plain["status"]),
             None if node is None else int(node),
@@ -210,7 +210,7 @@ class Registry:
         A site that was invited and never came may get another key: the one it made itself.
         """
         with self._changing() as sites:
-            known = sites.get(check_name("a site", name))
+            known = sites.get(check_name("a site's name", name))
             if known is not None and not (known.status is Status.REMOVED or _waits_for_a_key(known)):
                 raise InvalidInputError(f"there is a site {name} already: remove it first")
             others = [site for site in sites.values() if site.name != name]

@@ -91,7 +91,7 @@ def create_federation(
     if own_keys and settings.insecure:
         raise InvalidInputError("in a plaintext federation there are no keys")
     for name in names:
-        check_name("a site", name)
+        check_name("a site's name", name)
     if len(set(names)) != len(names) or not names:
         raise InvalidInputError("name the sites, each once")
     server = ServerFolder(root / "server")
@@ -126,7 +126,7 @@ def create_federation(
 
 def make_site_folder(server: ServerFolder, site: SiteFolder, name: str, with_key: bool) -> None:
     """Write what a site needs to find its server and to recognise it, and a key if it makes none itself."""
-    check_name("a site", name)
+    check_name("a site's name", name)
     settings = server.settings
     if site.root.exists() and any(site.root.iterdir()):
         raise InvalidInputError(f"{site.root}: there is something in this folder already")

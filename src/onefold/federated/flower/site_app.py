@@ -120,7 +120,7 @@ def _replies(message: Any) -> list[Message]:
 
 def _answers(folder: SiteFolder, content: Any, encrypted: bool) -> list[Message]:
     """Encrypted: the first message is the query key under which the queries behind it are answered."""
-    caller = check_name("a querier", caller_of(content))
+    caller = check_name("a querier's name", caller_of(content))
     messages = from_records(content)
     key = messages.pop(0) if encrypted else None
     queries = [message for message in messages if isinstance(message, Query)]

@@ -75,7 +75,7 @@ class Spool:
 
     def submit(self, request: Request) -> None:
         """Hand a request in."""
-        meta = {"caller": check_name("a querier", request.caller), "timeout": request.timeout}
+        meta = {"caller": check_name("a querier's name", request.caller), "timeout": request.timeout}
         messages: list[Message] = [request.query]
         messages += [] if request.lock is None else [request.lock]
         write_private(self._request(request.query.id), join_frames([_json(meta), *map(to_bytes, messages)]))
