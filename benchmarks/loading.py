@@ -1,8 +1,8 @@
 """Loading what was fitted: against reading the same arrays with numpy, and against fitting again.
 
 The model is what ``onefold fit`` builds. Loading must not fit anything: ``io.load`` is held against
-``numpy.load`` of the same file with every array read, and ``onefold predict``, which loads and answers in a
-process of its own, against the time that fitting took.
+``numpy.load`` of the same file with every array read, and the command ``onefold predict`` against the command
+``onefold fit``: each reads a table, works in a process of its own and writes a file.
 """
 
 import subprocess
@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.data import Sizes
 from benchmarks.timing import Row, best
-from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM, io
+from onefold import FoldingClassifier, io
 
 FEATURES, CLASSES, QUERIES = 6, 3, 16_000
 SMALL_BATCH = 20
@@ -26,19 +26,30 @@ def rows(sizes: Sizes) -> list[Row]:
     """Load a wide model and one of many small machines, and predict with the wide one."""
     X, y = clouds(sizes.loading)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onefold"
-        wide = AutoencoderClassifier(WideKAHM(scale="auto", random_state=0))
-        started = time.perf_counter()
-        wide.fit(X, y)
-        fitting = time.perf_counter() - started
-        io.save(wide, path)
+        path, table = Path(folder) / "model.onefold", Path(folder) / "rows.csv"
+        write_csv(table, np.column_stack([X, y]), "kind")
+        fitting = command("fit", table, "--label", "kind", "--out", path)
         what = f"AutoencoderClassifier of {len(X)} x {FEATURES}"
         return [
             against_numpy(what, path, {"fit_seconds": fitting}),
             predicting(what, path, fitting),
-            compact(what, wide, Path(folder) / "compact.onefold", fitting),
+            compact(what, path, Path(folder) / "compact.onefold", fitting),
             small_machines(X, y, Path(folder) / "small.onefold"),
         ]
+
+
+def write_csv(path: Path, values: np.ndarray, *labels: str) -> None:
+    """Write columns x0, x1, ... and then those with names of their own."""
+    names = ",".join([*(f"x{number}" for number in range(FEATURES)), *labels])
+    kinds = ["%.9g"] * FEATURES + ["%d"] * len(labels)
+    np.savetxt(path, values, delimiter=",", header=names, comments="", fmt=kinds)
+
+
+def command(*arguments: object) -> float:
+    """Run a command of onefold and return its seconds, start and files included."""
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "onefold", *map(str, arguments), "--quiet"], check=True)
+    return time.perf_counter() - started
 
 
 def clouds(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -64,24 +75,20 @@ def against_numpy(what: str, path: Path, details: dict[str, float]) -> Row:
 
 
 def predicting(what: str, path: Path, fitting: float) -> Row:
-    """Hold ``onefold predict`` on 16 000 rows, its start and its files included, against the fit."""
-    queries, out = path.with_name("queries.csv"), path.with_name("predictions.csv")
-    names = ",".join(f"x{number}" for number in range(FEATURES))
-    np.savetxt(queries, clouds(QUERIES, seed=2)[0], delimiter=",", header=names, comments="")
-    command = [sys.executable, "-m", "onefold", "predict", str(path), str(queries), "--out", str(out)]
-    started = time.perf_counter()
-    subprocess.run([*command, "--quiet"], check=True)
-    seconds = time.perf_counter() - started
-    name = f"onefold predict, {QUERIES} rows, {what}: time / fit"
+    """Hold ``onefold predict`` on 16 000 rows against ``onefold fit``."""
+    queries = path.with_name("queries.csv")
+    write_csv(queries, clouds(QUERIES, seed=2)[0])
+    seconds = command("predict", path, queries, "--out", path.with_name("predictions.csv"))
+    name = f"onefold predict, {QUERIES} rows, {what}: time / onefold fit"
     return Row(name, seconds / fitting, "<= 1", {"seconds": seconds, "fit_seconds": fitting})
 
 
-def compact(what: str, model: AutoencoderClassifier, path: Path, fitting: float) -> Row:
+def compact(what: str, path: Path, small: Path, fitting: float) -> Row:
     """Tell what the small file costs, which is fitted again when it is loaded."""
-    io.save(model, path, compact=True)
-    seconds = best(lambda: io.load(path), 1)
-    details = {"seconds": seconds, "file_megabytes": path.stat().st_size / 1e6}
-    return Row(f"io.load of a compact file, {what}: time / fit", seconds / fitting, "<= 1", details)
+    io.save(io.load(path), small, compact=True)
+    seconds = best(lambda: io.load(small), 1)
+    details = {"seconds": seconds, "file_megabytes": small.stat().st_size / 1e6}
+    return Row(f"io.load of a compact file, {what}: time / onefold fit", seconds / fitting, "<= 1", details)
 
 
 def small_machines(X: np.ndarray, y: np.ndarray, path: Path) -> Row:

@@ -18,7 +18,7 @@ from onefold.cli.tables import agreement, identifiers_of, labels_of
 from onefold.exceptions import InvalidInputError
 
 # Rows handed to the model at once: enough to keep the processors busy, few enough for a bar that moves.
-BLOCK_ROWS = 1000
+BLOCK_ROWS = 4000
 OWN_COLUMNS = ("prediction", "distances", "scores", "classes", "file", "allow_pickle")
 
 

@@ -17,10 +17,6 @@ from onefold.models.pool import BLOCK_BYTES, CACHED_BYTES, PRODUCT_WIDTH, SMALLE
 
 __all__ = ["Layer", "LayeredStack", "View"]
 
-# One large machine in few dimensions: a block of this size takes half the time of one of BLOCK_BYTES with
-# six coordinates, and the same with forty.
-THIN_RANK, THIN_BYTES = 32, 2 * 2**20
-
 
 class Layer(Protocol):
     """One layer of S machines."""
@@ -72,15 +68,14 @@ class LayeredStack(Generic[SomeLayer]):
 
     @property
     def rows_at_once(self) -> int:
-        """Queries folded together: many where products pay for them, few where the cache counts.
+        """Queries folded together: many for one large machine, so that its products pay, fewer for
 
-        Products with many coordinates want many columns. Small machines, and machines in few dimensions,
-        spend their time on passes over the kernel values, which should stay in the cache.
+        many small ones, so that intermediate results stay in the cache.
         """
         n_machines, _, rank = self.hull.points.shape
         width = max(layer.width for layer in self.layers)
         entries = self.hull.mean.shape[1] + n_machines * (2 * width + 4 * rank)
-        memory = CACHED_BYTES if n_machines > 1 else THIN_BYTES if rank <= THIN_RANK else BLOCK_BYTES
+        memory = BLOCK_BYTES if n_machines == 1 else CACHED_BYTES
         rows = memory // int(entries * self.hull.mean.itemsize)
         # A multiple of the width matrix products are made for: they lose up to a third at odd numbers.
         return max(rows // PRODUCT_WIDTH * PRODUCT_WIDTH, SMALLEST_BLOCK)

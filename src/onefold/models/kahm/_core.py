@@ -267,6 +267,9 @@ def _single_mode_slope(error: float, lam: float, tau: float) -> float:
 
 # Squared distance from the mean, over 2n, up to which no kernel values of a query vanish together.
 FARTHEST = {np.dtype(np.float64): 300.0, np.dtype(np.float32): 30.0}
+# A large machine with so few rows of weights spends its time on passes over kernel values, not on products:
+# it makes no more of them at once than the cache of a core holds.
+THIN, CACHED_VALUES = 34, 2**16
 
 
 @dataclass(frozen=True)
@@ -277,7 +280,7 @@ class KernelLayer:
     depth: int  # layers before this one
     weights: Array  # (S, r + 2, N): A^-1 T, A^-1 1, and ones, so that one product gives all three
     lambdas: Floats  # (S, 2) lambda*, and the lambda the weights were solved with
-    floor: Array  # (S,) 1 / (lambda + N): see ``_safe``
+    floor: Array  # (S,) 1 / (lambda + N): see ``_look_closer``
 
     @property
     def n_used(self) -> Index:
@@ -324,15 +327,47 @@ class KernelLayer:
 
     def image(self, hull: Hull, points: Array, inside: Array) -> Array:
         """Coordinates of the images of points (000 eq. 33), (S, r, M)."""
-        kernel = self._exponents(hull, points)
-        np.exp(kernel, out=kernel)
-        product = self.weights @ kernel
+        product, kernel = self._product(hull, points)
         images, sums, totals = product[:, :-2], product[:, -2], product[:, -1]
-        safe = _safe(kernel, self.floor, sums, totals)
+        # The sum of kernel values bounds their squared length over the largest: usually enough to decide.
+        safe = np.asarray(sums >= self.floor[:, None] * totals)
+        if not safe.all():
+            kernel = np.exp(self._exponents(hull, points)) if kernel is None else kernel
+            _look_closer(kernel, self.floor, sums, safe)
         images /= np.where(safe, sums, 1.0)[:, None, :]
         if not safe.all():
             _send_far(hull.points, images, inside, ~safe)
         return images
+
+    def _product(self, hull: Hull, points: Array) -> tuple[Array, Array | None]:
+        """Weights times kernel values of points, (S, r + 2, M), and the kernel values where they are kept."""
+        if len(points) == 1 and len(self.weights[0]) <= THIN and self.width * points.shape[2] > CACHED_VALUES:
+            columns, far = self._columns(hull, points)
+            if not far.size:
+                return self._product_in_parts(columns), None
+        kernel = self._exponents(hull, points)
+        np.exp(kernel, out=kernel)
+        return self.weights @ kernel, kernel
+
+    def _product_in_parts(self, columns: Array) -> Array:
+        """The same for one machine in few dimensions, some samples at a time: the cache holds them."""
+        product = np.zeros((1, self.weights.shape[1], columns.shape[1]), dtype=columns.dtype)
+        step = max(CACHED_VALUES // columns.shape[1], 1)
+        for start in range(0, self.width, step):
+            kernel = self.centres[0, start : start + step] @ columns
+            np.exp(kernel, out=kernel)
+            product[0] += self.weights[0, :, start : start + step] @ kernel
+        return product
+
+    def _columns(self, hull: Hull, points: Array) -> tuple[Array, Index]:
+        """Points of one machine as the factor of ``centres``, (n + 2, M), and which are too far for it."""
+        n_used = max(int(self.n_used[0]), 0)
+        encoded = points[0] if hull.small else hull.encoder[0].T @ points[0]
+        codes = hull.encoder[0, :, :n_used].T @ points[0] if hull.small else encoded[:n_used]
+        lengths = np.einsum("nm,nm->m", codes, codes) / points.dtype.type(2 * max(n_used, 1))
+        far = np.flatnonzero(~(lengths <= FARTHEST[points.dtype]))
+        lengths[far] = 0.0
+        return np.concatenate([encoded, np.ones_like(lengths[None]), lengths[None]]), far
 
     def _exponents(self, hull: Hull, points: Array) -> Array:
         """Logarithms of the kernel values of points, (S, N, M), up to a term for each point.
@@ -340,20 +375,16 @@ class KernelLayer:
         The image is a ratio in which a common factor of all kernel values of a point cancels. The factor is
         such that no value exceeds 1 and a far point does not underflow to 0/0.
         """
-        encoded = points if hull.small else hull.encoder.transpose(0, 2, 1) @ points
         if len(points) > 1:  # small machines: as many values per point as encodings
+            encoded = points if hull.small else hull.encoder.transpose(0, 2, 1) @ points
             kernel = self.centres[:, :, :-2] @ encoded
             kernel += self.centres[:, :, -2:-1]
             kernel -= kernel.max(axis=1, keepdims=True)
             return np.asarray(kernel)
         # One product gives minus the squared distances over 2n, without further passes over N values. Samples
         # are at 1/2 from their mean on average, so the nearest one is no farther than the mean and 1/2.
-        n_used = max(int(self.n_used[0]), 0)
-        codes = hull.encoder[0, :, :n_used].T @ points[0] if hull.small else encoded[0, :n_used]
-        lengths = np.einsum("nm,nm->m", codes, codes) / points.dtype.type(2 * max(n_used, 1))
-        far = np.flatnonzero(~(lengths <= FARTHEST[points.dtype]))
-        lengths[far] = 0.0
-        kernel = self.centres @ np.concatenate([encoded[0], np.ones_like(lengths[None]), lengths[None]])
+        columns, far = self._columns(hull, points)
+        kernel = self.centres @ columns
         kernel[:, :, far] -= kernel[:, :, far].max(axis=1, keepdims=True)
         return np.asarray(kernel)
 
@@ -488,21 +519,16 @@ def stack_from_state(state: Arrays, n_components: int, n_layers: int, factor: fl
     return MachineStack(hull, tuple(layers))
 
 
-def _safe(kernel: Array, floor: Array, sums: Array, totals: Array) -> Mask:
-    """Whether the denominator is at least the bound 000 eq. 147 promises, with mu_max(K) <= N.
+def _look_closer(kernel: Array, floor: Array, sums: Array, safe: Mask) -> None:
+    """Mark as safe every denominator that is at least the bound 000 eq. 147 promises, with mu_max(K) <= N.
 
     The document derives the bound from a product of positive definite matrices being positive definite, which
     is false. Where it holds, Thm 2 and 3 hold as well, so asking for it makes both true for every query.
     """
-    # The sum of kernel values bounds their squared length over the largest: usually enough to decide.
-    safe = np.asarray(sums >= floor[:, None] * totals)
-    unsure = ~safe
-    if unsure.any():
-        machines, rows = np.nonzero(unsure)
-        values = kernel[machines, :, rows]
-        bound = floor[machines] * np.einsum("kn,kn->k", values, values) / values.max(axis=1)
-        safe[machines, rows] = sums[machines, rows] >= bound
-    return safe
+    machines, rows = np.nonzero(~safe)
+    values = kernel[machines, :, rows]
+    bound = floor[machines] * np.einsum("kn,kn->k", values, values) / values.max(axis=1)
+    safe[machines, rows] = sums[machines, rows] >= bound
 
 
 def _send_far(points: Array, images: Array, queries: Array, unsafe: Mask) -> None:
