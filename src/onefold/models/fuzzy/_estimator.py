@@ -31,7 +31,7 @@ from onefold.models.scale import SCALES, ScaleOption
 # --- autoencoders --------------------------------------------------------------------------------------
 
 
-RULES: dict[str, Entry] = {"rule_ratio": Number(above=0, at_most=1), "max_rules": Whole(1)}
+RULE_LIMITS: dict[str, Entry] = {"rule_ratio": Number(above=0, at_most=1), "max_rules": Whole(1)}
 
 
 def rule_limit(n_samples: int, ratio: float, at_most: int) -> int:
@@ -45,7 +45,7 @@ class _FuzzyFamily(LayeredAutoencoder):
     rule_ratio: float
     max_rules: int
     width: float
-    constraints: ClassVar[dict[str, Entry]] = {**RULES, "width": Number(above=0)}
+    constraints: ClassVar[dict[str, Entry]] = {**RULE_LIMITS, "width": Number(above=0)}
 
     def membership(self, X: ArrayLike) -> Array:
         """Compute the membership of each row in the fuzzy set of the samples (003 eq. 2.162).
@@ -445,7 +445,7 @@ class DeepFuzzyModel(Regression):
     """
 
     constraints: ClassVar[dict[str, Entry]] = {
-        **RULES,
+        **RULE_LIMITS,
         "n_layers": Whole(1),
         "width": ("auto", Number(above=0)),
         "scale": SCALES,
