@@ -1,4 +1,4 @@
-"""One machine in few dimensions is folded some samples at a time: the answer is that of all of them at once."""
+"""One machine in few dimensions is folded some samples at a time, with the answer of all at once."""
 
 from __future__ import annotations
 
