@@ -53,7 +53,7 @@ def test_names_on_the_command_line_are_those_of_the_library() -> None:
     from onefold.datasets import splitting
     from onefold.federated.simulate import LIES
     from onefold.models import MEASURES
-    from onefold.privacy.guarantee import UNITS
+    from onefold.privacy.terms import UNITS
 
     parser = argparse.ArgumentParser()
     arguments.add_noise_options(parser, required=False, sensitivity=None)

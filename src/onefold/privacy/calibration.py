@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-from onefold.privacy.guarantee import DELTA, EPSILON, number, positive
+from onefold.privacy.terms import DELTA, EPSILON, number, positive
 
 __all__ = [
     "classical_gaussian_sigma",

@@ -1,106 +1,25 @@
-"""What a release promises, to whom, and what it does not promise; and the terms of such a promise.
-
-The terms are defined here for the whole package: the units of privacy, the relations between neighbouring
-datasets, and the numbers that may stand for epsilon and delta.
-"""
+"""What a release promises, to whom, under which conditions, and what it does not promise."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from onefold._base.validation import Entry, Flag, Number, OneOf, Whole, check_parameter, check_parameters
+from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import InvalidInputError
+from onefold.privacy.calibration import epsilon_of
+from onefold.privacy.terms import NOTHING, RELATIONS, UNITS, Pair, check_relation, group, two_steps
 
-__all__ = [
-    "DELTA",
-    "DELTA_OR_ZERO",
-    "EPSILON",
-    "NOTHING",
-    "POSITIVE",
-    "RELATIONS",
-    "UNITS",
-    "Guarantee",
-    "Pair",
-    "check_relation",
-    "number",
-    "positive",
-    "two_steps",
-]
+__all__ = ["FLOAT_SAMPLER", "NOTHING", "RELATIONS", "SEEDED", "Guarantee", "check_relation", "two_steps"]
 
-Pair = tuple[float, float]  # (epsilon, delta)
-# What a change of the data changes: one entry of the table, or a whole record.
-UNITS = ("entry", "record")
-# What two neighbouring datasets differ in, as far as whole records go.
-RELATIONS = {"replace": "replaced", "add-remove": "more or less"}
-NOTHING: Pair = (math.inf, 1.0)
-
-POSITIVE = Number(above=0)
-EPSILON = Number(at_least=1e-12, at_most=1e6)
-DELTA = Number(above=0, below=1)
-DELTA_OR_ZERO = Number(at_least=0, below=1)
-
-
-def number(name: str, value: Any, constraint: Number) -> float:
-    """Return a parameter as a float, so that computing goes on in float64; refuse it outside its limits.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the error.
-    value : object
-        Its value.
-    constraint : Number
-        Its limits.
-
-    Returns
-    -------
-    float
-        The value.
-
-    See Also
-    --------
-    positive : The same for positive numbers.
-
-    Examples
-    --------
-    >>> from onefold.privacy.guarantee import DELTA, number
-    >>> number("delta", 0.5, DELTA)
-    0.5
-    """
-    check_parameter(name, value, constraint)
-    return float(value)
-
-
-def positive(name: str, value: Any) -> float:
-    """Return a positive and finite parameter as a float; refuse any other.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the error.
-    value : object
-        Its value.
-
-    Returns
-    -------
-    float
-        The value.
-
-    See Also
-    --------
-    number : The same for other limits.
-
-    Examples
-    --------
-    >>> from onefold.privacy.guarantee import positive
-    >>> positive("sigma", 2)
-    2.0
-    """
-    return number(name, value, POSITIVE)
-
-
-PAIRS = ("entry", "record", "replaced", "labels")
+SEEDED = "the noise was drawn from a seed: whoever knows it can take the noise away"
+FLOAT_SAMPLER = "the float sampler was chosen: the numbers hold in exact arithmetic only"
+UNSEEN = (
+    "Not seen by onefold: what was fitted to the raw data before it came here (a scaler, a choice of "
+    "columns), and other releases about the same people."
+)
+PAIRS = ("entry", "record", "replaced", "labels", "person")
+LISTS = ("voided_by", "conditions")
 PLAIN = (
     "unit",
     "n_features",
@@ -110,24 +29,30 @@ PLAIN = (
     "neighbours",
     "labels_in_record",
     "n_owners",
+    "rows_per_person",
+    "clipped",
+    "mu",
 )
+ALL_UNITS = ("label", *UNITS)  # from the narrowest to the widest
 CONSTRAINTS: dict[str, Entry] = {
-    "unit": OneOf((*UNITS, "label")),
+    "unit": OneOf(ALL_UNITS),
     "neighbours": OneOf(RELATIONS),
     "labels_in_record": Flag(),
     "n_owners": Whole(1),
+    "rows_per_person": (Whole(1), None),
+    "clipped": Flag(),
 }
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Differential privacy of one release, for one entry and for a whole record.
+    """Differential privacy of one release: of one entry, of a whole record, and of a person.
 
     ``str(guarantee)`` states the promise in sentences, with what is not covered.
 
     Parameters
     ----------
-    unit : {"entry", "record", "label"}
+    unit : {"entry", "record", "person", "label"}
         What the noise was calibrated for.
     entry : tuple of two float
         (epsilon, delta) when one entry changes; epsilon is infinite where nothing is promised.
@@ -144,7 +69,7 @@ class Guarantee:
     mechanism : str, default=""
         Short description of the noise.
     sensitivity : float or None, default=None
-        The change that the numbers are about, in the unit; None if it is not stated.
+        The change of the unit that the numbers are about; None if it is not stated.
     neighbours : {"replace", "add-remove"}, default="replace"
         How neighbouring datasets differ in a record. "replace": one record is replaced by another; the
         number of records is public. "add-remove": there is one record more or less; their number is covered
@@ -156,6 +81,18 @@ class Guarantee:
         Whether the label is part of the record, so that ``record`` covers it.
     n_owners : int, default=1
         Number of sites with separate records to each of which this is promised.
+    person : tuple of two float or None, default=None
+        (epsilon, delta) of all records of one person, under the relation ``neighbours``. None means that a
+        person with several records is NOT covered as a person.
+    rows_per_person : int or None, default=None
+        Records that a person has at most; others were dropped at random before anything else.
+    clipped : bool, default=False
+        Whether values were clipped to a declared domain. If not, nobody has checked that changes are no
+        larger than ``sensitivity``, and every line says so.
+    conditions : tuple of str, default=()
+        What the caller has declared and onefold cannot see. The numbers hold only if all of it is true.
+    mu : float or None, default=None
+        Gaussian privacy of the unit under ``neighbours``, where the noise is Gaussian.
 
     See Also
     --------
@@ -169,7 +106,7 @@ class Guarantee:
     Examples
     --------
     >>> from onefold.privacy import Laplace
-    >>> guarantee = Laplace(0.5).guarantee(n_features=10)
+    >>> guarantee = Laplace(0.5, sensitivity=1.0).guarantee(n_features=10)
     >>> guarantee.entry, guarantee.record, guarantee.holds
     ((0.5, 0.0), (5.0, 0.0), True)
     >>> guarantee.voided("the bounds of the data were inferred from the data").holds
@@ -189,19 +126,27 @@ class Guarantee:
     replaced: Pair | None = None
     labels_in_record: bool = False
     n_owners: int = 1
+    person: Pair | None = None
+    rows_per_person: int | None = None
+    clipped: bool = False
+    conditions: tuple[str, ...] = ()
+    mu: float | None = None
 
     def __post_init__(self) -> None:
         check_parameters(self, CONSTRAINTS)
         if self.labels_in_record and self.labels is None:
             raise InvalidInputError("labels_in_record=True needs labels: the (epsilon, delta) of a label")
-        if isinstance(self.voided_by, str) or not all(isinstance(reason, str) for reason in self.voided_by):
-            raise InvalidInputError("voided_by must be a tuple of reasons")
-        object.__setattr__(self, "voided_by", tuple(self.voided_by))
+        for name in LISTS:
+            sentences = getattr(self, name)
+            if isinstance(sentences, str) or not all(isinstance(sentence, str) for sentence in sentences):
+                raise InvalidInputError(f"{name} must be a tuple of sentences")
+            object.__setattr__(self, name, tuple(sentences))
         object.__setattr__(self, "entry", _pair("entry", self.entry))
         object.__setattr__(self, "record", _pair("record", self.record))
         object.__setattr__(self, "replaced", self._replacement())
-        if self.labels is not None:
-            object.__setattr__(self, "labels", _pair("labels", self.labels))
+        for name in ("labels", "person"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _pair(name, getattr(self, name)))
 
     def _replacement(self) -> Pair:
         """Return what holds for a replaced record: ``record`` itself, or two steps of add-remove."""
@@ -238,11 +183,43 @@ class Guarantee:
         Guarantee
             The guarantee with the reason added.
         """
-        if not isinstance(reason, str) or not reason.strip():
-            raise InvalidInputError("say in words what voids the guarantee")
-        if reason in self.voided_by:
-            return self
-        return replace(self, voided_by=(*self.voided_by, reason))
+        return self._with("voided_by", reason)
+
+    def provided(self, condition: str) -> "Guarantee":
+        """Return the guarantee under a further condition, which the caller answers for and which is printed.
+
+        Parameters
+        ----------
+        condition : str
+            What must be true, as it reads after "provided that".
+
+        Returns
+        -------
+        Guarantee
+            The guarantee with the condition added.
+        """
+        return self._with("conditions", condition)
+
+    def seeded(self, random_state: Any) -> "Guarantee":
+        """Return the guarantee of a release whose noise came from ``random_state``: void unless it is None.
+
+        Parameters
+        ----------
+        random_state : int, Generator or None
+            The source of the noise; None is the operating system.
+
+        Returns
+        -------
+        Guarantee
+            The guarantee, void if the noise can be drawn again.
+        """
+        return self if random_state is None else self.voided(SEEDED)
+
+    def _with(self, name: str, sentence: str) -> "Guarantee":
+        if not isinstance(sentence, str) or not sentence.strip():
+            raise InvalidInputError(f"{name} needs a sentence that says what and why")
+        known: tuple[str, ...] = getattr(self, name)
+        return self if sentence in known else replace(self, **{name: (*known, sentence)})  # type: ignore[arg-type]
 
     def with_labels(self, epsilon: float, delta: float = 0.0) -> "Guarantee":
         """Return the guarantee of the same release together with private labels.
@@ -287,7 +264,7 @@ class Guarantee:
     def among_owners(self, other: "Guarantee") -> "Guarantee":
         """Return what each site is promised when several sites publish releases of their records.
 
-        A record is at one site, so nothing adds up: the weaker of the two promises holds.
+        A record is at one site, so nothing adds up: what both promise holds.
 
         Parameters
         ----------
@@ -303,22 +280,126 @@ class Guarantee:
             raise InvalidInputError(
                 "the releases are about different units, features or neighbouring relations"
             )
-        pairs: dict[str, Any] = {name: _weaker(getattr(self, name), getattr(other, name)) for name in PAIRS}
-        untouched = (self.untouched_entries, other.untouched_entries)
-        return replace(
-            self,
-            **pairs,
-            untouched_entries=None if None in untouched else sum(number or 0.0 for number in untouched),
-            voided_by=tuple(dict.fromkeys((*self.voided_by, *other.voided_by))),
-            mechanism=" / ".join(
-                dict.fromkeys((*self.mechanism.split(" / "), *other.mechanism.split(" / ")))
-            ),
-            sensitivity=self.sensitivity if self.sensitivity == other.sensitivity else None,
-            n_owners=self.n_owners + other.n_owners,
-        )
+        return replace(self.join(other), n_owners=self.n_owners + other.n_owners)
 
     def _kind(self) -> tuple[object, ...]:
         return self.unit, self.n_features, self.neighbours, self.labels_in_record
+
+    def join(self, other: "Guarantee") -> "Guarantee":
+        """Return what holds for records of which each is in one of two releases.
+
+        Nothing in it is smaller than in either part: the larger epsilon, the larger delta, every condition,
+        every reason for which one of them is void. Where only one part promises something, nothing is
+        promised.
+
+        Parameters
+        ----------
+        other : Guarantee
+            The guarantee of the other release.
+
+        Returns
+        -------
+        Guarantee
+            What both promise.
+        """
+        relation = self.neighbours if self.neighbours == other.neighbours else "replace"
+        both = (self, other)
+        pairs: dict[str, Any] = {name: _larger(*(getattr(part, name) for part in both)) for name in PAIRS}
+        pairs["record"] = _larger(*(part.record_under(relation) for part in both))
+        if relation == "replace":
+            pairs["replaced"] = pairs["record"]
+        if self.neighbours != other.neighbours:
+            pairs["person"] = None  # stated under one relation, which is not that of the other part
+        untouched = (self.untouched_entries, other.untouched_entries)
+        # A change that was not clipped is covered up to its declared size only: the smaller of two.
+        declared = [part.sensitivity for part in both if not part.clipped]
+        if not declared:
+            declared = [self.sensitivity] if self.sensitivity == other.sensitivity else [None]
+        gaussian = pairs["person"] is not None or "person" not in (self.unit, other.unit)
+        gaussian = gaussian and self.unit == other.unit and self.neighbours == other.neighbours
+        return replace(
+            self,
+            **pairs,
+            unit=min(self.unit, other.unit, key=ALL_UNITS.index),
+            neighbours=relation,
+            n_features=max(self.n_features, other.n_features),
+            untouched_entries=None if None in untouched else sum(number or 0.0 for number in untouched),
+            voided_by=tuple(dict.fromkeys((*self.voided_by, *other.voided_by))),
+            conditions=tuple(dict.fromkeys((*self.conditions, *other.conditions))),
+            mechanism=" / ".join(
+                dict.fromkeys((*self.mechanism.split(" / "), *other.mechanism.split(" / ")))
+            ),
+            sensitivity=None if None in declared else min(number or 0.0 for number in declared),
+            clipped=self.clipped and other.clipped,
+            labels_in_record=self.labels_in_record and other.labels_in_record and pairs["labels"] is not None,
+            n_owners=max(self.n_owners, other.n_owners),
+            rows_per_person=_most(self.rows_per_person, other.rows_per_person),
+            mu=_most(self.mu, other.mu) if gaussian else None,
+        )
+
+    def at_sites(self, n_sites: int, shared_noise: bool = False) -> Pair:
+        """Return (epsilon, delta) of a person, or of a record, that several sites know.
+
+        Parameters
+        ----------
+        n_sites : int
+            Number of sites that know the person.
+        shared_noise : bool, default=False
+            Whether the sites' sums get noise once, together. With noise of its own at every site Gaussian
+            privacy grows by the root of their number, with shared noise by the number itself.
+
+        Returns
+        -------
+        epsilon : float
+            Privacy loss, infinite where nothing is promised.
+        delta : float
+            Probability with which it may be exceeded.
+        """
+        check_parameter("n_sites", n_sites, Whole(1))
+        pair = self.person if self.unit == "person" else self.record
+        if pair is None or n_sites == 1:
+            return pair or NOTHING
+        if self.mu is not None and self.unit != "entry" and 0 < pair[1] < 1:
+            factor = float(n_sites) if shared_noise else math.sqrt(n_sites)
+            return epsilon_of(self.mu * factor, pair[1]), pair[1]
+        if shared_noise:
+            return group(pair, n_sites)
+        return n_sites * pair[0], min(1.0, n_sites * pair[1])
+
+    def odds(self, unit: str = "record") -> str:
+        """Say for a data-protection officer what an attacker who knows everything else can be sure of.
+
+        Parameters
+        ----------
+        unit : {"entry", "record", "person"}, default="record"
+            What the attacker does not know.
+
+        Returns
+        -------
+        str
+            Odds before and after, or that nothing is promised.
+        """
+        check_parameter("unit", unit, OneOf(UNITS))
+        pair = getattr(self, unit)
+        if unit == "record" and self.record_with_label is not None:
+            pair = self.record_with_label
+        what = {"entry": "one entry", "record": "one record", "person": "the records of one person"}[unit]
+        if not self.holds:
+            return f"Nothing can be said about {what}: the guarantee is void."
+        if pair is None or not math.isfinite(pair[0]) or pair[1] >= 1.0:
+            return f"Nothing is promised about {what}: an attacker may become certain."
+        epsilon, delta = pair
+        grown = math.exp(min(epsilon, 700.0))
+        right = (grown + delta) / (1.0 + grown)
+        after = (grown + delta) / (1.0 - delta)
+        text = (
+            f"An attacker who knows everything but {what}, and thinks two possibilities equally likely (odds "
+            f"1 to 1), is right after seeing the release with odds of at most {after:.4g} to 1 "
+            f"({100 * right:.4g} in 100)"
+        )
+        if delta:
+            text += f"; with a probability of up to {delta:.3g}, counted here, it may disclose more"
+        return f"{text}{', if the conditions are true' * bool(self.conditions or not self.clipped)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee as plain values for JSON.
@@ -326,15 +407,18 @@ class Guarantee:
         Returns
         -------
         dict
-            All parameters, with None for an infinite epsilon; ``holds``; and the sentences as ``text``.
+            All parameters, with None for an infinite epsilon; ``holds``; the sentences as ``text``; and what
+            an attacker can be sure of as ``odds``. ``guarantee.schema.json`` in this folder describes it.
         """
         plain = asdict(self)
         for name in PAIRS:
             if plain[name] is not None:
                 epsilon, delta = plain[name]
                 plain[name] = {"epsilon": epsilon if math.isfinite(epsilon) else None, "delta": delta}
-        plain["voided_by"] = list(self.voided_by)
-        return {**plain, "holds": self.holds, "text": str(self)}
+        for name in LISTS:
+            plain[name] = list(plain[name])
+        told = {unit: self.odds(unit) for unit in UNITS}
+        return {**plain, "holds": self.holds, "text": str(self), "odds": told}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Guarantee":
@@ -353,33 +437,43 @@ class Guarantee:
         try:
             known = {**_older(plain), **plain}
             pairs: dict[str, Any] = {name: _read_pair(known[name]) for name in PAIRS}
-            return cls(**pairs, **{name: known[name] for name in PLAIN}, voided_by=known["voided_by"])
+            return cls(**pairs, **{name: known[name] for name in (*PLAIN, *LISTS)})
         except (KeyError, TypeError, AttributeError):
             raise InvalidInputError("this is not the description of a guarantee") from None
 
     def __str__(self) -> str:
-        lines = [f"VOID: {reason}" for reason in self.voided_by]
+        lines = [f"VOID: {reason}." for reason in self.voided_by]
         if self.voided_by:
             lines.append("The numbers below are what was aimed at; they do NOT hold.")
         lines += self._with_labels() if self.labels_in_record else [*self._features(), self._labels()]
+        lines += [f"Provided that {condition}." for condition in self.conditions]
         if self.n_owners > 1:
             lines.append(
                 f"Holds for the records of each of {self.n_owners} sites, if no record is at two sites."
             )
-        lines.append(f"Not covered: {self._gaps()}.")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._several_sites(), f"Not covered: {self._gaps()}.", UNSEEN])
+
+    def _several_sites(self) -> list[str]:
+        """Say what a person known to several sites is promised."""
+        if self.person is None or not math.isfinite(self.person[0]):
+            return []
+        told = ", ".join(f"{_words(self.at_sites(n), 'person')} at {n} sites" for n in (2, 5))
+        shared = _words(self.at_sites(2, shared_noise=True), "person")
+        return [
+            f"A person known to several sites that do the same: {told}; noise shared by 2 sites: {shared}."
+        ]
 
     def _with_labels(self) -> list[str]:
         """Describe a release in which a record is a row with its label."""
         if not math.isfinite(self.record[0]):
             return ["No noise was added: nothing is promised to anybody."]
-        lines = [f"Noise: {self.mechanism}, calibrated per record."] if self.mechanism else []
+        lines = [f"Noise: {self.mechanism}, calibrated per {self.unit}."] if self.mechanism else []
         pairs = {RELATIONS[self.neighbours]: self.record, RELATIONS["replace"]: self.replaced or NOTHING}
         lines += [
-            f"Record, one record and its label {change}: {_words(pair, 'record')}."
+            f"Record, one record and its label {change}{self._limit('record')}: {_words(pair, 'record')}."
             for change, pair in pairs.items()
         ]
-        return lines
+        return [*lines, self._people()]
 
     def _gaps(self) -> str:
         gaps = [] if self.labels else ["labels", "class sizes"]
@@ -387,30 +481,49 @@ class Guarantee:
             gaps.append("the number of rows")
         return ", ".join([*gaps, "choices made by looking at the raw data"])
 
+    def _limit(self, unit: str) -> str:
+        """Say of which changes a line speaks: the condition stands on every line."""
+        if self.clipped:
+            return ", clipped to the declared domain" + self._if_provided()
+        if self.sensitivity is None:
+            return self._if_provided()
+        changed = "it changes" if unit == self.unit else f"each {self.unit} changes"
+        return f", if {changed} by at most {self.sensitivity:g} (not checked)" + self._if_provided()
+
+    def _if_provided(self) -> str:
+        return ", under the conditions below" * bool(self.conditions)
+
     def _features(self) -> list[str]:
         if self.unit == "label":
             return ["Features: not covered by this release of labels."]
-        change = "" if self.sensitivity is None else f" (a change of at most {self.sensitivity:g})"
-        entry_change, record_change = (change, "") if self.unit == "entry" else ("", change)
-        size = f"A whole record of {self.n_features} entries{record_change}"
         lines = [
-            f"One entry{entry_change}: {_words(self.entry, 'entry')}.",
-            f"{size}, {RELATIONS[self.neighbours]}: {_words(self.record, 'record')}.",
+            f"One entry{self._limit('entry')}: {_words(self.entry, 'entry')}.",
+            f"A whole record of {self.n_features} entries, {RELATIONS[self.neighbours]}"
+            f"{self._limit('record')}: {_words(self.record, 'record')}.",
         ]
         if self.neighbours == "add-remove":
-            lines.append(f"A whole record, replaced: {_words(self.replaced or NOTHING, 'record')}.")
+            replaced = _words(self.replaced or NOTHING, "record")
+            lines.append(f"A whole record, replaced{self._limit('record')}: {replaced}.")
+        lines.append(self._people())
         if self.mechanism:
             lines.insert(0, f"Noise: {self.mechanism}, calibrated per {self.unit}.")
         if self.untouched_entries:
-            lines.append(f"About {self.untouched_entries:.3g} entries are released untouched.")
+            lines.append(f"Entries released without noise, expected number: {self.untouched_entries:.3g}.")
         elif self.untouched_entries is None:
-            lines.append("Some entries are released untouched; how many depends on the number of rows.")
+            lines.append("Some entries are released without noise; how many depends on the number of rows.")
         return lines
+
+    def _people(self) -> str:
+        if self.person is None:
+            return "A person with several records: NOT covered as a person."
+        rows = "" if self.rows_per_person is None else f" with at most {self.rows_per_person} records"
+        change = RELATIONS[self.neighbours]
+        return f"One person{rows}, {change}{self._limit('person')}: {_words(self.person, 'person')}."
 
     def _labels(self) -> str:
         if self.labels is None:
             return "Labels and class sizes: NOT covered."
-        text = f"Labels: {_words(self.labels, 'label')}"
+        text = f"Labels{self._if_provided()}: {_words(self.labels, 'label')}"
         if self.unit != "label" and self.record_with_label is not None:
             text += f"; a record with its label: {_words(self.record_with_label, 'record with label')}"
         return f"{text}."
@@ -424,70 +537,20 @@ def _older(plain: Mapping[str, Any]) -> dict[str, Any]:
         "replaced": plain["entry"] if moments else None,
         "labels_in_record": moments,
         "n_owners": 1,
+        "person": None,
+        "rows_per_person": None,
+        "clipped": False,
+        "conditions": [],
+        "mu": None,
     }
 
 
-def check_relation(neighbours: Any) -> str:
-    """Return the name of a neighbouring relation, or refuse what is none.
-
-    Parameters
-    ----------
-    neighbours : str
-        A name.
-
-    Returns
-    -------
-    str
-        The same name.
-
-    See Also
-    --------
-    Guarantee : Says under which relation it holds.
-
-    Examples
-    --------
-    >>> from onefold.privacy.guarantee import check_relation
-    >>> check_relation("add-remove")
-    'add-remove'
-    """
-    check_parameter("neighbours", neighbours, CONSTRAINTS["neighbours"])
-    return str(neighbours)
-
-
-def two_steps(pair: Pair) -> Pair:
-    """Return what holds for a replaced record where one record more or less is covered.
-
-    Replacing is removing one record, then adding one: group privacy of two.
-
-    Parameters
-    ----------
-    pair : tuple of two float
-        (epsilon, delta) for one record more or less.
-
-    Returns
-    -------
-    epsilon : float
-        Privacy loss for a replaced record.
-    delta : float
-        Probability with which it may be exceeded.
-
-    See Also
-    --------
-    Guarantee : States both pairs.
-
-    Examples
-    --------
-    >>> from onefold.privacy.guarantee import two_steps
-    >>> two_steps((0.5, 0.0))
-    (1.0, 0.0)
-    """
-    epsilon, delta = pair
-    larger = (1.0 + math.exp(min(epsilon, 700.0))) * delta
-    return (2.0 * epsilon, larger) if larger < 1.0 else NOTHING
-
-
-def _weaker(one: Pair | None, other: Pair | None) -> Pair | None:
+def _larger(one: Pair | None, other: Pair | None) -> Pair | None:
     return None if one is None or other is None else (max(one[0], other[0]), max(one[1], other[1]))
+
+
+def _most(one: Any, other: Any) -> Any:
+    return None if one is None or other is None else max(one, other)
 
 
 def _words(pair: Pair, unit: str) -> str:

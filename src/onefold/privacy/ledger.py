@@ -23,18 +23,10 @@ from onefold._base.files import file_lock, read_saved, write_whole
 from onefold._base.optional import require
 from onefold._base.validation import Entry, Instance, Number, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
-from onefold.privacy.guarantee import (
-    DELTA,
-    DELTA_OR_ZERO,
-    POSITIVE,
-    RELATIONS,
-    UNITS,
-    Guarantee,
-    Pair,
-    number,
-)
+from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.mechanisms.mechanism import Mechanism
 from onefold.privacy.mechanisms.rows import RowNoise
+from onefold.privacy.terms import DELTA, DELTA_OR_ZERO, POSITIVE, RELATIONS, UNITS, Pair, number
 
 __all__ = ["Event", "Ledger"]
 

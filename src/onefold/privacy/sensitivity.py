@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from onefold._base.arrays import Array, Floats
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
-from onefold.privacy.guarantee import positive
+from onefold.privacy.terms import positive
 
 __all__ = ["Ball", "Box", "Domain", "from_data"]
 

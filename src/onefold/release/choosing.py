@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, FisherGaussian
-from onefold.privacy.guarantee import positive
 from onefold.privacy.sensitivity import Domain
+from onefold.privacy.terms import positive
 
 __all__ = ["Strength", "bounded_lam", "bounded_lam_of_epsilon", "choose"]
 

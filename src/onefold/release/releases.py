@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee
-from onefold.privacy.guarantee import positive
 from onefold.privacy.mechanisms.mechanism import unpack
 from onefold.privacy.samplers import RandomState, generator
 from onefold.privacy.sensitivity import Domain
+from onefold.privacy.terms import positive
 from onefold.release._solver import kkt_residual
 from onefold.release.svm import RobustSVM, signs
 

@@ -11,7 +11,6 @@ from onefold._base.arrays import Floats
 from onefold._base.validation import Flag, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of
-from onefold.privacy.guarantee import DELTA, Pair, number, positive
 from onefold.privacy.mechanisms.ground_state import (
     TOTAL_VARIATION,
     GroundState,
@@ -23,6 +22,7 @@ from onefold.privacy.mechanisms.ground_state import (
 from onefold.privacy.mechanisms.rows import RowNoise, Weights
 from onefold.privacy.samplers import Lattice, RandomState, byte_stream, generator
 from onefold.privacy.sensitivity import Domain
+from onefold.privacy.terms import DELTA, Pair, number, positive
 
 __all__ = ["BoundedFisherNoise"]
 

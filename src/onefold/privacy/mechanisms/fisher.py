@@ -10,7 +10,6 @@ from onefold._base.arrays import Floats
 from onefold._base.validation import Flag, OneOf, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
-from onefold.privacy.guarantee import DELTA, UNITS, Pair, number, positive
 from onefold.privacy.mechanisms.rows import RowNoise, Weights
 from onefold.privacy.samplers import (
     Lattice,
@@ -21,6 +20,7 @@ from onefold.privacy.samplers import (
     rounded_gaussian,
 )
 from onefold.privacy.sensitivity import Domain
+from onefold.privacy.terms import DELTA, UNITS, Pair, number, positive
 
 __all__ = ["FisherGaussian"]
 

@@ -11,9 +11,9 @@ from scipy.special import ndtr
 from onefold._base.arrays import Floats, Integers
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import classical_gaussian_sigma, loss_of, unit_sigma
-from onefold.privacy.guarantee import Pair
 from onefold.privacy.mechanisms.mechanism import ApproximateMechanism
 from onefold.privacy.samplers import ByteStream, rounded_gaussian
+from onefold.privacy.terms import Pair
 
 __all__ = ["AnalyticGaussian", "Gaussian"]
 

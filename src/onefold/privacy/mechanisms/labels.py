@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from onefold._base.arrays import Floats, Index, Integers, Labels
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.guarantee import EPSILON, Guarantee, number
+from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import (
     ByteStream,
     Probability,
@@ -18,6 +18,7 @@ from onefold.privacy.samplers import (
     byte_stream,
     keep_probability,
 )
+from onefold.privacy.terms import EPSILON, number
 
 __all__ = ["RandomisedLabels"]
 

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 
 from onefold._base.arrays import Floats, Integers
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.guarantee import Pair
 from onefold.privacy.mechanisms.mechanism import ApproximateMechanism, Mechanism
 from onefold.privacy.samplers import ByteStream, LaplaceTable, discrete_laplace, laplace_table
 from onefold.privacy.sensitivity import Domain
+from onefold.privacy.terms import Pair
 
 __all__ = ["Laplace", "OptimalNoise"]
 

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 from onefold._base.arrays import AnyArray, Floats, Integers
 from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.guarantee import DELTA, EPSILON, UNITS, Guarantee, Pair, positive
+from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import ByteStream, Lattice, RandomState, byte_stream, generator, lattice_for
 from onefold.privacy.sensitivity import INFERRED, Ball, Domain
+from onefold.privacy.terms import DELTA, EPSILON, UNITS, Pair, positive
 
 __all__ = ["ApproximateMechanism", "Mechanism", "draw_shape", "unpack"]
 

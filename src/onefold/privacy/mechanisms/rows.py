@@ -11,10 +11,11 @@ import numpy as np
 from onefold._base.arrays import Floats
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.guarantee import Guarantee, Pair, positive
+from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.mechanisms.mechanism import LARGEST_VALUE_IN_SCALES, SMALLEST_SCALE, draw_shape, unpack
 from onefold.privacy.samplers import RandomState
 from onefold.privacy.sensitivity import INFERRED, Box, Domain
+from onefold.privacy.terms import Pair, positive
 
 __all__ = ["RowNoise", "Weights"]
 

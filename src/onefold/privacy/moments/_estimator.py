@@ -18,11 +18,12 @@ from onefold._base.files import read_saved, write_whole
 from onefold._base.validation import Number, check_parameter, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
-from onefold.privacy.guarantee import NOTHING, Guarantee, Pair, two_steps
+from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.moments import _release as core
 from onefold.privacy.moments._release import CONSTRAINTS, Blocks, Noise, plain_labels
 from onefold.privacy.samplers import RandomState
 from onefold.privacy.sensitivity import Ball
+from onefold.privacy.terms import NOTHING, Pair, two_steps
 
 # Products of 14 binary digits have 28; sums of so many of them fit into the 53 of float64.
 MOST_EXACT_RECORDS = 2**25

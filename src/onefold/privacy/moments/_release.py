@@ -43,8 +43,9 @@ from onefold._base.stored_zip import NOT_READABLE
 from onefold._base.validation import Entry, Flag, Number, OneOf, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy.calibration import mu_of
-from onefold.privacy.guarantee import DELTA, EPSILON, RELATIONS, Guarantee
+from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import RandomState, byte_stream, generator, rounded_gaussian
+from onefold.privacy.terms import DELTA, EPSILON, RELATIONS
 
 # The parameters of a release that its file keeps. A radius must not lead out of the range of float64.
 CONSTRAINTS: dict[str, Entry] = {

@@ -1,0 +1,186 @@
+"""The terms of a promise: units of privacy, neighbouring datasets, and the numbers of a loss."""
+
+import math
+from typing import Any
+
+from onefold._base.validation import Number, OneOf, check_parameter
+
+__all__ = [
+    "DELTA",
+    "DELTA_OR_ZERO",
+    "EPSILON",
+    "NOTHING",
+    "POSITIVE",
+    "RELATIONS",
+    "UNITS",
+    "Pair",
+    "check_relation",
+    "group",
+    "number",
+    "positive",
+    "two_steps",
+]
+
+Pair = tuple[float, float]  # (epsilon, delta)
+# What a change of the data changes: one entry of the table, a whole record, or all records of a person.
+UNITS = ("entry", "record", "person")
+# What two neighbouring datasets differ in, as far as whole records go.
+RELATIONS = {"replace": "replaced", "add-remove": "more or less"}
+NOTHING: Pair = (math.inf, 1.0)
+
+POSITIVE = Number(above=0)
+EPSILON = Number(at_least=1e-12, at_most=1e6)
+DELTA = Number(above=0, below=1)
+DELTA_OR_ZERO = Number(at_least=0, below=1)
+
+
+def number(name: str, value: Any, constraint: Number) -> float:
+    """Return a parameter as a float, so that computing goes on in float64; refuse it outside its limits.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the error.
+    value : object
+        Its value.
+    constraint : Number
+        Its limits.
+
+    Returns
+    -------
+    float
+        The value.
+
+    See Also
+    --------
+    positive : The same for positive numbers.
+
+    Examples
+    --------
+    >>> from onefold.privacy.terms import DELTA, number
+    >>> number("delta", 0.5, DELTA)
+    0.5
+    """
+    check_parameter(name, value, constraint)
+    return float(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """Return a positive and finite parameter as a float; refuse any other.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the error.
+    value : object
+        Its value.
+
+    Returns
+    -------
+    float
+        The value.
+
+    See Also
+    --------
+    number : The same for other limits.
+
+    Examples
+    --------
+    >>> from onefold.privacy.terms import positive
+    >>> positive("sigma", 2)
+    2.0
+    """
+    return number(name, value, POSITIVE)
+
+
+def check_relation(neighbours: Any) -> str:
+    """Return the name of a neighbouring relation, or refuse what is none.
+
+    Parameters
+    ----------
+    neighbours : str
+        A name.
+
+    Returns
+    -------
+    str
+        The same name.
+
+    See Also
+    --------
+    Guarantee : Says under which relation it holds.
+
+    Examples
+    --------
+    >>> from onefold.privacy.terms import check_relation
+    >>> check_relation("add-remove")
+    'add-remove'
+    """
+    check_parameter("neighbours", neighbours, OneOf(RELATIONS))
+    return str(neighbours)
+
+
+def two_steps(pair: Pair) -> Pair:
+    """Return what holds for a replaced record where one record more or less is covered.
+
+    Replacing is removing one record, then adding one: group privacy of two.
+
+    Parameters
+    ----------
+    pair : tuple of two float
+        (epsilon, delta) for one record more or less.
+
+    Returns
+    -------
+    epsilon : float
+        Privacy loss for a replaced record.
+    delta : float
+        Probability with which it may be exceeded.
+
+    See Also
+    --------
+    Guarantee : States both pairs.
+
+    Examples
+    --------
+    >>> from onefold.privacy.terms import two_steps
+    >>> two_steps((0.5, 0.0))
+    (1.0, 0.0)
+    """
+    return group(pair, 2)
+
+
+def group(pair: Pair, size: int) -> Pair:
+    """Return what holds for several changes at once where each single one is covered.
+
+    Parameters
+    ----------
+    pair : tuple of two float
+        (epsilon, delta) of one change.
+    size : int
+        Number of changes.
+
+    Returns
+    -------
+    epsilon : float
+        Privacy loss of all of them, ``size`` times as large.
+    delta : float
+        Probability with which it may be exceeded: delta times the sum of exp(i epsilon), i below ``size``.
+
+    See Also
+    --------
+    two_steps : The group of two that a replaced record is.
+
+    Examples
+    --------
+    >>> from onefold.privacy.terms import group
+    >>> group((0.5, 0.0), 3)
+    (1.5, 0.0)
+    """
+    epsilon, delta = pair
+    if delta == 0 or not math.isfinite(epsilon):
+        return size * epsilon, delta
+    if epsilon * size > 700.0:
+        return NOTHING
+    larger = delta * math.fsum(math.exp(i * epsilon) for i in range(size))
+    return (size * epsilon, larger) if larger < 1.0 else NOTHING
