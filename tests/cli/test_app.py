@@ -25,6 +25,7 @@ def test_commands_and_their_order() -> None:
         "release",
         "transfer",
         "audit",
+        "ledger",
         "federate",
         "experiment",
         "bench",

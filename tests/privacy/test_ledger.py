@@ -1,15 +1,29 @@
-"""Spending: sums, better compositions, a limit that holds, files that are whole."""
+"""Spending: sums, better compositions, labels that count, a limit that holds."""
 
+import copy
 import math
+import pickle
+from dataclasses import replace
 
 import pytest
+from sklearn.base import clone
 
 from onefold.exceptions import (
     BudgetExceededError,
     InvalidInputError,
     MissingDependencyError,
 )
-from onefold.privacy import AnalyticGaussian, Event, Guarantee, Laplace, Ledger, OptimalNoise, calibration
+from onefold.privacy import (
+    AnalyticGaussian,
+    Event,
+    Guarantee,
+    Laplace,
+    Ledger,
+    OptimalNoise,
+    RandomisedLabels,
+    calibration,
+    charge,
+)
 
 
 def ledger_of(*events: Event, **options) -> Ledger:
@@ -48,7 +62,7 @@ def test_a_delta_that_is_spent_already_is_refused() -> None:
 
 def test_gaussian_releases_by_rdp_and_pld() -> None:
     pytest.importorskip("dp_accounting")
-    ledger = ledger_of(Event.of(AnalyticGaussian(1.0), 1, count=10))
+    ledger = ledger_of(Event.of(AnalyticGaussian(1.0, sensitivity=1.0), 1, count=10))
     exact = calibration.epsilon_of(math.sqrt(10) * calibration.mu_of(1.0, 1e-5), 1e-5)
     pld = ledger.total("pld", 1e-5)[0]
     rdp = ledger.total("rdp", 1e-5)[0]
@@ -60,7 +74,7 @@ def test_gaussian_releases_by_rdp_and_pld() -> None:
 def test_a_record_of_gaussian_entries_by_pld() -> None:
     """One Gaussian at the Euclidean change of the row: the ledger and the guarantee must agree."""
     pytest.importorskip("dp_accounting")
-    noise = AnalyticGaussian(1.0)
+    noise = AnalyticGaussian(1.0, sensitivity=1.0)
     per_record = ledger_of(Event.of(noise, 100)).total("pld", 1e-6)[0]
     exact = calibration.gaussian_epsilon(1e-6, noise.scale, 10.0)
     assert exact * (1 - 1e-6) <= per_record < exact * 1.001
@@ -70,17 +84,19 @@ def test_a_record_of_gaussian_entries_by_pld() -> None:
 def test_a_record_of_independent_entries_by_pld() -> None:
     """Laplace noise on each of p entries is p releases: far better than p epsilon at a small delta."""
     pytest.importorskip("dp_accounting")
-    ledger = ledger_of(Event.of(Laplace(0.5), 100))
+    ledger = ledger_of(Event.of(Laplace(0.5, sensitivity=1.0), 100))
     assert ledger.total() == (50.0, 0.0)
     # mean of the privacy loss of one entry: epsilon - 1 + exp(-epsilon); it cannot be beaten
     assert 100 * (0.5 - 1 + math.exp(-0.5)) < ledger.total("pld", 1e-5)[0] < 30
     assert ledger.total("pld", 1e-5)[0] < ledger.total("rdp", 1e-5)[0] < 30
-    with_atom = ledger_of(Event.of(OptimalNoise(0.5, 1e-8), 100))
+    with_atom = ledger_of(Event.of(OptimalNoise(0.5, 1e-8, sensitivity=1.0), 100))
     assert with_atom.total("pld", 1e-5)[0] > ledger.total("pld", 1e-5)[0]
     assert with_atom.total("pld", 1e-5)[0] == pytest.approx(ledger.total("pld", 1e-5)[0], rel=0.01)
     with pytest.raises(InvalidInputError, match="larger than what"):
         with_atom.total("pld", 1e-7)
-    assert ledger_of(Event.of(Laplace(0.5), 100, unit="entry"), unit="entry").total()[0] == 0.5
+    assert (
+        ledger_of(Event.of(Laplace(0.5, sensitivity=1.0), 100, unit="entry"), unit="entry").total()[0] == 0.5
+    )
 
 
 def test_unknown_mechanisms_by_rdp_and_pld() -> None:
@@ -91,7 +107,9 @@ def test_unknown_mechanisms_by_rdp_and_pld() -> None:
     assert pld < rdp < advanced < basic
     # the exact optimum for a hundred coins: by the binomial distribution
     assert pld == pytest.approx(_coins(0.1, 100, 1 - (1 - 1e-5) / (1 - 1e-8) ** 100), rel=0.01)
-    mixed = ledger_of(SMALL, Event.of(AnalyticGaussian(1.0), 1), Event.of(Laplace(0.2), 3))
+    mixed = ledger_of(
+        SMALL, Event.of(AnalyticGaussian(1.0, sensitivity=1.0), 1), Event.of(Laplace(0.2, sensitivity=1.0), 3)
+    )
     assert ledger.total("pld", 1e-4)[0] < mixed.total("pld", 1e-4)[0] < mixed.total()[0]
 
 
@@ -161,7 +179,7 @@ def test_ledger_refuses_events_of_another_unit() -> None:
     ledger = Ledger()
     with pytest.raises(InvalidInputError, match="counts per record, the event is per entry"):
         ledger.spend(Event("a", "entry", 1.0))
-    noise = OptimalNoise(1.0, 1e-5)
+    noise = OptimalNoise(1.0, 1e-5, sensitivity=1.0)
     ledger.spend_guarantee(noise.guarantee(784), "images")
     assert ledger.total()[0] == 784.0
     by_entry = Ledger(unit="entry")
@@ -187,7 +205,7 @@ def test_ledger_refuses_events_under_another_relation() -> None:
     replaced.spend_guarantee(promise, "moments")  # the number for a replaced record, not the smaller one
     assert replaced.total() == (1.9, 1e-5)
     with pytest.raises(InvalidInputError, match="promises nothing per record more or less"):
-        more_or_less.spend_guarantee(Laplace(1.0).guarantee(3), "table")
+        more_or_less.spend_guarantee(Laplace(1.0, sensitivity=1.0).guarantee(3), "table")
     assert len(more_or_less.events) == len(replaced.events) == 1
     with pytest.raises(InvalidInputError, match="entries are changed"):
         Ledger(unit="entry", neighbours="add-remove")
@@ -195,8 +213,154 @@ def test_ledger_refuses_events_under_another_relation() -> None:
         Ledger(neighbours="friends")
 
 
+# --- labels and persons -----------------------------------------------------------------------------------
+
+FEATURES = Guarantee("record", (0.1, 1e-6), (0.3, 1e-6), 3)
+
+
+def spent(guarantee: Guarantee, **options) -> tuple[float, float]:
+    ledger = Ledger(**options)
+    charge(ledger, guarantee, "release")
+    return ledger.total()
+
+
+def test_a_record_ledger_counts_the_labels_with_the_features() -> None:
+    both = FEATURES.with_labels(8.0, 1e-7)
+    assert spent(both) == (pytest.approx(8.3), pytest.approx(1.1e-6))
+    with pytest.raises(BudgetExceededError, match=r"epsilon would be 8\.3 per record, the limit is 1"):
+        spent(both, limit_epsilon=1.0)
+
+
+def test_labels_that_are_part_of_the_record_count_once() -> None:
+    moments = Guarantee(
+        "record",
+        (1.9, 1e-5),
+        (1.0, 1e-5),
+        3,
+        labels=(1.9, 1e-5),
+        neighbours="add-remove",
+        replaced=(1.9, 1e-5),
+        labels_in_record=True,
+    )
+    assert spent(moments) == spent(moments, unit="entry") == (1.9, 1e-5)
+    assert spent(moments, neighbours="add-remove") == (1.0, 1e-5)
+
+
+def test_labels_beside_a_record_more_or_less_count_in_both_relations() -> None:
+    both = Guarantee("record", (1.0, 0.0), (1.0, 0.0), 3, neighbours="add-remove").with_labels(8.0)
+    assert spent(both) == (10.0, 0.0)
+    assert spent(both, neighbours="add-remove") == (9.0, 0.0)
+
+
+def test_a_release_of_labels_enters_record_and_entry_ledgers() -> None:
+    labels = RandomisedLabels(0.7, 3).guarantee(5)
+    assert spent(labels) == spent(labels, unit="entry") == (0.7, 0.0)
+    with pytest.raises(InvalidInputError, match="promises nothing per record more or less"):
+        spent(labels, neighbours="add-remove")
+
+
+def test_an_entry_ledger_counts_the_larger_of_a_feature_and_the_label() -> None:
+    for labels, larger in (((8.0, 0.0), (8.0, 1e-6)), ((0.05, 1e-3), (0.1, 1e-3))):
+        assert spent(FEATURES.with_labels(*labels), unit="entry") == larger
+    assert spent(FEATURES, unit="entry") == (0.1, 1e-6)
+
+
+def test_events_say_whether_labels_count() -> None:
+    ledger = Ledger()
+    charge(ledger, FEATURES, "rows")
+    charge(ledger, FEATURES.with_labels(1.0), "rows and labels")
+    ledger.spend(Event.of(Laplace(0.5, sensitivity=1.0), 3, name="table"))
+    ledger.spend(Event("by hand", "record", 0.5))
+    assert [event.labels for event in ledger.events] == [
+        "not covered",
+        "counted",
+        "not covered",
+        "not stated",
+    ]
+    rows, both, table, by_hand = str(ledger).splitlines()[-4:]
+    assert rows.startswith("  1 x rows: epsilon 0.3 per record, delta 1e-06, labels not covered")
+    assert both.endswith("labels counted")
+    assert "labels not covered, provided that a changed entry differs by at most 1" in table
+    assert by_hand.endswith("labels not stated")
+    assert "Not in these numbers: the labels" in str(ledger)
+
+
+PEOPLE = Guarantee("record", (0.5, 0.0), (0.5, 0.0), 3, person=(2.0, 0.0), rows_per_person=4)
+
+
+def test_a_person_ledger_counts_all_rows_of_a_person_and_their_labels() -> None:
+    assert spent(PEOPLE, unit="person") == (2.0, 0.0)
+    assert spent(PEOPLE.with_labels(0.25), unit="person") == (3.0, 0.0)
+    assert spent(replace(RandomisedLabels(0.7, 3).guarantee(), rows_per_person=4), unit="person") == (
+        pytest.approx(2.8),
+        0.0,
+    )
+    with_labels = replace(PEOPLE, labels=(0.5, 0.0), labels_in_record=True)
+    assert spent(with_labels, unit="person") == (2.0, 0.0)
+    more_or_less = replace(PEOPLE, neighbours="add-remove", replaced=(1.0, 0.0))
+    assert spent(more_or_less, unit="person") == (4.0, 0.0)
+    assert spent(more_or_less, unit="person", neighbours="add-remove") == (2.0, 0.0)
+    with pytest.raises(InvalidInputError, match="promises nothing per person more or less"):
+        spent(PEOPLE, unit="person", neighbours="add-remove")
+
+
+def test_a_person_ledger_refuses_what_promises_nothing_per_person() -> None:
+    for guarantee in (FEATURES, FEATURES.with_labels(1.0), RandomisedLabels(0.7, 3).guarantee()):
+        with pytest.raises(InvalidInputError, match="nothing per person: say whose rows they are"):
+            spent(guarantee, unit="person")
+
+
+def test_events_keep_the_conditions_of_a_guarantee() -> None:
+    ledger = Ledger()
+    charge(ledger, replace(FEATURES, sensitivity=1.0).provided("batches are public"), "rows")
+    charge(ledger, replace(FEATURES, sensitivity=1.0, clipped=True), "clipped rows")
+    first, second = ledger.events
+    assert first.conditions == (
+        "a changed record differs by at most 1 (not checked)",
+        "batches are public",
+    )
+    assert second.conditions == ()
+    assert "labels not covered, provided that a changed record differs by at most 1" in str(ledger)
+    assert "provided that batches are public" in str(ledger)
+
+
+def test_labels_without_a_bound_are_refused() -> None:
+    for unit in ("record", "entry"):
+        with pytest.raises(InvalidInputError, match=f"promises nothing per {unit} replaced"):
+            spent(FEATURES.with_labels(math.inf), unit=unit)
+
+
+# --- charging ---------------------------------------------------------------------------------------------
+
+
+def test_charge_without_a_ledger_counts_nothing_and_refuses_nothing() -> None:
+    charge(None, FEATURES.voided("raw data"), "release")
+
+
+def test_charge_refuses_a_void_guarantee_with_its_reasons() -> None:
+    ledger = Ledger()
+    void = FEATURES.voided("the domain was inferred").voided("a seed was used")
+    with pytest.raises(InvalidInputError, match=r"void .*: the domain was inferred; a seed was used"):
+        charge(ledger, void, "release")
+    assert ledger.events == ()
+
+
+def test_charge_refuses_what_is_no_ledger() -> None:
+    with pytest.raises(InvalidInputError, match="ledger must be a Ledger or the path of a ledger's file"):
+        charge(3.0, FEATURES, "release")  # type: ignore[arg-type]
+
+
+def test_a_copy_of_a_ledger_is_the_ledger() -> None:
+    """Cross-validation clones estimators with their parameters: the clones spend on the same data."""
+    ledger = Ledger(limit_epsilon=1.0)
+    assert copy.copy(ledger) is copy.deepcopy({"ledger": ledger})["ledger"] is ledger
+    assert clone(ledger, safe=False) is ledger
+    with pytest.raises(InvalidInputError, match="save the ledger to a file before"):
+        pickle.dumps(ledger)
+
+
 def test_every_epsilon_of_a_printed_ledger_names_its_unit() -> None:
-    text = str(ledger_of(Event.of(Laplace(0.5), 4, name="survey", count=2)))
+    text = str(ledger_of(Event.of(Laplace(0.5, sensitivity=1.0), 4, name="survey", count=2)))
     assert "epsilon 4 per record" in text
     assert "2 x survey" in text
     assert text.count("epsilon") == text.count("per record")
@@ -226,6 +390,9 @@ def test_invalid_events_and_calls_are_refused() -> None:
         {"family": "laplace", "noise_multiplier": 0.0},
         {"coordinates": 0},
         {"atom": 2.0},
+        {"labels": "maybe"},
+        {"conditions": "a text"},
+        {"conditions": (3,)},
     ):
         with pytest.raises(InvalidInputError):
             Event(**{"name": "a", "unit": "record", "epsilon": 1.0, **options})

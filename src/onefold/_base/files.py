@@ -20,11 +20,12 @@ T = TypeVar("T")
 def atomic_write(path: str | os.PathLike[str], private: bool = False) -> Iterator[IO[bytes]]:
     """A binary file that takes the place of ``path`` when the block ends well, and leaves no trace otherwise.
 
+    When this returns, the file is synced, and its folder too where the system can do that: neither a crash
+    nor a power failure undoes it.
     ``private`` keeps it readable by its owner only; otherwise the usual permissions apply.
     """
     target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the folder does not exist", str(target.parent))
+    _refuse_no_folder(target)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     try:
         with os.fdopen(handle, "w+b") as file:
@@ -34,6 +35,7 @@ def atomic_write(path: str | os.PathLike[str], private: bool = False) -> Iterato
         if not private:
             os.chmod(name, 0o666 & ~_umask())
         os.replace(name, target)
+        _sync_folder(target.parent)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
@@ -66,6 +68,11 @@ def read_saved(path: str | os.PathLike[str], missing: str, read: Callable[[bytes
         raise FileFormatError(f"{os.fspath(path)}: {error}") from None
 
 
+def _refuse_no_folder(target: Path) -> None:
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the folder does not exist", str(target.parent))
+
+
 def _umask() -> int:
     """The process's permission mask, which can only be read by setting it."""
     mask = os.umask(0o022)
@@ -81,6 +88,7 @@ def file_lock(path: str | os.PathLike[str]) -> Iterator[None]:
     call opens that file anew, so threads of one process exclude each other as processes do.
     """
     neighbour = Path(f"{os.fspath(path)}.lock")
+    _refuse_no_folder(neighbour)
     handle = os.open(neighbour, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _acquire(handle)
@@ -101,8 +109,22 @@ if sys.platform == "win32":
             except OSError:  # gave up after ten attempts: try again
                 time.sleep(0.05)
 
+    def _sync_folder(folder: Path) -> None:
+        """Do nothing: this system does not sync folders."""
+
 else:
     import fcntl
 
     def _acquire(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX)
+
+    def _sync_folder(folder: Path) -> None:
+        """Write the names in a folder to the disk: until then a power failure may undo a renaming."""
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # what a file system says that cannot sync folders
+                raise
+        finally:
+            os.close(handle)

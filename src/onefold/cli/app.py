@@ -31,6 +31,7 @@ COMMANDS = {
     "release": Command("release", "add_parser", "add the least informative noise to rows and publish them"),
     "transfer": Command("transfer", "add_parser", "learn from few labels with the help of a private source"),
     "audit": Command("audit", "add_parser", "measure what a model gives away about its training rows"),
+    "ledger": Command("ledger", "add_parser", "make and read the account of what releases have spent"),
     "federate": Command("federate", "add_parser", "run a federation of several machines"),
     "experiment": Command("checkout", "add_experiment", "run an experiment of a source checkout"),
     "bench": Command("checkout", "add_bench", "run the benchmarks of a source checkout"),

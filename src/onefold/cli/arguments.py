@@ -71,6 +71,7 @@ whole = _value(int, lambda value: value >= 1, "a whole number from 1 on")
 seed = _value(int, lambda value: 0 <= value < 2**32, "a whole number from 0 to 4294967295")
 jobs = _value(int, lambda value: value == -1 or value >= 1, "-1 or a whole number from 1 on")
 fraction = _value(float, lambda value: 0 < value < 1, "a number between 0 and 1")
+delta_or_zero = _value(float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
 positive = _value(float, lambda value: 0 < value < math.inf, "a positive number")
 not_negative = _value(float, lambda value: 0 <= value < math.inf, "a number from 0 on")
 scale = _value(

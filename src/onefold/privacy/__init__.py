@@ -1,8 +1,9 @@
 """Noise with a stated guarantee, what it takes, what it promises, and a ledger of what was spent."""
 
 from onefold.privacy import calibration, sensitivity
+from onefold.privacy.composition import Event
 from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.ledger import Event, Ledger
+from onefold.privacy.ledger import Ledger, charge
 from onefold.privacy.mechanisms import (
     AnalyticGaussian,
     BoundedFisherNoise,
@@ -32,5 +33,6 @@ __all__ = [
     "PrivateMoments",
     "RandomisedLabels",
     "calibration",
+    "charge",
     "sensitivity",
 ]

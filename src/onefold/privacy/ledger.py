@@ -1,256 +1,54 @@
 """What has been spent on the same people's data, release by release, and a limit that holds.
 
-Releases are events. A release that is (epsilon, delta) private is no worse than this one: with probability
-delta it discloses everything, otherwise it is a coin that is epsilon private (Kairouz, Oh and Viswanath
-2017). The first parts of all releases are joined exactly, and only what is left of the total delta is spent
-on composing the second parts.
-
-A ledger's file is an archive with checksums, so that damage and careless edits show.
+A ledger's file is an archive with checksums, so that damage and careless edits show. A ledger that belongs to
+a file writes every event there, synced, before the release it stands for is made: a crash can leave a release
+counted that was never made, not one made that is not counted.
 """
 
 import hashlib
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, NoReturn
 
 from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.files import file_lock, read_saved, write_whole
-from onefold._base.optional import require
-from onefold._base.validation import Entry, Instance, Number, OneOf, Whole, check_parameter, check_parameters
+from onefold._base.validation import Entry, Instance, OneOf, check_parameter, check_parameters
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
+from onefold.privacy.composition import (
+    COMPOSITIONS,
+    Event,
+    compose,
+    conditions_of,
+    refuse_added_entries,
+    refuse_void,
+)
 from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.mechanisms.mechanism import Mechanism
-from onefold.privacy.mechanisms.rows import RowNoise
-from onefold.privacy.terms import DELTA, DELTA_OR_ZERO, POSITIVE, RELATIONS, UNITS, Pair, number
+from onefold.privacy.terms import (
+    DELTA,
+    DELTA_OR_ZERO,
+    NOTHING,
+    POSITIVE,
+    RELATIONS,
+    UNITS,
+    Pair,
+    group,
+    two_steps,
+)
 
-__all__ = ["Event", "Ledger"]
+__all__ = ["Event", "Ledger", "charge"]
 
 # Checking the limit and entering the event are one step, whichever threads spend.
 ONE_AT_A_TIME = threading.Lock()
+# Files of ledgers that this process has locked, by thread: who waits for its own lock waits for ever.
+LOCKED: set[tuple[int, Path]] = set()
 ARCHIVE_KIND = "ledger"
-EXTRA = "accounting"
-PLD_INTERVAL = 1e-4
-
-
-# --- events -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Event:
-    """One or several releases of the same kind from the same data, as a ledger counts them.
-
-    Parameters
-    ----------
-    name : str
-        What was released, for the reader of the ledger.
-    unit : {"entry", "record"}
-        What changes between neighbouring datasets.
-    epsilon : float
-        Privacy loss of one release.
-    delta : float, default=0.0
-        Probability with which one release may exceed ``epsilon``.
-    mechanism : str, default=""
-        The noise, for the reader of the ledger.
-    count : int, default=1
-        Number of releases.
-    family : {"laplace", "gaussian"} or None, default=None
-        The noise itself where it is known: "rdp" and "pld" composition then give smaller totals.
-    noise_multiplier : float or None, default=None
-        Scale (Laplace) or standard deviation (Gaussian) divided by the change of one coordinate. Required
-        with ``family``, and only then.
-    coordinates : int, default=1
-        Number of coordinates with independent noise that change together.
-    atom : float, default=0.0
-        Probability that a coordinate gets no noise.
-    neighbours : {"replace", "add-remove"}, default="replace"
-        How neighbouring datasets differ in a record: see :class:`Guarantee`.
-
-    See Also
-    --------
-    Ledger : Adds up events and enforces a limit.
-    Guarantee : What a single release promises.
-
-    Examples
-    --------
-    >>> from onefold.privacy import Event, Laplace
-    >>> event = Event.of(Laplace(0.5), n_features=3, name="survey")
-    >>> event.epsilon, event.family, event.coordinates
-    (1.5, 'laplace', 3)
-    """
-
-    name: str
-    unit: str
-    epsilon: float
-    delta: float = 0.0
-    mechanism: str = ""
-    count: int = 1
-    family: str | None = None
-    noise_multiplier: float | None = None
-    coordinates: int = 1
-    atom: float = 0.0
-    neighbours: str = "replace"
-    constraints: ClassVar[dict[str, Entry]] = {
-        "name": Instance(str, "a text"),
-        "mechanism": Instance(str, "a text"),
-        "unit": OneOf(UNITS),
-        "neighbours": OneOf(RELATIONS),
-        "epsilon": Number(at_least=0),
-        "delta": DELTA_OR_ZERO,
-        "atom": DELTA_OR_ZERO,
-        "count": Whole(1),
-        "coordinates": Whole(1),
-        "family": (OneOf(("laplace", "gaussian")), None),
-        "noise_multiplier": (POSITIVE, None),
-    }
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
-        _refuse_added_entries(self.unit, self.neighbours)
-        if (self.family is None) != (self.noise_multiplier is None):
-            raise InvalidInputError("family and noise_multiplier must be given together, or neither of them")
-
-    @classmethod
-    def of(
-        cls,
-        mechanism: Mechanism | RowNoise,
-        n_features: int,
-        name: str = "release",
-        unit: str = "record",
-        count: int = 1,
-    ) -> "Event":
-        """Describe releases of rows by a mechanism.
-
-        Parameters
-        ----------
-        mechanism : Mechanism, FisherGaussian or BoundedFisherNoise
-            The noise.
-        n_features : int
-            Entries of a row.
-        name : str, default="release"
-            What is released.
-        unit : {"record", "entry"}, default="record"
-            What changes between neighbouring datasets.
-        count : int, default=1
-            Number of releases.
-
-        Returns
-        -------
-        Event
-            The event, with the family of the noise where an accountant knows it.
-        """
-        guarantee = mechanism.guarantee(n_features)
-        _refuse_void(guarantee)
-        check_parameter("unit", unit, cls.constraints["unit"])
-        epsilon, delta = guarantee.entry if unit == "entry" else guarantee.record
-        parts = mechanism.accounting(unit, n_features)
-        return cls(
-            name, unit, epsilon, delta, guarantee.mechanism, count, neighbours=guarantee.neighbours, **parts
-        )
-
-
-def _refuse_added_entries(unit: str, neighbours: str) -> None:
-    """Refuse a relation that the unit does not allow: a record can be added or removed, an entry cannot."""
-    if unit == "entry" and neighbours != "replace":
-        raise InvalidInputError("entries are changed, not added: neighbours='add-remove' is for records")
-
-
-def _refuse_void(guarantee: Guarantee) -> None:
-    """Refuse a guarantee that does not hold: there is no number to count."""
-    if not guarantee.holds:
-        raise InvalidInputError("a void guarantee cannot be entered in a ledger: no number describes it")
-
-
-# --- composition: from events to an epsilon ---------------------------------------------------------------
-
-
-def _basic(events: Sequence[Event], delta: float | None = None) -> float:
-    """Add up the epsilons of all releases; their deltas add up as well."""
-    return math.fsum(event.epsilon * event.count for event in events)
-
-
-def _left(delta: float, disclosed: Sequence[tuple[float, int]]) -> float:
-    """Return what remains of the total ``delta``: 1 - (1 - delta) / product of (1 - delta_i)."""
-    log_kept = math.fsum(count * math.log1p(-mass) for mass, count in disclosed)
-    left = -math.expm1(math.log1p(-delta) - log_kept)
-    if not left > 0:
-        raise InvalidInputError("delta must be larger than what the releases have spent of it already")
-    return left
-
-
-def _advanced(events: Sequence[Event], delta: float) -> float:
-    """Bound the total by Kairouz, Oh and Viswanath 2017, Theorem 3.5, for releases of different size."""
-    left = _left(delta, [(event.delta, event.count) for event in events])
-    drift = math.fsum(e.count * e.epsilon * math.tanh(e.epsilon / 2) for e in events)
-    squares = math.fsum(e.count * e.epsilon**2 for e in events)
-    return min(_basic(events), drift + math.sqrt(2 * math.log(1 / left) * squares))
-
-
-def _disclosing(events: Sequence[Event]) -> list[tuple[float, int]]:
-    """List the probabilities of full disclosure: atoms of known noise, delta of unknown mechanisms."""
-    return [
-        (event.delta, event.count) if event.family is None else (event.atom, event.count * event.coordinates)
-        for event in events
-    ]
-
-
-def _rdp(events: Sequence[Event], delta: float) -> float:
-    """Compose by Rényi differential privacy, with the accountant of dp-accounting."""
-    left = _left(delta, _disclosing(events))
-    library: Any = require("dp_accounting", EXTRA)
-    accountant = require("dp_accounting.rdp", EXTRA).RdpAccountant(
-        neighboring_relation=library.NeighboringRelation.REPLACE_ONE
-    )
-    for event in events:
-        times = event.count * event.coordinates if event.family else event.count
-        if event.family == "gaussian":
-            accountant.compose(library.GaussianDpEvent(event.noise_multiplier), times)
-        elif event.family == "laplace":
-            accountant.compose(library.LaplaceDpEvent(event.noise_multiplier), times)
-        elif event.epsilon > 0:  # the coin: a truthful answer is exp(epsilon) times as likely as the other
-            noise = 2 / (1 + math.exp(min(event.epsilon, 700.0)))
-            accountant.compose(library.RandomizedResponseDpEvent(noise, 2), times)
-    return float(accountant.get_epsilon(left))
-
-
-def _pld(events: Sequence[Event], delta: float) -> float:
-    """Compose privacy-loss distributions of dp-accounting, rounded to the pessimistic side."""
-    left = _left(delta, _disclosing(events))
-    library: Any = require("dp_accounting.pld.privacy_loss_distribution", EXTRA)
-    common: Any = require("dp_accounting.pld.common", EXTRA)
-    # Coarser for large losses: the number of intervals stays bounded.
-    largest = max(event.epsilon / (event.coordinates if event.family else 1) for event in events)
-    interval = max(PLD_INTERVAL, largest * 1e-5)
-    options = {"value_discretization_interval": interval}
-    total = None
-    for event in events:
-        times = event.count * event.coordinates if event.family else event.count
-        if event.family == "gaussian":
-            one = library.from_gaussian_mechanism(event.noise_multiplier, **options)
-        elif event.family == "laplace":
-            one = library.from_laplace_mechanism(event.noise_multiplier, **options)
-        else:
-            parameters = common.DifferentialPrivacyParameters(event.epsilon, 0.0)
-            one = library.from_privacy_parameters(parameters, **options)
-        several = one.self_compose(times) if times > 1 else one
-        total = several if total is None else total.compose(several)
-    assert total is not None  # callers pass at least one event
-    return float(total.get_epsilon_for_delta(left))
-
-
-COMPOSITIONS: dict[str, Callable[..., float]] = {
-    "basic": _basic,
-    "advanced": _advanced,
-    "rdp": _rdp,
-    "pld": _pld,
-}
-
-
-# --- the ledger -------------------------------------------------------------------------------------------
+# What events of version 0.1 did not say; the defaults of Event say that.
+ADDED = {"labels", "conditions"}
 
 CONSTRAINTS: dict[str, Entry] = {
     "limit_epsilon": (POSITIVE, None),
@@ -259,6 +57,8 @@ CONSTRAINTS: dict[str, Entry] = {
     "how": OneOf(COMPOSITIONS),
     "neighbours": OneOf(RELATIONS),
 }
+
+AnyPath = str | os.PathLike[str]
 
 
 class Ledger:
@@ -271,8 +71,8 @@ class Ledger:
     limit_delta : float or None, default=None
         Largest total delta; None sets no limit. Every composition but "basic" needs it with
         ``limit_epsilon``.
-    unit : {"record", "entry"}, default="record"
-        What changes between neighbouring datasets. An event of the other unit is refused, since its numbers
+    unit : {"record", "entry", "person"}, default="record"
+        What changes between neighbouring datasets. An event of another unit is refused, since its numbers
         cannot be added to these.
     how : {"basic", "advanced", "rdp", "pld"}, default="basic"
         Composition that the limit is checked with. "rdp" and "pld" need the extra ``accounting``.
@@ -289,6 +89,7 @@ class Ledger:
     See Also
     --------
     Event : One entry of a ledger.
+    charge : Enter a release in a ledger or in a ledger's file.
     Guarantee : What a single release promises.
 
     Notes
@@ -298,9 +99,13 @@ class Ledger:
     * For "basic" composition, releases may be chosen in view of earlier ones. "advanced", "rdp" and "pld"
       also allow it as long as the budget of each release is fixed beforehand.
     * ``spend`` either records the event within the limit, or raises and records nothing.
-    * Threads may share a ledger; processes share a file through :meth:`shared`.
+    * A ledger that was loaded from a file or saved to one belongs to it. ``spend`` first reads what others
+      have spent there, and returns when the event is in the file and the file and its folder are synced. If
+      the program or the machine stops, the file counts all that was released.
+    * Threads and processes may spend at the same time. A copy of a ledger is the ledger itself; in another
+      process it goes on in the file, and without a file it cannot be sent there.
     * A release that is not entered is not counted. The file shows damage and careless edits, but not the
-      edits of somebody who means to deceive.
+      edits of somebody who means to deceive, nor that an older copy of it was put back.
 
     References
     ----------
@@ -335,16 +140,20 @@ class Ledger:
             check_parameter("limit_delta", limit_delta, (DELTA, None))
         self.limit_epsilon = None if limit_epsilon is None else float(limit_epsilon)
         self.limit_delta = None if limit_delta is None else float(limit_delta)
-        _refuse_added_entries(unit, neighbours)
+        refuse_added_entries(unit, neighbours)
         if how != "basic" and (limit_epsilon is None) != (limit_delta is None):
             raise InvalidInputError(f"a limit by {how} composition needs limit_epsilon and limit_delta")
         self._events: list[Event] = []
-        self._seen: str | None = None  # digest of the file as this ledger knows it
+        self._path: Path | None = None  # the file that this ledger belongs to
+        self._seen: str | None = None  # digest of that file as this ledger knows it
+        self._open = False  # whether its lock is held: see shared
 
     @property
     def events(self) -> tuple[Event, ...]:
         """Events entered so far, in order."""
         return tuple(self._events)
+
+    # --- spending ---------------------------------------------------------------------------------------
 
     def spend(self, event: Event) -> None:
         """Enter releases before they are made.
@@ -358,15 +167,26 @@ class Ledger:
         ------
         BudgetExceededError
             If the limit would be exceeded; the event is then not entered.
+        OSError
+            If the ledger belongs to a file that cannot be written; the event is then not entered.
         """
         if not isinstance(event, Event):
             raise InvalidInputError("spend takes an Event: see Event.of(mechanism, n_features)")
-        with ONE_AT_A_TIME:
-            self._check([*self._events, self._same_kind(event)])
-            self._events.append(event)
+        # First the lock of the file, then that of the threads: never the other way round.
+        with self._alone(self._path), ONE_AT_A_TIME:
+            if self._path is not None:
+                self._read_again(self._path)
+            events = [*self._events, self._same_kind(event)]
+            self._check(events)
+            if self._path is not None:
+                self._write(self._path, events)
+            self._events = events
 
     def spend_guarantee(self, guarantee: Guarantee, name: str, count: int = 1) -> None:
         """Enter a release by what its guarantee says about this ledger's unit and neighbouring relation.
+
+        Labels count: a record is its features and its label, and a changed entry is a feature or the label. A
+        release whose guarantee does not cover the labels is entered without them, and the event says so.
 
         Parameters
         ----------
@@ -382,14 +202,62 @@ class Ledger:
         BudgetExceededError
             If the limit would be exceeded; nothing is then entered.
         """
-        _refuse_void(guarantee)
-        pair = guarantee.entry if self.unit == "entry" else guarantee.record_under(self.neighbours)
+        refuse_void(guarantee)
+        pair = _spent(guarantee, self.unit, self.neighbours)
         if not math.isfinite(pair[0]):
-            raise InvalidInputError(
-                f"this guarantee promises nothing per {self.unit} {RELATIONS[self.neighbours]}: "
-                "no ledger can count it"
+            self._refuse(guarantee)
+        labels = "not covered" if guarantee.labels is None else "counted"
+        self.spend(
+            Event(
+                name,
+                self.unit,
+                *pair,
+                guarantee.mechanism,
+                count,
+                neighbours=self.neighbours,
+                labels=labels,
+                conditions=conditions_of(guarantee),
             )
-        self.spend(Event(name, self.unit, *pair, guarantee.mechanism, count, neighbours=self.neighbours))
+        )
+
+    def _refuse(self, guarantee: Guarantee) -> NoReturn:
+        """Say why a guarantee has no number for this ledger."""
+        if self.unit == "person" and guarantee.rows_per_person is None:
+            raise InvalidInputError(
+                "this ledger counts per person, and the guarantee promises nothing per person: "
+                "say whose rows they are, and limit the rows of a person with rows_per_person"
+            )
+        raise InvalidInputError(
+            f"this guarantee promises nothing per {self.unit} {RELATIONS[self.neighbours]}: "
+            "no ledger can count it"
+        )
+
+    def _same_kind(self, event: Event) -> Event:
+        """Return the event, or refuse one whose numbers are about something else."""
+        if event.unit != self.unit:
+            raise InvalidInputError(f"this ledger counts per {self.unit}, the event is per {event.unit}")
+        if event.neighbours != self.neighbours:
+            raise InvalidInputError(
+                f"this ledger is about one {self.unit} {RELATIONS[self.neighbours]}, "
+                f"the event about one {RELATIONS[event.neighbours]}"
+            )
+        return event
+
+    def _check(self, events: list[Event]) -> None:
+        epsilon, delta = math.inf, math.inf
+        if self.how == "basic" or self.limit_epsilon is not None:
+            epsilon, delta = compose(events, self.how, None if self.how == "basic" else self.limit_delta)
+        tolerance = 1 + 1e-12  # ten times 0.1 may be entered in a budget of 1
+        if self.limit_epsilon is not None and not epsilon <= self.limit_epsilon * tolerance:
+            raise BudgetExceededError(
+                f"epsilon would be {epsilon:.6g} per {self.unit}, the limit is {self.limit_epsilon:g}"
+            )
+        if self.how == "basic" and self.limit_delta is not None and not delta <= self.limit_delta * tolerance:
+            raise BudgetExceededError(
+                f"delta would be {delta:.3g} per {self.unit}, the limit is {self.limit_delta:g}"
+            )
+
+    # --- telling ----------------------------------------------------------------------------------------
 
     def total(self, how: str = "basic", delta: float | None = None) -> Pair:
         """Compute what has been spent so far.
@@ -409,46 +277,24 @@ class Ledger:
         delta : float
             Probability with which it may be exceeded.
         """
-        return _total(self._events, how, delta)
-
-    def _same_kind(self, event: Event) -> Event:
-        """Return the event, or refuse one whose numbers are about something else."""
-        if event.unit != self.unit:
-            raise InvalidInputError(f"this ledger counts per {self.unit}, the event is per {event.unit}")
-        if event.neighbours != self.neighbours:
-            raise InvalidInputError(
-                f"this ledger is about one record {RELATIONS[self.neighbours]}, "
-                f"the event about one {RELATIONS[event.neighbours]}"
-            )
-        return event
-
-    def _check(self, events: list[Event]) -> None:
-        epsilon, delta = math.inf, math.inf
-        if self.how == "basic" or self.limit_epsilon is not None:
-            epsilon, delta = _total(events, self.how, None if self.how == "basic" else self.limit_delta)
-        tolerance = 1 + 1e-12  # ten times 0.1 may be entered in a budget of 1
-        if self.limit_epsilon is not None and not epsilon <= self.limit_epsilon * tolerance:
-            raise BudgetExceededError(
-                f"epsilon would be {epsilon:.6g} per {self.unit}, the limit is {self.limit_epsilon:g}"
-            )
-        if self.how == "basic" and self.limit_delta is not None and not delta <= self.limit_delta * tolerance:
-            raise BudgetExceededError(
-                f"delta would be {delta:.3g} per {self.unit}, the limit is {self.limit_delta:g}"
-            )
+        return compose(self._events, how, delta)
 
     def __str__(self) -> str:
         epsilon, delta = self.total()
         lines = [f"{sum(event.count for event in self._events)} releases, basic composition:"]
         lines.append(f"epsilon {epsilon:.6g} per {self.unit} {RELATIONS[self.neighbours]}, delta {delta:.3g}")
-        lines += [
-            f"  {event.count} x {event.name} {event.mechanism}: epsilon {event.epsilon:.4g} per {event.unit},"
-            f" delta {event.delta:.3g}"
-            for event in self._events
-        ]
-        return "\n".join(lines)
+        if any(event.labels != "counted" for event in self._events):
+            lines.append("Not in these numbers: the labels of releases that do not say 'labels counted'.")
+        limits = [] if self.limit_epsilon is None else [f"epsilon {self.limit_epsilon:g} per {self.unit}"]
+        limits += [] if self.limit_delta is None else [f"delta {self.limit_delta:g}"]
+        composition = "" if self.how == "basic" else f", {self.how} composition"
+        lines.append(f"Limit: {', '.join(limits)}{composition}" if limits else "Limit: none")
+        return "\n".join([*lines, *(f"  {event}" for event in self._events)])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ledger to a file, completely or not at all.
+    # --- files ------------------------------------------------------------------------------------------
+
+    def save(self, path: AnyPath) -> None:
+        """Write the ledger to a file, completely or not at all; from then on it belongs to that file.
 
         A file that another ledger has written since this one read it, or that this one has never read, is
         not overwritten: what it has counted would be lost.
@@ -458,19 +304,18 @@ class Ledger:
         path : str or os.PathLike
             The file.
         """
-        if Path(path).is_file() and _digest(Path(path).read_bytes()) != self._seen:
-            raise InvalidInputError(
-                f"{os.fspath(path)} holds what this ledger has not read: load it, and spend on that"
-            )
-        kind = {name: getattr(self, name) for name in CONSTRAINTS}
-        events = [asdict(event) for event in self._events]
-        written = archive_bytes(ARCHIVE_KIND, {**kind, "events": events}, {})
-        write_whole(path, written)
-        self._seen = _digest(written)
+        target = _file(path)
+        with self._alone(target), ONE_AT_A_TIME:
+            if target.is_file() and _digest(target.read_bytes()) != self._seen:
+                raise InvalidInputError(
+                    f"{os.fspath(path)} holds what this ledger has not read: load it, and spend on that"
+                )
+            self._write(target, self._events)
+            self._path = target
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Ledger":
-        """Read a ledger from a file; every event is checked again.
+    def load(cls, path: AnyPath) -> "Ledger":
+        """Read a ledger from a file, to which it then belongs; every event is checked again.
 
         Parameters
         ----------
@@ -489,29 +334,18 @@ class Ledger:
         InvalidInputError
             If there is no such file.
         """
-        return read_saved(path, "there is no ledger", cls._from_bytes)
-
-    @classmethod
-    def _from_bytes(cls, written: bytes) -> "Ledger":
-        plain, _ = read_archive(written, ARCHIVE_KIND)
-        try:
-            ledger = cls(**{name: plain[name] for name in CONSTRAINTS})
-            known = {field.name for field in fields(Event)}
-            for event in plain["events"]:
-                if not isinstance(event, Mapping) or set(event) != known:
-                    raise FileFormatError("this ledger holds an event that cannot be read")
-                ledger._events.append(ledger._same_kind(Event(**event)))
-        except (KeyError, TypeError, InvalidInputError):
-            raise FileFormatError("this ledger is damaged") from None
-        ledger._seen = _digest(written)
+        _refuse_missing(path)
+        ledger = read_saved(path, "there is no ledger", cls._from_bytes)
+        ledger._path = _file(path)
         return ledger
 
     @classmethod
     @contextmanager
-    def shared(cls, path: str | os.PathLike[str]) -> Iterator["Ledger"]:
-        """Open the ledger in a file for this process alone, and save it at the end of the ``with`` block.
+    def shared(cls, path: AnyPath) -> Iterator["Ledger"]:
+        """Open the ledger in a file for this process alone, until the ``with`` block ends.
 
-        Other processes that ask for it wait. If the block raises, nothing is saved.
+        Other processes that ask for it wait. What the block spends is in the file at once and stays there if
+        the block raises.
 
         Parameters
         ----------
@@ -528,28 +362,168 @@ class Ledger:
         >>> with Ledger.shared("ledger.json") as ledger:  # doctest: +SKIP
         ...     ledger.spend(Event("survey", "record", 0.5))
         """
-        with file_lock(path):
+        _refuse_missing(path)  # before a lock is made beside it
+        with _locked(_file(path)):
             ledger = cls.load(path)
-            yield ledger
-            ledger.save(path)
+            ledger._open = True
+            try:
+                yield ledger
+            finally:
+                ledger._open = False
+
+    def __copy__(self) -> "Ledger":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Ledger":
+        # Cloning an estimator copies its parameters: what the clone spends is spent on the same data.
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._path is None:
+            raise InvalidInputError(
+                "save the ledger to a file before it goes to another process: a copy would count by itself"
+            )
+        return Ledger.load, (os.fspath(self._path),)
+
+    @contextmanager
+    def _alone(self, path: Path | None) -> Iterator[None]:
+        """Hold the lock of the file, if there is one."""
+        with nullcontext() if path is None or (self._open and path == self._path) else _locked(path):
+            yield
+
+    def _read_again(self, path: Path) -> None:
+        """Take over what others have written since; the file is what counts."""
+        if not path.is_file():
+            raise InvalidInputError(
+                f"the file of this ledger is gone: put {path} back, or save the ledger to another file"
+            )
+        if _digest(path.read_bytes()) == self._seen:
+            return
+        fresh = Ledger.load(path)
+        if fresh._events[: len(self._events)] != self._events:
+            raise InvalidInputError(
+                f"{path} does not hold what this ledger has spent there: was an older copy put back?"
+            )
+        for name in (*CONSTRAINTS, "_events", "_seen"):
+            setattr(self, name, getattr(fresh, name))
+
+    def _write(self, path: Path, events: list[Event]) -> None:
+        kind = {name: getattr(self, name) for name in CONSTRAINTS}
+        plain = {**kind, "events": [asdict(event) for event in events]}
+        written = archive_bytes(ARCHIVE_KIND, plain, {})
+        write_whole(path, written)
+        self._seen = _digest(written)
+
+    @classmethod
+    def _from_bytes(cls, written: bytes) -> "Ledger":
+        plain, _ = read_archive(written, ARCHIVE_KIND)
+        try:
+            ledger = cls(**{name: plain[name] for name in CONSTRAINTS})
+            known = {field.name for field in fields(Event)}
+            for event in plain["events"]:
+                if not isinstance(event, Mapping) or not known - ADDED <= set(event) <= known:
+                    raise FileFormatError("this ledger holds an event that cannot be read")
+                ledger._events.append(ledger._same_kind(Event(**event)))
+        except (KeyError, TypeError, InvalidInputError):
+            raise FileFormatError("this ledger is damaged") from None
+        ledger._seen = _digest(written)
+        return ledger
 
 
-def _total(events: list[Event], how: str, delta: float | None) -> Pair:
-    check_parameter("how", how, CONSTRAINTS["how"])
-    if how == "basic" and delta is not None and events:
-        raise InvalidInputError("basic composition adds up delta: leave it out")
-    if delta is not None:
-        delta = number("delta", delta, DELTA)
-    if not events:
-        return 0.0, delta or 0.0
-    spent = _basic(events), min(1.0, math.fsum(event.delta * event.count for event in events))
-    if how == "basic":
-        return spent
-    if delta is None:
-        raise InvalidInputError(f"{how} composition needs delta")
-    composed = COMPOSITIONS[how](events, delta)
-    # Never worse than simply adding up, where that stays within the same delta.
-    return min(composed, spent[0]) if spent[1] <= delta else composed, delta
+AnyLedger = Ledger | AnyPath | None
+# The parameter of everything that releases.
+LEDGER: Entry = (Instance((Ledger, str, os.PathLike), "a Ledger or the path of a ledger's file"), None)
+
+
+def charge(ledger: AnyLedger, guarantee: Guarantee, name: str) -> None:
+    """Enter a release in a ledger before it is made; everything that adds noise calls this first.
+
+    Parameters
+    ----------
+    ledger : Ledger, str, os.PathLike or None
+        The ledger, or the path of its file, which is locked, read and written; None counts nothing.
+    guarantee : Guarantee
+        What the release promises; a void one is refused.
+    name : str
+        What is released.
+
+    Raises
+    ------
+    BudgetExceededError
+        If the limit would be exceeded; nothing is then entered, and nothing may be released.
+
+    See Also
+    --------
+    Ledger.spend_guarantee : What counts of a guarantee.
+
+    Examples
+    --------
+    >>> from onefold.privacy import Guarantee, Ledger
+    >>> from onefold.privacy.ledger import charge
+    >>> ledger = Ledger(limit_epsilon=10.0)
+    >>> charge(ledger, Guarantee("record", (0.5, 0.0), (0.5, 0.0), 4, labels=(8.0, 0.0)), "survey")
+    >>> ledger.total()
+    (8.5, 0.0)
+    """
+    check_parameter("ledger", ledger, LEDGER)
+    if ledger is not None:
+        held = ledger if isinstance(ledger, Ledger) else Ledger.load(ledger)
+        held.spend_guarantee(guarantee, name)
+
+
+def _spent(guarantee: Guarantee, unit: str, neighbours: str) -> Pair:
+    """Return what a release spends per unit, with the labels that its guarantee covers."""
+    labels = guarantee.labels
+    if labels is not None and unit == "person":
+        rows = guarantee.rows_per_person
+        labels = NOTHING if rows is None else group(labels, rows)
+    if guarantee.unit == "label":  # one label per record; how many there are is not covered
+        return NOTHING if labels is None or neighbours != "replace" else labels
+    if unit == "entry":  # either a feature is changed or the label
+        pairs = [guarantee.entry] if labels is None else [guarantee.entry, labels]
+        return max(epsilon for epsilon, _ in pairs), max(delta for _, delta in pairs)
+    pair = guarantee.record_under(neighbours) if unit == "record" else _of_person(guarantee, neighbours)
+    epsilon, delta = pair
+    if labels is None or guarantee.labels_in_record:
+        return epsilon, delta
+    return epsilon + labels[0], min(1.0, delta + labels[1])
+
+
+def _of_person(guarantee: Guarantee, neighbours: str) -> Pair:
+    """Return what a release spends on the rows of a person; replacing one is removing, then adding."""
+    if guarantee.person is None or guarantee.neighbours == neighbours:
+        return guarantee.person or NOTHING
+    return two_steps(guarantee.person) if neighbours == "replace" else NOTHING
+
+
+def _file(path: AnyPath) -> Path:
+    """Return the file itself: replacing a link to it would begin a second account."""
+    return Path(os.path.realpath(path))
+
+
+def _refuse_missing(path: AnyPath) -> None:
+    if not Path(path).is_file():
+        where = os.fspath(path)
+        raise InvalidInputError(
+            f"there is no ledger at {where}: make one with onefold ledger new {where}, "
+            "or save a Ledger there in Python"
+        )
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a ledger's file, which this thread must not hold already."""
+    holder = threading.get_ident(), path
+    if holder in LOCKED:
+        raise InvalidInputError(
+            f"{path} is open in a block of Ledger.shared: spend on the ledger of that block, not on the file"
+        )
+    with file_lock(path):
+        LOCKED.add(holder)
+        try:
+            yield
+        finally:
+            LOCKED.discard(holder)
 
 
 def _digest(written: bytes) -> str:

@@ -1,0 +1,78 @@
+"""``onefold ledger``: new and show."""
+
+import json
+from pathlib import Path
+
+from onefold.cli.app import main
+from onefold.privacy import Event, Ledger
+
+
+def test_new_writes_a_ledger_that_python_reads(tmp_path: Path, capsys) -> None:
+    path = str(tmp_path / "l.json")
+    assert main(["ledger", "new", path, "--epsilon", "3", "--delta", "1e-5", "--unit", "entry"]) == 0
+    assert "Limit: epsilon 3 per entry, delta 1e-05" in capsys.readouterr().out
+    ledger = Ledger.load(path)
+    assert (ledger.limit_epsilon, ledger.limit_delta, ledger.unit, ledger.how) == (
+        3.0,
+        1e-5,
+        "entry",
+        "basic",
+    )
+
+
+def test_new_without_a_limit_says_so(tmp_path: Path, capsys) -> None:
+    assert main(["ledger", "new", str(tmp_path / "l.json")]) == 0
+    assert "Limit: none" in capsys.readouterr().out
+
+
+def test_new_does_not_overwrite_a_ledger(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "l.json"
+    assert main(["ledger", "new", str(path), "--epsilon", "3", "--quiet"]) == 0
+    before = path.read_bytes()
+    assert main(["ledger", "new", str(path), "--epsilon", "9"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_new_refuses_a_limit_that_cannot_be_checked(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "l.json"
+    for options in (["--how", "pld", "--epsilon", "1"], ["--epsilon", "0"], ["--delta", "1"]):
+        assert main(["ledger", "new", str(path), *options]) == 2
+    for options in (["--unit", "entry", "--neighbours", "add-remove"],):
+        assert main(["ledger", "new", str(path), *options]) == 2
+    assert capsys.readouterr().err.count("\n") == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_new_in_a_folder_that_does_not_exist_is_one_line(tmp_path: Path, capsys) -> None:
+    assert main(["ledger", "new", str(tmp_path / "nowhere" / "l.json")]) == 2
+    assert capsys.readouterr().err == f"onefold: error: {tmp_path / 'nowhere'}: the folder does not exist\n"
+
+
+def test_show_prints_each_release_and_the_total(tmp_path: Path, capsys) -> None:
+    path = str(tmp_path / "l.json")
+    ledger = Ledger(4.0)
+    ledger.spend(Event("survey", "record", 1.5, labels="not covered"))
+    ledger.save(path)
+    assert main(["ledger", "show", path]) == 0
+    shown = capsys.readouterr().out
+    assert shown == f"{ledger}\n"
+    assert "1 x survey: epsilon 1.5 per record, delta 0, labels not covered" in shown
+    assert main(["ledger", "show", path, "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert (plain["epsilon"], plain["limit_epsilon"], plain["events"][0]["labels"]) == (
+        1.5,
+        4.0,
+        "not covered",
+    )
+
+
+def test_show_of_a_missing_or_damaged_file_is_one_line(tmp_path: Path, capsys) -> None:
+    missing, damaged = tmp_path / "missing.json", tmp_path / "damaged.json"
+    damaged.write_text("{}")
+    for path in (missing, damaged):
+        assert main(["ledger", "show", str(path)]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("onefold: error: ")
+        assert str(path) in error
+        assert error.count("\n") == 1
