@@ -18,6 +18,7 @@ they tie, more are drawn, as many as it takes. No statistical distance remains.
 import math
 import numbers
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from onefold._base.arrays import Floats, Integers, Mask
+from onefold._base.validation import Flag, OneOf, check_parameter
 from onefold.exceptions import InvalidInputError
 
 try:  # an interpreter may be built without it
@@ -39,6 +41,7 @@ except ImportError:  # pragma: no cover
     _system_bytes = os.urandom
 
 __all__ = [
+    "SAMPLERS",
     "ByteStream",
     "LaplaceTable",
     "Lattice",
@@ -46,6 +49,7 @@ __all__ = [
     "RandomState",
     "bernoulli",
     "byte_stream",
+    "chosen_sampler",
     "discrete_laplace",
     "generator",
     "keep_probability",
@@ -53,6 +57,25 @@ __all__ = [
     "lattice_for",
     "rounded_gaussian",
 ]
+
+
+# --- which sampler -----------------------------------------------------------------------------------------
+
+SAMPLERS = ("hardened", "float")
+
+
+def chosen_sampler(sampler: str, hardened: bool | None, stacklevel: int = 4) -> str:
+    """Return the name of a sampler, given by name or in the old spelling ``hardened=``."""
+    check_parameter("sampler", sampler, OneOf(SAMPLERS))
+    if hardened is None:
+        return sampler
+    check_parameter("hardened", hardened, Flag())
+    warnings.warn(
+        "hardened= is an old spelling: leave it out, or write sampler='float' for noise without a guarantee",
+        FutureWarning,
+        stacklevel=stacklevel,
+    )
+    return "hardened" if hardened else "float"
 
 
 # --- the source of the bits -------------------------------------------------------------------------------
@@ -66,7 +89,7 @@ def _is_seed(random_state: object) -> bool:
 
 
 def generator(random_state: RandomState) -> np.random.Generator:
-    """Generator of the ordinary samplers: fresh entropy of the system for ``None``."""
+    """Generator for choices that are no noise: fresh entropy of the system for ``None``."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if random_state is None or _is_seed(random_state):
@@ -88,15 +111,30 @@ class ByteStream:
         """Words of 64 bits; the byte order is fixed so that a seed means the same everywhere."""
         return np.frombuffer(self._source(8 * size), dtype="<u8").astype(np.uint64, copy=False)
 
+    def uniform(self, size: int) -> Floats:
+        """Multiples of 2**-53 plus half of it: neither 0 nor 1. These and what follows are for ``sampler="float"``."""
+        return ((self.words(size) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+    def laplace(self, size: int) -> Floats:
+        """Float Laplace variables of scale one."""
+        words = self.words(size)
+        tails = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        return np.log(tails) * np.where(words & np.uint64(1), 1.0, -1.0)
+
+    def normal(self, size: int) -> Floats:
+        """Float Gaussian variables of standard deviation one."""
+        return np.asarray(ndtri(self.uniform(size)))
+
     def integer(self, bits: int) -> int:
         """A uniform Python integer below ``2**bits``, for a whole number of bytes."""
         return int.from_bytes(self._source(bits // 8), "little")
 
 
 def byte_stream(random_state: RandomState) -> ByteStream:
-    """Stream of the hardened samplers: the system's cryptographic generator for ``None``.
+    """Stream of all noise: the system's cryptographic generator for ``None``.
 
-    With a seed the bytes come from numpy's generator: reproducible, for tests, and not secret.
+    OpenSSL keeps the buffer, and throws it away in a forked process; one of our own would give parent and
+    child the same noise. With a seed the bytes come from numpy's generator: reproducible, for tests, and not secret.
     """
     if random_state is None:
         return ByteStream(_system_bytes)

@@ -9,9 +9,9 @@ sensitivity is that of the domain.
 
 import math
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from onefold._base.arrays import Array, Floats
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.privacy.frozen import Frozen
 from onefold.privacy.terms import positive
 
 __all__ = ["Ball", "Box", "Domain", "from_data"]
@@ -26,8 +27,8 @@ __all__ = ["Ball", "Box", "Domain", "from_data"]
 INFERRED = "the bounds of the data were inferred from the data"
 
 
-class Domain(ABC):
-    """Base class of the sets in which every record lies by declaration.
+class Domain(Frozen):
+    """Base class of the sets in which every record lies by declaration; nobody can change one.
 
     Attributes
     ----------
@@ -81,14 +82,34 @@ class Domain(ABC):
             Rows of the domain.
         """
 
+    @abstractmethod
+    def for_features(self, n_features: int) -> Self:
+        """Return the same domain for records of so many entries.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a record.
+
+        Returns
+        -------
+        Domain
+            This domain if it knows their number already.
+        """
+
+    def _known(self, n_features: int) -> bool:
+        if self.n_features not in (None, n_features):
+            raise InvalidInputError(f"the domain has {self.n_features} features, the data {n_features}")
+        return self.n_features is not None
+
     def _features(self) -> int:
         if self.n_features is None:
             raise InvalidInputError("give n_features to the domain: the size of a record depends on it")
         return self.n_features
 
     def _check(self, X: Array) -> None:
-        if self.n_features is not None and X.shape[-1] != self.n_features:
-            raise InvalidInputError(f"the domain has {self.n_features} features, the data {X.shape[-1]}")
+        if self.n_features is not None:
+            self._known(X.shape[-1])
 
 
 class Box(Domain):
@@ -141,6 +162,21 @@ class Box(Domain):
         bounds = f"{float(self.low):g}, {float(self.high):g}" if self.low.ndim == 0 else "..."
         return f"Box({bounds}, n_features={self.n_features})"
 
+    def for_features(self, n_features: int) -> Self:
+        """Return the same box for records of so many entries.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a record.
+
+        Returns
+        -------
+        Box
+            This box if it knows their number already.
+        """
+        return self if self._known(n_features) else type(self)(self.low, self.high, n_features)
+
     @property
     def widths(self) -> Floats:
         """Largest change of each feature, rounded up where high - low is not a float64."""
@@ -188,6 +224,12 @@ class Box(Domain):
         return np.clip(X, self.low, self.high)
 
 
+class InferredBox(Box):
+    """A box around given data: clipping to it is no secret, and voids every guarantee."""
+
+    inferred = True
+
+
 class Ball(Domain):
     """The set of records of limited length.
 
@@ -229,6 +271,21 @@ class Ball(Domain):
     def __repr__(self) -> str:
         return f"Ball({self.radius:g}, norm={self.norm}, n_features={self.n_features})"
 
+    def for_features(self, n_features: int) -> Self:
+        """Return the same ball for records of so many entries.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a record.
+
+        Returns
+        -------
+        Ball
+            This ball if it knows their number already.
+        """
+        return self if self._known(n_features) else type(self)(self.radius, self.norm, n_features)
+
     @property
     def entry(self) -> float:
         """The diameter, along one axis."""
@@ -237,7 +294,11 @@ class Ball(Domain):
     @property
     def l1(self) -> float:
         """The diameter for norm 1; sqrt(p) times the diameter for norm 2."""
-        return 2 * self.radius * (1.0 if self.norm == 1 else math.sqrt(self._features()))
+        return (
+            2
+            * self.radius
+            * (1.0 if self.norm == 1 else math.nextafter(math.sqrt(self._features()), math.inf))
+        )
 
     @property
     def l2(self) -> float:
@@ -313,6 +374,4 @@ def from_data(X: Any) -> Box:
     if values.ndim != 2 or len(values) == 0 or not np.isfinite(values).all():
         raise InvalidInputError("expected a 2D table of finite numbers")
     low, high = values.min(axis=0), values.max(axis=0)
-    box = Box(low, np.where(high > low, high, np.nextafter(low, np.inf)))
-    box.inferred = True
-    return box
+    return InferredBox(low, np.where(high > low, high, np.nextafter(low, np.inf)))

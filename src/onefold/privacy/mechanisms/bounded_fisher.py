@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold._base.arrays import Floats
-from onefold._base.validation import Flag, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.mechanisms.ground_state import (
@@ -20,7 +19,7 @@ from onefold.privacy.mechanisms.ground_state import (
     shift_epsilon,
 )
 from onefold.privacy.mechanisms.rows import RowNoise, Weights
-from onefold.privacy.samplers import Lattice, RandomState, byte_stream, generator
+from onefold.privacy.samplers import Lattice, RandomState, byte_stream
 from onefold.privacy.sensitivity import Domain
 from onefold.privacy.terms import DELTA, Pair, number, positive
 
@@ -47,10 +46,14 @@ class BoundedFisherNoise(RowNoise):
         None for the identity, or one positive number per column.
     delta : float, default=1e-5
         Probability with which the stated epsilon may be exceeded.
-    sensitivity : float or Box, default=1.0
-        The largest change of any entry of a record, or a declared domain to which rows are clipped.
-    hardened : bool, default=False
-        Draw exact integers on dyadic grids, which is safe against attacks on floating-point numbers.
+    sensitivity : float, Box or None, default=None
+        Required: a declared domain to which rows are clipped; or, as the caller's word that nothing checks,
+        the largest change of any entry of a record.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact integers on dyadic grids. "float" is open to attacks on floating-point
+        numbers: its guarantee is void.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -70,8 +73,8 @@ class BoundedFisherNoise(RowNoise):
     * Where one exists it is exact for one entry. For a record it is the sum over the columns, which share
       delta; columns whose bounds never matter count as one Gaussian.
     * Unequal bounds give the noise a mean other than zero: ``mean(p)`` is public and may be subtracted.
-    * The ordinary sampler has these guarantees in exact arithmetic only; the hardened one has them on a
-      computer. It takes one step of its grid off the bounds at either end, adds one to every change, and
+    * The float sampler has no guarantee: in exact arithmetic it would, on a computer it has not.
+    * The hardened sampler takes one step of its grid off the bounds at either end, adds one to every change, and
       keeps a tenth of delta for its table of probabilities, which is right to 1e-11 in total variation: an
       epsilon of more than about log(delta / 1e-10) per column is not stated.
     * Labels, class sizes and the number of rows are not covered.
@@ -84,7 +87,7 @@ class BoundedFisherNoise(RowNoise):
     --------
     >>> import numpy as np
     >>> from onefold.privacy import BoundedFisherNoise
-    >>> noise = BoundedFisherNoise(1.0, (-0.5, 0.5))
+    >>> noise = BoundedFisherNoise(1.0, (-0.5, 0.5), sensitivity=1.0)
     >>> bool(np.abs(noise.sample((1000, 3), random_state=0)).max() <= 0.5), round(noise.variance, 4)
     (True, 0.0327)
     """
@@ -96,13 +99,13 @@ class BoundedFisherNoise(RowNoise):
         Pi: ArrayLike | None = None,
         *,
         delta: float = 1e-5,
-        sensitivity: float | Domain = 1.0,
-        hardened: bool = False,
+        sensitivity: float | Domain | None = None,
+        sampler: str = "hardened",
+        hardened: bool | None = None,
     ) -> None:
-        check_parameter("hardened", hardened, Flag())
-        self.lam, self.Pi, self.delta = positive("lam", lam), Pi, number("delta", delta, DELTA)
+        self.lam, self.delta = positive("lam", lam), number("delta", delta, DELTA)
+        self.Pi = None if Pi is None else np.array(Pi)
         self.weights, self.bounds = Weights(Pi), _checked_bounds(bounds)
-        self.hardened = bool(hardened)
         if not self.weights.independent:
             raise InvalidInputError("bounded noise needs independent columns: a diagonal Pi")
         given = [
@@ -110,12 +113,12 @@ class BoundedFisherNoise(RowNoise):
         ]
         if len(set(given)) > 1:
             raise InvalidInputError("bounds and Pi must have one entry per column")
-        super().__init__(sensitivity, given[0] if given else None)
+        super().__init__(sensitivity, given[0] if given else None, sampler, hardened)
         self._check_scales(self._free_scales(self.n_features or 1))
         self._states(self.n_features or 1)  # refuses now what it could not draw later
 
     def __repr__(self) -> str:
-        return f"BoundedFisherNoise(lam={self.lam:g}, delta={self.delta:g}, hardened={self.hardened})"
+        return f"BoundedFisherNoise(lam={self.lam:g}, delta={self.delta:g}, sampler={self.sampler!r})"
 
     def _free_scales(self, n_features: int) -> Floats:
         """Standard deviations of the noise without bounds (Thm 2.4)."""
@@ -250,23 +253,15 @@ class BoundedFisherNoise(RowNoise):
         return state.cdf(np.asarray(v, dtype=np.float64) / scale)
 
     def _draw(self, shape: tuple[int, ...], random_state: RandomState) -> Floats:
-        if self.hardened:
-            return self._in_steps(np.zeros(shape), random_state)
-        rng, noise = generator(random_state), np.empty(shape)
+        stream, noise = byte_stream(random_state), np.empty(shape)
         columns = noise.reshape(-1, shape[-1])
         bounds = np.broadcast_to(self.bounds, (shape[-1], 2))
         for j, (state, scale) in enumerate(self._states(shape[-1])):
-            drawn = scale * state.sample(len(columns), rng)
+            drawn = scale * state.sample(len(columns), stream)
             columns[:, j] = np.clip(drawn, *bounds[j])  # the product may have rounded outwards
         return noise
 
-    def _added(self, values: Floats, random_state: RandomState) -> Floats:
-        if self.hardened:
-            return self._in_steps(values, random_state)
-        return super()._added(values, random_state)
-
     def _in_steps(self, values: Floats, random_state: RandomState) -> Floats:
-        """Values and noise in steps of each column's grid, added as whole numbers."""
         stream, result = byte_stream(random_state), np.empty(values.shape)
         columns, p = values.reshape(-1, values.shape[-1]), values.shape[-1]
         for j, (grid, (state, scale)) in enumerate(zip(self._grids(p), self._states(p), strict=True)):
@@ -307,14 +302,14 @@ class BoundedFisherNoise(RowNoise):
         return epsilon if math.log1p(math.exp(min(epsilon, 700.0))) <= most else math.inf
 
     def _description(self) -> str:
-        return f"BoundedFisherNoise of lam {self.lam:.4g}{', hardened' * self.hardened}"
+        return f"BoundedFisherNoise of lam {self.lam:.4g}"
 
     def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
         """Return nothing: no accountant knows more about this noise than its (epsilon, delta).
 
         Parameters
         ----------
-        unit : {"entry", "record"}
+        unit : {"entry", "record", "person"}
             What changes between neighbouring datasets.
         n_features : int
             Entries of a row.
@@ -329,7 +324,7 @@ class BoundedFisherNoise(RowNoise):
 
 def _checked_bounds(bounds: ArrayLike) -> Floats:
     try:
-        values = np.asarray(bounds, dtype=np.float64)
+        values = np.array(bounds, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInputError("bounds must be a pair of numbers, or one pair per column") from None
     if values.ndim not in (1, 2) or values.shape[-1] != 2 or values.size == 0:

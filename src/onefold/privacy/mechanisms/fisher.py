@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold._base.arrays import Floats
-from onefold._base.validation import Flag, OneOf, check_parameter
+from onefold._base.validation import OneOf, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.mechanisms.rows import RowNoise, Weights
@@ -15,7 +15,6 @@ from onefold.privacy.samplers import (
     Lattice,
     RandomState,
     byte_stream,
-    generator,
     lattice_for,
     rounded_gaussian,
 )
@@ -42,12 +41,15 @@ class FisherGaussian(RowNoise):
         power -4.
     delta : float, default=1e-5
         Probability with which the stated epsilon may be exceeded.
-    sensitivity : float, Box or Ball, default=1.0
-        The largest change of any entry of a record, or a declared domain to which rows are clipped; with
-        ``Pi`` the domain must be a Box. Document 002, Theorem 2.5 takes 1 without saying so.
-    hardened : bool, default=False
-        Draw exact integers on dyadic grids, which is safe against attacks on floating-point numbers; for a
-        diagonal ``Pi`` only.
+    sensitivity : float, Box, Ball or None, default=None
+        Required: a declared domain to which rows are clipped (with ``Pi`` it must be a Box); or, as the
+        caller's word that nothing checks, the largest change of any entry of a record. Document 002, Theorem
+        2.5 takes 1 without saying so.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact integers on dyadic grids. "float" is open to attacks on floating-point
+        numbers: its guarantee is void. A ``Pi`` that is not diagonal needs it.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -66,8 +68,7 @@ class FisherGaussian(RowNoise):
       ``standard_errors(p)[j]`` (Cramér and Rao). Somebody who guesses from other knowledge may do better.
     * :math:`E\|\Pi^{1/2}(x - \hat x)\|^2 \ge \mathrm{Tr}(\Pi^{1/2}) / \sqrt\lambda`. 002 eq. 4 prints Pi in
       place of its root, and a second, weaker bound.
-    * The ordinary sampler has these guarantees in exact arithmetic only; the hardened one has them on a
-      computer.
+    * The float sampler has no guarantee: in exact arithmetic it would, on a computer it has not.
     * Labels, class sizes and the number of rows are not covered.
 
     References
@@ -77,7 +78,7 @@ class FisherGaussian(RowNoise):
     Examples
     --------
     >>> from onefold.privacy import FisherGaussian
-    >>> noise = FisherGaussian(1e-2)
+    >>> noise = FisherGaussian(1e-2, sensitivity=1.0)
     >>> round(noise.estimation_bound(2), 6), noise.standard_errors(2).round(4).tolist()
     (20.0, [3.1623, 3.1623])
     """
@@ -88,15 +89,16 @@ class FisherGaussian(RowNoise):
         Pi: ArrayLike | None = None,
         *,
         delta: float = 1e-5,
-        sensitivity: float | Domain = 1.0,
-        hardened: bool = False,
+        sensitivity: float | Domain | None = None,
+        sampler: str = "hardened",
+        hardened: bool | None = None,
     ) -> None:
-        check_parameter("hardened", hardened, Flag())
-        self.lam, self.Pi, self.delta = positive("lam", lam), Pi, number("delta", delta, DELTA)
-        self.weights, self.hardened = Weights(Pi), bool(hardened)
-        super().__init__(sensitivity, self.weights.n_features)
-        if hardened and not self.weights.independent:
-            raise InvalidInputError("hardened noise needs independent columns: a diagonal Pi")
+        self.lam, self.delta = positive("lam", lam), number("delta", delta, DELTA)
+        self.Pi = None if Pi is None else np.array(Pi)
+        self.weights = Weights(Pi)
+        super().__init__(sensitivity, self.weights.n_features, sampler, hardened)
+        if self.hardened and not self.weights.independent:
+            raise InvalidInputError("Pi is not diagonal: that takes sampler='float', which promises nothing")
         self._check_scales(self._scales(self.n_features or 1))
 
     @classmethod
@@ -168,7 +170,7 @@ class FisherGaussian(RowNoise):
         return cls((float(unit[column]) / positive("error", error)) ** 4, Pi, **options)
 
     def __repr__(self) -> str:
-        return f"FisherGaussian(lam={self.lam:g}, delta={self.delta:g}, hardened={self.hardened})"
+        return f"FisherGaussian(lam={self.lam:g}, delta={self.delta:g}, sampler={self.sampler!r})"
 
     # --- the noise ----------------------------------------------------------------------------------------
 
@@ -246,15 +248,8 @@ class FisherGaussian(RowNoise):
         return self.weights.noise_scales(self.lam, n_features)
 
     def _draw(self, shape: tuple[int, ...], random_state: RandomState) -> Floats:
-        if self.hardened:
-            return self._in_steps(np.zeros(shape), random_state)
-        standard = generator(random_state).normal(size=shape)
+        standard = byte_stream(random_state).normal(math.prod(shape)).reshape(shape)
         return self.weights.times(standard, -0.25) * math.pow(self.lam, -0.25)
-
-    def _added(self, values: Floats, random_state: RandomState) -> Floats:
-        if self.hardened:
-            return self._in_steps(values, random_state)
-        return values + self._draw(values.shape, random_state)
 
     # --- the hardened noise: every column on a dyadic grid of its own --------------------------------------
 
@@ -302,7 +297,7 @@ class FisherGaussian(RowNoise):
     def _reach(self, n_features: int) -> float:
         """Largest length of Pi^(1/4) d over the differences d of two records."""
         if self.domain is not None and self.weights.n_features is None:
-            return self.domain.l2
+            return self.domain.for_features(n_features).l2
         return self.weights.reach(np.broadcast_to(self._changes(n_features), n_features))
 
     def documented_epsilon(self, n_features: int) -> float:
@@ -331,15 +326,22 @@ class FisherGaussian(RowNoise):
         entry, record = self._entry_mu(n_features), self.mu(n_features)
         return (epsilon_of(entry, self.delta), self.delta), (epsilon_of(record, self.delta), self.delta)
 
+    def _person(self, record: Pair, n_features: int, n_rows: int) -> Pair:
+        mu = self.mu(n_features) * math.nextafter(math.sqrt(n_rows), math.inf)
+        return epsilon_of(mu, self.delta), self.delta
+
+    def _gaussian_privacy(self, n_features: int) -> float | None:
+        return self.mu(n_features)
+
     def _description(self) -> str:
-        return f"FisherGaussian of lam {self.lam:.4g}{', hardened' * self.hardened}"
+        return f"FisherGaussian of lam {self.lam:.4g}"
 
     def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
         """Return what an :class:`Event` can say: one Gaussian variable along the change.
 
         Parameters
         ----------
-        unit : {"entry", "record"}
+        unit : {"entry", "record", "person"}
             What changes between neighbouring datasets.
         n_features : int
             Entries of a row.
@@ -351,5 +353,7 @@ class FisherGaussian(RowNoise):
         """
         width = self._width(n_features)
         check_parameter("unit", unit, OneOf(UNITS))
+        if unit == "person":
+            return {}  # how many rows a person has is not known to the noise
         mu = self._entry_mu(width) if unit == "entry" else self.mu(width)
         return {"family": "gaussian", "noise_multiplier": 1.0 / mu, "coordinates": 1}

@@ -27,15 +27,21 @@ class AnalyticGaussian(ApproximateMechanism):
         Privacy loss per unit.
     delta : float, default=1e-5
         Probability with which the loss may be exceeded, per unit.
-    sensitivity : float, Box or Ball, default=1.0
-        Largest change of one entry (``unit="entry"``), largest Euclidean change of a row
-        (``unit="record"``), or a declared domain to which the data are clipped.
-    unit : {"entry", "record"}, default="entry"
+    sensitivity : float, Box, Ball or None, default=None
+        Required: a declared domain to which the data are clipped; or, as the caller's word that nothing
+        checks, the largest change of one entry (``unit="entry"``) or the largest Euclidean change of a
+        record.
+    unit : {"entry", "record", "person"}, default="entry"
         What changes between neighbouring datasets.
-    hardened : bool, default=False
-        Draw exact integers on a dyadic grid, which is safe against attacks on floating-point numbers.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
+        numbers: its guarantee is void.
     n_features : int or None, default=None
-        Entries of a record. Hardened noise per record needs it unless the domain knows it.
+        Entries of a record; None takes it from the domain, or from the data when they come.
+    rows_per_person : int or None, default=None
+        Largest number of records of a person, which ``unit="person"`` needs.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -50,8 +56,8 @@ class AnalyticGaussian(ApproximateMechanism):
     * (epsilon, delta) for the unit, and no smaller sigma has it. Per-entry noise on p features is, per
       record, as private as the same sigma is at Euclidean sensitivity :math:`d \sqrt p`, stated at the same
       delta.
-    * The ordinary sampler has this guarantee in exact arithmetic only; the hardened one (a Gaussian rounded
-      exactly to the grid: a function of the continuous noise) has it on a computer.
+    * The hardened noise is a Gaussian rounded exactly to the grid: a function of the continuous noise. The
+      float sampler has no guarantee: in exact arithmetic it would, on a computer it has not.
     * Labels, class sizes and the number of rows are not covered.
 
     References
@@ -62,7 +68,7 @@ class AnalyticGaussian(ApproximateMechanism):
     Examples
     --------
     >>> from onefold.privacy import AnalyticGaussian
-    >>> noise = AnalyticGaussian(1.0, delta=1e-5)
+    >>> noise = AnalyticGaussian(1.0, delta=1e-5, sensitivity=1.0)
     >>> round(noise.scale, 4), [round(noise.guarantee(n).record[0], 2) for n in (1, 100)]
     (3.7306, [1.0, 14.43])
     """
@@ -82,8 +88,8 @@ class AnalyticGaussian(ApproximateMechanism):
     def _ratio(self) -> float:
         return self._sigma
 
-    def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return rng.normal(scale=self.scale, size=shape)
+    def _draw(self, size: int, stream: ByteStream) -> Floats:
+        return self.scale * stream.normal(size)
 
     def _draw_steps(self, size: int, stream: ByteStream) -> Integers:
         # Two roundings upwards cover those of the two factors.
@@ -94,6 +100,9 @@ class AnalyticGaussian(ApproximateMechanism):
         if factor == 1:
             return self.epsilon, self.delta
         return loss_of(factor / self._sigma, self.delta), self.delta
+
+    def _gaussian_privacy(self, factor: float) -> float | None:
+        return factor / self._sigma
 
     @property
     def expected_magnitude(self) -> float:
@@ -143,7 +152,7 @@ class AnalyticGaussian(ApproximateMechanism):
 
         Parameters
         ----------
-        unit : {"entry", "record"}
+        unit : {"entry", "record", "person"}
             What changes between neighbouring datasets.
         n_features : int
             Entries of a row.
@@ -153,7 +162,11 @@ class AnalyticGaussian(ApproximateMechanism):
         dict
             Family, noise multiplier and coordinates.
         """
-        factor = self._entry_factor() if unit == "entry" else self._record_factor(n_features)
+        known = self.for_features(n_features)
+        if unit == "person":
+            factor = known._person_factor(n_features, self.rows_per_person or 1)
+        else:
+            factor = known._entry_factor() if unit == "entry" else known._record_factor(n_features)
         return {"family": "gaussian", "noise_multiplier": self._sigma / factor, "coordinates": 1}
 
 
@@ -168,15 +181,21 @@ class Gaussian(AnalyticGaussian):
         Privacy loss per unit, below 1: the proof holds for these only, so a larger one is refused.
     delta : float, default=1e-5
         Probability with which the loss may be exceeded, per unit.
-    sensitivity : float, Box or Ball, default=1.0
-        Largest change of one entry (``unit="entry"``), largest Euclidean change of a row
-        (``unit="record"``), or a declared domain to which the data are clipped.
-    unit : {"entry", "record"}, default="entry"
+    sensitivity : float, Box, Ball or None, default=None
+        Required: a declared domain to which the data are clipped; or, as the caller's word that nothing
+        checks, the largest change of one entry (``unit="entry"``) or the largest Euclidean change of a
+        record.
+    unit : {"entry", "record", "person"}, default="entry"
         What changes between neighbouring datasets.
-    hardened : bool, default=False
-        Draw exact integers on a dyadic grid, which is safe against attacks on floating-point numbers.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
+        numbers: its guarantee is void.
     n_features : int or None, default=None
-        Entries of a record. Hardened noise per record needs it unless the domain knows it.
+        Entries of a record; None takes it from the domain, or from the data when they come.
+    rows_per_person : int or None, default=None
+        Largest number of records of a person, which ``unit="person"`` needs.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -197,7 +216,7 @@ class Gaussian(AnalyticGaussian):
     Examples
     --------
     >>> from onefold.privacy import Gaussian
-    >>> round(Gaussian(0.5, delta=1e-5).scale, 4)
+    >>> round(Gaussian(0.5, delta=1e-5, sensitivity=1.0).scale, 4)
     9.6896
     """
 

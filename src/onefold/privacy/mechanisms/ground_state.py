@@ -163,15 +163,15 @@ class GroundState:
         shifted = np.maximum(u + slack * math.sqrt(float(self._upper.max())), 0.0)
         return np.asarray((shifted**2) @ weights * half * self._half, dtype=np.float64)
 
-    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+    def sample(self, size: int, stream: ByteStream) -> Floats:
         """Exact draws by rejection: a cell, a place in it, and a height under the cell's upper bound."""
         drawn = np.empty(size)
         pending = np.arange(size)
         while pending.size:
-            cell = np.searchsorted(self._shares, rng.random(pending.size), side="right")
+            cell = np.searchsorted(self._shares, stream.uniform(pending.size), side="right")
             cell = np.minimum(cell, CELLS - 1)
-            x = self._edges[cell] + rng.random(pending.size) * (2.0 / CELLS)
-            height = rng.random(pending.size) * self._upper[cell]
+            x = self._edges[cell] + stream.uniform(pending.size) * (2.0 / CELLS)
+            height = stream.uniform(pending.size) * self._upper[cell]
             accepted = height < self._lower[cell]
             unsure = np.flatnonzero(~accepted)
             accepted[unsure] = height[unsure] < self._density_at(x[unsure])

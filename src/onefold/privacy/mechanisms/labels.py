@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from onefold._base.arrays import Floats, Index, Integers, Labels
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
+from onefold.privacy.frozen import Frozen
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import (
     ByteStream,
@@ -26,7 +27,7 @@ __all__ = ["RandomisedLabels"]
 LARGEST_EPSILON = 1000.0
 
 
-class RandomisedLabels:
+class RandomisedLabels(Frozen):
     r"""Randomised response: keep each label with a known probability, else replace it by another.
 
     A label is kept with probability :math:`e^\epsilon / (e^\epsilon + k - 1)`, where k is the number of
@@ -73,7 +74,7 @@ class RandomisedLabels:
             check_parameter("classes", classes, Whole(2))
             self.classes = np.arange(classes)  # type: ignore[arg-type]
         else:
-            self.classes = np.asarray(classes)
+            self.classes = np.array(classes)
             if self.classes.ndim != 1 or len(self.classes) < 2 or not _distinct(self.classes):
                 raise InvalidInputError("classes must be a list of at least two different labels")
 
@@ -172,7 +173,13 @@ class RandomisedLabels:
         """
         nothing = (float("inf"), 0.0)
         return Guarantee(
-            "label", nothing, nothing, n_features, labels=(self.epsilon, 0.0), mechanism="randomised response"
+            "label",
+            nothing,
+            nothing,
+            n_features,
+            labels=(self.epsilon, 0.0),
+            mechanism="randomised response",
+            clipped=True,  # labels that are not declared are refused
         )
 
 

@@ -12,7 +12,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.privacy.mechanisms.mechanism import ApproximateMechanism, Mechanism
 from onefold.privacy.samplers import ByteStream, LaplaceTable, discrete_laplace, laplace_table
 from onefold.privacy.sensitivity import Domain
-from onefold.privacy.terms import Pair
+from onefold.privacy.terms import DELTA_OR_ZERO, Pair
 
 __all__ = ["Laplace", "OptimalNoise"]
 
@@ -28,15 +28,21 @@ class Laplace(Mechanism):
         Privacy loss per unit.
     delta : float, default=0.0
         Always 0; accepted so that one mechanism can take the place of another.
-    sensitivity : float, Box or Ball, default=1.0
-        Largest change of one entry (``unit="entry"``), largest sum of absolute changes of a row
-        (``unit="record"``), or a declared domain to which the data are clipped.
-    unit : {"entry", "record"}, default="entry"
+    sensitivity : float, Box, Ball or None, default=None
+        Required: a declared domain to which the data are clipped; or, as the caller's word that nothing
+        checks, the largest change of one entry (``unit="entry"``) or the largest sum of absolute changes of a
+        record.
+    unit : {"entry", "record", "person"}, default="entry"
         What changes between neighbouring datasets.
-    hardened : bool, default=False
-        Draw exact integers on a dyadic grid, which is safe against attacks on floating-point numbers.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
+        numbers: its guarantee is void.
     n_features : int or None, default=None
-        Entries of a record. Hardened noise per record needs it unless the domain knows it.
+        Entries of a record; None takes it from the domain, or from the data when they come.
+    rows_per_person : int or None, default=None
+        Largest number of records of a person, which ``unit="person"`` needs.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -48,7 +54,7 @@ class Laplace(Mechanism):
     *Guarantees.*
 
     * (epsilon, 0) for the unit. Per-entry noise on p features is (p epsilon, 0) per record.
-    * The ordinary sampler has this guarantee in exact arithmetic only; the hardened one has it on a computer.
+    * The float sampler has none: in exact arithmetic it would, on a computer it has not.
     * Labels, class sizes and the number of rows are not covered.
 
     References
@@ -58,8 +64,8 @@ class Laplace(Mechanism):
     Examples
     --------
     >>> from onefold.privacy import Laplace
-    >>> noise = Laplace(0.5)
-    >>> noise.scale, noise.guarantee(n_features=10).record
+    >>> noise = Laplace(0.5, sensitivity=1.0)
+    >>> round(noise.scale, 4), noise.guarantee(n_features=10).record
     (2.0, (5.0, 0.0))
     """
 
@@ -69,22 +75,24 @@ class Laplace(Mechanism):
         self,
         epsilon: float,
         delta: float = 0.0,
-        sensitivity: float | Domain = 1.0,
+        sensitivity: float | Domain | None = None,
         *,
         unit: str = "entry",
-        hardened: bool = False,
+        sampler: str = "hardened",
         n_features: int | None = None,
+        rows_per_person: int | None = None,
+        hardened: bool | None = None,
     ) -> None:
         if delta != 0:
             raise InvalidInputError("Laplace noise has delta 0: write sensitivity=..., or use OptimalNoise")
-        super().__init__(epsilon, 0.0, sensitivity, unit, hardened, n_features)
+        super().__init__(epsilon, 0.0, sensitivity, unit, sampler, n_features, rows_per_person, hardened)
 
     @property
     def _ratio(self) -> float:
         return 1 / self.epsilon
 
-    def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return rng.laplace(scale=self.scale, size=shape)
+    def _draw(self, size: int, stream: ByteStream) -> Floats:
+        return self.scale * stream.laplace(size)
 
     @property
     def _table(self) -> LaplaceTable:
@@ -145,7 +153,7 @@ class Laplace(Mechanism):
 
         Parameters
         ----------
-        unit : {"entry", "record"}
+        unit : {"entry", "record", "person"}
             What changes between neighbouring datasets.
         n_features : int
             Entries of a row.
@@ -155,7 +163,7 @@ class Laplace(Mechanism):
         dict
             Family, noise multiplier and coordinates; nothing where no single multiplier describes the change.
         """
-        if self.unit == "record":  # how a row's change spreads over its entries is not known
+        if self.unit != "entry" or unit == "person":  # how a change spreads over entries is not known
             return {}
         coordinates = 1 if unit == "entry" else math.ceil(self._record_factor(n_features))
         if unit == "record" and coordinates != n_features:
@@ -176,17 +184,23 @@ class OptimalNoise(ApproximateMechanism, Laplace):
     epsilon : float
         Privacy loss per unit.
     delta : float, default=1e-5
-        Probability with which the loss may be exceeded, per unit. With ``unit="entry"`` it is the
-        probability that an entry gets no noise.
-    sensitivity : float, Box or Ball, default=1.0
-        Largest change of one entry (``unit="entry"``), largest sum of absolute changes of a row
-        (``unit="record"``), or a declared domain to which the data are clipped.
-    unit : {"entry", "record"}, default="entry"
+        Probability with which the loss may be exceeded, per unit; 0 gives Laplace noise. With
+        ``unit="entry"`` it is the probability that an entry gets no noise.
+    sensitivity : float, Box, Ball or None, default=None
+        Required: a declared domain to which the data are clipped; or, as the caller's word that nothing
+        checks, the largest change of one entry (``unit="entry"``) or the largest sum of absolute changes of a
+        record.
+    unit : {"entry", "record", "person"}, default="entry"
         What changes between neighbouring datasets.
-    hardened : bool, default=False
-        Draw exact integers on a dyadic grid, which is safe against attacks on floating-point numbers.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
+        numbers: its guarantee is void.
     n_features : int or None, default=None
-        Entries of a record. Needed for ``unit="record"`` unless the domain knows it.
+        Entries of a record; None takes it from the domain, or from the data when they come.
+    rows_per_person : int or None, default=None
+        Largest number of records of a person, which ``unit="person"`` needs.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -201,7 +215,7 @@ class OptimalNoise(ApproximateMechanism, Laplace):
     * About :math:`\delta N p` entries of an N x p matrix are released untouched (``untouched_entries``).
     * Per record, the atom is made smaller, :math:`1 - (1-\delta)^{1/p}`, so that the whole row is (epsilon,
       delta).
-    * The ordinary sampler has this guarantee in exact arithmetic only; the hardened one has it on a computer.
+    * The float sampler has none: in exact arithmetic it would, on a computer it has not.
     * Labels, class sizes and the number of rows are not covered.
 
     References
@@ -212,32 +226,28 @@ class OptimalNoise(ApproximateMechanism, Laplace):
     Examples
     --------
     >>> from onefold.privacy import OptimalNoise
-    >>> noise = OptimalNoise(1.0, delta=0.01)
-    >>> noise.expected_magnitude
+    >>> noise = OptimalNoise(1.0, delta=0.01, sensitivity=1.0)
+    >>> round(noise.expected_magnitude, 4)
     0.99
     >>> noise.guarantee(n_features=4, n_samples=100).untouched_entries
     4.0
     """
 
-    def _check_scale(self) -> None:
-        if self.unit == "record":
-            self._known_features()
-        super()._check_scale()
+    _deltas = DELTA_OR_ZERO
 
     @property
     def untouched_share(self) -> float:
         """Probability that an entry gets no noise at all, by design."""
-        if self.unit == "entry":
+        if self.unit == "entry" or self.delta == 0:
             return self.delta
-        share = -math.expm1(math.log1p(-self.delta) / self._known_features())
+        share = -math.expm1(math.log1p(-self.delta) / self._unit_entries())
         return share * (1 - 2.0**-50)  # rounded down, so that the row stays within delta
 
-    def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        noise = rng.laplace(scale=self.scale, size=shape)
-        return np.where(rng.random(shape) < self.untouched_share, 0.0, noise)
+    def _draw(self, size: int, stream: ByteStream) -> Floats:
+        return np.where(stream.uniform(size) < self.untouched_share, 0.0, super()._draw(size, stream))
 
     def _loss(self, factor: float, n_entries: int) -> Pair:
-        if self.unit == "record" and n_entries > 1:
+        if n_entries == self._unit_entries():
             return self.epsilon * factor, self.delta
         return self.epsilon * factor, self._any_atom(n_entries)
 
@@ -258,7 +268,7 @@ class OptimalNoise(ApproximateMechanism, Laplace):
         return (1 - self.untouched_share) * 2 * self.scale * self.scale
 
     def density(self, v: ArrayLike) -> Floats:
-        """Density of the noise (000 eq. 74), infinite at zero, where the atom is.
+        """Density of the noise (000 eq. 74), infinite at zero where there is an atom.
 
         Parameters
         ----------
@@ -271,7 +281,8 @@ class OptimalNoise(ApproximateMechanism, Laplace):
             Density at each value; for hardened noise, before it is rounded to the grid.
         """
         values = np.asarray(v, dtype=np.float64)
-        return np.where(values == 0, np.inf, (1 - self.untouched_share) * super().density(values))
+        continuous = (1 - self.untouched_share) * super().density(values)
+        return np.where((values == 0) & (self.untouched_share > 0), np.inf, continuous)
 
     def cdf(self, v: ArrayLike) -> Floats:
         """Distribution function of the noise (000 eq. 75).
@@ -295,7 +306,7 @@ class OptimalNoise(ApproximateMechanism, Laplace):
 
         Parameters
         ----------
-        unit : {"entry", "record"}
+        unit : {"entry", "record", "person"}
             What changes between neighbouring datasets.
         n_features : int
             Entries of a row.

@@ -1,19 +1,27 @@
 """What noises on single entries share: containers of data, units, domains, hardened noise, the guarantee."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold._base.arrays import AnyArray, Floats, Integers
-from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
+from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.samplers import ByteStream, Lattice, RandomState, byte_stream, generator, lattice_for
+from onefold.privacy.frozen import Frozen
+from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
+from onefold.privacy.samplers import (
+    ByteStream,
+    Lattice,
+    RandomState,
+    byte_stream,
+    chosen_sampler,
+    lattice_for,
+)
 from onefold.privacy.sensitivity import INFERRED, Ball, Domain
 from onefold.privacy.terms import DELTA, EPSILON, UNITS, Pair, positive
 
@@ -85,16 +93,28 @@ def draw_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
 CONSTRAINTS: dict[str, Entry] = {
     "epsilon": EPSILON,
     "unit": OneOf(UNITS),
-    "hardened": Flag(),
     "n_features": (Whole(1), None),
+    "rows_per_person": (Whole(1), None),
 }
+NO_DOMAIN = (
+    "declare what may change: sensitivity=Box(low, high) clips to the ranges of the columns, a number is your "
+    "word for the largest change"
+)
 
 
-class Mechanism(ABC):
+def voids(domain: Domain | None, sampler: str) -> tuple[str, ...]:
+    """Reasons why noise for a domain, drawn by a sampler, promises nothing."""
+    inferred = domain is not None and domain.inferred
+    return (INFERRED,) * inferred + (FLOAT_SAMPLER,) * (sampler == "float")
+
+
+class Mechanism(Frozen):
     """Base class of independent noise added to every entry of a matrix.
 
     A subclass defines how much noise a sensitivity of one needs (``_ratio``), how the noise is drawn, and
     what is lost when the data change by some multiple of the sensitivity (``_loss``).
+
+    Nobody can change a mechanism after it was made.
 
     Parameters
     ----------
@@ -103,13 +123,19 @@ class Mechanism(ABC):
     delta : float
         Probability with which the loss may be exceeded, per unit.
     sensitivity : float, Box or Ball
-        Largest change of the unit, or a declared domain to which the data are clipped.
-    unit : {"entry", "record"}
+        A declared domain to which the data are clipped, or the largest change of an entry
+        (``unit="entry"``) or of a record as the caller's word, which nothing checks.
+    unit : {"entry", "record", "person"}
         What changes between neighbouring datasets.
-    hardened : bool
-        Draw exact integers on a dyadic grid, which is safe against attacks on floating-point numbers.
+    sampler : {"hardened", "float"}
+        "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
+        numbers: its guarantee is void.
     n_features : int or None
-        Entries of a record.
+        Entries of a record; None takes it from the domain, or from the data when they come.
+    rows_per_person : int or None
+        Largest number of records of a person, for ``unit="person"`` or for a line about persons.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -120,7 +146,7 @@ class Mechanism(ABC):
     Examples
     --------
     >>> from onefold.privacy import Laplace, Mechanism
-    >>> isinstance(Laplace(1.0), Mechanism)
+    >>> isinstance(Laplace(1.0, sensitivity=1.0), Mechanism)
     True
     """
 
@@ -130,49 +156,117 @@ class Mechanism(ABC):
         self,
         epsilon: float,
         delta: float,
-        sensitivity: float | Domain,
+        sensitivity: float | Domain | None,
         unit: str,
-        hardened: bool,
+        sampler: str,
         n_features: int | None,
+        rows_per_person: int | None,
+        hardened: bool | None = None,
     ) -> None:
-        self.epsilon, self.unit, self.hardened, self.n_features = epsilon, unit, hardened, n_features
+        self.epsilon, self.unit, self.rows_per_person = epsilon, unit, rows_per_person
+        self.n_features = n_features
         check_parameters(self, CONSTRAINTS)
-        self.epsilon, self.delta, self.hardened = float(epsilon), float(delta), bool(hardened)
+        self.epsilon, self.delta = float(epsilon), float(delta)
+        self.sampler = chosen_sampler(sampler, hardened)
+        if sensitivity is None:
+            raise InvalidInputError(NO_DOMAIN)
+        if unit == "person" and rows_per_person is None:
+            raise InvalidInputError("unit='person' needs rows_per_person: the most records a person has")
         self.domain = sensitivity if isinstance(sensitivity, Domain) else None
-        declared = None if self.domain is None else self.domain.n_features
-        if None not in (declared, n_features) and declared != n_features:
-            raise InvalidInputError(f"n_features is {n_features}, but the domain has {declared}")
-        self.n_features = n_features if declared is None else declared
-        self.sensitivity = self._declared_change(sensitivity)
+        if self.domain is None:
+            self._word = positive("sensitivity", sensitivity)
+        elif unit == "entry" and isinstance(self.domain, Ball):
+            raise InvalidInputError("a Ball shortens whole rows: use unit='record', or a Box")
+        elif n_features is not None:
+            self.domain = self.domain.for_features(n_features)
+        if self.domain is not None:
+            self.n_features = self.domain.n_features
         self._check_scale()
 
-    def _declared_change(self, sensitivity: float | Domain) -> float:
-        if not isinstance(sensitivity, Domain):
-            return positive("sensitivity", sensitivity)
+    @cached_property
+    def sensitivity(self) -> float:
+        """Largest change of an entry (``unit="entry"``) or of a record, in the norm of the noise."""
+        if self.domain is None:
+            return self._word
         if self.unit == "entry":
-            if isinstance(sensitivity, Ball):
-                raise InvalidInputError("a Ball shortens whole rows: use unit='record', or a Box")
-            return sensitivity.entry
-        return sensitivity.l1 if self.norm == 1 else sensitivity.l2
+            return self.domain.entry
+        return self.domain.l1 if self.norm == 1 else self.domain.l2
+
+    @cached_property
+    def _change(self) -> float:
+        """Largest change of the unit."""
+        return (
+            self.sensitivity * self._spread(self.rows_per_person or 1)
+            if self.unit == "person"
+            else self.sensitivity
+        )
+
+    def _spread(self, n_rows: int) -> float:
+        """Size of a change of so many rows, in units of the change of one."""
+        return float(n_rows) if self.norm == 1 or n_rows == 1 else math.nextafter(math.sqrt(n_rows), math.inf)
 
     def _check_scale(self) -> None:
-        if self.unit == "record" and self.hardened:
-            self._known_features()
-        if not SMALLEST_SCALE < self.sensitivity * self._ratio < math.inf:
+        if self.unit != "entry" and self.n_features is None:
+            return  # the data will say how many entries a record has
+        if not SMALLEST_SCALE < self._change * self._ratio < math.inf:
             raise InvalidInputError("the noise would be too small or too large for float64: rescale the data")
         if self.hardened:
             self._lattice  # noqa: B018  # refuses what it cannot do now rather than when data arrive
 
-    def _known_features(self) -> int:
+    def _unit_entries(self) -> int:
+        """Entries that change together in the unit."""
+        if self.unit == "entry":
+            return 1
         if self.n_features is None:
-            raise InvalidInputError("unit='record' needs n_features here (or a domain that knows it)")
-        return self.n_features
+            raise InvalidInputError(f"unit='{self.unit}' needs n_features here (or a domain that knows it)")
+        return self.n_features * (self.rows_per_person or 1 if self.unit == "person" else 1)
+
+    @property
+    def hardened(self) -> bool:
+        """Whether the noise is exact on a computer, as its guarantee needs."""
+        return self.sampler == "hardened"
+
+    def for_features(self, n_features: int) -> Self:
+        """Return the same noise for records of so many entries.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a record.
+
+        Returns
+        -------
+        Mechanism
+            This noise if it knows their number, or does not need it.
+        """
+        check_parameter("n_features", n_features, Whole(1))
+        if self.unit == "entry" or self.n_features == n_features:
+            return self
+        if self.n_features is not None:
+            raise InvalidInputError(
+                f"the noise was calibrated for {self.n_features} features, the data have {n_features}"
+            )
+        if n_features not in self._resolved:
+            self._resolved[n_features] = type(self)(  # type: ignore[call-arg]
+                self.epsilon,
+                delta=self.delta,
+                sensitivity=self.domain or self._word,
+                unit=self.unit,
+                sampler=self.sampler,
+                n_features=n_features,
+                rows_per_person=self.rows_per_person,
+            )
+        return self._resolved[n_features]
+
+    @cached_property
+    def _resolved(self) -> "dict[int, Self]":
+        return {}
 
     def __repr__(self) -> str:
-        source = f"{self.sensitivity:g}" if self.domain is None else repr(self.domain)
+        source = f"{self._word:g}" if self.domain is None else repr(self.domain)
         return (
             f"{type(self).__name__}(epsilon={self.epsilon:g} per {self.unit}, delta={self.delta:g}, "
-            f"sensitivity={source}, hardened={self.hardened})"
+            f"sensitivity={source}, sampler={self.sampler!r})"
         )
 
     # --- the noise ----------------------------------------------------------------------------------------
@@ -183,8 +277,8 @@ class Mechanism(ABC):
         """Scale of the noise for a sensitivity of one."""
 
     @abstractmethod
-    def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Ordinary noise."""
+    def _draw(self, size: int, stream: ByteStream) -> Floats:
+        """Float noise."""
 
     @abstractmethod
     def _draw_steps(self, size: int, stream: ByteStream) -> Integers:
@@ -247,12 +341,13 @@ class Mechanism(ABC):
 
     @property
     def _effective_sensitivity(self) -> float:
-        return float(self._lattice.steps) * self._lattice.step if self.hardened else self.sensitivity
+        if not self.hardened or (self.unit != "entry" and self.n_features is None):
+            return self._change
+        return float(self._lattice.steps) * self._lattice.step
 
     @cached_property
     def _lattice(self) -> Lattice:
-        n_entries = 1 if self.unit == "entry" else self._known_features()
-        return lattice_for(self.sensitivity, self._ratio, n_entries, self.norm)
+        return lattice_for(self._change, self._ratio, self._unit_entries(), self.norm)
 
     def sample(self, shape: int | tuple[int, ...], random_state: RandomState = None) -> Floats:
         """Draw noise.
@@ -271,10 +366,13 @@ class Mechanism(ABC):
             Independent noise.
         """
         sizes = draw_shape(shape)
-        if not self.hardened:
-            return self._draw(sizes, generator(random_state))
-        noise = self._draw_steps(math.prod(sizes), byte_stream(random_state))
-        return self._lattice.value(noise).reshape(sizes)
+        known = (
+            self if self.n_features is not None or len(sizes) != 2 else self.for_features(max(sizes[1], 1))
+        )
+        stream, size = byte_stream(random_state), math.prod(sizes)
+        if self.hardened:
+            return known._lattice.value(known._draw_steps(size, stream)).reshape(sizes)
+        return known._draw(size, stream).reshape(sizes)
 
     # --- the data -----------------------------------------------------------------------------------------
 
@@ -335,25 +433,30 @@ class Mechanism(ABC):
         return restore_left(noisy[:, :width]), restore_right(noisy[:, width:].reshape(right.shape))
 
     def _randomised(self, values: Floats, random_state: RandomState) -> Floats:
-        if self.unit == "record" and values.ndim != 2:
-            raise InvalidInputError("unit='record' needs a 2D table of rows. Reshape your data")
-        if self.unit == "record" and self.n_features not in (None, values.shape[1]):
-            raise InvalidInputError(f"expected {self.n_features} features, the data have {values.shape[1]}")
+        if self.unit == "entry":
+            return self._noisy(values, random_state)
+        if values.ndim != 2 or not values.shape[1]:
+            raise InvalidInputError(f"unit='{self.unit}' needs a 2D table of rows. Reshape your data")
+        return self.for_features(values.shape[1])._noisy(values, random_state)
+
+    def _noisy(self, values: Floats, random_state: RandomState) -> Floats:
         if self.domain is not None:
             values = np.asarray(self.domain.clip(values), dtype=np.float64)
+        stream = byte_stream(random_state)
         if self.hardened:
             steps = self._lattice.round(values)
-            noise = self._draw_steps(values.size, byte_stream(random_state))
-            return self._lattice.value(steps + noise.reshape(values.shape))
+            return self._lattice.value(steps + self._draw_steps(values.size, stream).reshape(values.shape))
         if values.size and np.abs(values).max() > LARGEST_VALUE_IN_SCALES * self.scale:
             # Float addition would round the noise away, and release the values as they are.
             raise InvalidInputError("values are too large for this sensitivity: centre or rescale the data")
-        return values + self._draw(values.shape, generator(random_state))
+        return values + self._draw(values.size, stream).reshape(values.shape)
 
     # --- the promise --------------------------------------------------------------------------------------
 
-    def guarantee(self, n_features: int, n_samples: int | None = None) -> Guarantee:
-        """State what a release promises, per entry and per record.
+    def guarantee(
+        self, n_features: int, n_samples: int | None = None, rows_per_person: int | None = None
+    ) -> Guarantee:
+        """State what a release with noise from the operating system promises.
 
         Parameters
         ----------
@@ -361,6 +464,8 @@ class Mechanism(ABC):
             Entries of a row.
         n_samples : int or None, default=None
             Number of rows, for the expected number of entries released without noise.
+        rows_per_person : int or None, default=None
+            Largest number of records of a person; None takes what the noise was made for, if anything.
 
         Returns
         -------
@@ -369,42 +474,66 @@ class Mechanism(ABC):
         """
         check_parameter("n_features", n_features, Whole(1))
         check_parameter("n_samples", n_samples, (Whole(0), None))
-        if self.unit == "record" and self.n_features not in (None, n_features):
-            raise InvalidInputError(f"the noise was calibrated for {self.n_features} features")
-        entry, record = self._entry_factor(), self._record_factor(n_features)
+        check_parameter("rows_per_person", rows_per_person, (Whole(1), None))
+        return self.for_features(n_features)._promise(
+            n_features, n_samples, rows_per_person or self.rows_per_person
+        )
+
+    def _promise(self, n_features: int, n_samples: int | None, n_rows: int | None) -> Guarantee:
+        factors = {"entry": self._entry_factor(), "record": self._record_factor(n_features)}
+        person = None
+        if n_rows is not None:
+            factors["person"] = self._person_factor(n_features, n_rows)
+            person = self._loss(factors["person"], n_features * n_rows)
         share = self.untouched_share
         untouched = 0.0 if share == 0 else None if n_samples is None else share * n_samples * n_features
         return Guarantee(
             unit=self.unit,
-            entry=self._loss(entry, 1),
-            record=self._loss(record, n_features),
+            entry=self._loss(factors["entry"], 1),
+            record=self._loss(factors["record"], n_features),
             n_features=n_features,
             untouched_entries=untouched,
-            voided_by=(INFERRED,) if self.domain is not None and self.domain.inferred else (),
+            voided_by=voids(self.domain, self.sampler),
             mechanism=self._description(),
             sensitivity=self.sensitivity,
+            person=person,
+            rows_per_person=n_rows,
+            clipped=self.domain is not None,
+            mu=self._gaussian_privacy(factors[self.unit]),
         )
 
+    def _gaussian_privacy(self, factor: float) -> float | None:
+        """mu of a change of ``factor`` times the unit's, for Gaussian noise."""
+        return None
+
     def _description(self) -> str:
-        return f"{type(self).__name__} of scale {self.scale:.4g}{', hardened' * self.hardened}"
+        return f"{type(self).__name__} of scale {self.scale:.4g}, {self.sampler} sampler"
 
     def _entry_factor(self) -> float:
-        """Change of one entry, in units of the sensitivity."""
-        if self.unit == "entry" or self.domain is None:
-            return 1.0  # of a record nothing but its size is known: one entry may hold all of it
-        return min(1.0, self._factor(self.domain.entry, 1))
+        """Change of one entry, in units of the unit's change."""
+        if self.unit == "entry":
+            return 1.0
+        # Of a record without a domain nothing but its size is known: one entry may hold all of it.
+        return min(1.0, self._factor(self.sensitivity if self.domain is None else self.domain.entry, 1))
 
     def _record_factor(self, n_features: int) -> float:
-        """Change of a whole row, in units of the sensitivity."""
+        """Change of a whole row, in units of the unit's change."""
         if self.unit == "record":
             return 1.0
+        if self.unit == "person":
+            return min(1.0, self._factor(self.sensitivity, n_features))
         all_equal = float(n_features) if self.norm == 1 else math.sqrt(n_features)
         if self.domain is None or self.domain.n_features is None:
             return all_equal
-        if n_features != self.domain.n_features:
-            raise InvalidInputError(f"the domain has {self.domain.n_features} features")
-        size = self.domain.l1 if self.norm == 1 else self.domain.l2
-        return min(all_equal, self._factor(size, n_features))
+        domain = self.domain.for_features(n_features)
+        return min(all_equal, self._factor(domain.l1 if self.norm == 1 else domain.l2, n_features))
+
+    def _person_factor(self, n_features: int, n_rows: int) -> float:
+        """Change of all rows of a person, in units of the unit's change."""
+        several = self._spread(n_rows) * self._record_factor(n_features)
+        if self.unit != "person" or n_rows > (self.rows_per_person or 1):
+            return several
+        return 1.0
 
     def _factor(self, change: float, n_entries: int) -> float:
         if not self.hardened:
@@ -417,7 +546,7 @@ class Mechanism(ABC):
 
         Parameters
         ----------
-        unit : {"entry", "record"}
+        unit : {"entry", "record", "person"}
             What changes between neighbouring datasets.
         n_features : int
             Entries of a row.
@@ -432,16 +561,22 @@ class Mechanism(ABC):
 class ApproximateMechanism(Mechanism):
     """A noise whose guarantee has a delta above zero."""
 
+    _deltas: ClassVar[Number] = DELTA
+
     def __init__(
         self,
         epsilon: float,
         delta: float = 1e-5,
-        sensitivity: float | Domain = 1.0,
+        sensitivity: float | Domain | None = None,
         *,
         unit: str = "entry",
-        hardened: bool = False,
+        sampler: str = "hardened",
         n_features: int | None = None,
+        rows_per_person: int | None = None,
+        hardened: bool | None = None,
     ) -> None:
-        check_parameter("delta", delta, DELTA)
+        check_parameter("delta", delta, self._deltas)
         # By name, since the next class in line may be one without delta (OptimalNoise is also Laplace).
-        Mechanism.__init__(self, epsilon, delta, sensitivity, unit, hardened, n_features)
+        Mechanism.__init__(
+            self, epsilon, delta, sensitivity, unit, sampler, n_features, rows_per_person, hardened
+        )

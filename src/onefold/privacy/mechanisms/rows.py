@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +11,19 @@ import numpy as np
 from onefold._base.arrays import Floats
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
+from onefold.privacy.frozen import Frozen
 from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.mechanisms.mechanism import LARGEST_VALUE_IN_SCALES, SMALLEST_SCALE, draw_shape, unpack
-from onefold.privacy.samplers import RandomState
-from onefold.privacy.sensitivity import INFERRED, Box, Domain
-from onefold.privacy.terms import Pair, positive
+from onefold.privacy.mechanisms.mechanism import (
+    LARGEST_VALUE_IN_SCALES,
+    NO_DOMAIN,
+    SMALLEST_SCALE,
+    draw_shape,
+    unpack,
+    voids,
+)
+from onefold.privacy.samplers import RandomState, chosen_sampler
+from onefold.privacy.sensitivity import Box, Domain
+from onefold.privacy.terms import NOTHING, Pair, positive
 
 __all__ = ["RowNoise", "Weights"]
 
@@ -23,7 +31,7 @@ ENUMERATED = 14  # up to this many columns the corners of a box are tried one by
 LARGEST_CONDITION = 1e14
 
 
-class Weights:
+class Weights(Frozen):
     """Powers of the positive definite matrix Pi, which weighs the columns of a row (002 eq. 4).
 
     None stands for the identity, one number per column for a diagonal, or a matrix.
@@ -35,7 +43,7 @@ class Weights:
         if Pi is None:
             return
         try:
-            values = np.asarray(Pi, dtype=np.float64)
+            values = np.array(Pi, dtype=np.float64)
         except (TypeError, ValueError):
             raise InvalidInputError("Pi must hold numbers: one per column, or a square matrix") from None
         if values.ndim == 2:
@@ -107,7 +115,7 @@ class Weights:
         return self.matrix(0.5, len(self.diagonal))
 
 
-class RowNoise(ABC):
+class RowNoise(Frozen):
     """Independent noise on every row of a table; every column has a scale of its own.
 
     The unit of privacy is the record.
@@ -115,7 +123,16 @@ class RowNoise(ABC):
 
     delta: float
 
-    def __init__(self, sensitivity: float | Domain, n_features: int | None) -> None:
+    def __init__(
+        self,
+        sensitivity: float | Domain | None,
+        n_features: int | None,
+        sampler: str,
+        hardened: bool | None,
+    ) -> None:
+        if sensitivity is None:
+            raise InvalidInputError(NO_DOMAIN)
+        self.sampler = chosen_sampler(sampler, hardened)
         self.domain = sensitivity if isinstance(sensitivity, Domain) else None
         if self.domain is not None and n_features is not None:
             if not isinstance(self.domain, Box):
@@ -126,6 +143,11 @@ class RowNoise(ABC):
                 )
         self.sensitivity = self.domain.entry if self.domain else positive("sensitivity", sensitivity)
         self.n_features = n_features if n_features or self.domain is None else self.domain.n_features
+
+    @property
+    def hardened(self) -> bool:
+        """Whether the noise is exact on a computer, as its guarantee needs."""
+        return self.sampler == "hardened"
 
     def _changes(self, n_features: int) -> Floats:
         """Largest change of each column."""
@@ -163,9 +185,15 @@ class RowNoise(ABC):
 
     @abstractmethod
     def _draw(self, shape: tuple[int, ...], random_state: RandomState) -> Floats:
-        """Noise whose last axis runs over the columns."""
+        """Float noise whose last axis runs over the columns."""
+
+    @abstractmethod
+    def _in_steps(self, values: Floats, random_state: RandomState) -> Floats:
+        """Values and exact noise in steps of each column's grid, added as whole numbers."""
 
     def _added(self, values: Floats, random_state: RandomState) -> Floats:
+        if self.hardened:
+            return self._in_steps(values, random_state)
         return values + self._draw(values.shape, random_state)
 
     def sample(self, shape: int | tuple[int, ...], random_state: RandomState = None) -> Floats:
@@ -190,7 +218,7 @@ class RowNoise(ABC):
             sizes = (*sizes, self.n_features)
         if not sizes or self.n_features not in (None, sizes[-1]):
             raise InvalidInputError(f"the noise is for rows of {self.n_features or 'some'} columns")
-        return self._draw(sizes, random_state)
+        return self._added(np.zeros(sizes), random_state)
 
     def randomise(self, X: Any, random_state: RandomState = None) -> Any:
         """Clip rows to the declared domain, if there is one, and add noise to each.
@@ -228,6 +256,14 @@ class RowNoise(ABC):
     def _losses(self, n_features: int) -> tuple[Pair, Pair]:
         """(epsilon, delta) of one entry and of a record."""
 
+    def _person(self, record: Pair, n_features: int, n_rows: int) -> Pair:
+        """(epsilon, delta) of a person: each of its rows has noise of its own, so the losses add up."""
+        return n_rows * record[0], min(1.0, n_rows * record[1])
+
+    def _gaussian_privacy(self, n_features: int) -> float | None:
+        """mu of a record, for Gaussian noise."""
+        return None
+
     @abstractmethod
     def _description(self) -> str:
         """Short words for the noise."""
@@ -238,7 +274,7 @@ class RowNoise(ABC):
 
         Parameters
         ----------
-        unit : {"entry", "record"}
+        unit : {"entry", "record", "person"}
             What changes between neighbouring datasets.
         n_features : int
             Entries of a row.
@@ -249,8 +285,10 @@ class RowNoise(ABC):
             Fields of the event: the family of the noise and its size, or nothing.
         """
 
-    def guarantee(self, n_features: int, n_samples: int | None = None) -> Guarantee:
-        """State what a release promises, per entry and per record.
+    def guarantee(
+        self, n_features: int, n_samples: int | None = None, rows_per_person: int | None = None
+    ) -> Guarantee:
+        """State what a release with noise from the operating system promises.
 
         Parameters
         ----------
@@ -258,6 +296,8 @@ class RowNoise(ABC):
             Entries of a row.
         n_samples : int or None, default=None
             Number of rows; the promise does not depend on it.
+        rows_per_person : int or None, default=None
+            Largest number of records of a person; None states nothing about persons.
 
         Returns
         -------
@@ -265,14 +305,25 @@ class RowNoise(ABC):
             The promise.
         """
         check_parameter("n_samples", n_samples, (Whole(0), None))
+        check_parameter("rows_per_person", rows_per_person, (Whole(1), None))
         entry, record = self._losses(self._width(n_features))
-        change = "a declared domain" if self.domain else f"changes of at most {self.sensitivity:g} per entry"
+        person = None if rows_per_person is None else self._person(record, n_features, rows_per_person)
+        word = f"no entry of a record changes by more than {self.sensitivity:g}, which nothing checks"
         return Guarantee(
             unit="record",
-            entry=entry if math.isfinite(entry[0]) else (math.inf, 1.0),
-            record=record if math.isfinite(record[0]) else (math.inf, 1.0),
+            entry=_finite(entry),
+            record=_finite(record),
             n_features=n_features,
             untouched_entries=0.0,
-            voided_by=(INFERRED,) if self.domain is not None and self.domain.inferred else (),
-            mechanism=f"{self._description()}, for {change}",
+            voided_by=voids(self.domain, self.sampler),
+            mechanism=f"{self._description()}, {self.sampler} sampler",
+            person=None if person is None else _finite(person),
+            rows_per_person=rows_per_person,
+            clipped=self.domain is not None,
+            conditions=() if self.domain else (word,),
+            mu=self._gaussian_privacy(n_features),
         )
+
+
+def _finite(pair: Pair) -> Pair:
+    return pair if math.isfinite(pair[0]) else NOTHING

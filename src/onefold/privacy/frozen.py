@@ -1,0 +1,66 @@
+"""Objects that nobody changes once they are made, so that what they promised stays what they do."""
+
+import copyreg
+from abc import ABCMeta
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Frozen"]
+
+
+class _Sealing(ABCMeta):
+    """Seals an object when its constructor, and those of all its classes, are done."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__call__(*args, **kwargs)
+        made._seal()
+        return made
+
+
+class Frozen(metaclass=_Sealing):
+    """Base class of noises and domains: a parameter changed after use would make a guarantee false.
+
+    Copies are the object itself. Arrays are read-only.
+
+    See Also
+    --------
+    onefold.privacy.Mechanism : A noise, which is frozen.
+
+    Examples
+    --------
+    >>> from onefold.privacy import Laplace
+    >>> Laplace(1.0, sensitivity=1.0).epsilon = 0.01
+    Traceback (most recent call last):
+    AttributeError: Laplace cannot be changed: make a new one with another epsilon
+    """
+
+    def _seal(self) -> None:
+        for value in self.__dict__.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        self.__dict__["_sealed"] = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if "_sealed" in self.__dict__:
+            raise AttributeError(
+                f"{type(self).__name__} cannot be changed: make a new one with another {name}"
+            )
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} cannot be changed: make a new one")
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Any:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self),), dict(self.__dict__)  # type: ignore[attr-defined]
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._seal()
