@@ -92,7 +92,8 @@ class Guarantee:
     conditions : tuple of str, default=()
         What the caller has declared and onefold cannot see. The numbers hold only if all of it is true.
     mu : float or None, default=None
-        Gaussian privacy of the unit under ``neighbours``, where the noise is Gaussian.
+        Gaussian privacy of a person (of a record, where persons are not covered) under ``neighbours``, if the
+        noise is Gaussian.
 
     See Also
     --------
@@ -315,8 +316,8 @@ class Guarantee:
         declared = [part.sensitivity for part in both if not part.clipped]
         if not declared:
             declared = [self.sensitivity] if self.sensitivity == other.sensitivity else [None]
-        gaussian = pairs["person"] is not None or "person" not in (self.unit, other.unit)
-        gaussian = gaussian and self.unit == other.unit and self.neighbours == other.neighbours
+        # mu speaks of what both parts speak of, or not at all.
+        alike = (self.person is None) == (other.person is None) and self.neighbours == other.neighbours
         return replace(
             self,
             **pairs,
@@ -334,7 +335,7 @@ class Guarantee:
             labels_in_record=self.labels_in_record and other.labels_in_record and pairs["labels"] is not None,
             n_owners=max(self.n_owners, other.n_owners),
             rows_per_person=_most(self.rows_per_person, other.rows_per_person),
-            mu=_most(self.mu, other.mu) if gaussian else None,
+            mu=_most(self.mu, other.mu) if alike else None,
         )
 
     def at_sites(self, n_sites: int, shared_noise: bool = False) -> Pair:
@@ -356,10 +357,10 @@ class Guarantee:
             Probability with which it may be exceeded.
         """
         check_parameter("n_sites", n_sites, Whole(1))
-        pair = self.person if self.unit == "person" else self.record
-        if pair is None or n_sites == 1:
-            return pair or NOTHING
-        if self.mu is not None and self.unit != "entry" and 0 < pair[1] < 1:
+        pair = self.record if self.person is None else self.person
+        if n_sites == 1 or not math.isfinite(pair[0]):
+            return pair
+        if self.mu is not None and 0 < pair[1] < 1:
             factor = float(n_sites) if shared_noise else math.sqrt(n_sites)
             return epsilon_of(self.mu * factor, pair[1]), pair[1]
         if shared_noise:

@@ -112,7 +112,7 @@ class ByteStream:
         return np.frombuffer(self._source(8 * size), dtype="<u8").astype(np.uint64, copy=False)
 
     def uniform(self, size: int) -> Floats:
-        """Multiples of 2**-53 plus half of it: neither 0 nor 1. These and what follows are for ``sampler="float"``."""
+        """Floats strictly between 0 and 1; like the next two, for the float sampler."""
         return ((self.words(size) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
     def laplace(self, size: int) -> Floats:
@@ -134,7 +134,8 @@ def byte_stream(random_state: RandomState) -> ByteStream:
     """Stream of all noise: the system's cryptographic generator for ``None``.
 
     OpenSSL keeps the buffer, and throws it away in a forked process; one of our own would give parent and
-    child the same noise. With a seed the bytes come from numpy's generator: reproducible, for tests, and not secret.
+    child the same noise. With a seed the bytes come from numpy's generator: reproducible, for tests, and not
+    secret.
     """
     if random_state is None:
         return ByteStream(_system_bytes)

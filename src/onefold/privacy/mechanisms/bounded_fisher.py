@@ -74,9 +74,9 @@ class BoundedFisherNoise(RowNoise):
       delta; columns whose bounds never matter count as one Gaussian.
     * Unequal bounds give the noise a mean other than zero: ``mean(p)`` is public and may be subtracted.
     * The float sampler has no guarantee: in exact arithmetic it would, on a computer it has not.
-    * The hardened sampler takes one step of its grid off the bounds at either end, adds one to every change, and
-      keeps a tenth of delta for its table of probabilities, which is right to 1e-11 in total variation: an
-      epsilon of more than about log(delta / 1e-10) per column is not stated.
+    * The hardened sampler takes one step of its grid off the bounds at either end, adds one to every change,
+      and keeps a tenth of delta for its table of probabilities, which is right to 1e-11 in total variation:
+      an epsilon of more than about log(delta / 1e-10) per column is not stated.
     * Labels, class sizes and the number of rows are not covered.
 
     References

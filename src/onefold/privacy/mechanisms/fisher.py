@@ -327,11 +327,10 @@ class FisherGaussian(RowNoise):
         return (epsilon_of(entry, self.delta), self.delta), (epsilon_of(record, self.delta), self.delta)
 
     def _person(self, record: Pair, n_features: int, n_rows: int) -> Pair:
-        mu = self.mu(n_features) * math.nextafter(math.sqrt(n_rows), math.inf)
-        return epsilon_of(mu, self.delta), self.delta
+        return epsilon_of(self._gaussian_privacy(n_features, n_rows), self.delta), self.delta
 
-    def _gaussian_privacy(self, n_features: int) -> float | None:
-        return self.mu(n_features)
+    def _gaussian_privacy(self, n_features: int, n_rows: int) -> float:
+        return self.mu(n_features) * (1.0 if n_rows == 1 else math.nextafter(math.sqrt(n_rows), math.inf))
 
     def _description(self) -> str:
         return f"FisherGaussian of lam {self.lam:.4g}"

@@ -97,8 +97,8 @@ CONSTRAINTS: dict[str, Entry] = {
     "rows_per_person": (Whole(1), None),
 }
 NO_DOMAIN = (
-    "declare what may change: sensitivity=Box(low, high) clips to the ranges of the columns, a number is your "
-    "word for the largest change"
+    "declare what may change: sensitivity=Box(low, high) clips to the ranges of the columns, a number is "
+    "your word for the largest change"
 )
 
 
@@ -195,11 +195,7 @@ class Mechanism(Frozen):
     @cached_property
     def _change(self) -> float:
         """Largest change of the unit."""
-        return (
-            self.sensitivity * self._spread(self.rows_per_person or 1)
-            if self.unit == "person"
-            else self.sensitivity
-        )
+        return self.sensitivity * (self._spread(self.rows_per_person or 1) if self.unit == "person" else 1.0)
 
     def _spread(self, n_rows: int) -> float:
         """Size of a change of so many rows, in units of the change of one."""
@@ -247,7 +243,7 @@ class Mechanism(Frozen):
                 f"the noise was calibrated for {self.n_features} features, the data have {n_features}"
             )
         if n_features not in self._resolved:
-            self._resolved[n_features] = type(self)(  # type: ignore[call-arg]
+            self._resolved[n_features] = type(self)(
                 self.epsilon,
                 delta=self.delta,
                 sensitivity=self.domain or self._word,
@@ -366,9 +362,8 @@ class Mechanism(Frozen):
             Independent noise.
         """
         sizes = draw_shape(shape)
-        known = (
-            self if self.n_features is not None or len(sizes) != 2 else self.for_features(max(sizes[1], 1))
-        )
+        unknown = self.n_features is None and len(sizes) == 2 and sizes[1] > 0
+        known = self.for_features(sizes[1]) if unknown else self
         stream, size = byte_stream(random_state), math.prod(sizes)
         if self.hardened:
             return known._lattice.value(known._draw_steps(size, stream)).reshape(sizes)
@@ -480,17 +475,17 @@ class Mechanism(Frozen):
         )
 
     def _promise(self, n_features: int, n_samples: int | None, n_rows: int | None) -> Guarantee:
-        factors = {"entry": self._entry_factor(), "record": self._record_factor(n_features)}
+        widest = factor = self._record_factor(n_features)
         person = None
         if n_rows is not None:
-            factors["person"] = self._person_factor(n_features, n_rows)
-            person = self._loss(factors["person"], n_features * n_rows)
+            widest = self._person_factor(n_features, n_rows)
+            person = self._loss(widest, n_features * n_rows)
         share = self.untouched_share
         untouched = 0.0 if share == 0 else None if n_samples is None else share * n_samples * n_features
         return Guarantee(
             unit=self.unit,
-            entry=self._loss(factors["entry"], 1),
-            record=self._loss(factors["record"], n_features),
+            entry=self._loss(self._entry_factor(), 1),
+            record=self._loss(factor, n_features),
             n_features=n_features,
             untouched_entries=untouched,
             voided_by=voids(self.domain, self.sampler),
@@ -499,7 +494,7 @@ class Mechanism(Frozen):
             person=person,
             rows_per_person=n_rows,
             clipped=self.domain is not None,
-            mu=self._gaussian_privacy(factors[self.unit]),
+            mu=self._gaussian_privacy(widest),
         )
 
     def _gaussian_privacy(self, factor: float) -> float | None:

@@ -260,8 +260,8 @@ class RowNoise(Frozen):
         """(epsilon, delta) of a person: each of its rows has noise of its own, so the losses add up."""
         return n_rows * record[0], min(1.0, n_rows * record[1])
 
-    def _gaussian_privacy(self, n_features: int) -> float | None:
-        """mu of a record, for Gaussian noise."""
+    def _gaussian_privacy(self, n_features: int, n_rows: int) -> float | None:
+        """mu of so many records, for Gaussian noise."""
         return None
 
     @abstractmethod
@@ -321,7 +321,7 @@ class RowNoise(Frozen):
             rows_per_person=rows_per_person,
             clipped=self.domain is not None,
             conditions=() if self.domain else (word,),
-            mu=self._gaussian_privacy(n_features),
+            mu=self._gaussian_privacy(n_features, rows_per_person or 1),
         )
 
 
