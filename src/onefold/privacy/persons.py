@@ -1,0 +1,91 @@
+"""Rows that belong to persons: which row is whose, and no more rows of a person than were declared."""
+
+from typing import Any
+
+import numpy as np
+
+from onefold._base.arrays import Index
+from onefold._base.validation import Whole, check_parameter
+from onefold.exceptions import InvalidInputError
+from onefold.privacy.samplers import RandomState, byte_stream
+
+__all__ = ["limit_rows", "person_codes"]
+
+
+def person_codes(person: Any, n_rows: int) -> Index:
+    """Return a number for each row, the same for all rows of a person.
+
+    Parameters
+    ----------
+    person : array-like of shape (n_rows,)
+        Who each row is about: texts or numbers, none of them missing.
+    n_rows : int
+        Number of rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Numbers from 0, without gaps.
+
+    See Also
+    --------
+    limit_rows : Drops rows of persons who have too many.
+
+    Examples
+    --------
+    >>> from onefold.privacy.persons import person_codes
+    >>> person_codes(["b", "a", "b"], 3).tolist()
+    [1, 0, 1]
+    """
+    names = person.to_numpy() if hasattr(person, "to_numpy") else np.asarray(person)
+    if names.shape != (n_rows,) or names.dtype.kind not in "OUSiufb":
+        raise InvalidInputError("person must be a column of texts or numbers, one for each row")
+    if names.dtype.kind == "O":
+        missing = any(name is None or name != name for name in names)
+        names = np.array([str(name) for name in names])
+    else:
+        missing = names.dtype.kind == "f" and bool(np.isnan(names).any())
+    if missing or (names.dtype.kind == "U" and bool(np.any(np.char.str_len(names) == 0))):
+        raise InvalidInputError("person is missing in some rows: fill it in, or leave these rows out")
+    return np.unique(names, return_inverse=True)[1]
+
+
+def limit_rows(person: Any, rows_per_person: int, random_state: RandomState = None) -> Index:
+    """Choose at random which rows of a person are kept, before anything else looks at them.
+
+    Parameters
+    ----------
+    person : array-like of shape (n_rows,)
+        Who each row is about: texts or numbers, none of them missing.
+    rows_per_person : int
+        Largest number of rows of a person; what is above is dropped, each row with the same probability.
+    random_state : int, Generator or None, default=None
+        None takes entropy from the operating system. A seed makes the choice predictable: use it in tests
+        only.
+
+    Returns
+    -------
+    ndarray
+        Positions of the rows that are kept, in ascending order.
+
+    See Also
+    --------
+    onefold.privacy.PrivateMoments : Weighs rows so that a person counts once.
+
+    Notes
+    -----
+    Which rows of a person remain depends on how many there are: one record more can take the place of
+    another. What a record is promised is therefore computed for a replaced one.
+
+    Examples
+    --------
+    >>> from onefold.privacy.persons import limit_rows
+    >>> len(limit_rows(["a", "a", "a", "b"], 2))
+    3
+    """
+    check_parameter("rows_per_person", rows_per_person, Whole(1))
+    codes = person_codes(person, len(person))
+    order = np.lexsort((byte_stream(random_state).words(len(codes)), codes))
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    place = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))
+    return np.sort(order[place < rows_per_person])
