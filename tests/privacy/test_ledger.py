@@ -310,6 +310,28 @@ def test_a_person_ledger_refuses_what_promises_nothing_per_person() -> None:
             spent(guarantee, unit="person")
 
 
+def test_events_of_a_noise_for_persons_count_all_their_rows() -> None:
+    for noise in (
+        Laplace(0.5, sensitivity=1.0, unit="record"),
+        AnalyticGaussian(0.5, 1e-6, 1.0, unit="record"),
+    ):
+        with pytest.raises(InvalidInputError, match="needs a noise with rows_per_person"):
+            Event.of(noise, 3, unit="person")
+    several = Laplace(0.5, sensitivity=1.0, unit="record", rows_per_person=4)
+    assert Event.of(several, 3, unit="person").epsilon == pytest.approx(2.0)
+    for_persons = AnalyticGaussian(0.5, 1e-6, 1.0, unit="person", rows_per_person=4)
+    event = Event.of(for_persons, 3, unit="person")
+    assert (event.epsilon, event.delta) == (0.5, 1e-6)
+    assert Event.of(for_persons, 3).epsilon < 0.5
+
+
+def test_one_gaussian_release_for_persons_by_pld() -> None:
+    pytest.importorskip("dp_accounting")
+    noise = AnalyticGaussian(0.5, 1e-6, 1.0, unit="person", rows_per_person=4)
+    ledger = ledger_of(Event.of(noise, 3, unit="person"), unit="person")
+    assert 0.5 * (1 - 1e-6) <= ledger.total("pld", 1e-6)[0] <= 0.5
+
+
 def test_events_keep_the_conditions_of_a_guarantee() -> None:
     ledger = Ledger()
     charge(ledger, replace(FEATURES, sensitivity=1.0).provided("batches are public"), "rows")

@@ -38,7 +38,7 @@ class Event:
     ----------
     name : str
         What was released, for the reader of the ledger.
-    unit : {"entry", "record"}
+    unit : {"entry", "record", "person"}
         What changes between neighbouring datasets.
     epsilon : float
         Privacy loss of one release.
@@ -134,8 +134,9 @@ class Event:
             Entries of a row.
         name : str, default="release"
             What is released.
-        unit : {"record", "entry"}, default="record"
-            What changes between neighbouring datasets.
+        unit : {"record", "entry", "person"}, default="record"
+            What changes between neighbouring datasets. "person" needs a noise that knows
+            ``rows_per_person``.
         count : int, default=1
             Number of releases.
 
@@ -147,7 +148,10 @@ class Event:
         guarantee = mechanism.guarantee(n_features)
         refuse_void(guarantee)
         check_parameter("unit", unit, cls.constraints["unit"])
-        epsilon, delta = guarantee.entry if unit == "entry" else guarantee.record
+        pair: Pair | None = getattr(guarantee, unit)
+        if pair is None:
+            raise InvalidInputError("unit='person' needs a noise with rows_per_person")
+        epsilon, delta = pair
         parts = mechanism.accounting(unit, n_features)
         return cls(
             name,
