@@ -25,7 +25,8 @@ from onefold.fabrication.smoother import (
     stepper,
 )
 from onefold.models import AutoencoderClassifier, branch_count, consecutive, split
-from onefold.privacy import Guarantee, Mechanism, OptimalNoise, RandomisedLabels
+from onefold.privacy import Guarantee, Mechanism, OptimalNoise, RandomisedLabels, charge
+from onefold.privacy.ledger import LEDGER, AnyLedger
 
 __all__ = ["Fabricator", "PrivateClassifier"]
 
@@ -62,6 +63,9 @@ class Fabricator(BaseEstimator):
         Move the result into the mechanism's declared domain. This is post-processing.
     n_jobs : int or None, default=None
         Worker threads.
+    ledger : Ledger, path or None, default=None
+        Account of what was spent on the same data: the release is entered there before any noise is drawn,
+        and refused beyond its limit. None counts nothing.
 
     Attributes
     ----------
@@ -108,6 +112,7 @@ class Fabricator(BaseEstimator):
         "branch_size": Whole(1),
         "form": OneOf(("image", "smoothed")),
         "stopping": ("honest", "documented", Whole(0)),
+        "ledger": LEDGER,
     }
 
     def __init__(
@@ -121,6 +126,7 @@ class Fabricator(BaseEstimator):
         label_mechanism: RandomisedLabels | None = None,
         clip: bool = False,
         n_jobs: int | None = None,
+        ledger: AnyLedger = None,
     ) -> None:
         self.mechanism = mechanism
         self.n_components = n_components
@@ -130,6 +136,7 @@ class Fabricator(BaseEstimator):
         self.label_mechanism = label_mechanism
         self.clip = clip
         self.n_jobs = n_jobs
+        self.ledger = ledger
 
     def fabricate(self, X: Any, y: ArrayLike | None = None, random_state: Any = None) -> Any:
         """Make private rows in the place of those of a table.
@@ -172,16 +179,36 @@ class Fabricator(BaseEstimator):
         private : ndarray of shape (n_samples, n_features)
             The private rows that were made of them.
         """
-        noisy = self.randomise_checked(rows, labels, random_state)
-        variance = self.mechanism.variance
+        guarantee = self.promise(*rows.shape[::-1])
         if self.stopping == "documented":
             warnings.warn(
                 f"{LOOKED}: the guarantee of the noise does not hold for the result; use stopping='honest'",
                 PrivacyLeakWarning,
                 stacklevel=3,
             )
-            self.guarantee_ = self.guarantee_.voided(LOOKED)
-        return noisy, self._smooth(rows, noisy, self.labels_, variance)
+            guarantee = guarantee.voided(LOOKED)
+        noisy = self._noisy(rows, labels, random_state, guarantee, "fabricated rows")
+        return noisy, self._smooth(rows, noisy, self.labels_, self.mechanism.variance)
+
+    def promise(self, n_features: int, n_samples: int | None = None) -> Guarantee:
+        """State what the noise on rows and labels promises, before it is drawn.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+        n_samples : int or None, default=None
+            Number of rows.
+
+        Returns
+        -------
+        Guarantee
+            The promise of the noise alone; ``stopping="documented"`` voids it afterwards.
+        """
+        guarantee = self.mechanism.guarantee(n_features, n_samples)
+        if self.label_mechanism is None:
+            return guarantee
+        return guarantee.with_labels(self.label_mechanism.epsilon)
 
     def randomise(self, X: Any, y: ArrayLike | None = None, random_state: Any = None) -> Any:
         """Add the noise alone, without smoothing (000 Alg. 1).
@@ -219,18 +246,21 @@ class Fabricator(BaseEstimator):
         ndarray of shape (n_samples, n_features)
             The noisy rows.
         """
+        return self._noisy(rows, labels, random_state, self.promise(*rows.shape[::-1]), "noisy rows")
+
+    def _noisy(
+        self, rows: Array, labels: Labels | None, random_state: Any, guarantee: Guarantee, name: str
+    ) -> Array:
+        """Enter the release in the ledger, then draw the noise."""
+        if self.label_mechanism is not None and labels is None:
+            raise InvalidInputError("label_mechanism needs labels y")
+        charge(self.ledger, guarantee, name)
         # No seed stays no seed, so that a hardened mechanism takes its own cryptographic stream.
         rng = None if random_state is None else np.random.default_rng(random_state)
         if self.label_mechanism is not None:
-            if labels is None:
-                raise InvalidInputError("label_mechanism needs labels y")
             labels = np.asarray(self.label_mechanism.randomise(labels, rng))
-        self.labels_ = labels
         noisy = np.asarray(self.mechanism.randomise(rows, rng), dtype=rows.dtype)
-        guarantee = self.mechanism.guarantee(rows.shape[1], len(rows))
-        if self.label_mechanism is not None:
-            guarantee = guarantee.with_labels(self.label_mechanism.epsilon)
-        self.guarantee_ = guarantee
+        self.labels_, self.guarantee_ = labels, guarantee
         return noisy
 
     def smooth(self, noisy: ArrayLike, y: ArrayLike | None = None) -> Array:
@@ -396,6 +426,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         Randomises the labels; None uses them as they are.
     random_state : int, Generator or None, default=None
         None draws the noise from the entropy of the system. A seed makes the noise known: for tests only.
+    ledger : Ledger, path or None, default=None
+        Account of what was spent on the same data: the release is entered there before any noise is drawn,
+        and refused beyond its limit. None counts nothing.
 
     Attributes
     ----------
@@ -439,6 +472,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         branch_size: int = 1000,
         label_mechanism: RandomisedLabels | None = None,
         random_state: Any = None,
+        ledger: AnyLedger = None,
     ) -> None:
         self.classifier = classifier
         self.mechanism = mechanism
@@ -448,6 +482,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.branch_size = branch_size
         self.label_mechanism = label_mechanism
         self.random_state = random_state
+        self.ledger = ledger
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Make the rows private, then fit the classifier to them.
@@ -488,6 +523,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             self.stopping,
             self.branch_size,
             label_mechanism=self.label_mechanism,
+            ledger=self.ledger,
         )
 
     def predict(self, X: ArrayLike) -> Labels:

@@ -40,7 +40,7 @@ from onefold.privacy.terms import (
     two_steps,
 )
 
-__all__ = ["Event", "Ledger", "charge"]
+__all__ = ["LEDGER", "AnyLedger", "Event", "Ledger", "charge"]
 
 # Checking the limit and entering the event are one step, whichever threads spend.
 ONE_AT_A_TIME = threading.Lock()
