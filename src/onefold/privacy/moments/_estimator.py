@@ -13,15 +13,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import archive_bytes, read_archive
-from onefold._base.arrays import AnyArray, Arrays, Floats, Labels
+from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Labels
 from onefold._base.files import read_saved, write_whole
 from onefold._base.validation import Number, check_parameter, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
-from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
 from onefold.privacy.moments import _release as core
 from onefold.privacy.moments._release import CONSTRAINTS, Blocks, Noise, plain_labels
-from onefold.privacy.samplers import RandomState
+from onefold.privacy.persons import limit_rows, person_codes
+from onefold.privacy.samplers import RandomState, chosen_sampler
 from onefold.privacy.sensitivity import Ball
 from onefold.privacy.terms import NOTHING, Pair, two_steps
 
@@ -59,12 +60,17 @@ class PrivateMoments(BaseEstimator):
         How the budget (squared mu) is divided among centre, counts, sums and second moments.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         How neighbouring datasets differ: one record and its label more or less, or replaced by any other.
-    hardened : bool, default=False
-        Exact noise on dyadic grids, safe against attacks on floating-point numbers, from the operating
-        system's cryptographic generator.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact noise on dyadic grids. "float" is open to attacks on floating-point numbers:
+        its guarantee is void.
+    rows_per_person : int or None, default=None
+        For records that belong to persons: the most records of a person that count; others are dropped at
+        random before anything else. None keeps all.
     random_state : None, int or Generator, default=None
-        None takes fresh entropy of the operating system. A seed makes the noise predictable: use it in tests
-        only.
+        None takes fresh entropy of the operating system. A seed makes the noise predictable and the guarantee
+        void: use it in tests only.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     Attributes
     ----------
@@ -100,7 +106,8 @@ class PrivateMoments(BaseEstimator):
     Notes
     -----
     *Guarantees.* The release is (epsilon, delta) differentially private for a whole record **with its
-    label**; under "add-remove" the sizes of the classes are covered too. The proof, also for classes that are
+    label**; under "add-remove" the sizes of the classes are covered too. Where :meth:`fit` is told whose
+    records they are, it is private for all records of a person. The proof, also for classes that are
     found privately, is the docstring of ``onefold.privacy.moments._release``. The noise is calibrated by
     Gaussian privacy: mu is the largest number with
     :math:`\Phi(\mu/2 - \epsilon/\mu) - e^\epsilon \Phi(-\mu/2 - \epsilon/\mu) \le \delta`.
@@ -147,8 +154,10 @@ class PrivateMoments(BaseEstimator):
         radius: float = 1.0,
         shares: tuple[float, float, float, float] = (0.05, 0.02, 0.28, 0.70),
         neighbours: Literal["add-remove", "replace"] = "add-remove",
-        hardened: bool = False,
+        sampler: str = "hardened",
+        rows_per_person: int | None = None,
         random_state: RandomState = None,
+        hardened: bool | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -157,10 +166,12 @@ class PrivateMoments(BaseEstimator):
         self.radius = radius
         self.shares = shares
         self.neighbours = neighbours
-        self.hardened = hardened
+        self.sampler = sampler
+        self.rows_per_person = rows_per_person
         self.random_state = random_state
+        self.hardened = hardened
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None) -> Self:
         """Release the moments of labelled rows.
 
         Parameters
@@ -169,37 +180,54 @@ class PrivateMoments(BaseEstimator):
             Records.
         y : array-like of shape (n_samples,)
             Their labels.
+        person : array-like of shape (n_samples,) or None, default=None
+            Who each record is about: the release is then private for persons, each of whom counts once
+            whatever the number of records.
 
         Returns
         -------
         PrivateMoments
             This object, with the release.
         """
-        mu, shares = self._budget()
+        sampler = chosen_sampler(self.sampler, self.hardened, stacklevel=3)
+        mu, shares = self._budget(person is not None)
         rows, labels = check_rows(self, X, y)
         check_classification_targets(labels)
+        if person is not None:
+            rows, labels, person = self._limited(rows, labels, person)
         candidates, codes = core.candidates_of(labels, self.classes)
-        if self.hardened and len(rows) > MOST_EXACT_RECORDS:
+        if sampler == "hardened" and len(rows) > MOST_EXACT_RECORDS:
             raise InvalidInputError("a hardened release adds at most 2**25 records exactly: split the data")
-        noise = Noise.of(self.random_state, self.hardened)
+        # Without noise nothing needs a grid, and the moments are those of the records themselves.
+        noise = Noise.of(self.random_state, "float" if mu is None else sampler, person)
         sigma = Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else core.deviations(mu, shares, self.neighbours)
-        sizes = np.bincount(codes, minlength=len(candidates)).astype(np.float64)
-        counts = noise.to_counts(sizes, sigma.number)
+        counts = noise.to_counts(noise.sizes(codes, len(candidates)), sigma.number)
         kept = np.ones(len(counts), dtype=bool)
         if self.classes is None and mu is not None:
-            kept = core.common_classes(counts, sigma.number, self.delta, self.hardened)
+            kept = core.common_classes(counts, sigma.number, self.delta, self.rows_per_person or 1)
         self.centre_ = self._find_centre(rows, counts[kept].sum(), noise, sigma.centre)
         # A code of -1 for the rows of classes that are left out.
         renumbered = np.where(kept, np.cumsum(kept) - 1, -1)[codes]
-        totals, seconds = core.class_sums(noise.on_grid(self.embed(rows)), renumbered, int(kept.sum()))
-        self.classes_, self.counts_ = candidates[kept], counts[kept]
+        seen = self.embed(rows)
+        totals, seconds = core.class_sums(noise.firsts(seen), noise.roots(seen), renumbered, int(kept.sum()))
+        self.classes_ = candidates if self.classes is not None else core.found_labels(candidates[kept])
+        self.counts_ = counts[kept]
         self.sums_ = noise.to_sums(totals, sigma.total)
         self.second_moments_ = noise.to_matrices(seconds, sigma.second)
         self.count_noise_, self.sum_noise_, self.second_noise_ = (
             np.full(len(self.classes_), value) for value in (sigma.number, sigma.total, sigma.second)
         )
-        self.guarantee_, self.encoding_ = self._promise(sigma), ""
+        self.guarantee_ = self._promise(mu, sigma, sampler, person is not None)
+        self.encoding_ = ""
         return self
+
+    def _limited(self, rows: Floats, labels: Labels, person: Any) -> tuple[Floats, Labels, Index]:
+        """Drop the records of persons who have too many."""
+        codes = person_codes(person, len(rows))
+        if self.rows_per_person is None:
+            return rows, labels, codes
+        kept = limit_rows(codes, self.rows_per_person, self.random_state)
+        return rows[kept], labels[kept], person_codes(codes[kept], len(kept))
 
     def embed(self, X: ArrayLike) -> Floats:
         """Map rows as the release does: into the unit ball, then relative to the centre with norm one.
@@ -294,7 +322,6 @@ class PrivateMoments(BaseEstimator):
             centre=first.centre,
             radius=first.radius,
             neighbours=first.neighbours,
-            hardened=all(release.hardened for release in releases),
         )
         labels = [plain_labels(release.classes_) for release in releases]
         found.classes_ = np.unique(np.concatenate(labels))
@@ -447,9 +474,13 @@ class PrivateMoments(BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    def _budget(self) -> tuple[float | None, Blocks]:
+    def _budget(self, of_persons: bool) -> tuple[float | None, Blocks]:
         """Return the Gaussian privacy of the whole release, and how it is divided."""
         check_parameters(self, CONSTRAINTS)
+        if self.rows_per_person is not None and not of_persons:
+            raise InvalidInputError("rows_per_person needs person: whose records they are")
+        if of_persons and self.rows_per_person is None and self.classes is None:
+            raise InvalidInputError("finding the classes of persons needs rows_per_person; or give classes")
         shares = core.divided(self.shares, private_centre=isinstance(self.centre, str))
         if self.epsilon is None:
             return None, shares
@@ -465,29 +496,39 @@ class PrivateMoments(BaseEstimator):
             if self.centre != "private":
                 raise InvalidInputError("centre must be 'private', None or a vector")
             self.centre_ = np.zeros(rows.shape[1])
-            total = noise.on_grid(self.embed(rows)).sum(axis=0)
+            total = noise.firsts(self.embed(rows)).sum(axis=0)
             return np.asarray(core.means(np.array([size]), noise.to_sums(total, sigma)[None])[0])
         return _public_centre(self.centre, rows.shape[1])
 
-    def _promise(self, sigma: Blocks) -> Guarantee:
-        """Return the guarantee of a release with noise of these standard deviations."""
-        record = replaced = NOTHING
+    def _promise(self, mu: float | None, sigma: Blocks, sampler: str, of_persons: bool) -> Guarantee:
+        """Return the guarantee of the release, from the noise that was drawn."""
+        stated = replaced = NOTHING
         if self.epsilon is not None:
-            record = float(self.epsilon), float(self.delta)
-            replaced = self._replaced(record, sigma)
-        return Guarantee(
-            unit="record",
+            stated = float(self.epsilon), float(self.delta)
+            replaced = self._replaced(stated, sigma)
+        guarantee = Guarantee(
+            unit="person" if of_persons else "record",
             entry=replaced,  # a changed entry or label replaces the record
-            record=record,
+            record=replaced if of_persons else stated,  # and a record more or less, a part of the person's
             replaced=replaced,
             labels=replaced,
             labels_in_record=True,
             n_features=self.n_features_in_,
             untouched_entries=0.0,
-            mechanism="Gaussian on counts, sums and second moments" + ", hardened" * bool(self.hardened),
+            voided_by=(FLOAT_SAMPLER,) * (sampler == "float"),
+            mechanism=f"Gaussian on counts, sums and second moments, {sampler} sampler",
             sensitivity=1.0,
             neighbours=self.neighbours,
-        )
+            person=stated if of_persons else None,
+            rows_per_person=self.rows_per_person,
+            clipped=True,
+            mu=None if self.classes is None else mu,
+        ).seeded(self.random_state)
+        if self.classes is None:
+            guarantee = guarantee.provided("it is public whether labels are numbers or text")
+        if self.centre is not None and not isinstance(self.centre, str):
+            guarantee = guarantee.provided("the given centre is public or was released before")
+        return guarantee
 
     def _replaced(self, record: Pair, sigma: Blocks) -> Pair:
         """Return (epsilon, delta) for a record and its label that are replaced."""

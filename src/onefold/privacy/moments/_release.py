@@ -21,12 +21,23 @@ A symmetric matrix is one vector: its diagonal, and :math:`\sqrt 2` times what i
 of that vector is the Frobenius norm. Noise :math:`\sigma` on the vector is :math:`\sigma` on the diagonal and
 :math:`\sigma / \sqrt 2` on each pair of equal entries beside it.
 
+**Persons.** A person may have several records. Each of its m records is given the weight 1/m, or slightly
+less, in all sums: counts of w, sums of :math:`w x`, second moments of :math:`w x x^T`. A person then has,
+over all classes together, counts of at most 1 in sum, sums of norm :math:`\le \sum w \|x\| \le 1`, and second
+moments of Frobenius norm :math:`\le \sum w \|x\|^2 \le 1`. One person more or less changes every block by at
+most 1. For a replaced person, two counts are non-negative and two second moments have a non-negative inner
+product (both are positive semidefinite), so :math:`\sqrt 2` holds for them as above, and 2 for the sums: what
+was said of records holds for persons. One record of a person more, less or changed replaces the person's part
+by another (its weights change, and so may the records that are dropped above a declared number), and is
+covered by what holds for a replaced person.
+
 **Finding the classes.** Classes that are not declared are found privately. Let a class have its only record
 in one of two neighbouring datasets. Its count is 1, and it is kept only if 1 + noise exceeds the threshold,
 with probability at most :math:`1 - e^{-\delta'}`. Otherwise the release is that of the same classes, so that
 in both directions (epsilon, delta) grows by at most :math:`\delta'` in delta: up because of that event, down
 because conditioning on its complement costs a factor :math:`e^{\delta'}`, and delta as a function of epsilon
-has a slope of at most one.
+has a slope of at most one. A person with k records may be the only one of k classes, each of which then gets
+:math:`\delta' / k`.
 """
 
 import math
@@ -40,11 +51,11 @@ from scipy.special import ndtri
 from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Labels, Mask
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.stored_zip import NOT_READABLE
-from onefold._base.validation import Entry, Flag, Number, OneOf, check_parameter
+from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy.calibration import mu_of
-from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.samplers import RandomState, byte_stream, generator, rounded_gaussian
+from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
+from onefold.privacy.samplers import SAMPLERS, ByteStream, RandomState, byte_stream, rounded_gaussian
 from onefold.privacy.terms import DELTA, EPSILON, RELATIONS
 
 # The parameters of a release that its file keeps. A radius must not lead out of the range of float64.
@@ -53,7 +64,8 @@ CONSTRAINTS: dict[str, Entry] = {
     "delta": DELTA,
     "radius": Number(at_least=1e-150, at_most=1e150),
     "neighbours": OneOf(RELATIONS),
-    "hardened": Flag(),
+    "sampler": OneOf(SAMPLERS),
+    "rows_per_person": (Whole(1), None),
 }
 SMALLEST_SHARE = 1e-6
 # Share of delta that pays for finding out privately which classes there are.
@@ -118,10 +130,10 @@ def candidates_of(labels: Labels, classes: Any) -> tuple[Labels, Index]:
     return candidates, np.searchsorted(candidates, labels)
 
 
-def common_classes(counts: Floats, sigma: float, delta: float, hardened: bool) -> Mask:
-    """Select classes whose noisy count a single record would hardly reach, for the release's ``delta``."""
-    quantile = -float(ndtri(-math.expm1(-CLASSES_SHARE * delta)))
-    kept = counts > 1.0 + sigma * quantile + 0.5 * hardened  # hardened counts are rounded
+def common_classes(counts: Floats, sigma: float, delta: float, most: int) -> Mask:
+    """Select classes whose noisy count one record, or person of ``most`` classes, would hardly reach."""
+    quantile = -float(ndtri(-math.expm1(-CLASSES_SHARE * delta / most)))
+    kept = counts > 1.0 + sigma * quantile + 0.5  # hardened counts are rounded
     if not kept.any():
         raise InvalidInputError(
             "not one class has enough records for this epsilon: give classes, or more data"
@@ -129,15 +141,28 @@ def common_classes(counts: Floats, sigma: float, delta: float, hardened: bool) -
     return np.asarray(kept)
 
 
-def class_sums(rows: Floats, codes: Index, n_classes: int) -> tuple[Floats, Floats]:
-    """Add up the rows of each class, (C, p), and their outer products, (C, p, p)."""
+def class_sums(rows: Floats, roots: Floats, codes: Index, n_classes: int) -> tuple[Floats, Floats]:
+    """Add up the rows of each class, (C, p), and the outer products of ``roots``, (C, p, p)."""
     totals = np.zeros((n_classes, rows.shape[1]))
     seconds = np.zeros((n_classes, rows.shape[1], rows.shape[1]))
     for code in range(n_classes):
-        own = rows[codes == code]
-        totals[code] = own.sum(axis=0)
+        mine = np.flatnonzero(codes == code)
+        own = roots[mine]
+        totals[code] = rows[mine].sum(axis=0)
         seconds[code] = own.T @ own
     return totals, seconds
+
+
+def found_labels(labels: Labels) -> Labels:
+    """Return labels in a type that follows from them alone, not from others that were left out."""
+    if labels.dtype.kind in "iuf" and bool(np.all(labels == np.trunc(labels))):
+        return np.array([int(label) for label in labels])
+    return np.array(labels.tolist())
+
+
+def person_weights(codes: Index) -> Floats:
+    """Weigh the records of each person so that a person counts once; a little less, for the rounding."""
+    return np.asarray((1.0 - 2.0**-40) / np.bincount(codes)[codes])
 
 
 # Binary digits of an entry of a record in a hardened release.
@@ -146,33 +171,55 @@ DIGITS = 14
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a release, all of it from one source.
+    """The noise of a release, all of it from one source, and the records as it sees them.
 
     Hardened, everything happens on dyadic grids: entries of a record are cut to 14 binary digits, which makes
     no record longer; sums of them and of their products are then exact in float64 (up to 2^25 records), and
     whole numbers of grid steps, the rounding of exact Gaussian variables, are added. Rounding the noise of a
-    number that lies on the grid is rounding the noisy number: post-processing.
+    number that lies on the grid is rounding the noisy number: post-processing. Weights, and records
+    multiplied by them, keep 28 digits.
     """
 
-    source: Any
+    stream: ByteStream
     hardened: bool
+    weights: Floats | None = None  # of records that belong to persons
 
     @classmethod
-    def of(cls, random_state: RandomState, hardened: bool) -> "Noise":
+    def of(cls, random_state: RandomState, sampler: str, person: Index | None = None) -> "Noise":
         """Prepare noise from the operating system's entropy, or reproducible noise for tests."""
-        return cls(byte_stream(random_state) if hardened else generator(random_state), hardened)
+        weights = None if person is None else person_weights(person)
+        return cls(byte_stream(random_state), sampler == "hardened", weights)
 
-    def on_grid(self, rows: Floats) -> Floats:
-        """Return the records as the release sees them."""
-        return np.ldexp(np.trunc(np.ldexp(rows, DIGITS)), -DIGITS) if self.hardened else rows
+    @property
+    def _digits(self) -> int:
+        """Binary digits of what sums add up."""
+        return DIGITS if self.weights is None else 2 * DIGITS
+
+    def _cut(self, values: Floats, digits: int) -> Floats:
+        return np.ldexp(np.trunc(np.ldexp(values, digits)), -digits) if self.hardened else values
+
+    def sizes(self, codes: Index, n_classes: int) -> Floats:
+        """Count the records of each class, or the persons."""
+        weights = None if self.weights is None else self._cut(self.weights, self._digits)
+        return np.bincount(codes, weights, minlength=n_classes).astype(np.float64)
+
+    def firsts(self, rows: Floats) -> Floats:
+        """Return the records as sums see them."""
+        cut = self._cut(rows, DIGITS)
+        return cut if self.weights is None else self._cut(self.weights[:, None] * cut, self._digits)
+
+    def roots(self, rows: Floats) -> Floats:
+        """Return the records as second moments see them."""
+        cut = self._cut(rows, DIGITS)
+        return cut if self.weights is None else self._cut(np.sqrt(self.weights)[:, None] * cut, DIGITS)
 
     def to_counts(self, counts: Floats, sigma: float) -> Floats:
         """Add noise to numbers of records."""
-        return counts + self._draw(counts.shape, sigma, 0)
+        return counts + self._draw(counts.shape, sigma, 0 if self.weights is None else self._digits)
 
     def to_sums(self, sums: Floats, sigma: float) -> Floats:
         """Add noise to sums of records."""
-        return sums + self._draw(sums.shape, sigma, DIGITS)
+        return sums + self._draw(sums.shape, sigma, self._digits)
 
     def to_matrices(self, matrices: Floats, sigma: float) -> Floats:
         """Add noise to symmetric matrices."""
@@ -189,8 +236,8 @@ class Noise:
         if sigma == 0.0:
             return np.zeros(shape)
         if not self.hardened:
-            return np.asarray(self.source.normal(0.0, sigma, shape))
-        steps = rounded_gaussian(self.source, math.ldexp(sigma, digits), math.prod(shape))
+            return sigma * self.stream.normal(math.prod(shape)).reshape(shape)
+        steps = rounded_gaussian(self.stream, math.ldexp(sigma, digits), math.prod(shape))
         return np.ldexp(steps.astype(np.float64), -digits).reshape(shape)
 
 
@@ -302,15 +349,19 @@ def plain_labels(classes: Labels) -> Labels:
 
 def parts_of_moments(moments: Any) -> tuple[dict[str, Any], Arrays]:
     """Return the description and the arrays of a release."""
+    guarantee: Guarantee = moments.guarantee_
+    epsilon, delta = guarantee.record if guarantee.person is None else guarantee.person
+    silent = not math.isfinite(epsilon)
     about = {
-        "parameters": {
-            "epsilon": None if moments.epsilon is None else float(moments.epsilon),
-            "delta": float(moments.delta),
+        "parameters": {  # as they were when the noise was drawn
+            "epsilon": None if silent else epsilon,
+            "delta": float(moments.delta) if silent else delta,
             "radius": float(moments.radius),
-            "neighbours": moments.neighbours,
-            "hardened": bool(moments.hardened),
+            "neighbours": guarantee.neighbours,
+            "sampler": "float" if FLOAT_SAMPLER in guarantee.voided_by else "hardened",
+            "rows_per_person": guarantee.rows_per_person,
         },
-        "guarantee": moments.guarantee_.to_dict(),
+        "guarantee": guarantee.to_dict(),
         "encoding": moments.encoding_,
     }
     arrays = {name: getattr(moments, f"{name}_") for name in NAMES}
@@ -323,6 +374,11 @@ def moments_from_parts(
     """Return parameters and fitted attributes; refuse what does not fit together."""
     try:
         given, guarantee = dict(about["parameters"]), Guarantee.from_dict(about["guarantee"])
+        if "hardened" in given:  # written before samplers had names
+            given["sampler"] = "hardened" if given.pop("hardened") else "float"
+            given["rows_per_person"] = None
+        if given.get("sampler") == "float":
+            guarantee = guarantee.voided(FLOAT_SAMPLER)
         encoding = about.get("encoding", "")
         if set(arrays) != {"classes", *NAMES} or set(given) != set(CONSTRAINTS):
             raise FileFormatError(DAMAGED)
@@ -362,9 +418,13 @@ def _check_arrays(arrays: Mapping[str, AnyArray]) -> None:
 def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Mapping[str, AnyArray]) -> None:
     """Refuse stated noise that is too small for the guarantee; whether it was added, no file can show."""
     levels = np.array([arrays[name] for name in LEVELS])
-    epsilon, delta = guarantee.record
+    epsilon, delta = guarantee.record if guarantee.person is None else guarantee.person
     told = (given["epsilon"], given["delta"], given["neighbours"], len(arrays["centre"]))
-    if not (levels >= 0.0).all() or guarantee.unit != "record" or not guarantee.labels_in_record:
+    if (
+        not (levels >= 0.0).all()
+        or guarantee.unit not in ("record", "person")
+        or not guarantee.labels_in_record
+    ):
         raise FileFormatError("the guarantee is not one of moments")
     if told[0] is None:
         if math.isfinite(epsilon):
