@@ -191,6 +191,12 @@ def add_noise_options(
     add_label_options(group)
 
 
+def add_ledger(group: Any) -> None:
+    """The account that a release is entered in."""
+    what = "ledger in which the release is entered before it is made; made by onefold ledger new"
+    option(group, "--ledger FILE", what)
+
+
 def add_label_options(group: Any) -> None:
     """Noise on labels, and which labels there may be."""
     what = "randomise the labels, with this epsilon for one label (default: labels stay as they are)"

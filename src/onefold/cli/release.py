@@ -72,6 +72,7 @@ def _add_noise_options(group: Any) -> None:
     option(group, "--delta D", "delta of the guarantee for one record", shared.fraction, 1e-5)
     flag(group, "--hardened", shared.HARDENED)
     shared.add_label_options(group)
+    shared.add_ledger(group)
 
 
 def _add_column_options(group: Any) -> None:
@@ -97,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
         args.lam, args.adversary_error, args.epsilon, args.keep_classifier, args.delta, args.hardened
     )
     labels = Labelling(args.label, args.label_epsilon, args.classes)
+    if args.ledger is not None and (args.sweep or args.keep_classifier):
+        raise InvalidInputError("--sweep and --keep-classifier promise nothing that --ledger could count")
     if args.sweep:
         _check_sweep(args.data, args.out, noise, labels)
     else:
@@ -109,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.keep_classifier:
         result, words = _keep_classifier(table, args.keep_classifier, args.label, args.out, args.quiet)
     else:
-        result, words = _release(table, declared, noise, labels, args.out, args.quiet)
+        result, words = _release(table, declared, noise, labels, args.ledger, args.out, args.quiet)
     show(result, words, as_json=args.json, quiet=args.quiet)
     return 0
 
@@ -249,7 +252,13 @@ def _check_sweep(data: str, out: str, noise: NoiseAmount, labels: Labelling) -> 
 
 
 def _release(
-    table: MixedTable, declared: Declarations, noise: NoiseAmount, labels: Labelling, out: str, quiet: bool
+    table: MixedTable,
+    declared: Declarations,
+    noise: NoiseAmount,
+    labels: Labelling,
+    ledger: str | None,
+    out: str,
+    quiet: bool,
 ) -> Told:
     from onefold.release import release_table
 
@@ -257,23 +266,27 @@ def _release(
     bounded = bool(declared.allowed)
     with busy("looking for noise of this strength", quiet):
         strength = _strength(noise, codec, bounded)
+    known = None if labels.column is None else table.columns[labels.column]
     made = release_table(
-        table.features, codec, strength.lam, bounded=bounded, delta=noise.delta, hardened=noise.hardened
+        table.features,
+        codec,
+        strength.lam,
+        bounded=bounded,
+        delta=noise.delta,
+        hardened=noise.hardened,
+        labels=known,
+        label_mechanism=None if known is None else _label_mechanism(known, labels),
+        ledger=ledger,
     )
-    guarantee, released = made.guarantee, None
-    if labels.column is not None:
-        released = table.columns[labels.column]
-        if labels.epsilon is not None:
-            released = _randomised(released, labels)
-            guarantee = guarantee.with_labels(labels.epsilon)
-    promise = {"lam": strength.lam, **made.to_dict(), **guarantee.to_dict()}
+    promise = {"lam": strength.lam, **made.to_dict()}
     if not bounded:
         promise["theorem_2_5_of_the_document"] = {
             "epsilon_per_record": strength.documented_epsilon,
             "note": "for comparison only; it is too small for weak noise",
         }
+    released = made.labels if known is None or made.labels is None else made.labels.astype(known.dtype)
     table.write(out, made.columns, released)
-    return _told(table, promise, [f"lam {strength.lam:.4g}", str(guarantee), *made.in_words()], out)
+    return _told(table, promise, [f"lam {strength.lam:.4g}", str(made.guarantee), *made.in_words()], out)
 
 
 def _strength(noise: NoiseAmount, codec: TableCodec, bounded: bool) -> Strength:
@@ -295,12 +308,13 @@ def _strength(noise: NoiseAmount, codec: TableCodec, bounded: bool) -> Strength:
     return choose(codec.n_encoded, lam=lam, adversary_error=error, epsilon=epsilon, **options)
 
 
-def _randomised(values: AnyArray, labels: Labelling) -> AnyArray:
-    """Labels randomised with their own epsilon."""
+def _label_mechanism(values: AnyArray, labels: Labelling) -> Any:
+    """What randomises the labels with their own epsilon; None without one."""
+    if labels.epsilon is None:
+        return None
     if values.dtype.kind == "f" and not np.array_equal(values, np.round(values)):
         raise InvalidInputError("--label-epsilon takes classes, and the label holds fractions")
-    mechanism = shared.label_mechanism(labels.epsilon, labels.classes, values)
-    return np.asarray(mechanism.randomise(values)).astype(values.dtype)
+    return shared.label_mechanism(labels.epsilon, labels.classes, values)
 
 
 def _keep_classifier(table: MixedTable, variance: float, label: str, out: str, quiet: bool) -> Told:

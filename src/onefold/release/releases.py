@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
-from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee
+from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee, charge
+from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.mechanisms.mechanism import unpack
 from onefold.privacy.samplers import RandomState, generator
 from onefold.privacy.sensitivity import Domain
@@ -118,6 +119,7 @@ def release_iid(
     delta: float = 1e-5,
     sensitivity: float | Domain = 1.0,
     hardened: bool = False,
+    ledger: AnyLedger = None,
 ) -> Release:
     """Add independent Gaussian noise of covariance Pi^(-1/2) / sqrt(lam) to rows.
 
@@ -138,6 +140,9 @@ def release_iid(
         How far an entry can change, or the domain of the rows.
     hardened : bool, default=False
         Noise on a grid that is safe against attacks on floating-point numbers.
+    ledger : Ledger, path or None, default=None
+        Account of what was spent on the same data: the release is entered there before any noise is drawn,
+        and refused beyond its limit. None counts nothing.
 
     Returns
     -------
@@ -160,9 +165,11 @@ def release_iid(
     ((50, 2), 20.0, 1.76)
     """
     noise = FisherGaussian(lam, Pi, delta=delta, sensitivity=sensitivity, hardened=hardened)
+    p = _columns(X)
+    guarantee = noise.guarantee(p)
+    charge(ledger, guarantee, "released rows")
     rows = noise.randomise(X, random_state)
-    p = rows.shape[1]
-    return Release(rows, noise.guarantee(p), noise.standard_errors(p), noise.estimation_bound(p))
+    return Release(rows, guarantee, noise.standard_errors(p), noise.estimation_bound(p))
 
 
 def release_bounded(
@@ -175,6 +182,7 @@ def release_bounded(
     delta: float = 1e-5,
     sensitivity: float | Domain = 1.0,
     hardened: bool = False,
+    ledger: AnyLedger = None,
 ) -> Release:
     """Add noise that keeps within its own bounds to rows.
 
@@ -200,6 +208,9 @@ def release_bounded(
         How far an entry can change, or the domain of the rows.
     hardened : bool, default=False
         Noise on a grid that is safe against attacks on floating-point numbers.
+    ledger : Ledger, path or None, default=None
+        Account of what was spent on the same data: the release is entered there before any noise is drawn,
+        and refused beyond its limit. None counts nothing.
 
     Returns
     -------
@@ -222,11 +233,21 @@ def release_bounded(
     True
     """
     noise = BoundedFisherNoise(lam, bounds, Pi, delta=delta, sensitivity=sensitivity, hardened=hardened)
+    p = _columns(X)
+    guarantee = noise.guarantee(p)
+    charge(ledger, guarantee, "released rows")
     rows = noise.randomise(X, random_state)
-    p = rows.shape[1]
     errors = noise.standard_errors(p)
     weights = noise.weights.powers(1.0, p)
-    return Release(rows, noise.guarantee(p), errors, float(np.sum(weights * errors**2)))
+    return Release(rows, guarantee, errors, float(np.sum(weights * errors**2)))
+
+
+def _columns(X: Any) -> int:
+    """Return the number of columns, before there is any noise; what is no table is refused."""
+    values, _ = unpack(X)
+    if values.ndim != 2 or not values.shape[1]:
+        raise InvalidInputError("expected a 2D table of rows. Reshape your data")
+    return int(values.shape[1])
 
 
 def release_utility_preserving(

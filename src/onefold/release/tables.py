@@ -12,7 +12,8 @@ from scipy.special import log_ndtr
 
 from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
-from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee
+from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee, RandomisedLabels, charge
+from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.samplers import RandomState
 from onefold.privacy.sensitivity import Box
 from onefold.release.releases import noise_bounds
@@ -352,6 +353,8 @@ class TableRelease:
         Per column of categories, the probability that one is released as it is.
     widths : dict of str to float
         Per column of numbers, the width of its declared range.
+    labels : ndarray or None, default=None
+        The labels to publish with the columns.
 
     See Also
     --------
@@ -370,6 +373,7 @@ class TableRelease:
     standard_errors: dict[str, float]
     kept: dict[str, float]
     widths: dict[str, float]
+    labels: AnyArray | None = None
 
     def in_words(self) -> list[str]:
         """Say what the release means for each column.
@@ -414,6 +418,9 @@ def release_table(
     delta: float = 1e-5,
     hardened: bool = False,
     random_state: RandomState = None,
+    labels: AnyArray | None = None,
+    label_mechanism: RandomisedLabels | None = None,
+    ledger: AnyLedger = None,
 ) -> TableRelease:
     """Encode a table, add the optimal noise, and decode it.
 
@@ -436,6 +443,13 @@ def release_table(
         Noise on a grid that is safe against attacks on floating-point numbers.
     random_state : int, Generator or None, default=None
         None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+    labels : ndarray of shape (n_samples,) or None, default=None
+        Labels to publish with the columns.
+    label_mechanism : RandomisedLabels or None, default=None
+        Randomises the labels; None publishes them as they are.
+    ledger : Ledger, path or None, default=None
+        Account of what was spent on the same data: the release is entered there before any noise is drawn,
+        and refused beyond its limit. None counts nothing.
 
     Returns
     -------
@@ -465,19 +479,31 @@ def release_table(
         noise = BoundedFisherNoise(lam, codec.bounds(), **options)
     else:
         noise = FisherGaussian(lam, **options)
-    noisy = noise.randomise(codec.encode(columns), random_state)
     errors = noise.standard_errors(codec.n_encoded)
     numbers = [column for column in codec.columns if column.range is not None]
     categories = [column for column in codec.columns if column.range is None]
     guarantee = noise.guarantee(codec.n_encoded)
     if bounded and categories:  # a category moves two encoded entries at once: state what always holds
         guarantee = replace(guarantee, entry=guarantee.record)
+    guarantee = replace(guarantee, n_features=len(codec.columns))
+    if label_mechanism is not None:
+        if labels is None:
+            raise InvalidInputError("label_mechanism needs labels")
+        guarantee = guarantee.with_labels(label_mechanism.epsilon)
+    encoded = codec.encode(columns)
+    charge(ledger, guarantee, "released table")
+    noisy = noise.randomise(encoded, random_state)
+    if label_mechanism is not None:
+        # With a seed, noise of its own: the same numbers on rows and labels would tell of each other.
+        rng = None if random_state is None else np.random.default_rng(random_state).spawn(1)[0]
+        labels = np.asarray(label_mechanism.randomise(labels, rng))
     return TableRelease(
         codec.decode(noisy),
-        replace(guarantee, n_features=len(codec.columns)),
+        guarantee,
         {c.name: float(errors[codec.position(c.name)]) * c.width for c in numbers},
         {c.name: _kept(len(c.levels), lam**-0.25) for c in categories},
         {c.name: c.width for c in numbers},
+        labels,
     )
 
 
