@@ -9,6 +9,7 @@ from scipy.stats import chi2
 from onefold.privacy import calibration
 from onefold.privacy.moments import PrivateMoments
 from onefold.privacy.moments._release import DIGITS, SENSITIVITIES, Noise, class_sums
+from onefold.privacy.samplers import SAMPLERS
 from reference.clouds import cloud
 
 RELATIONS = ("add-remove", "replace")
@@ -22,17 +23,17 @@ def accepts(values, sigma):
     return 5e-7 < quantile < 1 - 5e-7 and mean < 5
 
 
-def noise_of(epsilon, hardened, relation, n_releases=200, p=5):
+def noise_of(epsilon, sampler, relation, n_releases=200, p=5):
     """What a release adds to each block, from releases of one dataset."""
     X, y = cloud(60, p, 3, seed=4)
     given = {"classes": range(3), "centre": "private", "neighbours": relation}
     parts = {name: [] for name in ("centre", "counts", "sums", "diagonal", "above")}
     upper = np.triu_indices(p, 1)
     for seed in range(n_releases):
-        model = PrivateMoments(epsilon, 1e-5, hardened=hardened, random_state=seed, **given).fit(X, y)
+        model = PrivateMoments(epsilon, 1e-5, sampler=sampler, random_state=seed, **given).fit(X, y)
         # The same records about the centre that this release found.
-        rows = Noise.of(0, hardened).on_grid(model.embed(X))
-        totals, seconds = class_sums(rows, y.astype(np.intp), 3)
+        rows = Noise.of(0, sampler).firsts(model.embed(X))
+        totals, seconds = class_sums(rows, rows, y.astype(np.intp), 3)
         plain = np.bincount(y)
         parts["counts"].append(model.counts_ - plain)
         parts["sums"].append(model.sums_ - totals)
@@ -44,9 +45,9 @@ def noise_of(epsilon, hardened, relation, n_releases=200, p=5):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("hardened", [False, True])
+@pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_the_noise_has_the_right_scale(epsilon: float, hardened: bool, relation: str) -> None:
+def test_the_noise_has_the_right_scale(epsilon: float, sampler: str, relation: str) -> None:
     mu = calibration.mu_of(epsilon, 1e-5)
     size, _, total, second = SENSITIVITIES[relation][1], None, *SENSITIVITIES[relation][2:]
     right = {
@@ -55,7 +56,7 @@ def test_the_noise_has_the_right_scale(epsilon: float, hardened: bool, relation:
         "diagonal": second / (mu * math.sqrt(0.70 / 1.05)),
         "above": second / (mu * math.sqrt(0.70 / 1.05) * math.sqrt(2.0)),
     }
-    for name, values in noise_of(epsilon, hardened, relation).items():
+    for name, values in noise_of(epsilon, sampler, relation).items():
         assert accepts(values, right[name]), name
         assert not accepts(values, right[name] * 2 / 3), name
         assert not accepts(values, right[name] * 3 / 2), name
@@ -82,11 +83,11 @@ def test_entries_of_the_noise_are_independent() -> None:
     np.testing.assert_allclose(np.cov(vectors.T), expected, atol=0.04)
 
 
-@pytest.mark.parametrize("hardened", [False, True])
-def test_no_two_numbers_share_their_noise(hardened: bool) -> None:
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_no_two_numbers_share_their_noise(sampler: str) -> None:
     # Records of zeros: all that is released is noise. Shared noise would cancel in a difference.
     y = np.repeat(np.arange(4), 50)
-    model = PrivateMoments(1.0, classes=range(4), centre=None, hardened=hardened, random_state=0)
+    model = PrivateMoments(1.0, classes=range(4), centre=None, sampler=sampler, random_state=0)
     model.fit(np.zeros((200, 6)), y)
     upper = model.second_moments_[:, *np.triu_indices(6)]
     released = np.concatenate([model.sums_.ravel(), upper.ravel()])
@@ -96,22 +97,22 @@ def test_no_two_numbers_share_their_noise(hardened: bool) -> None:
 
 def test_without_a_seed_no_two_releases_are_alike() -> None:
     X, y = cloud()
-    for hardened in (False, True):
-        releases = [PrivateMoments(1.0, classes=range(3), hardened=hardened).fit(X, y) for _ in range(2)]
+    for sampler in SAMPLERS:
+        releases = [PrivateMoments(1.0, classes=range(3), sampler=sampler).fit(X, y) for _ in range(2)]
         assert not np.any(releases[0].sums_ == releases[1].sums_)
 
 
 @pytest.mark.exact
 def test_a_hardened_release_lies_on_its_grid_and_is_exact() -> None:
     X, y = cloud(2000, 4)
-    model = PrivateMoments(1.0, classes=range(3), hardened=True, random_state=0).fit(X, y)
+    model = PrivateMoments(1.0, classes=range(3), random_state=0).fit(X, y)
     for values, digits in ((model.counts_, 0), (model.sums_, DIGITS), (model.second_moments_, 2 * DIGITS)):
         steps = np.ldexp(values, digits)
         np.testing.assert_array_equal(steps, np.round(steps))
     # Sums of records on the grid do not depend on their order: no rounding happened.
-    rows = Noise.of(0, True).on_grid(model.embed(X))
+    rows = Noise.of(0, "hardened").firsts(model.embed(X))
     assert np.all(np.linalg.norm(rows, axis=1) <= np.linalg.norm(model.embed(X), axis=1))
     assert np.abs(rows - model.embed(X)).max() < 2.0**-DIGITS
-    forwards, backwards = class_sums(rows, y, 3), class_sums(rows[::-1], y[::-1], 3)
+    forwards, backwards = class_sums(rows, rows, y, 3), class_sums(rows[::-1], rows[::-1], y[::-1], 3)
     for one, other in zip(forwards, backwards, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -9,6 +9,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.privacy.moments import PrivateMoments
 from onefold.privacy.moments._estimator import MOST_EXACT_RECORDS
 from onefold.privacy.moments._release import DIGITS, SENSITIVITIES, Blocks, deviations
+from onefold.privacy.samplers import SAMPLERS
 from reference.clouds import cloud
 
 RELATIONS = ("add-remove", "replace")
@@ -91,12 +92,12 @@ def test_rows_relative_to_a_centre_have_norm_one() -> None:
 
 
 @pytest.mark.parametrize("radius", [1e-150, 1e-10, 1.0, 1e150])
-@pytest.mark.parametrize("hardened", [False, True])
-def test_one_record_beyond_all_bounds_spoils_nothing(radius: float, hardened: bool) -> None:
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_one_record_beyond_all_bounds_spoils_nothing(radius: float, sampler: str) -> None:
     # Divided by the radius first it would overflow to NaN, in every number that is released.
     X, y = cloud()
     X[0] = [1.7e308, -1.7e308, 1.0]
-    model = PrivateMoments(1.0, classes=range(3), radius=radius, hardened=hardened, random_state=0).fit(X, y)
+    model = PrivateMoments(1.0, classes=range(3), radius=radius, sampler=sampler, random_state=0).fit(X, y)
     for name in ("counts_", "sums_", "second_moments_", "centre_"):
         assert np.isfinite(getattr(model, name)).all()
     assert np.linalg.norm(model.embed(X), axis=1).max() <= 1.0
@@ -113,9 +114,9 @@ def test_rows_of_another_length_are_refused_in_one_line() -> None:
 def test_more_records_than_can_be_added_exactly_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = cloud()
     monkeypatch.setattr("onefold.privacy.moments._estimator.MOST_EXACT_RECORDS", len(X) - 1)
-    PrivateMoments(1.0, classes=range(3)).fit(X, y)
+    PrivateMoments(1.0, classes=range(3), sampler="float").fit(X, y)
     with pytest.raises(InvalidInputError, match="at most"):
-        PrivateMoments(1.0, classes=range(3), hardened=True).fit(X, y)
+        PrivateMoments(1.0, classes=range(3)).fit(X, y)
 
 
 def test_the_largest_hardened_sums_are_exact() -> None:

@@ -375,7 +375,7 @@ def moments_from_parts(
     try:
         given, guarantee = dict(about["parameters"]), Guarantee.from_dict(about["guarantee"])
         if "hardened" in given:  # written before samplers had names
-            given["sampler"] = "hardened" if given.pop("hardened") else "float"
+            given["sampler"] = {True: "hardened", False: "float"}[given.pop("hardened")]
             given["rows_per_person"] = None
         if given.get("sampler") == "float":
             guarantee = guarantee.voided(FLOAT_SAMPLER)

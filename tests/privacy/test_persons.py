@@ -1,0 +1,48 @@
+"""Rows of persons: who is who, and which rows are dropped."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onefold.exceptions import InvalidInputError
+from onefold.privacy.persons import limit_rows, person_codes
+
+
+@given(st.lists(st.integers(0, 5), max_size=60), st.integers(1, 4))
+def test_nobody_keeps_more_rows_than_allowed_and_nobody_is_dropped(person, most) -> None:
+    kept = limit_rows(np.array(person, dtype=int), most)
+    assert np.all(np.diff(kept) > 0)
+    before, after = (
+        dict(zip(*np.unique(rows, return_counts=True), strict=True))
+        for rows in (np.array(person, dtype=int), np.array(person, dtype=int)[kept])
+    )
+    assert after == {name: min(most, count) for name, count in before.items()}
+
+
+def test_every_row_is_kept_equally_often() -> None:
+    counts = np.zeros(6)
+    for seed in range(3000):
+        counts[limit_rows(["a"] * 5 + ["b"], 2, seed)] += 1
+    assert counts[5] == 3000
+    expected, spread = 1200, np.sqrt(3000 * 0.4 * 0.6)
+    assert np.all(np.abs(counts[:5] - expected) < 5 * spread)
+
+
+def test_the_choice_differs_from_call_to_call() -> None:
+    choices = {tuple(limit_rows(np.zeros(40), 20).tolist()) for _ in range(5)}
+    assert len(choices) == 5
+
+
+@pytest.mark.parametrize(
+    "person", [[1.0, float("nan")], ["a", ""], ["a", None], [["a", "b"]], np.array([1, 2], dtype=complex)]
+)
+def test_missing_or_strange_persons_are_refused_in_one_line(person) -> None:
+    with pytest.raises(InvalidInputError, match="person") as caught:
+        person_codes(person, 2)
+    assert "\n" not in str(caught.value)
+
+
+def test_texts_numbers_and_objects_name_the_same_persons() -> None:
+    for names in (["x", "y", "x"], [3, 7, 3], [3.0, 7.0, 3.0], np.array(["x", "y", "x"], dtype=object)):
+        assert person_codes(names, 3).tolist() == [0, 1, 0]
