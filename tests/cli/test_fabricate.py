@@ -11,6 +11,7 @@ from onefold.cli.app import main
 X, y = load_digits(return_X_y=True)
 X = X[:300] / 16.0
 y = y[:300]
+RANGE = ("--range", 0, 1)
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def run(*arguments):
 
 def test_fabricated_table_keeps_names_and_labels_and_states_its_guarantee(table, tmp_path, capsys):
     out = tmp_path / "synth.csv"
-    assert run(table, "--label", "digit", "--epsilon", 4, "--unit", "entry", "--out", out) == 0
+    assert run(table, "--label", "digit", "--epsilon", 4, *RANGE, "--unit", "entry", "--out", out) == 0
     lines = out.read_text().splitlines()
     assert lines[0] == table.read_text().splitlines()[0]
     values = np.loadtxt(lines[1:], delimiter=",")
@@ -44,7 +45,9 @@ def test_fabricated_table_keeps_names_and_labels_and_states_its_guarantee(table,
 
 def test_noise_differs_between_two_runs(table, tmp_path):
     for name in ("a.csv", "b.csv"):
-        assert run(table, "--label", "digit", "--epsilon", 4, "--out", tmp_path / name, "--quiet") == 0
+        assert (
+            run(table, "--label", "digit", "--epsilon", 4, *RANGE, "--out", tmp_path / name, "--quiet") == 0
+        )
     assert (tmp_path / "a.csv").read_bytes() != (tmp_path / "b.csv").read_bytes()
 
 
@@ -65,7 +68,9 @@ def test_record_unit_clips_to_the_range_and_randomises_labels(table, tmp_path, c
 
 def test_documented_stopping_voids_the_guarantee(table, tmp_path, capsys):
     out = tmp_path / "s.csv"
-    assert run(table, "--label", "digit", "--epsilon", 8, "--stopping", "documented", "--out", out) == 0
+    assert (
+        run(table, "--label", "digit", "--epsilon", 8, *RANGE, "--stopping", "documented", "--out", out) == 0
+    )
     captured = capsys.readouterr()
     assert "VOID" in captured.out
     assert "raw data" in captured.err
@@ -92,7 +97,7 @@ def test_bad_options_are_refused_in_one_line(table, tmp_path, capsys, options):
 
 
 def test_labels_are_randomised_among_declared_classes_only(table, tmp_path, capsys):
-    wanted = ["--label", "digit", "--epsilon", 8, "--out", tmp_path / "s.csv", "--label-epsilon", 1]
+    wanted = ["--label", "digit", "--epsilon", 8, *RANGE, "--out", tmp_path / "s.csv", "--label-epsilon", 1]
     assert run(table, *wanted) == 2
     assert "--classes" in capsys.readouterr().err
     assert run(table, *wanted, "--classes", *range(9)) == 2

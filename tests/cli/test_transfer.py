@@ -28,8 +28,12 @@ DIGITS = tuple(range(10))
             "record",
         ),
         (("--epsilon", 8, "--unit", "record", "--classes", *DIGITS, "--radius", 5), (), "record"),
-        (("--method", "noise", "--epsilon", 8), ("--strategy", "documented"), "entry"),
-        (("--method", "fabricated", "--epsilon", 8), ("--strategy", "nonparametric"), "entry"),
+        (("--method", "noise", "--epsilon", 8, "--range", 0, 1), ("--strategy", "documented"), "entry"),
+        (
+            ("--method", "fabricated", "--epsilon", 8, "--range", 0, 1),
+            ("--strategy", "nonparametric"),
+            "entry",
+        ),
     ],
 )
 def test_source_then_fit_then_predict_beats_chance(made, fitted, unit, target, onefold) -> None:
@@ -100,13 +104,17 @@ SOURCE = ("source", "{source}", "--label", "y", "--out", "{out}")
         (
             (
                 *(*SOURCE, "--epsilon", "1"),
-                *("--method", "noise", "--unit", "record"),
+                *("--method", "noise", "--unit", "record", "--sensitivity", "1"),
             ),
             "--unit record needs --range",
         ),
         (
+            (*SOURCE, "--epsilon", "1", "--method", "noise"),
+            "noise needs --range LOW HIGH",
+        ),
+        (
             (*SOURCE, "--epsilon", "1", "--classes", "a", "b"),
-            "whole numbers",
+            "a label that --classes does not name",
         ),
         (
             (*SOURCE, "--epsilon", "1", "--margin", "1"),
@@ -131,7 +139,7 @@ def test_bad_input_prints_one_line_and_exits_with_code_2(arguments, message, tar
 def test_class_without_a_labelled_row_needs_allow_missing(target, digits, onefold) -> None:
     source = target / "s"
     onefold("transfer", "source", target / "source.npz", "--label", "y", "--out", source, "--method", "noise",
-            "--epsilon", 8)  # fmt: skip
+            "--epsilon", 8, "--range", 0, 1)  # fmt: skip
     seen = np.where((np.arange(300) < 60) & (digits.y_test != 3), digits.y_test, -1)
     np.savez(target / "few.npz", X=digits.X_test / 16.0, y=seen)
     arguments = ("transfer", "fit", source, target / "few.npz", "--label", "y", "--out", target / "m")

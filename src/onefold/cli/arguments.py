@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from onefold._base.arrays import AnyArray
+from onefold.cli.tables import as_labels
 from onefold.exceptions import InvalidInputError
 
 # --- declaring options ------------------------------------------------------------------------------------
@@ -122,13 +124,24 @@ def add_output_options(parser: Any, *, quiet: bool = True) -> None:
 # --- noise on rows and labels -----------------------------------------------------------------------------
 
 NOISES = ("optimal", "laplace", "gaussian")
-UNIT = "what epsilon protects: one entry of the table, or a record (a whole row), which needs --range"
-HARDENED = "draw noise that withstands attacks on floating-point numbers"
+UNIT = (
+    "what epsilon protects: one entry of the table; a record (a whole row), which needs --range; or a person "
+    "(all rows of one), which needs --range and --person"
+)
+SAMPLER = (
+    "how noise is drawn: hardened withstands attacks on floating-point numbers; float does not, and promises "
+    "nothing"
+)
+HARDENED = "accepted for older scripts: noise is hardened unless --sampler float is given"
+NO_DOMAIN = (
+    "noise needs --range LOW HIGH (values are clipped to it) or --sensitivity S (the largest change of an "
+    "entry, on your word), known without looking at the data"
+)
 
 
 @dataclass(frozen=True)
 class NoiseOptions:
-    """What the options of :func:`add_noise_options` say."""
+    """What the options of :func:`add_noise_options` and :func:`add_person_options` say."""
 
     epsilon: float
     delta: float
@@ -136,58 +149,84 @@ class NoiseOptions:
     noise: str
     range: tuple[float, float] | None
     sensitivity: float | None
+    sampler: str
     label_epsilon: float | None
     classes: list[str] | None
+    person: str | None
+    rows_per_person: int | None
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> NoiseOptions:
-        """Take the options from the command line."""
-        return cls(**{field.name: getattr(args, field.name) for field in fields(cls)})
+        """Take the options from the command line; a command need not have those about persons."""
+        return cls(**{field.name: getattr(args, field.name, None) for field in fields(cls)})
 
     def check(self) -> None:
-        """Refuse what contradicts itself, before any data is read."""
-        if self.unit == "record" and self.range is None:
-            raise InvalidInputError("--unit record needs --range LOW HIGH: the size of a row depends on it")
+        """Refuse noise without a domain, and what contradicts itself, before any data is read."""
+        if self.epsilon is not None and self.range is None and self.sensitivity is None:
+            raise InvalidInputError(NO_DOMAIN)
+        if self.unit != "entry" and self.range is None:
+            raise InvalidInputError(
+                f"--unit {self.unit} needs --range LOW HIGH: the size of a row depends on it"
+            )
+        self.check_person()
         check_label_options(self.label_epsilon, self.classes)
 
-    def mechanism(self, n_features: int, *, hardened: bool = False) -> Any:
+    def check_person(self) -> None:
+        """Refuse persons without a limit on their rows, and a limit without persons."""
+        if (self.person is None) != (self.rows_per_person is None):
+            raise InvalidInputError("--person COL and --rows-per-person K go together")
+        if self.unit == "person" and self.person is None:
+            raise InvalidInputError("--unit person needs --person COL and --rows-per-person K")
+
+    def kept_columns(self, *labels: str | None) -> list[str]:
+        """Columns that are read but are no features: the labels and the person, each a column of its own."""
+        found = [name for name in (*labels, self.person) if name is not None]
+        if len(set(found)) < len(found):
+            raise InvalidInputError("--person and --label name the same column")
+        return found
+
+    def mechanism(self, n_features: int) -> Any:
         """The mechanism for rows of ``n_features`` entries."""
         from onefold.privacy import AnalyticGaussian, Box, Laplace, OptimalNoise
 
         size = self.sensitivity if self.range is None else Box(*self.range, n_features)
-        shared: dict[str, Any] = {"sensitivity": size, "unit": self.unit, "hardened": hardened}
+        shared: dict[str, Any] = {"sensitivity": size, "unit": self.unit, "sampler": self.sampler}
+        shared["rows_per_person"] = self.rows_per_person
         if self.noise == "laplace":
             return Laplace(self.epsilon, **shared)
         kind = OptimalNoise if self.noise == "optimal" else AnalyticGaussian
         return kind(self.epsilon, self.delta, **shared)
 
-    def label_mechanism(self, labels: Any) -> Any:
+    def label_mechanism(self) -> Any:
         """The mechanism for the labels; None unless it was asked for."""
-        return label_mechanism(self.label_epsilon, self.classes, labels)
+        return label_mechanism(self.label_epsilon, self.classes)
+
+    def labels(self, labels: Any) -> Any:
+        """The labels of the data in the type of the declared classes, if there are any."""
+        return labels if labels is None or self.classes is None else declared_labels(labels, self.classes)
 
 
 def add_noise_options(
-    group: Any,
-    *,
-    required: bool,
-    sensitivity: float | None,
-    unit: str | None = "entry",
-    about_unit: str = UNIT,
+    group: Any, *, required: bool, unit: str | None = "entry", about_unit: str = UNIT
 ) -> None:
-    """How much noise, of which kind, and for what; ``sensitivity`` is the default change of an entry.
+    """How much noise, of which kind, and for what; :meth:`NoiseOptions.check` requires a domain.
 
     A command that decides by itself what is protected by default says so with ``unit`` None.
     """
     epsilon = "epsilon of the privacy guarantee; --unit says for what"
     option(group, "--epsilon E", epsilon, positive, required=required)
     option(group, "--delta D", "delta of the privacy guarantee", fraction, 1e-5)
-    option(group, "--unit", about_unit, default=unit, choices=("entry", "record"))
+    option(group, "--unit", about_unit, default=unit, choices=("entry", "record", "person"))
     option(group, "--noise", "kind of noise", default="optimal", choices=NOISES)
     bound = group.add_mutually_exclusive_group()
-    limits = "smallest and largest value that a feature can have, known without looking at the data"
+    limits = (
+        "smallest and largest value that a feature can have, known without looking at the data; values "
+        "outside are clipped"
+    )
     option(bound, "--range LOW HIGH", limits, float)
-    largest = "largest amount by which one entry can change, instead of --range"
-    option(bound, "--sensitivity S", largest, positive, sensitivity)
+    largest = "largest amount by which one entry can change, instead of --range; nothing checks it"
+    option(bound, "--sensitivity S", largest, positive)
+    add_sampler(group)
     add_label_options(group)
 
 
@@ -195,6 +234,25 @@ def add_ledger(group: Any) -> None:
     """The account that a release is entered in."""
     what = "ledger in which the release is entered before it is made; made by onefold ledger new"
     option(group, "--ledger FILE", what)
+
+
+def add_sampler(group: Any) -> None:
+    """How noise is drawn."""
+    option(group, "--sampler", SAMPLER, default="hardened", choices=("hardened", "float"))
+
+
+def add_person_options(group: Any) -> None:
+    """Whom each row is about, and how many rows of a person are used."""
+    about = "column that says whom a row is about; the guarantee then states what a person is promised"
+    option(group, "--person COL", about)
+    most = "largest number of rows of a person; others are dropped at random, before anything else"
+    option(group, "--rows-per-person K", most, whole)
+
+
+def promise_in_words(guarantee: Any) -> list[str]:
+    """The guarantee in sentences, and what an attacker can be sure of: about the unit, and about a record."""
+    units = dict.fromkeys((guarantee.unit if guarantee.unit != "label" else "record", "record"))
+    return [str(guarantee), *(guarantee.odds(unit) for unit in units)]
 
 
 def add_label_options(group: Any) -> None:
@@ -211,30 +269,30 @@ def check_label_options(label_epsilon: float | None, classes: list[str] | None) 
         raise InvalidInputError(
             "--label-epsilon needs --classes: a list taken from the data would tell which labels occur"
         )
-    if classes is not None and len(set(classes)) < 2:
+    if classes is not None and len(declared_classes(classes)) < 2:
         raise InvalidInputError("--classes needs two labels or more")
 
 
-def label_mechanism(label_epsilon: float | None, classes: list[str] | None, labels: Any) -> Any:
+def label_mechanism(label_epsilon: float | None, classes: list[str] | None) -> Any:
     """The mechanism for the labels, over the declared classes; None without an epsilon."""
     from onefold.privacy import RandomisedLabels
 
-    if label_epsilon is None:
-        return None
-    declared = declared_classes(classes or [], labels)
-    if not np.all(np.isin(labels, declared)):
+    return None if label_epsilon is None else RandomisedLabels(label_epsilon, declared_classes(classes or []))
+
+
+def declared_classes(classes: list[str]) -> AnyArray:
+    """The declared classes in order: whole numbers if all of them are, else texts, whatever the data hold."""
+    return np.unique(as_labels("--classes", np.array(classes, dtype=str)))
+
+
+def declared_labels(labels: AnyArray, classes: list[str]) -> AnyArray:
+    """Labels of the data in the type and width of the declared classes, among which all of them must be."""
+    declared = declared_classes(classes)
+    if declared.dtype.kind == "U":
+        labels = labels.astype(str)
+    if labels.dtype.kind != declared.dtype.kind or not np.all(np.isin(labels, declared)):
         raise InvalidInputError("the data has a label that --classes does not name")
-    return RandomisedLabels(label_epsilon, declared)
-
-
-def declared_classes(classes: list[str], labels: Any) -> list[Any]:
-    """The declared classes in order, as numbers where the labels are numbers."""
-    kind: Any = {"i": int, "u": int, "f": float}.get(np.asarray(labels).dtype.kind, str)
-    try:
-        return sorted({kind(text) for text in classes})
-    except ValueError:
-        numbers = "numbers" if kind is float else "whole numbers"
-        raise InvalidInputError(f"--classes must be {numbers}, as the labels of the data are") from None
+    return labels.astype(declared.dtype)
 
 
 # --- public encoders --------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def add_parser(commands: Any) -> None:
     shared.add_ignore(parser)
     shared.add_output_options(parser)
     group = parser.add_argument_group("privacy")
-    shared.add_noise_options(group, required=True, sensitivity=1.0)
+    shared.add_noise_options(group, required=True)
     flag(group, "--hardened", shared.HARDENED)
     steps = (
         "number of smoothing steps: honest chooses it from the noisy rows only; documented chooses it from "
@@ -49,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
     stopping = _stopping(args.stopping)
     keep = [] if args.label is None else [args.label]
     table = read_table(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
-    y = None if args.label is None else labels_of(table, args.label)
+    y = noise.labels(None if args.label is None else labels_of(table, args.label))
     from onefold.fabrication import Fabricator
 
     maker = Fabricator(
-        noise.mechanism(table.values.shape[1], hardened=args.hardened),
+        noise.mechanism(table.values.shape[1]),
         stopping=stopping,
-        label_mechanism=noise.label_mechanism(y),
+        label_mechanism=noise.label_mechanism(),
         clip=noise.range is not None,
     )
     with without_bars(args.quiet):
@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
     guarantee = maker.guarantee_
     file = write_guarantee(args.out, guarantee.to_dict())
     result = {"table": args.out, "rows": len(made), "guarantee": file, "holds": guarantee.holds}
-    words = [f"{len(made)} rows written to {args.out}, their guarantee to {file}", str(guarantee)]
+    words = [f"{len(made)} rows written to {args.out}, their guarantee to {file}"]
+    words += shared.promise_in_words(guarantee)
     show(result | {"promise": guarantee.to_dict()}, words, as_json=args.json, quiet=args.quiet)
     return 0
 

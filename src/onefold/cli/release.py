@@ -266,7 +266,7 @@ def _release(
     bounded = bool(declared.allowed)
     with busy("looking for noise of this strength", quiet):
         strength = _strength(noise, codec, bounded)
-    known = None if labels.column is None else table.columns[labels.column]
+    known = None if labels.column is None else _declared_labels(table.columns[labels.column], labels)
     made = release_table(
         table.features,
         codec,
@@ -275,7 +275,7 @@ def _release(
         delta=noise.delta,
         hardened=noise.hardened,
         labels=known,
-        label_mechanism=None if known is None else _label_mechanism(known, labels),
+        label_mechanism=shared.label_mechanism(labels.epsilon, labels.classes),
         ledger=ledger,
     )
     promise = {"lam": strength.lam, **made.to_dict()}
@@ -284,8 +284,7 @@ def _release(
             "epsilon_per_record": strength.documented_epsilon,
             "note": "for comparison only; it is too small for weak noise",
         }
-    released = made.labels if known is None or made.labels is None else made.labels.astype(known.dtype)
-    table.write(out, made.columns, released)
+    table.write(out, made.columns, made.labels)
     return _told(table, promise, [f"lam {strength.lam:.4g}", str(made.guarantee), *made.in_words()], out)
 
 
@@ -308,13 +307,11 @@ def _strength(noise: NoiseAmount, codec: TableCodec, bounded: bool) -> Strength:
     return choose(codec.n_encoded, lam=lam, adversary_error=error, epsilon=epsilon, **options)
 
 
-def _label_mechanism(values: AnyArray, labels: Labelling) -> Any:
-    """What randomises the labels with their own epsilon; None without one."""
+def _declared_labels(values: AnyArray, labels: Labelling) -> AnyArray:
+    """Labels in the type of the declared classes, where they are randomised."""
     if labels.epsilon is None:
-        return None
-    if values.dtype.kind == "f" and not np.array_equal(values, np.round(values)):
-        raise InvalidInputError("--label-epsilon takes classes, and the label holds fractions")
-    return shared.label_mechanism(labels.epsilon, labels.classes, values)
+        return values
+    return shared.declared_labels(as_labels("--label", values), labels.classes or [])
 
 
 def _keep_classifier(table: MixedTable, variance: float, label: str, out: str, quiet: bool) -> Told:

@@ -55,7 +55,7 @@ def _add_source(parts: Any) -> None:
     option(parser, "--radius R", radius, shared.positive)
     shared.add_encoder_options(parser.add_argument_group("encoder"))
     privacy = parser.add_argument_group("privacy")
-    shared.add_noise_options(privacy, required=True, sensitivity=1.0, unit=None, about_unit=UNIT)
+    shared.add_noise_options(privacy, required=True, unit=None, about_unit=UNIT)
     shared.add_output_options(parser)
     parser.set_defaults(run=run_source)
 
@@ -95,6 +95,7 @@ def run_source(args: argparse.Namespace) -> int:
     _check_source(args.method, noise, args.radius)
     check_writable(args.out, args.data)
     table, labels = read_labelled(args.data, args.label, ignore=args.ignore, quiet=args.quiet)
+    labels = noise.labels(labels)
     from onefold.transfer import PrivateSource
 
     encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
@@ -102,9 +103,9 @@ def run_source(args: argparse.Namespace) -> int:
         source = PrivateSource.fit(
             table.values,
             labels,
-            _mechanism(args.method, noise, args.radius, _encoded_width(table.values, encoder), labels),
+            _mechanism(args.method, noise, args.radius, _encoded_width(table.values, encoder)),
             encoder=encoder,
-            label_mechanism=noise.label_mechanism(labels) if args.method == "noise" else None,
+            label_mechanism=noise.label_mechanism() if args.method == "noise" else None,
         )
     source.save(args.out)
     promise = source.guarantee_
@@ -176,7 +177,7 @@ def _check_source(method: str, noise: shared.NoiseOptions, radius: float | None)
         "--label-epsilon": noise.label_epsilon is not None,
         "--range": noise.range is not None,
         "--noise": noise.noise != "optimal",
-        "--sensitivity": noise.sensitivity != 1.0,
+        "--sensitivity": noise.sensitivity is not None,
     }
     for name, is_given in given.items():
         if is_given:
@@ -192,17 +193,15 @@ def _encoded_width(values: AnyArray, encoder: Any) -> int:
     return int(encoder.fit(values[:1]).transform(values[:1]).shape[1])
 
 
-def _mechanism(
-    method: str, noise: shared.NoiseOptions, radius: float | None, width: int, labels: AnyArray
-) -> Any:
+def _mechanism(method: str, noise: shared.NoiseOptions, radius: float | None, width: int) -> Any:
     from onefold.fabrication import Fabricator
     from onefold.privacy import PrivateMoments
 
     if method == "moments":
-        classes = None if noise.classes is None else shared.declared_classes(noise.classes, labels)
+        classes = None if noise.classes is None else shared.declared_classes(noise.classes)
         radius = 1.0 if radius is None else radius
         return PrivateMoments(noise.epsilon, noise.delta, classes=classes, radius=radius, hardened=True)
     mechanism = noise.mechanism(width)
     if method == "noise":
         return mechanism
-    return Fabricator(mechanism, label_mechanism=noise.label_mechanism(labels))
+    return Fabricator(mechanism, label_mechanism=noise.label_mechanism())

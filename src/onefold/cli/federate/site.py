@@ -60,7 +60,7 @@ def add_site(parts: Any) -> None:
     option(parser, "--give-up S", give_up, shared.positive, 300.0)
     flag(parser, "--json", "print the profile and the guarantee as JSON")
     privacy = parser.add_argument_group("privacy")
-    shared.add_noise_options(privacy, required=False, sensitivity=None)
+    shared.add_noise_options(privacy, required=False)
     flag(privacy, "--no-smoothing", "fit the model to the noisy rows without smoothing them")
     _add_model_options(parser.add_argument_group("model, the same at all sites"))
     _add_limits(parser.add_argument_group("what may leave this site (kept for the next start)"))
@@ -112,8 +112,9 @@ def run_site(args: argparse.Namespace) -> int:
         table, y = read_labelled(
             args.data, args.label, ignore=args.ignore, two_classes=False, quiet=args.json
         )
+        y = noise.labels(y)
         mechanism = None if noise.epsilon is None else noise.mechanism(table.values.shape[1])
-        extra = {"fabricate": not args.no_smoothing, "label_mechanism": noise.label_mechanism(y)}
+        extra = {"fabricate": not args.no_smoothing, "label_mechanism": noise.label_mechanism()}
         with without_bars(args.json):
             site.fit(table.values, y, estimator, mechanism, columns=table.names, **extra)
     _tell(site, args.json)
@@ -127,11 +128,8 @@ def run_site(args: argparse.Namespace) -> int:
 
 def _check_noise(noise: shared.NoiseOptions, no_smoothing: bool) -> None:
     noise.check()
-    if noise.epsilon is None:
-        if noise.label_epsilon is not None or no_smoothing:
-            raise InvalidInputError("--label-epsilon and --no-smoothing need --epsilon")
-    elif noise.range is None and noise.sensitivity is None:
-        raise InvalidInputError("--epsilon needs --range LOW HIGH, known without the data, or --sensitivity")
+    if noise.epsilon is None and (noise.label_epsilon is not None or no_smoothing):
+        raise InvalidInputError("--label-epsilon and --no-smoothing need --epsilon")
 
 
 def _estimator(model: str, measure: str | None, scale: float | None, n_components: int, seed: int) -> Any:
