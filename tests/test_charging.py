@@ -6,11 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import StandardScaler
 
+from onefold.encoders import RandomFeatures
 from onefold.exceptions import BudgetExceededError, InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
-from onefold.privacy import AnalyticGaussian, Box, Laplace, Ledger, RandomisedLabels
+from onefold.federated import LocalModel, release_moments
+from onefold.privacy import AnalyticGaussian, Box, Laplace, Ledger, PrivateMoments, RandomisedLabels
 from onefold.privacy.mechanisms.mechanism import Mechanism
+from onefold.privacy.moments._release import Noise
+from onefold.transfer import PrivateSource
+
+pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 
 RNG = np.random.default_rng(0)
 X = RNG.random((40, 3))
@@ -31,10 +38,57 @@ def private_classifier(ledger: Any) -> Any:
     return PrivateClassifier(mechanism=NOISE, n_components=2, ledger=ledger).fit(X, Y)
 
 
+def moments(ledger: Any) -> Any:
+    return PrivateMoments(0.5, 1e-6, classes=[0, 1], neighbours="replace", ledger=ledger).fit(X, Y)
+
+
+def moments_of_a_site(ledger: Any) -> Any:
+    agreed = PrivateMoments(0.5, 1e-6, classes=[0, 1], centre=None, neighbours="replace", ledger=ledger)
+    return release_moments(X, Y, agreed)
+
+
+def source_of_moments(ledger: Any) -> Any:
+    agreed = PrivateMoments(0.5, 1e-6, classes=[0, 1], neighbours="replace")
+    return PrivateSource.fit(X, Y, agreed, ledger=ledger)
+
+
+def source_of_noisy_rows(ledger: Any) -> Any:
+    return PrivateSource.fit(X, Y, NOISE, label_mechanism=LABELS, ledger=ledger)
+
+
+def source_of_fabricated_rows(ledger: Any) -> Any:
+    return PrivateSource.fit(X, Y, Fabricator(NOISE, 2), ledger=ledger)
+
+
+def source_with_the_ledger_of_its_fabricator(ledger: Any) -> Any:
+    return PrivateSource.fit(X, Y, Fabricator(NOISE, 2, ledger=ledger))
+
+
+def local_model(ledger: Any) -> Any:
+    return LocalModel(mechanism=NOISE, label_mechanism=LABELS, ledger=ledger).fit(X, Y)
+
+
+def local_model_of_noisy_rows(ledger: Any) -> Any:
+    return LocalModel(mechanism=NOISE, fabricate=False, ledger=ledger).fit(X, Y)
+
+
+def local_private_classifier(ledger: Any) -> Any:
+    return LocalModel(PrivateClassifier(mechanism=NOISE), ledger=ledger).fit(X, Y)
+
+
 # What each release spends per record: epsilon, delta, and whether labels count.
 RELEASES: dict[str, tuple[Callable[[Any], Any], float, float, str]] = {
     "fabricator": (fabricator, 2.0, 1e-6, "counted"),
     "noise alone": (noise_alone, 0.5, 1e-6, "not covered"),
+    "moments": (moments, 0.5, 1e-6, "counted"),
+    "moments of a site": (moments_of_a_site, 0.5, 1e-6, "counted"),
+    "source of moments": (source_of_moments, 0.5, 1e-6, "counted"),
+    "source of noisy rows": (source_of_noisy_rows, 2.0, 1e-6, "counted"),
+    "source of fabricated rows": (source_of_fabricated_rows, 0.5, 1e-6, "not covered"),
+    "ledger of a fabricator": (source_with_the_ledger_of_its_fabricator, 0.5, 1e-6, "not covered"),
+    "local model": (local_model, 2.0, 1e-6, "counted"),
+    "local model of noisy rows": (local_model_of_noisy_rows, 0.5, 1e-6, "not covered"),
+    "local private classifier": (local_private_classifier, 0.5, 1e-6, "not covered"),
     "private classifier": (private_classifier, 0.5, 1e-6, "not covered"),
 }
 CASES = pytest.mark.parametrize(
@@ -88,7 +142,11 @@ def test_a_release_beyond_the_limit_draws_no_noise(
 
 
 # Where noise is drawn.
-SAMPLERS: list[tuple[Any, str]] = [(Mechanism, "_noisy"), (RandomisedLabels, "randomise")]
+SAMPLERS: list[tuple[Any, str]] = [
+    (Mechanism, "_noisy"),
+    (Noise, "to_counts"),
+    (RandomisedLabels, "randomise"),
+]
 
 
 def test_void_releases_are_refused_with_a_ledger() -> None:
@@ -101,3 +159,34 @@ def test_void_releases_are_refused_with_a_ledger() -> None:
     inexact = Fabricator(Laplace(1.0, sensitivity=1.0, sampler="float"), 2, ledger=Ledger())
     with pytest.raises(InvalidInputError, match=r"void guarantee .* float sampler"):
         inexact.fabricate(X)
+
+
+def test_an_entry_of_encoded_rows_counts_like_a_record() -> None:
+    """One raw entry may change all encoded ones."""
+    per_entry = Laplace(0.5, sensitivity=Box(0.0, 1.0, 8))
+    ledger = Ledger(unit="entry")
+    PrivateSource.fit(X, Y, per_entry, encoder=RandomFeatures(8), ledger=ledger)
+    assert ledger.total()[0] == pytest.approx(4.0)
+
+
+def test_a_source_with_a_learned_encoder_is_refused_with_a_ledger() -> None:
+    ledger = Ledger()
+    for maker in (NOISE, Fabricator(NOISE, 2), PrivateMoments(1.0, classes=[0, 1])):
+        with pytest.raises(InvalidInputError, match=r"void guarantee .* encoder was fitted to the raw data"):
+            PrivateSource.fit(X, Y, maker, encoder=StandardScaler(), ledger=ledger)
+    assert ledger.events == ()
+
+
+def test_rows_added_to_a_private_model_are_a_release_of_their_own() -> None:
+    ledger = Ledger(limit_epsilon=1.2)
+    model = LocalModel(mechanism=NOISE, ledger=ledger).fit(X, Y)
+    model.extend(X + 0.0, Y)
+    assert [event.epsilon for event in ledger.events] == [0.5, 0.5]
+    with pytest.raises(BudgetExceededError):
+        model.extend(X, Y)
+    assert len(model.row_numbers_) == 80
+
+
+def test_a_model_of_raw_rows_is_refused_with_a_ledger() -> None:
+    with pytest.raises(InvalidInputError, match="ledger needs a mechanism"):
+        LocalModel(ledger=Ledger()).fit(X, Y)

@@ -186,12 +186,11 @@ class Fabricator(BaseEstimator):
                 PrivacyLeakWarning,
                 stacklevel=3,
             )
-            guarantee = guarantee.voided(LOOKED)
         noisy = self._noisy(rows, labels, random_state, guarantee, "fabricated rows")
         return noisy, self._smooth(rows, noisy, self.labels_, self.mechanism.variance)
 
     def promise(self, n_features: int, n_samples: int | None = None) -> Guarantee:
-        """State what the noise on rows and labels promises, before it is drawn.
+        """State what :meth:`fabricate` promises, before any noise is drawn.
 
         Parameters
         ----------
@@ -203,8 +202,12 @@ class Fabricator(BaseEstimator):
         Returns
         -------
         Guarantee
-            The promise of the noise alone; ``stopping="documented"`` voids it afterwards.
+            The promise; ``stopping="documented"`` voids it.
         """
+        guarantee = self._promise_of_noise(n_features, n_samples)
+        return guarantee.voided(LOOKED) if self.stopping == "documented" else guarantee
+
+    def _promise_of_noise(self, n_features: int, n_samples: int | None) -> Guarantee:
         guarantee = self.mechanism.guarantee(n_features, n_samples)
         if self.label_mechanism is None:
             return guarantee
@@ -246,7 +249,8 @@ class Fabricator(BaseEstimator):
         ndarray of shape (n_samples, n_features)
             The noisy rows.
         """
-        return self._noisy(rows, labels, random_state, self.promise(*rows.shape[::-1]), "noisy rows")
+        guarantee = self._promise_of_noise(*rows.shape[::-1])
+        return self._noisy(rows, labels, random_state, guarantee, "noisy rows")
 
     def _noisy(
         self, rows: Array, labels: Labels | None, random_state: Any, guarantee: Guarantee, name: str

@@ -181,12 +181,17 @@ class Recipe:
             if model.label_mechanism is not None and model.mechanism is None:
                 raise InvalidInputError("label_mechanism needs a mechanism: raw rows give their labels away")
             if model.mechanism is not None:
-                maker = Fabricator(model.mechanism, label_mechanism=model.label_mechanism)
+                labels, ledger = model.label_mechanism, model.ledger
+                maker = Fabricator(model.mechanism, label_mechanism=labels, ledger=ledger)
+            elif model.ledger is not None:
+                raise InvalidInputError("ledger needs a mechanism: a model of raw rows promises nothing")
             classifier, source = source, model
         else:
             if model.mechanism is not None or model.label_mechanism is not None:
                 raise InvalidInputError("a PrivateClassifier has its own mechanism: give only one of the two")
             classifier, maker = source.classifier, source.maker()
+            if model.ledger is not None:
+                maker.set_params(ledger=model.ledger)
         if maker is not None:
             check_parameters(maker)
         checks, memory = RowChecks(), StackMemory() if model.keep_rows else None

@@ -34,6 +34,7 @@ from onefold.federated.rules import align, check_answers
 from onefold.io import from_bytes, load, load_extras, save, to_bytes
 from onefold.models import MAXIMA
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
+from onefold.privacy.ledger import AnyLedger
 
 __all__ = ["Forgotten", "LocalModel"]
 
@@ -62,6 +63,10 @@ class LocalModel(BaseEstimator):
     keep_rows : bool, default=True
         Keep what is needed for :meth:`forget`, :meth:`extend` and the like; takes the memory of the data once
         more (twice for fabricated rows).
+    ledger : Ledger, path or None, default=None
+        Account of what was spent on the same data, for a model with noise: every :meth:`fit` and
+        :meth:`extend` is entered there before any noise is drawn, and refused beyond its limit. None counts
+        nothing.
 
     Attributes
     ----------
@@ -129,6 +134,7 @@ class LocalModel(BaseEstimator):
         label_mechanism: RandomisedLabels | None = None,
         random_state: Any = None,
         keep_rows: bool = True,
+        ledger: AnyLedger = None,
     ) -> None:
         self.estimator = estimator
         self.mechanism = mechanism
@@ -136,6 +142,7 @@ class LocalModel(BaseEstimator):
         self.label_mechanism = label_mechanism
         self.random_state = random_state
         self.keep_rows = keep_rows
+        self.ledger = ledger
 
     # --- fitting and changing -----------------------------------------------------------------------------
 
@@ -286,7 +293,8 @@ class LocalModel(BaseEstimator):
 
         With a mechanism noise is drawn for the new rows only: of every row there is one noisy version. **A
         row that was there before, forgotten or not, must not come again**: its two versions together give
-        away what two releases do. Rows with identifiers are checked for that, others cannot be.
+        away what two releases do. Rows with identifiers are checked for that, others cannot be; a ledger
+        counts the new rows as a release of its own.
         Fabricated rows of a class that gains some are smoothed anew.
 
         Parameters

@@ -16,7 +16,9 @@ from onefold._base.validation import Instance, Number, check_parameter, check_ro
 from onefold.encoders import Encoder, description
 from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
 from onefold.models import Autoencoder, AutoencoderClassifier, WideKAHM
-from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabels
+from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabels, charge
+from onefold.privacy.ledger import AnyLedger
+from onefold.privacy.terms import NOTHING
 from onefold.transfer._description import (
     Description,
     MomentDescription,
@@ -30,6 +32,7 @@ __all__ = ["PrivateSource"]
 
 NO_NOISE = "no noise was added: the artefact holds the rows it was given"
 LEARNED_ENCODER = "the encoder was fitted to the raw data"
+NAME = "private source"  # in a ledger
 
 
 class _Rows(BaseEstimator):
@@ -109,6 +112,7 @@ class PrivateSource:
         encoder: Any = None,
         label_mechanism: RandomisedLabels | None = None,
         random_state: Any = None,
+        ledger: AnyLedger = None,
     ) -> "PrivateSource":
         """Make the artefact of raw rows.
 
@@ -133,6 +137,10 @@ class PrivateSource:
             Randomises the labels; for noise on rows (a Fabricator has its own).
         random_state : int, Generator or None, default=None
             None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+        ledger : Ledger, path or None, default=None
+            Account of what was spent on the same data: the source is entered there before any noise is drawn,
+            and refused beyond its limit. None takes the ledger of a Fabricator or of PrivateMoments, if it
+            has one.
 
         Returns
         -------
@@ -149,18 +157,25 @@ class PrivateSource:
             if label_mechanism is not None:
                 raise InvalidInputError("PrivateMoments covers labels too: it takes no label_mechanism")
             moments = clone(mechanism)
+            if ledger is not None:
+                moments.set_params(ledger=ledger)
             if random_state is not None:
                 moments.set_params(random_state=random_state)
+            if learned:  # a ledger refuses it before there is a release
+                void = Guarantee("record", NOTHING, NOTHING, width).voided(LEARNED_ENCODER)
+                charge(moments.ledger, void, NAME)
             moments.fit(encoded, labels).encoding_ = "" if learned else description(encoder)
             found = cls._of_moments(moments, fitted, width)
         else:
             _check_span(mechanism, encoder)
-            private, kept, promise, variance = _private_rows(
-                mechanism, encoded, labels, label_mechanism, random_state
-            )
+            promise = _promise(mechanism, label_mechanism, encoded)
             if fitted is not None:
                 # One raw entry may change all encoded ones: per entry no more is promised than per record.
                 promise = replace(promise, entry=promise.record)
+            if learned:
+                promise = promise.voided(LEARNED_ENCODER)
+            charge(getattr(mechanism, "ledger", None) if ledger is None else ledger, promise, NAME)
+            private, kept, variance = _private_rows(mechanism, encoded, labels, label_mechanism, random_state)
             found = cls._of_rows(private, kept, promise, variance, estimator, fitted, width)
         return found._voided_by_encoder() if learned else found
 
@@ -391,28 +406,35 @@ def _check_span(mechanism: Any, encoder: Any) -> None:
         )
 
 
+def _promise(mechanism: Any, label_mechanism: Any, rows: Array) -> Guarantee:
+    """Return what the noise on rows and labels promises, before it is drawn."""
+    n_rows, width = rows.shape
+    if mechanism is None:
+        nothing = Guarantee("record", NOTHING, NOTHING, width, untouched_entries=float(rows.size))
+        return nothing.voided(NO_NOISE)
+    if isinstance(mechanism, Mechanism):
+        promise = mechanism.guarantee(width, n_rows)
+        return promise if label_mechanism is None else promise.with_labels(label_mechanism.epsilon)
+    if not hasattr(mechanism, "fabricate"):
+        raise InvalidInputError(
+            "mechanism must be a noise of onefold.privacy, a Fabricator, an unfitted PrivateMoments, or None"
+        )
+    if label_mechanism is not None:
+        raise InvalidInputError("a Fabricator has its own label_mechanism: give it there")
+    made: Guarantee = mechanism.promise(width, n_rows)
+    return made
+
+
 def _private_rows(
     mechanism: Any, rows: Array, labels: Labels, label_mechanism: Any, random_state: Any
-) -> tuple[Array, Labels, Guarantee, float]:
-    """Make rows and labels private; return them, what they promise, and the variance of their noise."""
+) -> tuple[Array, Labels, float]:
+    """Make rows and labels private; return them, and the variance of their noise."""
     rng = None if random_state is None else np.random.default_rng(random_state)
     if mechanism is None:
-        nothing = (math.inf, 1.0)
-        promise = Guarantee("record", nothing, nothing, rows.shape[1], untouched_entries=float(rows.size))
-        return rows, labels, promise.voided(NO_NOISE), 0.0
+        return rows, labels, 0.0
     if isinstance(mechanism, Mechanism):
-        kept = labels
-        promise = mechanism.guarantee(rows.shape[1], len(rows))
-        if label_mechanism is not None:
-            kept = np.asarray(label_mechanism.randomise(labels, rng))
-            promise = promise.with_labels(label_mechanism.epsilon)
-        noisy = np.asarray(mechanism.randomise(rows, rng), dtype=rows.dtype)
-        return noisy, kept, promise, float(mechanism.variance)
-    if hasattr(mechanism, "fabricate") and label_mechanism is None:
-        made = np.asarray(mechanism.fabricate(rows, labels, rng))
-        return made, np.asarray(mechanism.labels_), mechanism.guarantee_, float(mechanism.mechanism.variance)
-    if hasattr(mechanism, "fabricate"):
-        raise InvalidInputError("a Fabricator has its own label_mechanism: give it there")
-    raise InvalidInputError(
-        "mechanism must be a noise of onefold.privacy, a Fabricator, an unfitted PrivateMoments, or None"
-    )
+        kept = labels if label_mechanism is None else np.asarray(label_mechanism.randomise(labels, rng))
+        return np.asarray(mechanism.randomise(rows, rng), dtype=rows.dtype), kept, float(mechanism.variance)
+    maker = clone(mechanism).set_params(ledger=None)  # the source is entered as a whole
+    made = np.asarray(maker.fabricate(rows, labels, rng))
+    return made, np.asarray(maker.labels_), float(maker.mechanism.variance)

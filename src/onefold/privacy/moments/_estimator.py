@@ -19,6 +19,7 @@ from onefold._base.validation import Number, check_parameter, check_parameters, 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
+from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.moments import _release as core
 from onefold.privacy.moments._release import CONSTRAINTS, Blocks, Noise, plain_labels
 from onefold.privacy.persons import limit_rows, person_codes
@@ -71,6 +72,9 @@ class PrivateMoments(BaseEstimator):
         void: use it in tests only.
     hardened : bool or None, default=None
         Old spelling of ``sampler``.
+    ledger : Ledger, path or None, default=None
+        Account of what was spent on the same data: the release is entered there before any noise is drawn,
+        and refused beyond its limit. None counts nothing.
 
     Attributes
     ----------
@@ -158,6 +162,7 @@ class PrivateMoments(BaseEstimator):
         rows_per_person: int | None = None,
         random_state: RandomState = None,
         hardened: bool | None = None,
+        ledger: AnyLedger = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -170,6 +175,7 @@ class PrivateMoments(BaseEstimator):
         self.rows_per_person = rows_per_person
         self.random_state = random_state
         self.hardened = hardened
+        self.ledger = ledger
 
     def fit(self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None) -> Self:
         """Release the moments of labelled rows.
@@ -201,6 +207,8 @@ class PrivateMoments(BaseEstimator):
         # Without noise nothing needs a grid, and the moments are those of the records themselves.
         noise = Noise.of(self.random_state, "float" if mu is None else sampler, person)
         sigma = Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else core.deviations(mu, shares, self.neighbours)
+        guarantee = self._promise(mu, sigma, sampler, person is not None)
+        charge(self.ledger, guarantee, "private moments")
         counts = noise.to_counts(noise.sizes(codes, len(candidates)), sigma.number)
         kept = np.ones(len(counts), dtype=bool)
         if self.classes is None and mu is not None:
@@ -217,8 +225,7 @@ class PrivateMoments(BaseEstimator):
         self.count_noise_, self.sum_noise_, self.second_noise_ = (
             np.full(len(self.classes_), value) for value in (sigma.number, sigma.total, sigma.second)
         )
-        self.guarantee_ = self._promise(mu, sigma, sampler, person is not None)
-        self.encoding_ = ""
+        self.guarantee_, self.encoding_ = guarantee, ""
         return self
 
     def _limited(self, rows: Floats, labels: Labels, person: Any) -> tuple[Floats, Labels, Index]:
@@ -501,7 +508,7 @@ class PrivateMoments(BaseEstimator):
         return _public_centre(self.centre, rows.shape[1])
 
     def _promise(self, mu: float | None, sigma: Blocks, sampler: str, of_persons: bool) -> Guarantee:
-        """Return the guarantee of the release, from the noise that was drawn."""
+        """Return the guarantee of the release, from the noise that is drawn."""
         stated = replaced = NOTHING
         if self.epsilon is not None:
             stated = float(self.epsilon), float(self.delta)
