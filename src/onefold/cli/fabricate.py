@@ -31,6 +31,7 @@ def add_parser(commands: Any) -> None:
     group = parser.add_argument_group("privacy")
     shared.add_noise_options(group, required=True)
     flag(group, "--hardened", shared.HARDENED)
+    shared.add_ledger(group)
     steps = (
         "number of smoothing steps: honest chooses it from the noisy rows only; documented chooses it from "
         "the raw rows, which voids the guarantee; N fixes it"
@@ -57,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
         stopping=stopping,
         label_mechanism=noise.label_mechanism(),
         clip=noise.range is not None,
+        ledger=args.ledger,
     )
     with without_bars(args.quiet):
         made = maker.fabricate(table.values, y)

@@ -15,7 +15,9 @@ from onefold._base.validation import Whole, check_parameter, check_rows
 from onefold.encoders import Encoder, description
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.moments import PrivateMoments
+from onefold.privacy.terms import NOTHING
 
 __all__ = ["MomentClassifier", "MomentFabricator"]
 
@@ -49,6 +51,7 @@ class _OnMoments(BaseEstimator):
         least: float = 0.25,
         hardened: bool = False,
         random_state: int | np.random.Generator | None = None,
+        ledger: AnyLedger = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -63,6 +66,7 @@ class _OnMoments(BaseEstimator):
         self.least = least
         self.hardened = hardened
         self.random_state = random_state
+        self.ledger = ledger
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Encode the rows, release their moments once, and forget the rows.
@@ -82,9 +86,13 @@ class _OnMoments(BaseEstimator):
         rows, labels = check_rows(self, X, y)
         self.encoder_ = None if self.encoder is None else clone(self.encoder).fit(rows)
         encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
+        learned = not (self.encoder is None or isinstance(self.encoder, Encoder))
+        if learned:  # a ledger refuses it before there is a release
+            void = Guarantee("record", NOTHING, NOTHING, rows.shape[1]).voided(LEARNED_ENCODER)
+            charge(self.ledger, void, "private moments")
         moments = PrivateMoments(**_of_the_release(self)).fit(encoded, labels)
         moments.encoding_ = description(self.encoder)
-        if not (self.encoder is None or isinstance(self.encoder, Encoder)):
+        if learned:
             warnings.warn(
                 f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",
                 PrivacyLeakWarning,
@@ -191,6 +199,9 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
         Exact noise on dyadic grids, safe against attacks on floating-point numbers.
     random_state : int, Generator or None, default=None
         None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+    ledger : Ledger, path or None, default=None
+        Account of what was spent on the same data: the release is entered there before any noise is drawn,
+        and refused beyond its limit. None counts nothing.
 
     Attributes
     ----------
@@ -332,6 +343,9 @@ class MomentFabricator(TransformerMixin, _OnMoments):
         Exact noise on dyadic grids, safe against attacks on floating-point numbers.
     random_state : int, Generator or None, default=None
         None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+    ledger : Ledger, path or None, default=None
+        Account of what was spent on the same data: the release is entered there before any noise is drawn,
+        and refused beyond its limit. None counts nothing.
 
     Attributes
     ----------
