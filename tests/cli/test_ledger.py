@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from onefold.cli.app import main
 from onefold.privacy import Event, Ledger
 
@@ -76,3 +78,70 @@ def test_show_of_a_missing_or_damaged_file_is_one_line(tmp_path: Path, capsys) -
         assert error.startswith("onefold: error: ")
         assert str(path) in error
         assert error.count("\n") == 1
+
+
+# --- commands that enter their release --------------------------------------------------------------------
+
+ROWS = "a,b,kind\n" + "".join(f"{i % 7 / 7:.3f},{i % 5 / 5:.3f},{'xy'[i % 2]}\n" for i in range(40))
+DECLARED = ["--range", "0", "1", "--label", "kind", "--classes", "x", "y", "--quiet"]
+FABRICATE = ["fabricate", "rows.csv", "--out", "made.csv", "--epsilon", "0.5", "--label-epsilon", "1.5"]
+SOURCE = ["transfer", "source", "rows.csv", "--out", "made.onefold", "--epsilon", "0.5"]
+# The command, what it spends per record, and what it calls the release.
+COMMANDS = {
+    "fabricate": ([*FABRICATE, *DECLARED], 2.5, "fabricated rows"),
+    "fabricate per record": ([*FABRICATE, *DECLARED, "--unit", "record"], 2.0, "fabricated rows"),
+    "source of noise": ([*SOURCE, *DECLARED, "--method", "noise"], 1.0, "private source"),
+    "source of fabricated rows": ([*SOURCE, *DECLARED, "--method", "fabricated"], 1.0, "private source"),
+    "source of moments": (
+        [*SOURCE, "--label", "kind", "--classes", "x", "y", "--radius", "2", "--quiet"],
+        None,
+        "private moments",
+    ),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv").write_text(ROWS)
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore::onefold.exceptions.OnefoldWarning")
+@pytest.mark.parametrize(("command", "epsilon", "name"), COMMANDS.values(), ids=list(COMMANDS))
+def test_a_command_enters_its_release_and_stops_at_the_limit(
+    folder: Path, capsys, command: list[str], epsilon: float | None, name: str
+) -> None:
+    most = 1.3 if epsilon is None else 1.5 * epsilon
+    Ledger(limit_epsilon=most).save(folder / "ledger.json")
+    assert main([*command, "--ledger", "ledger.json"]) == 0
+    (event,) = Ledger.load("ledger.json").events
+    assert event.name == name
+    if epsilon is not None:
+        assert event.epsilon == pytest.approx(epsilon)
+    for made in folder.glob("made*"):
+        made.unlink()
+    before = (folder / "ledger.json").read_bytes()
+    capsys.readouterr()
+    assert main([*command, "--ledger", "ledger.json"]) == 2
+    assert "per record, the limit is" in capsys.readouterr().err
+    assert (folder / "ledger.json").read_bytes() == before
+    assert not list(folder.glob("made*"))
+
+
+@pytest.mark.parametrize("command", [FABRICATE, SOURCE], ids=["fabricate", "source"])
+def test_a_command_with_a_ledger_that_is_not_there_says_how_to_make_one(
+    folder: Path, capsys, command: list[str]
+) -> None:
+    more = ["--method", "noise"] if command is SOURCE else []
+    assert main([*command, *DECLARED, *more, "--ledger", "none.json"]) == 2
+    assert "make one with onefold ledger new none.json" in capsys.readouterr().err
+    assert sorted(path.name for path in folder.iterdir()) == ["rows.csv"]
+
+
+def test_a_void_release_is_refused_with_a_ledger(folder: Path, capsys) -> None:
+    Ledger().save(folder / "ledger.json")
+    command = [*FABRICATE, *DECLARED, "--sampler", "float", "--ledger", "ledger.json"]
+    assert main(command) == 2
+    assert "a void guarantee cannot be entered in a ledger: the float sampler" in capsys.readouterr().err
+    assert not list(folder.glob("made*"))

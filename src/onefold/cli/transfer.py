@@ -56,6 +56,7 @@ def _add_source(parts: Any) -> None:
     shared.add_encoder_options(parser.add_argument_group("encoder"))
     privacy = parser.add_argument_group("privacy")
     shared.add_noise_options(privacy, required=True, unit=None, about_unit=UNIT)
+    shared.add_ledger(privacy)
     shared.add_output_options(parser)
     parser.set_defaults(run=run_source)
 
@@ -106,6 +107,7 @@ def run_source(args: argparse.Namespace) -> int:
             _mechanism(args.method, noise, args.radius, _encoded_width(table.values, encoder)),
             encoder=encoder,
             label_mechanism=noise.label_mechanism() if args.method == "noise" else None,
+            ledger=args.ledger,
         )
     source.save(args.out)
     promise = source.guarantee_
