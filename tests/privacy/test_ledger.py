@@ -368,7 +368,7 @@ def test_charge_refuses_a_void_guarantee_with_its_reasons() -> None:
 
 
 def test_charge_refuses_what_is_no_ledger() -> None:
-    with pytest.raises(InvalidInputError, match="ledger must be a Ledger or the path of a ledger's file"):
+    with pytest.raises(InvalidInputError, match="ledger must be a Ledger, the path of a ledger's file or"):
         charge(3.0, FEATURES, "release")  # type: ignore[arg-type]
 
 

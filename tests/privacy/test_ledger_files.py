@@ -153,6 +153,21 @@ def test_a_ledger_whose_file_is_gone_or_put_back_is_refused(tmp_path: Path) -> N
     assert ledger.events == (SMALL,)
 
 
+def test_several_ledgers_count_one_release_unless_one_of_them_cannot(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    Ledger().save(path)
+    small = Ledger(limit_epsilon=0.5)
+    charge((small, path, None), RELEASE, "release")
+    assert small.total() == Ledger.load(path).total() == (0.3, 0.0)
+    with pytest.raises(InvalidInputError, match="there is no ledger at"):
+        charge((small, path, tmp_path / "none.json"), RELEASE, "release")
+    with pytest.raises(BudgetExceededError):
+        charge((small, path), RELEASE, "release")
+    assert small.total() == Ledger.load(path).total() == (0.3, 0.0)
+    assert small.path is None
+    assert Ledger.load(path).path == path.resolve()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 def test_a_link_to_a_ledger_is_the_same_account(tmp_path: Path) -> None:
     path, link = tmp_path / "ledger.json", tmp_path / "link.json"

@@ -85,6 +85,8 @@ class Ledger:
     ----------
     events : tuple of Event
         What has been spent so far, in order.
+    path : Path or None
+        File that the ledger belongs to; None if it is in memory only.
 
     See Also
     --------
@@ -152,6 +154,11 @@ class Ledger:
     def events(self) -> tuple[Event, ...]:
         """Events entered so far, in order."""
         return tuple(self._events)
+
+    @property
+    def path(self) -> Path | None:
+        """File that the ledger belongs to; None if it is in memory only."""
+        return self._path
 
     # --- spending ---------------------------------------------------------------------------------------
 
@@ -430,9 +437,16 @@ class Ledger:
         return ledger
 
 
-AnyLedger = Ledger | AnyPath | None
+OneLedger = Ledger | AnyPath | None
+AnyLedger = OneLedger | tuple[OneLedger, ...]
 # The parameter of everything that releases.
-LEDGER: Entry = (Instance((Ledger, str, os.PathLike), "a Ledger or the path of a ledger's file"), None)
+LEDGER: Entry = (
+    Instance(
+        lambda ledger: all(isinstance(each, Ledger | str | os.PathLike) for each in _each(ledger)),
+        "a Ledger, the path of a ledger's file or a tuple of them",
+    ),
+    None,
+)
 
 
 def charge(ledger: AnyLedger, guarantee: Guarantee, name: str) -> None:
@@ -440,8 +454,9 @@ def charge(ledger: AnyLedger, guarantee: Guarantee, name: str) -> None:
 
     Parameters
     ----------
-    ledger : Ledger, str, os.PathLike or None
-        The ledger, or the path of its file, which is locked, read and written; None counts nothing.
+    ledger : Ledger, str, os.PathLike, tuple of them or None
+        The ledger, or the path of its file, which is locked, read and written; None counts nothing. Of
+        several, such as those of a dataset and of a person responsible, each must have room for the release.
     guarantee : Guarantee
         What the release promises; a void one is refused.
     name : str
@@ -466,9 +481,14 @@ def charge(ledger: AnyLedger, guarantee: Guarantee, name: str) -> None:
     (8.5, 0.0)
     """
     check_parameter("ledger", ledger, LEDGER)
-    if ledger is not None:
-        held = ledger if isinstance(ledger, Ledger) else Ledger.load(ledger)
-        held.spend_guarantee(guarantee, name)
+    # All are opened before one of them counts: a missing file must not cost the others anything.
+    for each in [one if isinstance(one, Ledger) else Ledger.load(one) for one in _each(ledger)]:
+        each.spend_guarantee(guarantee, name)
+
+
+def _each(ledger: Any) -> tuple[Any, ...]:
+    found = ledger if isinstance(ledger, tuple) else (ledger,)
+    return tuple(each for each in found if each is not None)
 
 
 def _spent(guarantee: Guarantee, unit: str, neighbours: str) -> Pair:
