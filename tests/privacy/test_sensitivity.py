@@ -131,3 +131,19 @@ def test_bounds_taken_from_the_data_warn() -> None:
     for bad in (np.zeros((0, 2)), np.zeros(3), np.array([[np.nan]])):
         with pytest.warns(PrivacyLeakWarning), pytest.raises(InvalidInputError, match="2D table"):
             sensitivity.from_data(bad)
+
+
+# --- a private hint ---------------------------------------------------------------------------------------
+
+
+def test_the_number_of_clipped_records_is_told_with_noise_only() -> None:
+    X = np.concatenate([np.full((30, 2), 5.0), np.full((70, 2), 0.5)])
+    count, promise = Box(0, 1).count_outside(X, 1.0)
+    assert 0 <= count <= 100
+    assert promise.holds
+    assert promise.record == promise.record_with_label == (1.0, 0.0)
+    counts = np.array([Box(0, 1).count_outside(X, 1.0, seed)[0] for seed in range(2000)])
+    assert abs(counts.mean() - 30) < 5 * np.sqrt(2.0 / 2000)
+    assert 1.5 < counts.var() < 2.2  # discrete Laplace of epsilon 1: 1.84
+    assert not Box(0, 1).count_outside(X, 1.0, random_state=0)[1].holds
+    assert Ball(10.0).count_outside(X, 1e5)[0] == 0

@@ -20,10 +20,13 @@ from onefold._base.arrays import Array, Floats
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.frozen import Frozen
-from onefold.privacy.terms import positive
+from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.samplers import RandomState, byte_stream, discrete_laplace, laplace_table
+from onefold.privacy.terms import EPSILON, number, positive
 
 __all__ = ["Ball", "Box", "Domain", "from_data"]
 
+LARGEST_LOSS = 50.0  # of a private count
 INFERRED = "the bounds of the data were inferred from the data"
 
 
@@ -96,6 +99,52 @@ class Domain(Frozen):
         Domain
             This domain if it knows their number already.
         """
+
+    def count_outside(
+        self, X: ArrayLike, epsilon: float, random_state: RandomState = None
+    ) -> tuple[int, Guarantee]:
+        """Count privately how many records clipping would change: a hint whether the domain is too narrow.
+
+        The true number is data. This one has discrete Laplace noise and costs ``epsilon`` on top of what the
+        release costs: enter it in the same ledger.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records, in finite numbers.
+        epsilon : float
+            Privacy loss of a record.
+        random_state : int, Generator or None, default=None
+            None takes entropy from the operating system. A seed makes the noise predictable and the guarantee
+            void: use it in tests only.
+
+        Returns
+        -------
+        count : int
+            Noisy number of records outside, between 0 and the number of records.
+        guarantee : Guarantee
+            What this number promises.
+        """
+        share = number("epsilon", epsilon, EPSILON)
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or not np.isfinite(rows).all():
+            raise InvalidInputError("expected a 2D table of finite numbers")
+        outside = int(np.count_nonzero(np.any(self.clip(rows) != rows, axis=1)))
+        # A larger epsilon would hardly change the noise, and digits of exp(-epsilon) are computed one by one.
+        table = laplace_table(Fraction(min(share, LARGEST_LOSS)))
+        noise = discrete_laplace(byte_stream(random_state), table, 1)[0]
+        guarantee = Guarantee(
+            unit="record",
+            entry=(share, 0.0),
+            record=(share, 0.0),
+            n_features=rows.shape[1],
+            untouched_entries=0.0,
+            labels=(0.0, 0.0),  # they are not looked at
+            voided_by=(INFERRED,) * self.inferred,
+            mechanism="discrete Laplace on the number of records outside the domain",
+            clipped=True,
+        )
+        return min(max(outside + int(noise), 0), len(rows)), guarantee.seeded(random_state)
 
     def _known(self, n_features: int) -> bool:
         if self.n_features not in (None, n_features):
