@@ -12,7 +12,15 @@ from onefold.encoders import RandomFeatures
 from onefold.exceptions import BudgetExceededError, InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
 from onefold.federated import LocalModel, release_moments
-from onefold.privacy import AnalyticGaussian, Box, Laplace, Ledger, PrivateMoments, RandomisedLabels
+from onefold.privacy import (
+    AnalyticGaussian,
+    Box,
+    Laplace,
+    Ledger,
+    PrivateMoments,
+    RandomisedLabels,
+    sensitivity,
+)
 from onefold.privacy.mechanisms.mechanism import Mechanism
 from onefold.privacy.moments._release import Noise
 from onefold.transfer import PrivateSource
@@ -22,7 +30,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWar
 RNG = np.random.default_rng(0)
 X = RNG.random((40, 3))
 Y = np.arange(40) % 2
-NOISE = AnalyticGaussian(0.5, 1e-6, Box(0.0, 1.0, 3), unit="record")
+BOX = Box(0.0, 1.0, 3)
+NOISE = AnalyticGaussian(0.5, 1e-6, BOX, unit="record")
 LABELS = RandomisedLabels(1.5, [0, 1])
 
 
@@ -50,6 +59,10 @@ def moments_of_a_site(ledger: Any) -> Any:
 def source_of_moments(ledger: Any) -> Any:
     agreed = PrivateMoments(0.5, 1e-6, classes=[0, 1], neighbours="replace")
     return PrivateSource.fit(X, Y, agreed, ledger=ledger)
+
+
+def records_outside(ledger: Any) -> Any:
+    return BOX.count_outside(X, 0.5, ledger=ledger)
 
 
 def source_of_noisy_rows(ledger: Any) -> Any:
@@ -83,6 +96,7 @@ RELEASES: dict[str, tuple[Callable[[Any], Any], float, float, str]] = {
     "moments": (moments, 0.5, 1e-6, "counted"),
     "moments of a site": (moments_of_a_site, 0.5, 1e-6, "counted"),
     "source of moments": (source_of_moments, 0.5, 1e-6, "counted"),
+    "records outside the domain": (records_outside, 0.5, 0.0, "counted"),
     "source of noisy rows": (source_of_noisy_rows, 2.0, 1e-6, "counted"),
     "source of fabricated rows": (source_of_fabricated_rows, 0.5, 1e-6, "not covered"),
     "ledger of a fabricator": (source_with_the_ledger_of_its_fabricator, 0.5, 1e-6, "not covered"),
@@ -145,6 +159,7 @@ def test_a_release_beyond_the_limit_draws_no_noise(
 SAMPLERS: list[tuple[Any, str]] = [
     (Mechanism, "_noisy"),
     (Noise, "to_counts"),
+    (sensitivity, "discrete_laplace"),
     (RandomisedLabels, "randomise"),
 ]
 

@@ -9,14 +9,12 @@ parts.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from onefold._base.optional import require
 from onefold._base.validation import Entry, Instance, Number, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.mechanisms.mechanism import Mechanism
-from onefold.privacy.mechanisms.rows import RowNoise
 from onefold.privacy.terms import DELTA, DELTA_OR_ZERO, POSITIVE, RELATIONS, UNITS, Pair, number
 
 __all__ = ["COMPOSITIONS", "Event", "compose"]
@@ -118,7 +116,7 @@ class Event:
     @classmethod
     def of(
         cls,
-        mechanism: Mechanism | RowNoise,
+        mechanism: "Accountable",
         n_features: int,
         name: str = "release",
         unit: str = "record",
@@ -172,6 +170,16 @@ class Event:
             f"epsilon {self.epsilon:.4g} per {self.unit}, delta {self.delta:.3g}, labels {self.labels}"
             + "".join(f", provided that {condition}" for condition in self.conditions)
         )
+
+
+class Accountable(Protocol):
+    """What an event asks of a noise."""
+
+    def guarantee(self, n_features: int) -> Guarantee:
+        """State what a release promises."""
+
+    def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
+        """Return what an event can say beyond (epsilon, delta)."""
 
 
 def refuse_added_entries(unit: str, neighbours: str) -> None:

@@ -21,6 +21,7 @@ from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.frozen import Frozen
 from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.samplers import RandomState, byte_stream, discrete_laplace, laplace_table
 from onefold.privacy.terms import EPSILON, number, positive
 
@@ -101,12 +102,12 @@ class Domain(Frozen):
         """
 
     def count_outside(
-        self, X: ArrayLike, epsilon: float, random_state: RandomState = None
+        self, X: ArrayLike, epsilon: float, random_state: RandomState = None, ledger: AnyLedger = None
     ) -> tuple[int, Guarantee]:
         """Count privately how many records clipping would change: a hint whether the domain is too narrow.
 
         The true number is data. This one has discrete Laplace noise and costs ``epsilon`` on top of what the
-        release costs: enter it in the same ledger.
+        release costs: give it the same ledger.
 
         Parameters
         ----------
@@ -117,6 +118,9 @@ class Domain(Frozen):
         random_state : int, Generator or None, default=None
             None takes entropy from the operating system. A seed makes the noise predictable and the guarantee
             void: use it in tests only.
+        ledger : Ledger, path or None, default=None
+            Account of what was spent on the same data: the count is entered there before any noise is drawn,
+            and refused beyond its limit. None counts nothing.
 
         Returns
         -------
@@ -130,9 +134,6 @@ class Domain(Frozen):
         if rows.ndim != 2 or not np.isfinite(rows).all():
             raise InvalidInputError("expected a 2D table of finite numbers")
         outside = int(np.count_nonzero(np.any(self.clip(rows) != rows, axis=1)))
-        # A larger epsilon would hardly change the noise, and digits of exp(-epsilon) are computed one by one.
-        table = laplace_table(Fraction(min(share, LARGEST_LOSS)))
-        noise = discrete_laplace(byte_stream(random_state), table, 1)[0]
         guarantee = Guarantee(
             unit="record",
             entry=(share, 0.0),
@@ -143,8 +144,12 @@ class Domain(Frozen):
             voided_by=(INFERRED,) * self.inferred,
             mechanism="discrete Laplace on the number of records outside the domain",
             clipped=True,
-        )
-        return min(max(outside + int(noise), 0), len(rows)), guarantee.seeded(random_state)
+        ).seeded(random_state)
+        charge(ledger, guarantee, "number of records outside the domain")
+        # A larger epsilon would hardly change the noise, and digits of exp(-epsilon) are computed one by one.
+        table = laplace_table(Fraction(min(share, LARGEST_LOSS)))
+        noise = discrete_laplace(byte_stream(random_state), table, 1)[0]
+        return min(max(outside + int(noise), 0), len(rows)), guarantee
 
     def _known(self, n_features: int) -> bool:
         if self.n_features not in (None, n_features):
