@@ -22,7 +22,7 @@ def data():
 @pytest.mark.parametrize("branch_size", [1000, 15])
 def test_randomise_then_smooth_equals_fabricate(data, stopping, branch_size) -> None:
     X, y = data
-    maker = Fabricator(Laplace(5.0), 3, stopping, branch_size)
+    maker = Fabricator(Laplace(5.0, sensitivity=1.0), 3, stopping, branch_size)
     whole = maker.fabricate(X, y, np.random.default_rng(4))
     noisy = maker.randomise(X, y, np.random.default_rng(4))
     np.testing.assert_array_equal(maker.smooth(noisy, y), whole)
@@ -31,7 +31,7 @@ def test_randomise_then_smooth_equals_fabricate(data, stopping, branch_size) -> 
 @pytest.mark.exact
 def test_smooth_gives_each_class_the_rows_it_gets_alone(data) -> None:
     X, y = data
-    maker = Fabricator(Laplace(5.0), 3, branch_size=15)
+    maker = Fabricator(Laplace(5.0, sensitivity=1.0), 3, branch_size=15)
     noisy = maker.randomise(X, y)
     whole = maker.smooth(noisy, y)
     for label in range(3):
@@ -40,4 +40,4 @@ def test_smooth_gives_each_class_the_rows_it_gets_alone(data) -> None:
 
 def test_smooth_with_documented_stopping_is_refused(data) -> None:
     with pytest.raises(InvalidInputError, match="raw rows"):
-        Fabricator(Laplace(5.0), 3, "documented").smooth(*data)
+        Fabricator(Laplace(5.0, sensitivity=1.0), 3, "documented").smooth(*data)

@@ -14,6 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from onefold.encoders import GradientHistograms, RandomFeatures
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.fabrication.moments import MomentClassifier, MomentFabricator
+from onefold.privacy import Ledger
+from onefold.privacy.guarantee import FLOAT_SAMPLER, SEEDED
 from onefold.privacy.moments import PrivateMoments
 
 
@@ -52,12 +54,12 @@ def test_moment_classifier_without_noise_is_quadratic_discriminant_analysis() ->
     assert len(np.unique(model.predict(X))) == 3
 
 
-@pytest.mark.parametrize("hardened", [False, True])
-def test_moment_classifier_is_accurate_at_epsilon_1_per_record(blobs, hardened: bool) -> None:
+@pytest.mark.parametrize("sampler", ["hardened", "float"])
+def test_moment_classifier_is_accurate_at_epsilon_1_per_record(blobs, sampler: str) -> None:
     train, test = blobs
-    model = MomentClassifier(1.0, radius=20.0, hardened=hardened, random_state=0).fit(*train)
+    model = MomentClassifier(1.0, radius=20.0, sampler=sampler).fit(*train)
     assert model.guarantee_.record == (1.0, 1e-5)
-    assert model.guarantee_.holds
+    assert model.guarantee_.voided_by == (() if sampler == "hardened" else (FLOAT_SAMPLER,))
     assert model.score(*test) > 0.95
     assert MomentClassifier(None, radius=20.0).fit(*train).score(*test) < model.score(*test) + 0.03
 
@@ -120,6 +122,53 @@ def test_learned_encoder_voids_the_guarantee(blobs) -> None:
     assert not model.guarantee_.holds
     assert str(model.guarantee_).startswith("VOID: the encoder")
     assert MomentClassifier(1.0, encoder=RandomFeatures(5)).fit(*train).guarantee_.holds
+
+
+def test_learned_encoder_voids_the_guarantee_of_a_classifier_from_moments_too(blobs) -> None:
+    """The moments cannot know of the encoder; whoever is handed both can."""
+    (X, y), _ = blobs
+    encoder = PCA(3).fit(X)
+    moments = PrivateMoments(1.0, radius=30.0, classes=range(5)).fit(encoder.transform(X), y)
+    with pytest.warns(PrivacyLeakWarning, match="encoder was fitted to the raw data"):
+        model = MomentClassifier.from_moments(moments, encoder)
+    assert not model.guarantee_.holds
+    assert not model.moments_.guarantee_.holds
+    assert moments.guarantee_.holds  # what was handed over stays as it was
+
+
+def test_subclass_of_an_encoder_that_looks_at_values_voids_the_guarantee(blobs) -> None:
+    class Learning(RandomFeatures):
+        """An encoder by name only."""
+
+        def fit(self, X, y=None):
+            self.largest_ = np.max(X)
+            return super().fit(X, y)
+
+    with pytest.warns(PrivacyLeakWarning, match="encoder was fitted to the raw data"):
+        assert not MomentClassifier(1.0, encoder=Learning(5)).fit(*blobs[0]).guarantee_.holds
+    with pytest.raises(InvalidInputError, match="encoder was fitted to the raw data"):
+        MomentClassifier(1.0, encoder=Learning(5), ledger=Ledger()).fit(*blobs[0])
+
+
+@pytest.mark.parametrize("kind", [MomentClassifier, MomentFabricator])
+def test_seed_and_float_sampler_void_the_guarantee_of_moments(blobs, kind: Any) -> None:
+    given = {"radius": 20.0, "classes": range(5)}
+    assert kind(1.0, **given).fit(*blobs[0]).guarantee_.holds
+    assert kind(1.0, **given, random_state=0).fit(*blobs[0]).guarantee_.voided_by == (SEEDED,)
+    assert kind(1.0, **given, sampler="float").fit(*blobs[0]).guarantee_.voided_by == (FLOAT_SAMPLER,)
+    with pytest.warns(FutureWarning, match="old spelling"):
+        assert kind(1.0, **given, hardened=False).fit(*blobs[0]).guarantee_.voided_by == (FLOAT_SAMPLER,)
+
+
+@pytest.mark.parametrize("kind", [MomentClassifier, MomentFabricator])
+def test_moments_of_persons_promise_persons_something(blobs, kind: Any) -> None:
+    (X, y), _ = blobs
+    people = np.arange(len(y)) // 4
+    model = kind(1.0, radius=20.0, classes=range(5), rows_per_person=2).fit(X, y, people)
+    assert model.guarantee_.person == (1.0, 1e-5)
+    # A person counts once, whatever the number of its rows.
+    assert model.moments_.counts_.sum() == pytest.approx(len(y) / 4, rel=0.05)
+    assert kind(1.0, radius=20.0, classes=range(5)).fit(X, y).guarantee_.person is None
 
 
 def test_moment_classifier_with_an_encoder_is_accurate_on_digits() -> None:

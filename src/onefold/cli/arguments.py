@@ -158,7 +158,8 @@ class NoiseOptions:
     @classmethod
     def of(cls, args: argparse.Namespace) -> NoiseOptions:
         """Take the options from the command line; a command need not have those about persons."""
-        return cls(**{field.name: getattr(args, field.name, None) for field in fields(cls)})
+        given: dict[str, Any] = {field.name: getattr(args, field.name, None) for field in fields(cls)}
+        return cls(**given)
 
     def check(self) -> None:
         """Refuse noise without a domain, and what contradicts itself, before any data is read."""

@@ -25,11 +25,14 @@ from onefold.fabrication.smoother import (
     stepper,
 )
 from onefold.models import AutoencoderClassifier, branch_count, consecutive, split
-from onefold.privacy import Guarantee, Mechanism, OptimalNoise, RandomisedLabels, charge
+from onefold.privacy import Guarantee, Mechanism, RandomisedLabels, charge
 from onefold.privacy.ledger import LEDGER, AnyLedger
+from onefold.privacy.persons import limit_rows, person_codes
 
 __all__ = ["Fabricator", "PrivateClassifier"]
 
+NEEDED = "a noise of onefold.privacy with a declared domain, such as OptimalNoise(1.0, sensitivity=Box(0, 1))"
+SAME_PERSON = "changed rows stay with their persons: whom each row is about is taken as known"
 LOOKED = "the number of smoothing steps was chosen by looking at the raw data, and so was the partition"
 # Clusters count as visible if the rows vary so many times as much as the noise where they vary most. For
 # 60000 digits that is 4 to 6 at epsilon 1, where batches give the better classifier, and 11 to 18 at epsilon
@@ -43,7 +46,8 @@ class Fabricator(BaseEstimator):
     Parameters
     ----------
     mechanism : Mechanism
-        The noise; its guarantee is the guarantee of the result.
+        The noise; its guarantee is the guarantee of the result. One with ``rows_per_person`` also states what
+        a person is promised, and needs ``person`` with the rows.
     n_components : int, default=20
         Dimension of the encoding used in smoothing.
     stopping : {"honest", "documented"} or int, default="honest"
@@ -60,7 +64,8 @@ class Fabricator(BaseEstimator):
     label_mechanism : RandomisedLabels or None, default=None
         Randomises the labels; then smoothing uses the randomised ones. None releases labels as they are.
     clip : bool, default=False
-        Move the result into the mechanism's declared domain. This is post-processing.
+        Move the result, too, into the mechanism's declared domain. This is post-processing; the raw rows
+        are clipped to the domain in any case.
     n_jobs : int or None, default=None
         Worker threads.
     ledger : Ledger, path or None, default=None
@@ -84,9 +89,10 @@ class Fabricator(BaseEstimator):
     Notes
     -----
     *Guarantees.* With ``stopping="honest"`` or a number, everything after the noise is a function of the
-    noisy rows, the labels and public numbers: the result is as private as the noise, per entry and per
-    record, and no more. Labels, class sizes and the number of rows are released as they are unless
-    ``label_mechanism`` is given.
+    noisy rows, the labels and public numbers: the result is as private as the noise, per entry, per record
+    and per person, and no more. A seed voids the guarantee. Labels, class sizes and the number of rows are
+    released as they are unless ``label_mechanism`` is given. Of a data frame only the names of its columns
+    are kept: its index, and the types of single columns, can depend on one record.
 
     References
     ----------
@@ -95,19 +101,19 @@ class Fabricator(BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from onefold.privacy import Laplace
+    >>> from onefold.privacy import Box, Laplace
     >>> X = np.random.default_rng(0).random((60, 4))
-    >>> maker = Fabricator(Laplace(epsilon=1.0), n_components=2)
-    >>> maker.fabricate(X, random_state=0).shape
+    >>> maker = Fabricator(Laplace(epsilon=1.0, sensitivity=Box(0, 1)), n_components=2)
+    >>> maker.fabricate(X).shape
     (60, 4)
-    >>> maker.guarantee_.entry
-    (1.0, 0.0)
+    >>> maker.guarantee_.entry, maker.guarantee_.holds
+    ((1.0, 0.0), True)
     """
 
     guarantee_: Guarantee
     labels_: Labels | None
     constraints: ClassVar[dict[str, Entry]] = {
-        "mechanism": Instance(Mechanism, "a noise of onefold.privacy, such as OptimalNoise(1.0)"),
+        "mechanism": Instance(Mechanism, NEEDED),
         "n_components": Whole(1),
         "branch_size": Whole(1),
         "form": OneOf(("image", "smoothed")),
@@ -138,7 +144,9 @@ class Fabricator(BaseEstimator):
         self.n_jobs = n_jobs
         self.ledger = ledger
 
-    def fabricate(self, X: Any, y: ArrayLike | None = None, random_state: Any = None) -> Any:
+    def fabricate(
+        self, X: Any, y: ArrayLike | None = None, random_state: Any = None, person: Any = None
+    ) -> Any:
         """Make private rows in the place of those of a table.
 
         Parameters
@@ -148,14 +156,19 @@ class Fabricator(BaseEstimator):
         y : array-like of shape (n_samples,), default=None
             Labels; each class is then fabricated by itself.
         random_state : int, Generator or None, default=None
-            None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+            None takes the noise from the entropy of the system. A seed makes the noise known, which voids
+            the guarantee: for tests only.
+        person : array-like of shape (n_samples,), default=None
+            Who each row is about, for a mechanism with ``rows_per_person``: what a person has above is
+            dropped first, at random.
 
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
-            Row i stands for row i of ``X``. A data frame keeps its columns, index and types.
+            Row i stands for row i of ``X``, or of what is kept of it. A data frame keeps the names of its
+            columns. The numbers are float32 if all of ``X`` is, otherwise float64.
         """
-        raw, labels = self._checked(X, y)
+        raw, labels = self._limited(X, y, person, random_state)
         return _like(X, self.fabricate_checked(raw, labels, random_state)[1])
 
     def fabricate_checked(
@@ -166,7 +179,8 @@ class Fabricator(BaseEstimator):
         Parameters
         ----------
         rows : ndarray of shape (n_samples, n_features)
-            The raw rows: finite numbers in float32 or float64.
+            The raw rows: finite numbers in float32 or float64, no more of a person than the mechanism's
+            ``rows_per_person``.
         labels : ndarray of shape (n_samples,) or None
             Their labels.
         random_state : int, Generator or None, default=None
@@ -187,7 +201,7 @@ class Fabricator(BaseEstimator):
                 stacklevel=3,
             )
         noisy = self._noisy(rows, labels, random_state, guarantee, "fabricated rows")
-        return noisy, self._smooth(rows, noisy, self.labels_, self.mechanism.variance)
+        return noisy, self._smooth(rows, noisy, self.labels_)
 
     def promise(self, n_features: int, n_samples: int | None = None) -> Guarantee:
         """State what :meth:`fabricate` promises, before any noise is drawn.
@@ -209,11 +223,15 @@ class Fabricator(BaseEstimator):
 
     def _promise_of_noise(self, n_features: int, n_samples: int | None) -> Guarantee:
         guarantee = self.mechanism.guarantee(n_features, n_samples)
+        if self.mechanism.rows_per_person is not None:
+            guarantee = guarantee.provided(SAME_PERSON)
         if self.label_mechanism is None:
             return guarantee
         return guarantee.with_labels(self.label_mechanism.epsilon)
 
-    def randomise(self, X: Any, y: ArrayLike | None = None, random_state: Any = None) -> Any:
+    def randomise(
+        self, X: Any, y: ArrayLike | None = None, random_state: Any = None, person: Any = None
+    ) -> Any:
         """Add the noise alone, without smoothing (000 Alg. 1).
 
         Parameters
@@ -223,14 +241,17 @@ class Fabricator(BaseEstimator):
         y : array-like of shape (n_samples,), default=None
             Labels; randomised where there is a ``label_mechanism``.
         random_state : int, Generator or None, default=None
-            None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+            None takes the noise from the entropy of the system. A seed makes the noise known, which voids
+            the guarantee: for tests only.
+        person : array-like of shape (n_samples,), default=None
+            As in :meth:`fabricate`.
 
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
-            The noisy rows, in the container of ``X``.
+            The noisy rows, in the form that :meth:`fabricate` gives them.
         """
-        return _like(X, self.randomise_checked(*self._checked(X, y), random_state))
+        return _like(X, self.randomise_checked(*self._limited(X, y, person, random_state), random_state))
 
     def randomise_checked(self, rows: Array, labels: Labels | None, random_state: Any = None) -> Array:
         """Do what :meth:`randomise` does, for parameters, rows and labels that the caller has checked.
@@ -238,7 +259,8 @@ class Fabricator(BaseEstimator):
         Parameters
         ----------
         rows : ndarray of shape (n_samples, n_features)
-            The raw rows: finite numbers in float32 or float64.
+            The raw rows: finite numbers in float32 or float64, no more of a person than the mechanism's
+            ``rows_per_person``.
         labels : ndarray of shape (n_samples,) or None
             Their labels.
         random_state : int, Generator or None, default=None
@@ -258,6 +280,7 @@ class Fabricator(BaseEstimator):
         """Enter the release in the ledger, then draw the noise."""
         if self.label_mechanism is not None and labels is None:
             raise InvalidInputError("label_mechanism needs labels y")
+        guarantee = guarantee.seeded(random_state)
         charge(self.ledger, guarantee, name)
         # No seed stays no seed, so that a hardened mechanism takes its own cryptographic stream.
         rng = None if random_state is None else np.random.default_rng(random_state)
@@ -303,17 +326,35 @@ class Fabricator(BaseEstimator):
         """
         if self.stopping == "documented":
             raise InvalidInputError('stopping="documented" looks at raw rows: use "honest" or a number')
-        return self._smooth(noisy, noisy, labels, self.mechanism.variance)
+        return self._smooth(noisy, noisy, labels)
 
     def _checked(self, X: Any, y: ArrayLike | None) -> tuple[Array, Labels | None]:
         check_parameters(self)
-        rows: Array = check_rows(self, X)
+        rows = plain_rows(X, check_rows(self, X))
         labels: Labels | None = None if y is None else column_or_1d(y)
         if labels is not None:
             check_consistent_length(rows, labels)
         return rows, labels
 
-    def _smooth(self, raw: Array, noisy: Array, labels: Labels | None, variance: float) -> Array:
+    def _limited(
+        self, X: Any, y: ArrayLike | None, person: Any, random_state: Any
+    ) -> tuple[Array, Labels | None]:
+        """Check rows and labels, and drop rows of persons who have more than the mechanism is made for."""
+        rows, labels = self._checked(X, y)
+        most = self.mechanism.rows_per_person
+        if (person is None) != (most is None):
+            raise InvalidInputError(
+                "person= and a mechanism with rows_per_person go together: whom each row is about, and the "
+                "most rows of a person"
+            )
+        if most is None:
+            return rows, labels
+        kept = limit_rows(person_codes(person, len(rows)), most, random_state)
+        return rows[kept], None if labels is None else labels[kept]
+
+    def _smooth(self, raw: Array, noisy: Array, labels: Labels | None) -> Array:
+        mechanism = self.mechanism.for_features(noisy.shape[1])
+        variance = mechanism.variance
         codes = (
             np.zeros(len(raw), dtype=np.intp) if labels is None else np.unique(labels, return_inverse=True)[1]
         )
@@ -337,20 +378,26 @@ class Fabricator(BaseEstimator):
         for rows, made in zip(branches, done, strict=True):
             result[rows] = made.images if self.form == "image" else made.smoothed
         self.n_steps_ = [made.n_steps for made in done]
-        if self.clip and self.mechanism.domain is not None:
-            result = np.asarray(self.mechanism.domain.clip(result), dtype=noisy.dtype)
+        if self.clip and mechanism.domain is not None:
+            result = np.asarray(mechanism.domain.clip(result), dtype=noisy.dtype)
         return result
 
 
+def plain_rows(X: Any, rows: Array) -> Array:
+    """Return the checked rows of ``X`` in float64, or in float32 if all of ``X`` was declared so.
+
+    One fraction makes a column of whole numbers a column of floats: the type that unequal columns of a frame
+    have in common can depend on a single record.
+    """
+    types = getattr(X, "dtypes", ())
+    return rows if all(kind == np.float32 for kind in types) else rows.astype(np.float64, copy=False)
+
+
 def _like(X: Any, values: Array) -> Any:
-    """Put values into the container of ``X``: a frame keeps its names, index and types."""
-    if not hasattr(X, "columns"):
+    """Put values into a frame with the names of ``X``, if it is one; types and index are not taken over."""
+    if not (hasattr(X, "columns") and hasattr(X, "index")):
         return values
-    frame = type(X)(values, columns=X.columns, index=X.index)
-    for column, kind in X.dtypes.items():
-        whole = np.issubdtype(np.dtype(kind), np.integer)
-        frame[column] = frame[column].round().astype(kind) if whole else frame[column].astype(kind)
-    return frame
+    return type(X)(values, columns=X.columns)
 
 
 # --- which rows are smoothed together ---------------------------------------------------------------------
@@ -417,7 +464,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     classifier : classifier or None, default=None
         Any scikit-learn classifier, ours included; None stands for ``AutoencoderClassifier()``.
     mechanism : Mechanism or None, default=None
-        The noise; None stands for ``OptimalNoise(epsilon=1.0)``, per entry and for entries that change by 1.
+        The noise, which is required: None is refused, since no domain can be assumed.
     fabricate : bool, default=True
         Smooth after the noise. False fits to the noisy rows themselves.
     stopping : {"honest", "documented"} or int, default="honest"
@@ -429,7 +476,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     label_mechanism : RandomisedLabels or None, default=None
         Randomises the labels; None uses them as they are.
     random_state : int, Generator or None, default=None
-        None draws the noise from the entropy of the system. A seed makes the noise known: for tests only.
+        None draws the noise from the entropy of the system. A seed makes the noise known, which voids the
+        guarantee: for tests only.
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
@@ -456,13 +504,15 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> from sklearn.naive_bayes import GaussianNB
-    >>> from onefold.privacy import Laplace
+    >>> from onefold.privacy import Box, Laplace
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(200) % 2
-    >>> X = rng.normal(size=(200, 3)) + 10.0 * y[:, None]
-    >>> model = PrivateClassifier(GaussianNB(), Laplace(2.0), random_state=0).fit(X, y)
-    >>> model.predict([[0.0, 0.0, 0.0], [10.0, 10.0, 10.0]]).tolist()
+    >>> X = rng.random(size=(200, 3)) + y[:, None]
+    >>> model = PrivateClassifier(GaussianNB(), Laplace(8.0, sensitivity=Box(0, 2))).fit(X, y)
+    >>> model.predict([[0.0, 0.0, 0.0], [2.0, 2.0, 2.0]]).tolist()
     [0, 1]
+    >>> model.guarantee_.holds
+    True
     """
 
     def __init__(
@@ -488,7 +538,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.ledger = ledger
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None) -> Self:
         """Make the rows private, then fit the classifier to them.
 
         Parameters
@@ -497,16 +547,20 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             The raw rows.
         y : array-like of shape (n_samples,)
             Their labels.
+        person : array-like of shape (n_samples,) or None, default=None
+            Who each row is about, for a mechanism with ``rows_per_person``.
 
         Returns
         -------
         PrivateClassifier
             This object.
         """
-        rows, labels = check_rows(self, X, y)
-        rng = None if self.random_state is None else np.random.default_rng(self.random_state)
         maker = self.maker()
-        private = maker.fabricate(rows, labels, rng) if self.fabricate else maker.randomise(rows, labels, rng)
+        rows, labels = check_rows(self, X, y)
+        rows = plain_rows(X, rows)
+        rng = None if self.random_state is None else np.random.default_rng(self.random_state)
+        make = maker.fabricate if self.fabricate else maker.randomise
+        private = make(rows, labels, rng, person)
         self.guarantee_: Guarantee = maker.guarantee_
         prototype = AutoencoderClassifier() if self.classifier is None else self.classifier
         self.classifier_ = clone(prototype).fit(private, maker.labels_)
@@ -521,8 +575,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         Fabricator
             A new one with the parameters of this classifier.
         """
+        if self.mechanism is None:
+            raise InvalidInputError(f"mechanism must be {NEEDED}")
         return Fabricator(
-            OptimalNoise(1.0) if self.mechanism is None else self.mechanism,
+            self.mechanism,
             self.n_components,
             self.stopping,
             self.branch_size,

@@ -1,5 +1,6 @@
 """A classifier on private moments, and synthetic records drawn from them to train anything else on."""
 
+import copy
 import math
 import warnings
 from typing import Any, Literal, Self, cast
@@ -49,9 +50,11 @@ class _OnMoments(BaseEstimator):
         shrinkage: Literal["auto"] | float = "auto",
         floor: float = 0.2,
         least: float = 0.25,
-        hardened: bool = False,
+        sampler: str = "hardened",
+        rows_per_person: int | None = None,
         random_state: int | np.random.Generator | None = None,
         ledger: AnyLedger = None,
+        hardened: bool | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -64,11 +67,13 @@ class _OnMoments(BaseEstimator):
         self.shrinkage = shrinkage
         self.floor = floor
         self.least = least
-        self.hardened = hardened
+        self.sampler = sampler
+        self.rows_per_person = rows_per_person
         self.random_state = random_state
         self.ledger = ledger
+        self.hardened = hardened
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None) -> Self:
         """Encode the rows, release their moments once, and forget the rows.
 
         Parameters
@@ -77,6 +82,9 @@ class _OnMoments(BaseEstimator):
             The raw rows.
         y : array-like of shape (n_samples,)
             Their labels.
+        person : array-like of shape (n_samples,) or None, default=None
+            Who each row is about: the release is then private for persons, each of whom counts once whatever
+            the number of rows.
 
         Returns
         -------
@@ -84,22 +92,14 @@ class _OnMoments(BaseEstimator):
             This object.
         """
         rows, labels = check_rows(self, X, y)
-        self.encoder_ = None if self.encoder is None else clone(self.encoder).fit(rows)
-        encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
-        learned = not (self.encoder is None or isinstance(self.encoder, Encoder))
-        if learned:  # a ledger refuses it before there is a release
+        if _learns(self.encoder):  # a ledger refuses it before there is a release
             void = Guarantee("record", NOTHING, NOTHING, rows.shape[1]).voided(LEARNED_ENCODER)
             charge(self.ledger, void, "private moments")
-        moments = PrivateMoments(**_of_the_release(self)).fit(encoded, labels)
+        self.encoder_ = None if self.encoder is None else clone(self.encoder).fit(rows)
+        encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
+        moments = PrivateMoments(**_of_the_release(self)).fit(encoded, labels, person)
         moments.encoding_ = description(self.encoder)
-        if learned:
-            warnings.warn(
-                f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",
-                PrivacyLeakWarning,
-                stacklevel=2,
-            )
-            moments.guarantee_ = moments.guarantee_.voided(LEARNED_ENCODER)
-        self._adopt(moments)
+        self._adopt(_voided_by(self.encoder, moments))
         return self
 
     @classmethod
@@ -137,11 +137,11 @@ class _OnMoments(BaseEstimator):
             check_is_fitted(encoder)
             if moments.encoding_ not in ("", description(encoder)):
                 raise InvalidInputError("the records of this release went through another encoder")
-        given = {**_of_the_release(moments), "random_state": None}
+        given = {**_of_the_release(moments), "random_state": None, "ledger": None}
         found = cls(**given, encoder=encoder, shrinkage=shrinkage, floor=floor, least=least)
         found.encoder_ = encoder
         found.n_features_in_ = moments.n_features_in_ if encoder is None else encoder.n_features_in_
-        found._adopt(moments)
+        found._adopt(_voided_by(encoder, moments))
         return found
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -156,6 +156,25 @@ class _OnMoments(BaseEstimator):
         check_is_fitted(self)
         rows = check_rows(self, X, reset=False)
         return self.moments_.embed(rows if self.encoder_ is None else self.encoder_.transform(rows))
+
+
+def _learns(encoder: Any) -> bool:
+    """Whether an encoder may have seen the values of rows: all but maps that look at their shape only."""
+    return not (encoder is None or (isinstance(encoder, Encoder) and type(encoder).fit is Encoder.fit))
+
+
+def _voided_by(encoder: Any, moments: PrivateMoments) -> PrivateMoments:
+    """Return the release, with a void guarantee if the records went through an encoder that learns."""
+    if not _learns(encoder):
+        return moments
+    warnings.warn(
+        f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",
+        PrivacyLeakWarning,
+        stacklevel=3,
+    )
+    found = copy.copy(moments)
+    found.guarantee_ = moments.guarantee_.voided(LEARNED_ENCODER)
+    return found
 
 
 def _of_the_release(estimator: BaseEstimator) -> dict[str, Any]:
@@ -195,13 +214,20 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
         have.
     least : float, default=0.25
         Smallest eigenvalue of a covariance as a share of the mean one.
-    hardened : bool, default=False
-        Exact noise on dyadic grids, safe against attacks on floating-point numbers.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact noise on dyadic grids. "float" is open to attacks on floating-point numbers:
+        its guarantee is void.
+    rows_per_person : int or None, default=None
+        For records that belong to persons: the most records of a person that count; others are dropped at
+        random before anything else. None keeps all.
     random_state : int, Generator or None, default=None
-        None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+        None takes the noise from the entropy of the system. A seed makes the noise known, which voids the
+        guarantee: for tests only.
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     Attributes
     ----------
@@ -339,13 +365,20 @@ class MomentFabricator(TransformerMixin, _OnMoments):
         have.
     least : float, default=0.25
         Smallest eigenvalue of a covariance as a share of the mean one.
-    hardened : bool, default=False
-        Exact noise on dyadic grids, safe against attacks on floating-point numbers.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact noise on dyadic grids. "float" is open to attacks on floating-point numbers:
+        its guarantee is void.
+    rows_per_person : int or None, default=None
+        For records that belong to persons: the most records of a person that count; others are dropped at
+        random before anything else. None keeps all.
     random_state : int, Generator or None, default=None
-        None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+        None takes the noise from the entropy of the system. A seed makes the noise known, which voids the
+        guarantee: for tests only.
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     Attributes
     ----------
