@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from onefold.audit import audit_epsilon
+from onefold.audit import audit_epsilon, audit_epsilon_one_run
 from onefold.exceptions import InvalidInputError
 
 X = np.zeros((3, 4))
@@ -99,6 +99,23 @@ def test_learnt_statistic_is_not_counted_on_its_training_releases() -> None:
         audit = audit_epsilon(laplace(0.25), wide, other, 0.0, 400, random_state=seed)
         assert audit.statistic == "projection on the change"
         assert 1.5 < audit.epsilon_lower < 4.0
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_audit_without_a_seed_hands_no_generator_to_a_mechanism(stacked: bool) -> None:
+    # The entropy that users get is part of what is audited.
+    handed = []
+
+    class Noise:
+        def randomise(self, data, random_state=None):
+            handed.append(random_state)
+            return data + np.random.default_rng(random_state).laplace(size=data.shape)
+
+    audit_epsilon(Noise(), X, NEIGHBOUR, 0.0, 16, stacked=stacked)
+    audit_epsilon_one_run(Noise(), X, NEIGHBOUR, 0.0, n_guesses=1)
+    assert set(handed) == {None}
+    audit_epsilon(Noise(), X, NEIGHBOUR, 0.0, 16, stacked=stacked, random_state=0)
+    assert isinstance(handed[-1], np.random.Generator)
 
 
 # --- planted mistakes of other kinds ----------------------------------------------------------------------

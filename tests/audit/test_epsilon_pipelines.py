@@ -90,7 +90,9 @@ def test_audit_of_a_fabricator_audits_fabricate() -> None:
 
 
 @pytest.mark.parametrize("stopping", ["honest", 0, 1])
-@pytest.mark.parametrize("noise", [OptimalNoise(1.0), Laplace(1.0), AnalyticGaussian(1.0)], ids=repr)
+@pytest.mark.parametrize(
+    "noise", [kind(1.0, sensitivity=1.0) for kind in (OptimalNoise, Laplace, AnalyticGaussian)], ids=repr
+)
 def test_fabricated_tables_are_accepted_in_one_run(noise: Any, stopping: str | int) -> None:
     low, high = np.zeros((150, 6)), np.ones((150, 6))
     fabricator = Fabricator(noise, 3, stopping, branch_size=50, n_jobs=1)
@@ -110,7 +112,12 @@ def test_private_classifier_is_accepted_and_a_raw_one_contradicted(fabricate: bo
 
     def answers(data: np.ndarray, rng: Any) -> np.ndarray:
         model = PrivateClassifier(
-            AutoencoderClassifier(KAHM(1)), Laplace(3.0), fabricate, 1, n_components=1, random_state=rng
+            AutoencoderClassifier(KAHM(1)),
+            Laplace(3.0, sensitivity=1.0),
+            fabricate,
+            1,
+            n_components=1,
+            random_state=rng,
         )
         return model.fit(data, labels).distances(queries)
 

@@ -2,10 +2,12 @@
 
 Membership inference: :func:`membership_inference_score` (000 eq. 69), :func:`distance_attack`,
 :func:`likelihood_ratio_attack`, and :func:`audit_membership` for a fitted classifier in one call.
-Claims: :func:`audit_epsilon` and :func:`audit_epsilon_one_run`.
+Claims: :func:`audit_epsilon` and :func:`audit_epsilon_one_run`. Onefold's own releases, as users make them:
+:func:`attack`, on the targets of :func:`privacy_targets`.
 An audit can convict, never acquit: every result says what it does not show.
 """
 
+from onefold.audit.battery import AttackFinding, AttackTarget, attack
 from onefold.audit.density import DensityDifference, density_difference
 from onefold.audit.epsilon import EpsilonAudit, audit_epsilon, audit_epsilon_one_run
 from onefold.audit.intervals import clopper_pearson
@@ -18,14 +20,18 @@ from onefold.audit.membership import (
     membership_inference_score,
 )
 from onefold.audit.shadow import LikelihoodRatioAttack, likelihood_ratio_attack, own_class_score
+from onefold.audit.targets import privacy_targets
 
 __all__ = [
+    "AttackFinding",
     "AttackResult",
+    "AttackTarget",
     "DensityDifference",
     "EpsilonAudit",
     "LikelihoodRatioAttack",
     "MembershipAudit",
     "OperatingPoint",
+    "attack",
     "audit_epsilon",
     "audit_epsilon_one_run",
     "audit_membership",
@@ -35,4 +41,5 @@ __all__ = [
     "likelihood_ratio_attack",
     "membership_inference_score",
     "own_class_score",
+    "privacy_targets",
 ]

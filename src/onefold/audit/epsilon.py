@@ -175,7 +175,9 @@ def audit_epsilon(
     n_jobs : int or None, default=1
         Threads.
     random_state : int, Generator or None, default=None
-        Seeds everything; a Generator drawn from it is handed to the mechanism.
+        None releases as a user does: a mechanism takes its noise from the entropy of the system (a function
+        gets a fresh Generator). A seed makes the audit repeatable; then a Generator drawn from it is handed
+        to the mechanism, and what the mechanism does without one is not audited.
 
     Returns
     -------
@@ -201,7 +203,8 @@ def audit_epsilon(
     first, second = dataset("x", x), dataset("x_prime", x_prime)
     used_unit = unit_of(mechanism, unit)
     check_neighbours(mechanism, first, second, used_unit)
-    trials = Trials(release_of(mechanism), n_trials, statistic, n_jobs, generator(random_state))
+    as_users_do = random_state is None and has_release(mechanism)
+    trials = Trials(release_of(mechanism), n_trials, statistic, n_jobs, generator(random_state), as_users_do)
     draw = trials.stacked if stacked else trials.one_by_one
     outputs = [draw(data) for data in (first, second)]
     if outputs[0].shape[1] != outputs[1].shape[1]:
@@ -294,20 +297,28 @@ def spread(outputs: Floats) -> Floats:
 
 
 def choose_event(
-    looks: Sequence[tuple[str, Look]], first: Floats, second: Floats, delta: float, failure: float
+    looks: Sequence[tuple[str, Look]],
+    first: Floats,
+    second: Floats,
+    delta: float,
+    failure: float,
+    n_trials: int | None = None,
 ) -> ReleaseEvent:
-    """Choose the statistic, threshold and direction that give the largest bound on these releases."""
-    found = [_best_cut(name, look, first, second, delta, failure) for name, look in looks]
+    """Choose the statistic, threshold and direction that promise the largest bound.
+
+    The promise is for as many trials as there are releases here, or for ``n_trials``.
+    """
+    n = len(first) if n_trials is None else n_trials
+    found = [_best_cut(name, look, first, second, delta, failure, n) for name, look in looks]
     return max(found, key=lambda pair: pair[0])[1]
 
 
 def _best_cut(
-    name: str, look: Look, first: Floats, second: Floats, delta: float, failure: float
+    name: str, look: Look, first: Floats, second: Floats, delta: float, failure: float, n: int
 ) -> tuple[float, ReleaseEvent]:
     a, b = np.sort(look(first)), np.sort(look(second))
     cuts = _cuts(np.unique(np.concatenate([a, b])))
-    n = len(a)
-    above = [n - np.searchsorted(values, cuts, side="left") for values in (a, b)]
+    above = [n * (1 - np.searchsorted(values, cuts, side="left") / len(values)) for values in (a, b)]
     best: tuple[float, ReleaseEvent] | None = None
     for up in (True, False):
         counts = above if up else [n - count for count in above]
@@ -390,7 +401,8 @@ def audit_epsilon_one_run(
     unit : {"entry", "record"}, default=None
         What a canary is. None takes the mechanism's own unit, or "entry".
     random_state : int, Generator or None, default=None
-        Seeds the coins and the mechanism.
+        Seeds the coins and the mechanism. None lets a mechanism take its noise from the entropy of the
+        system, as a user does.
 
     Returns
     -------
@@ -430,7 +442,8 @@ def audit_epsilon_one_run(
     coins_rng, mechanism_rng = generator(random_state).spawn(2)
     coins = coins_rng.integers(2, size=m).astype(bool)
     data = np.where((numbers >= 0) & coins[numbers], second, first)
-    output = release_of(mechanism)(data, mechanism_rng)
+    as_users_do = random_state is None and has_release(mechanism)
+    output = release_of(mechanism)(data, None if as_users_do else mechanism_rng)
     values = _own_scores(output, first, second, numbers) if scores is None else scores(output)
     values = np.asarray(values, dtype=np.float64)
     if values.shape != (m,) or np.isnan(values).any():
@@ -472,17 +485,22 @@ def dataset(name: str, values: ArrayLike) -> Floats:
     return data
 
 
-def release_of(mechanism: Any) -> Callable[[Any, np.random.Generator], Any]:
+def has_release(mechanism: Any) -> bool:
+    """Tell whether this is an object with a release of its own, not a function."""
+    return callable(getattr(mechanism, "fabricate", None) or getattr(mechanism, "randomise", None))
+
+
+def release_of(mechanism: Any) -> Callable[[Any, Any], Any]:
     """Return the function ``release(X, random_state)`` to be audited."""
-    # A fabricator can do both: what it publishes is the first.
-    method = getattr(mechanism, "fabricate", None) or getattr(mechanism, "randomise", None)
-    if callable(method):
+    if has_release(mechanism):
+        # A fabricator can do both: what it publishes is the first.
+        method = getattr(mechanism, "fabricate", None) or mechanism.randomise
         return lambda data, rng: method(data, random_state=rng)
     if not callable(mechanism):
         raise InvalidInputError(
             "mechanism must have fabricate or randomise, or be a function release(X, random_state)"
         )
-    function: Callable[[Any, np.random.Generator], Any] = mechanism
+    function: Callable[[Any, Any], Any] = mechanism
     return function
 
 
@@ -553,6 +571,7 @@ class Trials:
     statistic: Callable[[Any], float] | None
     n_jobs: int | None
     rng: np.random.Generator
+    as_users_do: bool = False  # hand no generator over: the entropy of the system is audited too
 
     def one_by_one(self, data: Floats) -> Floats:
         """Make one call per release, (n_trials, size)."""
@@ -561,7 +580,8 @@ class Trials:
         def block(job: tuple[int, np.random.Generator]) -> list[Floats]:
             size, own = job
             # A copy each time: a mechanism that writes into its input must not spoil the next trial.
-            return [_numbers(self.release(data.copy(), own), self.statistic) for _ in range(size)]
+            given = None if self.as_users_do else own
+            return [_numbers(self.release(data.copy(), given), self.statistic) for _ in range(size)]
 
         jobs = list(zip(sizes, self.rng.spawn(BLOCKS), strict=True))
         rows = [row for part in run_parallel(block, jobs, self.n_jobs, "auditing", None) for row in part]
@@ -574,7 +594,8 @@ class Trials:
         if data.ndim == 0:
             raise InvalidInputError("a stacked audit needs rows")
         repeated = np.concatenate([data] * self.n_trials)
-        released = np.asarray(self.release(repeated, self.rng.spawn(1)[0]), dtype=np.float64)
+        given = None if self.as_users_do else self.rng.spawn(1)[0]
+        released = np.asarray(self.release(repeated, given), dtype=np.float64)
         if len(released) != self.n_trials * len(data):
             raise InvalidInputError("a stacked audit needs a mechanism that returns one row for each row")
         parts = released.reshape(self.n_trials, len(data), *released.shape[1:])

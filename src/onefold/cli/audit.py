@@ -1,10 +1,14 @@
-"""``onefold audit``: what does a stored model give away about the rows it was fitted on?"""
+"""``onefold audit``: what does a stored model give away, and do onefold's own releases keep their claims?"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
 from textwrap import fill
 from typing import Any
+
+import numpy as np
 
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import option
@@ -16,6 +20,8 @@ from onefold.exceptions import InvalidInputError
 
 WIDTH = 88
 FEWEST_ROWS = 5
+FEWEST_RELEASES = 64
+UNITS = ("entry", "record", "person", "label")
 
 
 def add_parser(commands: Any) -> None:
@@ -23,20 +29,37 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "audit",
         description="Attack a stored classifier: compare its distances to the rows it was fitted on with "
-        "those to rows it has not seen, and say how well an attacker can tell the two apart.",
+        "those to rows it has not seen, and say how well an attacker can tell the two apart. Or, with "
+        "--mechanism, attack onefold's own noise: release pairs of neighbouring datasets many times and "
+        "bound epsilon from below.",
         epilog="The model file contains the rows it was fitted on, so whoever has the file needs no attack. "
         "The audit is about attackers who may only ask the model for answers.",
     )
-    parser.add_argument("model", metavar="MODEL", help="file written by onefold fit")
-    option(parser, "--train A", "table the model was fitted on", required=True)
-    option(parser, "--test B", "table of rows the model has not seen", required=True)
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="file written by onefold fit")
+    option(parser, "--train A", "table the model was fitted on")
+    option(parser, "--test B", "table of rows the model has not seen")
     option(parser, "--label COL", "column with the classes; adds an attack that knows the class of each row")
+    option(parser, "--mechanism NAME", "what to attack instead of a model: a name such as Laplace, or all")
+    option(parser, "--epsilon E", "with --mechanism, the claim to attack", shared.positive, 1.0)
+    option(parser, "--unit UNIT", "with --mechanism, attack claims about this unit only: " + ", ".join(UNITS))
+    option(
+        parser, "--releases N", "with --mechanism, releases of each of the two datasets", shared.whole, 2000
+    )
     shared.add_report(parser)
     shared.add_output_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    """Attack a model or a mechanism, and tell."""
+    if args.mechanism is not None:
+        return _run_battery(args)
+    if None in (args.model, args.train, args.test):
+        raise InvalidInputError("name a MODEL with --train and --test, or a --mechanism")
+    return _run_on_model(args)
+
+
+def _run_on_model(args: argparse.Namespace) -> int:
     """Load, read both tables, attack, tell."""
     if args.report is not None:
         check_writable(args.report)
@@ -94,3 +117,268 @@ def _in_words(audit: Any) -> list[str]:
         format_table(headings, audit.rows()) + "\n",
         *(fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in audit.notes()),
     ]
+
+
+# --- onefold's own releases --------------------------------------------------------------------------------
+
+Makers = dict[str, Sequence[Callable[[], Any]]]
+
+
+def _run_battery(args: argparse.Namespace) -> int:
+    """Attack the named releases; the code is 1 if a claim did not stand."""
+    if args.model is not None or args.report is not None:
+        raise InvalidInputError(
+            "--mechanism attacks onefold's own releases: it takes no MODEL and no --report"
+        )
+    if args.unit not in (None, *UNITS):
+        raise InvalidInputError(f"--unit must be one of {', '.join(UNITS)}")
+    if args.releases < FEWEST_RELEASES:
+        raise InvalidInputError(f"--releases must be at least {FEWEST_RELEASES}")
+    from onefold.audit.battery import BLIND_SPOTS, attack
+
+    makers = all_targets(args.epsilon)
+    if args.mechanism not in ("all", *makers):
+        raise InvalidInputError(f"--mechanism must be all or one of {', '.join(makers)}")
+    names = list(makers) if args.mechanism == "all" else [args.mechanism]
+    found: list[Any] = []
+    with busy("attacking", args.quiet):
+        for make in (make for name in names for make in makers[name]):
+            target = make()
+            if args.unit in (None, target.unit):
+                found += attack(target, args.releases)
+    if not found:
+        raise InvalidInputError(f"{args.mechanism} claims nothing about the unit {args.unit}")
+    failed = sum(not finding.passed for finding in found)
+    words = [
+        *map(str, found),
+        "",
+        f"{failed} of {len(found)} looks contradict a claim."
+        if failed
+        else f"None of {len(found)} looks contradicts a claim ({args.releases} releases of each dataset).",
+        "What this cannot see:",
+        *(fill(f"- {spot}", WIDTH, subsequent_indent="  ") for spot in BLIND_SPOTS),
+    ]
+    result = {
+        "mechanism": args.mechanism,
+        "releases": args.releases,
+        "passed": not failed,
+        "findings": [finding.to_dict() for finding in found],
+        "cannot_see": list(BLIND_SPOTS),
+    }
+    show(result, words, as_json=args.json, quiet=args.quiet)
+    return 1 if failed else 0
+
+
+def all_targets(epsilon: float = 1.0) -> Makers:
+    """Name everything that onefold releases with a claim; each target is made when it is asked for."""
+    from onefold.audit.targets import privacy_targets
+
+    return {**privacy_targets(epsilon), **_of_rows(epsilon), **_of_moments(epsilon), **_of_releases(epsilon)}
+
+
+def _of_rows(epsilon: float) -> Makers:
+    """Artefacts made of noisy rows."""
+    from onefold.audit.row_targets import composed_target
+
+    paths = {
+        "Fabricator": ("OptimalNoise", _fabricated),
+        "PrivateClassifier": ("Laplace", _classified),
+        "PrivateSource": ("AnalyticGaussian", _source),
+        "LocalModel": ("Laplace", _site),
+    }
+    return {
+        name: [
+            partial(composed_target, name, kind, unit, epsilon, path)
+            for unit in ("entry", "record", "person")
+        ]
+        for name, (kind, path) in paths.items()
+    }
+
+
+def _fabricated(noise: Any, X: Any, y: Any) -> dict[str, Any]:
+    from onefold.fabrication import Fabricator
+
+    maker = Fabricator(noise, 1, n_jobs=1)
+    made = maker.fabricate(X, y)
+    steps = tuple(maker.n_steps_)
+    return {
+        "content": (made.tobytes(), steps),
+        "type": made.dtype,
+        "shape": made.shape,
+        "guarantee": str(maker.guarantee_),
+    }
+
+
+def _classified(noise: Any, X: Any, y: Any) -> dict[str, Any]:
+    from onefold import KAHM, AutoencoderClassifier
+    from onefold.fabrication import PrivateClassifier
+
+    model = PrivateClassifier(AutoencoderClassifier(KAHM(1)), noise, stopping=1, n_components=1).fit(X, y)
+    answers = model.distances(np.array([[0.5, 0.0, 12.0], [0.1, 0.9, 13.0]]))
+    return {
+        "content": answers.tobytes(),
+        "type": answers.dtype,
+        "classes": model.classes_.tolist(),
+        "guarantee": str(model.guarantee_),
+    }
+
+
+def _source(noise: Any, X: Any, y: Any) -> dict[str, Any]:
+    from onefold import KAHM
+    from onefold.transfer import PrivateSource
+
+    source = PrivateSource.fit(X, y, noise, estimator=KAHM(1))
+    content = source.to_bytes()
+    return {"content": content, "bytes": len(content), "guarantee": str(source.guarantee_)}
+
+
+def _site(noise: Any, X: Any, y: Any) -> dict[str, Any]:
+    from onefold import KAHM, AutoencoderClassifier
+    from onefold.federated import LocalModel
+
+    model = LocalModel(AutoencoderClassifier(KAHM(1)), noise, fabricate=False).fit(X, y)
+    content = model.to_parcel("site").content
+    return {"content": content, "bytes": len(content), "guarantee": str(model.guarantee_)}
+
+
+def _of_moments(epsilon: float) -> Makers:
+    """Artefacts made of private moments."""
+    from onefold.audit.targets import moment_target
+
+    return {
+        name: [partial(moment_target, name, "record", "add-remove", epsilon, fit, replay=replay)]
+        for name, fit, replay in (
+            ("MomentClassifier", _fit_classifier, _replay_classifier),
+            ("MomentFabricator", _fit_fabricator, _replay_fabricator),
+            ("MomentFederation", _fit_site_moments, None),
+        )
+    }
+
+
+def _fit_classifier(X: Any, y: Any, person: Any, **options: Any) -> Any:
+    from onefold.fabrication import MomentClassifier
+
+    return MomentClassifier(centre=None, **options).fit(X, y).moments_
+
+
+def _fit_fabricator(X: Any, y: Any, person: Any, **options: Any) -> Any:
+    from onefold.fabrication import MomentFabricator
+
+    return MomentFabricator(centre=None, **options).fit(X, y).moments_
+
+
+def _fit_site_moments(X: Any, y: Any, person: Any, **options: Any) -> Any:
+    from onefold.federated import release_moments
+    from onefold.privacy import PrivateMoments
+
+    return PrivateMoments.from_bytes(release_moments(X, y, PrivateMoments(centre=None, **options)))
+
+
+def _small_table() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    return rng.uniform(-0.5, 0.5, (40, 2)), np.arange(40) % 2
+
+
+def _replay_classifier() -> tuple[Any, Any]:
+    """The classifier of rows, and the one of its moments alone."""
+    from onefold.fabrication import MomentClassifier
+
+    X, y = _small_table()
+    model = MomentClassifier(classes=[0, 1]).fit(X, y)
+    again = MomentClassifier.from_moments(model.moments_)
+    return model.decision_function(X).tobytes(), again.decision_function(X).tobytes()
+
+
+def _replay_fabricator() -> tuple[Any, Any]:
+    from onefold.fabrication import MomentFabricator
+
+    model = MomentFabricator(classes=[0, 1]).fit(*_small_table())
+    again = MomentFabricator.from_moments(model.moments_)
+    return tuple(made.sample(20, random_state=0)[0].tobytes() for made in (model, again))  # type: ignore[return-value]
+
+
+def _of_releases(epsilon: float) -> Makers:
+    """Rows that are published with the documents' optimal noise."""
+    return {
+        "release_iid": [partial(_released, "FisherGaussian", unit, epsilon) for unit in ("entry", "record")],
+        "release_bounded": [
+            partial(_released, "BoundedFisherNoise", unit, epsilon) for unit in ("entry", "record")
+        ],
+        "release_table": [partial(_table_target, epsilon)],
+    }
+
+
+def _released(kind: str, unit: str, epsilon: float) -> Any:
+    from onefold.audit.row_targets import (
+        CLOSE,
+        bounded_target,
+        fisher_factors,
+        mechanism_for,
+        needed_levels,
+        reachable,
+        row_target,
+    )
+    from onefold.release import release_bounded, release_iid
+
+    noise = mechanism_for(kind, unit, epsilon)
+    claim = getattr(noise.guarantee(3), unit)
+    if kind == "BoundedFisherNoise":
+        return bounded_target(
+            "release_bounded",
+            unit,
+            noise,
+            claim,
+            lambda rows: (
+                release_bounded(
+                    rows, noise.lam, noise.bounds, Pi=noise.Pi, delta=noise.delta, sensitivity=noise.domain
+                ).X
+            ),
+        )
+    factors = fisher_factors(noise)
+    return row_target(
+        "release_iid",
+        unit,
+        claim,
+        lambda rows: release_iid(rows, noise.lam, noise.Pi, delta=noise.delta, sensitivity=noise.domain).X,
+        needed_levels(kind, unit, claim[0], noise.delta),
+        "gaussian",
+        reachable=lambda numbers, side: reachable(numbers, CLOSE[side], factors, "gaussian"),
+    )
+
+
+def _table_target(epsilon: float) -> Any:
+    """A table of a whole number, a number with a fraction and a word, all of them declared."""
+    from onefold.audit.battery import AttackTarget
+    from onefold.privacy import FisherGaussian
+    from onefold.release import TableCodec, release_table
+
+    towns = ("a", "ab", "a long word")
+    records = ((18, -5.0, "a"), (500, 5.5, "a long word"))  # one of them outside the declared ranges
+
+    def columns(side: int, n: int) -> dict[str, Any]:
+        values = [*[(30, 0.5, "ab")] * 2, *[records[side]] * n]
+        age, size, town = zip(*values, strict=True)
+        return {"age": np.array(age), "size": np.array(size), "town": np.array(town)}
+
+    def codec(table: dict[str, Any]) -> Any:
+        ranges = {"age": (18.0, 98.0), "size": (-1.0, 1.0)}
+        return TableCodec(table, ranges, {"town": towns}, {"age": (-1e6, 1e6), "size": (-1e6, 1e6)})
+
+    def released(side: int, n: int) -> Any:
+        table = columns(side, n)
+        known = codec(table)
+        noise = FisherGaussian.from_epsilon(epsilon, known.n_encoded, sensitivity=known.domain)
+        return release_table(table, known, noise.lam)
+
+    def draw(side: int, n: int) -> Any:
+        made = released(side, n).columns
+        codes = np.searchsorted(towns, made["town"])
+        return np.column_stack([made["age"], made["size"], codes]).astype(np.float64)[2:]
+
+    def schema(side: int) -> dict[str, Any]:
+        made = released(side, 1)
+        types = {name: column.dtype for name, column in made.columns.items()}
+        return {"types": types, "guarantee": str(made.guarantee), "words": made.in_words()}
+
+    claim = released(0, 1).guarantee.record
+    return AttackTarget("release_table", "record", claim[0], claim[1], draw, schema=schema)

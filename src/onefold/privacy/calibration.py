@@ -12,6 +12,7 @@ evaluating the formula again.
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr
@@ -103,6 +104,7 @@ def mu_of(epsilon: float, delta: float) -> float:
     return _mu_of(number("epsilon", epsilon, EPSILON), number("delta", delta, DELTA))
 
 
+@lru_cache(maxsize=256)
 def _mu_of(epsilon: float, delta: float) -> float:
     return _last_true(lambda mu: _delta_of(epsilon, mu) <= delta, 1e-20, 1e20)
 
@@ -139,6 +141,7 @@ def epsilon_of(mu: float, delta: float) -> float:
     return loss_of(positive("mu", mu), number("delta", delta, DELTA))
 
 
+@lru_cache(maxsize=256)
 def loss_of(mu: float, delta: float) -> float:
     """Compute what :func:`epsilon_of` does, from numbers that the caller has checked."""
     if _delta_of(0.0, mu) <= delta:

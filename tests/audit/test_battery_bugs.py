@@ -1,0 +1,203 @@
+"""Mistakes that the battery must find, planted one by one into the code that makes releases."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onefold.audit.battery import attack
+from onefold.cli.audit import all_targets
+from onefold.fabrication.fabricator import Fabricator
+from onefold.privacy import Box, Laplace, samplers
+from onefold.privacy.mechanisms import bounded_fisher, fisher, labels, laplace, mechanism
+from onefold.privacy.mechanisms.mechanism import Mechanism
+from onefold.privacy.mechanisms.rows import Weights
+from onefold.privacy.moments import _release as moments
+from onefold.privacy.sensitivity import Ball
+
+FEW = 2000
+ENTRY, RECORD, PERSON = 0, 1, 2  # places of the targets of a mechanism
+Patch = pytest.MonkeyPatch
+Plant = Callable[[Patch], None]
+STREAM_USERS = (mechanism, fisher, bounded_fisher, labels, moments)
+
+
+def caught(name: str, place: int = ENTRY, n_releases: int = FEW) -> set[str]:
+    """The looks that contradict the claim."""
+    return {
+        finding.check for finding in attack(all_targets()[name][place](), n_releases) if not finding.passed
+    }
+
+
+def no_noise_on_the_last_column(patch: Patch) -> None:
+    original = Mechanism._noisy
+
+    def noisy(self: Any, values: Any, random_state: Any) -> Any:
+        made = original(self, values, random_state)
+        made[:, -1] = self.domain.clip(values)[:, -1]
+        return made
+
+    patch.setattr(Mechanism, "_noisy", noisy)
+
+
+def half_the_laplace_scale(patch: Patch) -> None:
+    def table(self: Any) -> Any:
+        return laplace.laplace_table(
+            2 * Fraction(self.epsilon) / self._lattice.steps, Fraction(self.untouched_share)
+        )
+
+    patch.setattr(Laplace, "_table", property(table))
+
+
+def diagonal_of_a_box_short_by_root_two(patch: Patch) -> None:
+    original = Box.l2.fget
+    patch.setattr(Box, "l2", property(lambda self: original(self) / math.sqrt(2)))
+
+
+def one_noise_row_for_all_rows(patch: Patch) -> None:
+    original = Laplace._draw_steps
+    patch.setattr(
+        Laplace, "_draw_steps", lambda self, size, stream: np.resize(original(self, 3, stream), size)
+    )
+
+
+def one_noise_per_row_for_all_columns(patch: Patch) -> None:
+    original = Laplace._draw_steps
+    patch.setattr(
+        Laplace, "_draw_steps", lambda self, size, stream: np.repeat(original(self, size // 3, stream), 3)
+    )
+
+
+def seed_0_for_every_call(patch: Patch) -> None:
+    for module in STREAM_USERS:
+        patch.setattr(module, "byte_stream", lambda random_state: samplers.byte_stream(0))
+
+
+def seed_0_for_every_process(patch: Patch) -> None:
+    patch.setattr(samplers, "_system_bytes", np.random.default_rng(0).bytes)
+
+
+def clipping_forgotten(patch: Patch) -> None:
+    patch.setattr(Box, "clip", lambda self, X: X)
+    patch.setattr(Ball, "clip", lambda self, X: X)
+
+
+def honest_stopping_that_looks_at_raw_rows(patch: Patch) -> None:
+    original = Fabricator._smooth
+
+    def peeking(self: Any, *args: Any) -> Any:
+        self.stopping = "documented"
+        try:
+            return original(self, *args)
+        finally:
+            self.stopping = "honest"
+
+    patch.setattr(Fabricator, "_smooth", peeking)
+
+
+def no_noise_on_counts(patch: Patch) -> None:
+    patch.setattr(moments.Noise, "to_counts", lambda self, counts, sigma: counts)
+
+
+def same_noise_for_every_class(patch: Patch) -> None:
+    original = moments.Noise.to_sums
+    patch.setattr(
+        moments.Noise,
+        "to_sums",
+        lambda self, sums, sigma: sums + original(self, np.zeros(sums.shape[-1]), sigma),
+    )
+
+
+def half_the_noise_on_the_diagonal_of_second_moments(patch: Patch) -> None:
+    original = moments.Noise.to_matrices
+
+    def to_matrices(self: Any, matrices: Any, sigma: float) -> Any:
+        noise = original(self, np.zeros(matrices.shape), sigma)
+        diagonal = np.arange(matrices.shape[-1])
+        noise[:, diagonal, diagonal] /= 2
+        return matrices + noise
+
+    patch.setattr(moments.Noise, "to_matrices", to_matrices)
+
+
+def labels_kept_with_twice_the_epsilon(patch: Patch) -> None:
+    original = labels.keep_probability
+    patch.setattr(labels, "keep_probability", lambda epsilon, n: original(2 * epsilon, n))
+
+
+def replaced_records_move_sums_by_one(patch: Patch) -> None:
+    patch.setitem(moments.SENSITIVITIES, "replace", moments.SENSITIVITIES["replace"]._replace(total=1.0))
+
+
+def fisher_noise_with_the_wrong_exponent(patch: Patch) -> None:
+    def scales(self: Any, lam: float, n_features: int) -> Any:
+        return np.sqrt(self.powers(-1.0, n_features)) * math.pow(lam, -0.25)
+
+    patch.setattr(Weights, "noise_scales", scales)
+
+
+def records_of_a_person_counted_one_by_one(patch: Patch) -> None:
+    patch.setattr(moments, "person_weights", lambda codes: np.ones(len(codes)))
+
+
+# What is planted, and where it must be seen, by which look.
+BUGS: list[tuple[Plant, str, int, str]] = [
+    (no_noise_on_the_last_column, "Laplace", ENTRY, "noise"),
+    (no_noise_on_the_last_column, "AnalyticGaussian", RECORD, "likelihood ratio"),
+    (no_noise_on_the_last_column, "LocalModel", ENTRY, "noise"),
+    (half_the_laplace_scale, "Laplace", ENTRY, "likelihood ratio"),
+    (half_the_laplace_scale, "Laplace", PERSON, "noise"),
+    (diagonal_of_a_box_short_by_root_two, "AnalyticGaussian", RECORD, "noise"),
+    (diagonal_of_a_box_short_by_root_two, "PrivateSource", PERSON, "noise"),
+    (one_noise_row_for_all_rows, "Laplace", ENTRY, "independence"),
+    (one_noise_row_for_all_rows, "Fabricator", RECORD, "independence"),
+    (one_noise_per_row_for_all_columns, "Laplace", RECORD, "independence"),
+    (one_noise_per_row_for_all_columns, "OptimalNoise", RECORD, "likelihood ratio"),
+    *(
+        (seed, name, 0, "independence")
+        for seed in (seed_0_for_every_call, seed_0_for_every_process)
+        for name in ("Laplace", "AnalyticGaussian", "FisherGaussian", "RandomisedLabels", "PrivateMoments")
+    ),
+    (clipping_forgotten, "Laplace", ENTRY, "likelihood ratio"),
+    (clipping_forgotten, "FisherGaussian", RECORD, "noise"),
+    (clipping_forgotten, "Fabricator", RECORD, "likelihood ratio"),
+    (clipping_forgotten, "PrivateMoments", RECORD, "likelihood ratio"),
+    (honest_stopping_that_looks_at_raw_rows, "Fabricator", ENTRY, "raw rows"),
+    (no_noise_on_counts, "PrivateMoments", RECORD, "noise"),
+    (no_noise_on_counts, "MomentFederation", 0, "likelihood ratio"),
+    (same_noise_for_every_class, "PrivateMoments", RECORD, "independence"),
+    (half_the_noise_on_the_diagonal_of_second_moments, "PrivateMoments", RECORD, "noise"),
+    (labels_kept_with_twice_the_epsilon, "RandomisedLabels", 0, "likelihood ratio"),
+    (replaced_records_move_sums_by_one, "PrivateMoments", 3, "noise"),
+    (fisher_noise_with_the_wrong_exponent, "FisherGaussian", RECORD, "noise"),
+    (records_of_a_person_counted_one_by_one, "PrivateMoments", PERSON, "noise"),
+]
+
+
+@pytest.mark.parametrize(
+    ("plant", "name", "place", "look"), BUGS, ids=lambda value: getattr(value, "__name__", str(value))
+)
+def test_planted_bug_is_caught(monkeypatch: Patch, plant: Plant, name: str, place: int, look: str) -> None:
+    plant(monkeypatch)
+    assert look in caught(name, place)
+
+
+def test_fourteen_kinds_of_bugs_are_planted() -> None:
+    kinds = {
+        plant.__name__.removesuffix("_for_every_call").removesuffix("_for_every_process")
+        for plant, *_ in BUGS
+    }
+    assert len(kinds - {"records_of_a_person_counted_one_by_one"}) == 14
+
+
+def test_type_that_depends_on_one_record_is_caught() -> None:
+    # The neighbour with one long word makes the others' wider.
+    honest = all_targets()["RandomisedLabels"][0]()
+    leaky = replace(honest, schema=lambda side: {"width": np.array(["no", "a long word"][: 1 + side]).dtype})
+    found = {finding.check: finding for finding in attack(leaky, 64)}
+    assert not found["schema"].passed
+    assert "width" in found["schema"].words
