@@ -39,7 +39,7 @@ def private_party(
     X: NDArray[np.floating], y: NDArray[np.intp], epsilon: float, seed: Sequence[int], n_layers: int
 ) -> LocalModel:
     """A site's model of its rows after noise and smoothing; nothing else of the rows is used."""
-    maker = Fabricator(OptimalNoise(epsilon, DELTA), N_COMPONENTS, SMOOTHING_STEPS, n_jobs=1)
+    maker = Fabricator(OptimalNoise(epsilon, DELTA, sensitivity=1.0), N_COMPONENTS, SMOOTHING_STEPS, n_jobs=1)
     rows = maker.fabricate(X, y, random_state=list(seed))
     machine = WideKAHM(N_COMPONENTS, n_layers, random_state=0)
     return LocalModel(AutoencoderClassifier(machine), keep_rows=False).fit(rows, y)

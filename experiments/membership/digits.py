@@ -118,7 +118,7 @@ def run(piece: Piece, sizes: Sizes, args: argparse.Namespace, seed: int) -> dict
         source = PrivateSource.fit(given.X[rows], given.y[rows], moments, random_state=seed)
         return transfer(source, "default", *arguments)
     given = domains.part(given, sizes.source or len(given.X), 0, seed)
-    noise = None if piece.epsilon is None else OptimalNoise(piece.epsilon, DELTA)
+    noise = None if piece.epsilon is None else OptimalNoise(piece.epsilon, DELTA, sensitivity=1.0)
     machine = WideMembershipAutoencoder(random_state=0)
     source = PrivateSource.fit(given.X, given.y, noise, estimator=machine, random_state=seed)
     return transfer(source, "documented", *arguments)

@@ -38,7 +38,7 @@ def private_clients(
     parts = []
     for number, (X, y) in enumerate(folding.clients(task, owners)):
         batches = folding.batch_numbers(y, BATCH)
-        mechanism = OptimalNoise(epsilon, DELTA)
+        mechanism = OptimalNoise(epsilon, DELTA, sensitivity=1.0)
         # A batch must stay whole, however large: it is the unit that the document smooths.
         maker = Fabricator(mechanism, 20, stopping or "honest", len(X) + 1, form="smoothed", n_jobs=1)
         make = maker.randomise if stopping is None else maker.fabricate
@@ -85,7 +85,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
                 found = [cell(journal, args, name, epsilon, way, seed) for seed in range(seeds)]
                 means.append(float(np.mean([one["accuracy"] for one in found])))
                 outcome.values[f"{name} epsilon={epsilon:g} {way}"] = means[-1]
-            record = OptimalNoise(epsilon, DELTA).guarantee(found[0]["n_features"]).record[0]
+            record = OptimalNoise(epsilon, DELTA, sensitivity=1.0).guarantee(found[0]["n_features"]).record[0]
             reported = [value / 100 for value in document[f"{epsilon:g}"][2 * source : 2 * source + 2]]
             rows.append([f"{epsilon:g}", f"{record:g}", *means, *reported])
         note(f"{name}: an entry spans {entry_span(name, args):.1f}; epsilon covers a change of 1")

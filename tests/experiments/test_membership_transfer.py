@@ -97,7 +97,9 @@ def test_accuracies_of_three_experts_are_reported_separately() -> None:
     generator = np.random.default_rng(0)
     y = np.arange(120) % 3
     X = np.eye(3, 5)[y] + 0.1 * generator.normal(size=(120, 5))
-    source = PrivateSource.fit(X, (y + 1) % 3, OptimalNoise(50.0), random_state=0)  # wrong about every class
+    source = PrivateSource.fit(
+        X, (y + 1) % 3, OptimalNoise(50.0, sensitivity=1.0), random_state=0
+    )  # wrong about every class
     seen = domains.with_few_labels(y, 5, 0)
     for strategy in ("default", "documented"):
         found = measuring.transfer(source, strategy, X, seen, X, y)

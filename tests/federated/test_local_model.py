@@ -106,7 +106,9 @@ def count_calls(monkeypatch, module, name: str) -> list[int]:
     return count
 
 
-@pytest.mark.parametrize("mechanism", [None, OptimalNoise(4.0, delta=1e-4)], ids=["raw", "private"])
+@pytest.mark.parametrize(
+    "mechanism", [None, OptimalNoise(4.0, delta=1e-4, sensitivity=1.0)], ids=["raw", "private"]
+)
 def test_fit_validates_the_matrix_once_and_makes_no_unused_machine(data, mechanism, monkeypatch) -> None:
     estimator = AutoencoderClassifier(WideKAHM(n_components=3, branch_size=50, partition="contiguous"))
     model = LocalModel(estimator, mechanism)

@@ -190,7 +190,9 @@ def test_a_private_model_forgets_without_new_noise(data, fabricate) -> None:
     """Of every row there is one noisy version, before and after: with known noise a fresh fit shows it."""
     X, y, queries = data
     estimator = FoldingClassifier(n_components=5, batch_size=20)
-    model = LocalModel(estimator, Laplace(8.0), fabricate=fabricate, random_state=3).fit(X, y)
+    model = LocalModel(estimator, Laplace(8.0, sensitivity=1.0), fabricate=fabricate, random_state=3).fit(
+        X, y
+    )
     before = model._rows
     guarantee = model.guarantee_
     noisy = before.values if before.noisy is None else before.noisy
@@ -232,7 +234,7 @@ def test_loaded_model_can_forget(data, estimator, tmp_path: Path) -> None:
 def test_loaded_private_model_can_forget_if_its_noise_was_kept(data, tmp_path: Path) -> None:
     X, y, queries = data
     path = tmp_path / "owner.onefold"
-    settings = LocalModel(FoldingClassifier(n_components=5, batch_size=20), Laplace(8.0))
+    settings = LocalModel(FoldingClassifier(n_components=5, batch_size=20), Laplace(8.0, sensitivity=1.0))
     model = LocalModel(settings.estimator, settings.mechanism).fit(X, y)
     model.save(path)
     loaded = LocalModel.load(path)
@@ -304,7 +306,7 @@ def test_forgotten_raw_row_may_return_and_a_noisy_one_may_not(data, tmp_path: Pa
     again = LocalModel.load(tmp_path / "owner.onefold", ids=[*ids, 1000])
     assert again.forget([1000]).n_rows == model.forget([1000]).n_rows == 1
     same(again, model, queries)
-    private = LocalModel(estimator, Laplace(8.0)).fit(X, y, ids=ids)
+    private = LocalModel(estimator, Laplace(8.0, sensitivity=1.0)).fit(X, y, ids=ids)
     private.forget([1000])
     with pytest.raises(InvalidInputError, match="noise already"):
         private.extend(X[:1], y[:1], ids=[1000])
@@ -360,15 +362,17 @@ def test_private_classifier_as_estimator_equals_a_mechanism_of_the_model(data) -
     X, y, queries = data
     inner = FoldingClassifier(n_components=5, batch_size=20)
     for fabricate in (False, True):
-        whole = PrivateClassifier(inner, OptimalNoise(6.0), fabricate, random_state=1)
+        whole = PrivateClassifier(inner, OptimalNoise(6.0, sensitivity=1.0), fabricate, random_state=1)
         by_estimator = LocalModel(whole).fit(X, y)
-        by_mechanism = LocalModel(inner, OptimalNoise(6.0), fabricate=fabricate, random_state=1).fit(X, y)
+        by_mechanism = LocalModel(
+            inner, OptimalNoise(6.0, sensitivity=1.0), fabricate=fabricate, random_state=1
+        ).fit(X, y)
         expected = whole.fit(X, y)
         assert by_estimator.guarantee_ == by_mechanism.guarantee_ == expected.guarantee_
         np.testing.assert_array_equal(by_estimator.answers(queries), expected.distances(queries))
         same(by_estimator, by_mechanism, queries)
     with pytest.raises(InvalidInputError, match="own mechanism"):
-        LocalModel(whole, OptimalNoise(1.0)).fit(X, y)
+        LocalModel(whole, OptimalNoise(1.0, sensitivity=1.0)).fit(X, y)
 
 
 @pytest.mark.exact

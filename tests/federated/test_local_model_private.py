@@ -39,7 +39,9 @@ def test_private_model_states_its_guarantee_and_survives_its_file(
     data, estimator, fabricate, tmp_path: Path
 ) -> None:
     X, y, queries, _ = data
-    model = LocalModel(estimator, OptimalNoise(4.0, delta=1e-4), fabricate=fabricate).fit(X, y)
+    model = LocalModel(estimator, OptimalNoise(4.0, delta=1e-4, sensitivity=1.0), fabricate=fabricate).fit(
+        X, y
+    )
     assert model.is_private
     assert model.guarantee_.entry == (4.0, 1e-4)
     model.save(tmp_path / "private.onefold")
@@ -56,14 +58,17 @@ def test_private_model_states_its_guarantee_and_survives_its_file(
 
 def test_noise_is_fresh_every_time(data) -> None:
     X, y, queries, _ = data
-    make = lambda: LocalModel(ESTIMATORS[0], Laplace(2.0), fabricate=False).fit(X, y).answers(queries)  # noqa: E731
-    assert not np.array_equal(make(), make())
+    model = LocalModel(ESTIMATORS[0], Laplace(2.0, sensitivity=1.0), fabricate=False)
+    first = model.fit(X, y).answers(queries)
+    assert not np.array_equal(model.fit(X, y).answers(queries), first)
 
 
 def test_labels_may_be_private_too(data) -> None:
     X, y, _, _ = data
     labels = RandomisedLabels(0.5, classes=np.arange(10))
-    model = LocalModel(ESTIMATORS[0], AnalyticGaussian(1.0, delta=1e-5), label_mechanism=labels).fit(X, y)
+    model = LocalModel(
+        ESTIMATORS[0], AnalyticGaussian(1.0, delta=1e-5, sensitivity=1.0), label_mechanism=labels
+    ).fit(X, y)
     assert model.guarantee_.labels == (0.5, 0.0)
     assert np.mean(model._rows.labels == y) < 0.6
     with pytest.raises(InvalidInputError, match="mechanism"):
@@ -73,7 +78,7 @@ def test_labels_may_be_private_too(data) -> None:
 def test_a_parcel_travels_and_answers_the_same(data) -> None:
     X, y, queries, _ = data
     many = FoldingClassifier(n_components=5, batch_size=30, n_jobs=2)
-    model = LocalModel(many, Laplace(6.0)).fit(X, y)
+    model = LocalModel(many, Laplace(6.0, sensitivity=1.0)).fit(X, y)
     parcel = from_bytes(to_bytes(model.to_parcel("north")))
     assert isinstance(parcel, ModelParcel)
     assert not holds_a_raw_row(parcel.content, X)
@@ -100,7 +105,9 @@ def test_only_a_private_model_travels(data) -> None:
     with pytest.raises(MessageError):
         LocalModel.from_parcel(ModelParcel("north", b"anything else"))
     with pytest.warns(PrivacyLeakWarning):
-        void = LocalModel(PrivateClassifier(ESTIMATORS[0], Laplace(6.0), stopping="documented")).fit(X, y)
+        void = LocalModel(
+            PrivateClassifier(ESTIMATORS[0], Laplace(6.0, sensitivity=1.0), stopping="documented")
+        ).fit(X, y)
     assert not void.is_private
     with pytest.raises(InvalidInputError, match="private"):
         void.to_parcel("north")
@@ -110,7 +117,10 @@ def test_only_a_private_model_travels(data) -> None:
 
 def test_profile_states_classes_measure_and_guarantee(data) -> None:
     X, y, queries, _ = data
-    private, raw = LocalModel(ESTIMATORS[0], Laplace(6.0)).fit(X, y), LocalModel(ESTIMATORS[1]).fit(X, y)
+    private, raw = (
+        LocalModel(ESTIMATORS[0], Laplace(6.0, sensitivity=1.0)).fit(X, y),
+        LocalModel(ESTIMATORS[1]).fit(X, y),
+    )
     profile = from_bytes(to_bytes(private.profile("north")))
     assert isinstance(profile, Profile)
     assert (profile.classes, profile.measure, profile.n_features) == (tuple(range(10)), "rms", X.shape[1])
@@ -127,15 +137,15 @@ def test_profile_states_classes_measure_and_guarantee(data) -> None:
 
 def test_new_rows_get_noise_and_the_weaker_guarantee_counts(data) -> None:
     X, y, queries, _ = data
-    model = LocalModel(ESTIMATORS[0], Laplace(6.0), fabricate=False).fit(X[:200], y[:200])
+    model = LocalModel(ESTIMATORS[0], Laplace(6.0, sensitivity=1.0), fabricate=False).fit(X[:200], y[:200])
     model.extend(X[200:], y[200:])
     assert model.guarantee_.entry == (6.0, 0.0)
     assert not np.any(np.all(model._rows.values == X, axis=1))
-    model._recipe.maker.mechanism = Laplace(9.0)
+    model._recipe.maker.mechanism = Laplace(9.0, sensitivity=1.0)
     model.extend(X[:10], y[:10])
     assert model.guarantee_.entry == (9.0, 0.0)
     assert model.estimator_.guarantee_ == model.guarantee_
-    fabricated = LocalModel(ESTIMATORS[0], Laplace(6.0)).fit(X[:200], y[:200])
+    fabricated = LocalModel(ESTIMATORS[0], Laplace(6.0, sensitivity=1.0)).fit(X[:200], y[:200])
     fabricated.extend(X[200:], y[200:])
     assert fabricated._rows.noisy.shape == X.shape
     assert fabricated.answers(queries).shape == (60, 10)
@@ -147,7 +157,9 @@ def test_a_private_federation_still_works(data) -> None:
     server = GlobalClassifier()
     for number in range(5):
         rows = np.arange(number, len(digits.y_train), 5)
-        model = LocalModel(FoldingClassifier(n_components=10, batch_size=50), OptimalNoise(16.0, delta=1e-5))
+        model = LocalModel(
+            FoldingClassifier(n_components=10, batch_size=50), OptimalNoise(16.0, delta=1e-5, sensitivity=1.0)
+        )
         server.add(number, model.fit(digits.X_train[rows], digits.y_train[rows]))
     assert np.mean(server.predict(digits.X_test) == digits.y_test) > 0.9
 
@@ -196,7 +208,7 @@ def test_a_fit_that_fails_changes_nothing(data) -> None:
     X, y, queries, _ = data
     model = LocalModel(ESTIMATORS[0]).fit(X, y)
     before = model.answers(queries)
-    model.mechanism, model.estimator = Laplace(6.0), FoldingClassifier(n_components=0)
+    model.mechanism, model.estimator = Laplace(6.0, sensitivity=1.0), FoldingClassifier(n_components=0)
     with pytest.raises(InvalidInputError):
         model.fit(X, y)
     assert model.guarantee_ is None
@@ -211,7 +223,7 @@ def test_a_fit_that_fails_changes_nothing(data) -> None:
 
 def test_local_model_follows_scikit_learn(data) -> None:
     X, y, queries, _ = data
-    model = LocalModel(ESTIMATORS[0], Laplace(6.0), random_state=1).fit(X, y)
+    model = LocalModel(ESTIMATORS[0], Laplace(6.0, sensitivity=1.0), random_state=1).fit(X, y)
     again = clone(model)
     assert not hasattr(again, "estimator_")
     assert again.get_params()["random_state"] == 1

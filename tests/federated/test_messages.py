@@ -35,7 +35,7 @@ from onefold.federated.messages import (
 from onefold.privacy import OptimalNoise
 
 ROWS = np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
-GUARANTEE = OptimalNoise(1.0, delta=1e-3).guarantee(3, 100).to_dict()
+GUARANTEE = OptimalNoise(1.0, delta=1e-3, sensitivity=1.0).guarantee(3, 100).to_dict()
 DIGEST = hashlib.sha256(b"model").hexdigest()
 
 

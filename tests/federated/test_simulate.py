@@ -143,7 +143,9 @@ def test_private_sites_are_simulated_beside_the_others(data) -> None:
     plain = simulate(X, y, 4, **options)
     assert plain.private_federated is plain.private_alone is plain.guarantees is plain.model_bytes is None
     assert plain.honest == plain.federated
-    generous = simulate(X, y, 4, mechanism=OptimalNoise(1e6, delta=1e-5), fabricate=False, **options)
+    generous = simulate(
+        X, y, 4, mechanism=OptimalNoise(1e6, delta=1e-5, sensitivity=1.0), fabricate=False, **options
+    )
     assert (generous.alone, generous.federated, generous.pooled) == (
         plain.alone,
         plain.federated,
@@ -151,14 +153,18 @@ def test_private_sites_are_simulated_beside_the_others(data) -> None:
     )
     assert abs(generous.private_federated - plain.federated) < 0.02  # hardly any noise
     with pytest.warns(DataScaleWarning):
-        strict = simulate(X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5), fabricate=False, **options)
+        strict = simulate(
+            X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5, sensitivity=1.0), fabricate=False, **options
+        )
     assert strict.federated == plain.federated
     assert strict.private_federated < 0.6  # hardly anything but noise
     assert len(strict.guarantees) == len(strict.private_alone) == 4
     assert all(guarantee.entry == (0.01, 1e-5) and guarantee.holds for guarantee in strict.guarantees)
     # The seed is that of the partition, not of the noise.
     with pytest.warns(DataScaleWarning):
-        again = simulate(X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5), fabricate=False, **options)
+        again = simulate(
+            X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5, sensitivity=1.0), fabricate=False, **options
+        )
     assert again.private_alone != strict.private_alone
 
 
@@ -168,7 +174,14 @@ def test_bytes_are_those_of_real_messages(data) -> None:
     estimator = FoldingClassifier(n_components=4)
     queries = data.X_test[:50].astype(np.float32)
     result = simulate(
-        X, y, 2, parts, estimator=estimator, X_test=queries, y_test=data.y_test[:50], mechanism=Laplace(4.0)
+        X,
+        y,
+        2,
+        parts,
+        estimator=estimator,
+        X_test=queries,
+        y_test=data.y_test[:50],
+        mechanism=Laplace(4.0, sensitivity=1.0),
     )
     query = Query("simulation", queries)
     assert result.query_bytes == 2 * len(to_bytes(query))

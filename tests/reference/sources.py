@@ -13,9 +13,9 @@ def moments(epsilon=8.0):
 def made(kind, rng, n_rows=300):
     X, y = blobs(rng, n_rows)
     mechanism = {
-        "noise": OptimalNoise(8.0),
+        "noise": OptimalNoise(8.0, sensitivity=1.0),
         "record": AnalyticGaussian(8.0, 1e-5, sensitivity=Box(-2.0, 2.0, 6), unit="record"),
-        "fabricated": Fabricator(Laplace(8.0), n_components=4, stopping=1),
+        "fabricated": Fabricator(Laplace(8.0, sensitivity=1.0), n_components=4, stopping=1),
         "moments": moments(),
         "none": None,
     }[kind]

@@ -17,5 +17,5 @@ def rng() -> np.random.Generator:
 def source(request: pytest.FixtureRequest, rng: np.random.Generator) -> PrivateSource:
     X, y = blobs(rng, 600)
     moments = PrivateMoments(8.0, classes=[0, 1, 2], radius=3)
-    mechanism = OptimalNoise(8.0) if request.param == "noise" else moments
+    mechanism = OptimalNoise(8.0, sensitivity=1.0) if request.param == "noise" else moments
     return PrivateSource.fit(X, y, mechanism, random_state=1)

@@ -106,7 +106,7 @@ def test_encoder_takes_the_target_to_an_encoded_source(name, rng, tmp_path) -> N
 def test_text_labels_are_learned_and_saved(rng, tmp_path) -> None:
     names = np.array(["ant", "bee", "cat"])
     X, y = blobs(rng, 300)
-    source = PrivateSource.fit(X, names[y], OptimalNoise(8.0), random_state=0)
+    source = PrivateSource.fit(X, names[y], OptimalNoise(8.0, sensitivity=1.0), random_state=0)
     X, y = blobs(rng, 90)
     for labels in (
         np.where(hide(y, 6) < 0, "-1", names[y]),
@@ -209,7 +209,7 @@ def test_fit_refuses_bad_labels_in_one_line(labels, message, source, rng) -> Non
 
 def test_longer_text_labels_are_not_shortened_to_those_of_the_source(rng) -> None:
     X, y = blobs(rng, 60)
-    source = PrivateSource.fit(X, np.array(["a", "b", "c"])[y], OptimalNoise(8.0))
+    source = PrivateSource.fit(X, np.array(["a", "b", "c"])[y], OptimalNoise(8.0, sensitivity=1.0))
     with pytest.raises(InvalidInputError, match="does not know"):
         TransferClassifier(source).fit(X, np.array(["a", "b", "cat"])[y])
 

@@ -82,7 +82,11 @@ def test_shifted_source_is_aligned(rng) -> None:
 def test_class_means_are_used_where_noise_spoils_the_autoencoders(rng) -> None:
     X, y = domain(rng, 6000)
     source = PrivateSource.fit(
-        X, y, OptimalNoise(0.25), estimator=WideKAHM(5, 1, 500, scale="auto", random_state=0), random_state=0
+        X,
+        y,
+        OptimalNoise(0.25, sensitivity=1.0),
+        estimator=WideKAHM(5, 1, 500, scale="auto", random_state=0),
+        random_state=0,
     )
     together, alone, model = accuracies(source, rng, 1)
     assert model._strategy.view.name.startswith("means")

@@ -16,7 +16,7 @@ STEPS = (2, 3)
 def noisy_source(rng, n_features=6, epsilon=8.0):
     """A source, and the same noisy rows that its artefact was made of."""
     X, y = blobs(rng, 36, p=n_features)
-    mechanism = OptimalNoise(epsilon)
+    mechanism = OptimalNoise(epsilon, sensitivity=1.0)
     source = PrivateSource.fit(
         X, y, mechanism, estimator=WideMembershipAutoencoder(n_layers=LAYERS), random_state=7
     )
@@ -67,7 +67,7 @@ def test_documented_strategy_with_subspace_alignment_matches_the_reference(p_tg,
 
 def test_subspace_of_a_source_comes_from_the_noisy_rows(rng) -> None:
     X, y = blobs(rng, 36)
-    source = PrivateSource.fit(X, y, OptimalNoise(2.0), random_state=7)
-    noisy = OptimalNoise(2.0).randomise(X, np.random.default_rng(7))
+    source = PrivateSource.fit(X, y, OptimalNoise(2.0, sensitivity=1.0), random_state=7)
+    noisy = OptimalNoise(2.0, sensitivity=1.0).randomise(X, np.random.default_rng(7))
     np.testing.assert_allclose(source.subspace_, literal.transformation_matrix(noisy, 3), atol=1e-10)
     assert np.abs(source.subspace_ - literal.transformation_matrix(X, 3)).max() > 0.1

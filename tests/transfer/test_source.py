@@ -12,6 +12,7 @@ from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.fabrication import Fabricator
 from onefold.privacy import Box, Laplace, OptimalNoise, PrivateMoments, RandomisedLabels
 from onefold.transfer import PrivateSource
+from onefold.transfer.source import GIVEN_ROWS
 from reference.domains import blobs
 from reference.sources import made, moments
 
@@ -34,23 +35,26 @@ def test_source_has_the_guarantee_of_its_mechanism(rng) -> None:
 def test_label_mechanism_is_in_the_guarantee_and_used(rng) -> None:
     X, y = blobs(rng, 300)
     randomised = RandomisedLabels(0.5, [0, 1, 2])
-    source = PrivateSource.fit(X, y, OptimalNoise(8.0), label_mechanism=randomised, random_state=0)
+    source = PrivateSource.fit(
+        X, y, OptimalNoise(8.0, sensitivity=1.0), label_mechanism=randomised, random_state=0
+    )
     assert source.guarantee_.labels == (0.5, 0.0)
     assert abs(source.description_.counts - 100).max() > 1  # the sizes of the randomised classes
 
 
 def test_noise_differs_between_sources_without_a_seed(rng) -> None:
     X, y = blobs(rng, 60)
-    one, two = (PrivateSource.fit(X, y, OptimalNoise(1.0)) for _ in range(2))
+    one, two = (PrivateSource.fit(X, y, OptimalNoise(1.0, sensitivity=1.0)) for _ in range(2))
     assert np.abs(one.description_.means - two.description_.means).max() > 0.0
 
 
 def test_from_rows_keeps_the_guarantee_of_the_rows(rng) -> None:
     X, y = blobs(rng, 200)
-    maker = Fabricator(OptimalNoise(8.0), stopping=0)
+    maker = Fabricator(OptimalNoise(8.0, sensitivity=1.0), stopping=0)
     private = maker.fabricate(X, y, 0)
     source = PrivateSource.from_rows(private, y, maker.guarantee_, noise_variance=maker.mechanism.variance)
-    assert source.guarantee_ is maker.guarantee_
+    assert source.guarantee_ == maker.guarantee_.provided(GIVEN_ROWS)
+    assert "Provided that the given rows are those" in str(source.guarantee_)
     np.testing.assert_allclose(
         source.description_.mean_variances, 2.0 / 64.0 / source.description_.counts, rtol=1e-3
     )
@@ -89,7 +93,7 @@ def test_encoder_is_saved_with_the_source(mechanism, rng, tmp_path) -> None:
 def test_noise_with_less_sensitivity_than_the_encoder_is_refused(rng) -> None:
     X, y = blobs(rng, 60)
     encoder = RandomFeatures(16, "projection")
-    for noise in (OptimalNoise(8.0), Fabricator(OptimalNoise(8.0, sensitivity=1.9))):
+    for noise in (OptimalNoise(8.0, sensitivity=1.0), Fabricator(OptimalNoise(8.0, sensitivity=1.9))):
         with pytest.raises(InvalidInputError, match="change by 2"):
             PrivateSource.fit(X, y, noise, encoder=encoder)
     for sensitivity in (2.0, Box(-0.5, 0.5, 16)):  # a declared domain is kept by clipping
@@ -107,7 +111,7 @@ def test_encoder_with_a_shape_is_saved_with_the_source(rng, tmp_path) -> None:
 def test_encoder_fitted_to_raw_rows_voids_the_guarantee_and_cannot_be_saved(rng) -> None:
     X, y = blobs(rng, 60)
     with pytest.warns(PrivacyLeakWarning, match="fitted to the raw data"):
-        source = PrivateSource.fit(X, y, OptimalNoise(1.0), encoder=StandardScaler())
+        source = PrivateSource.fit(X, y, OptimalNoise(1.0, sensitivity=1.0), encoder=StandardScaler())
     assert not source.guarantee_.holds
     with pytest.raises(InvalidInputError, match="fixed"):
         source.to_bytes()
@@ -127,7 +131,9 @@ def test_moments_take_no_label_mechanism(rng) -> None:
         PrivateSource.fit(X, y, moments(), label_mechanism=RandomisedLabels(1.0, [0, 1, 2]))
 
 
-@pytest.mark.parametrize("mechanism", [OptimalNoise(8.0), PrivateMoments(4.0, classes=[0, 1, 2])])
+@pytest.mark.parametrize(
+    "mechanism", [OptimalNoise(8.0, sensitivity=1.0), PrivateMoments(4.0, classes=[0, 1, 2])]
+)
 @pytest.mark.parametrize("cell", [np.nan, np.inf, "text"])
 def test_predict_refuses_queries_that_are_not_finite_numbers(mechanism, cell, rng) -> None:
     X, y = blobs(rng, 60)
@@ -137,7 +143,9 @@ def test_predict_refuses_queries_that_are_not_finite_numbers(mechanism, cell, rn
 
 def test_source_of_membership_autoencoders_is_saved_and_loaded(rng, tmp_path) -> None:
     X, y = blobs(rng, 60)
-    source = PrivateSource.fit(X, y, OptimalNoise(8.0), estimator=WideMembershipAutoencoder(3, 2))
+    source = PrivateSource.fit(
+        X, y, OptimalNoise(8.0, sensitivity=1.0), estimator=WideMembershipAutoencoder(3, 2)
+    )
     source.save(tmp_path / "s")
     np.testing.assert_array_equal(PrivateSource.load(tmp_path / "s").predict(X), source.predict(X))
 
@@ -149,12 +157,12 @@ def test_source_of_membership_autoencoders_is_saved_and_loaded(rng, tmp_path) ->
         ({"mechanism": 1.0}, "mechanism must be"),
         (
             {
-                "mechanism": Fabricator(Laplace(1.0)),
+                "mechanism": Fabricator(Laplace(1.0, sensitivity=1.0)),
                 "label_mechanism": RandomisedLabels(1.0, [0, 1, 2]),
             },
             "its own label_mechanism",
         ),
-        ({"mechanism": OptimalNoise(1.0), "estimator": StandardScaler()}, "autoencoder"),
+        ({"mechanism": OptimalNoise(1.0, sensitivity=1.0), "estimator": StandardScaler()}, "autoencoder"),
     ],
 )
 def test_fit_refuses_bad_arguments_in_one_line(arguments, message, rng) -> None:
@@ -174,7 +182,7 @@ def test_fit_refuses_bad_rows_in_one_line(change, rng) -> None:
         "one row": (X[0], y[0]),
     }[change]
     with pytest.raises(ValueError) as caught:
-        PrivateSource.fit(rows, labels, OptimalNoise(1.0))
+        PrivateSource.fit(rows, labels, OptimalNoise(1.0, sensitivity=1.0))
     assert "\n" not in str(caught.value)
 
 
@@ -192,5 +200,5 @@ def test_fit_works_with_one_class_one_row_or_constant_rows(rng) -> None:
             (rng.normal(size=(1, 3)), [4]),
             (rng.normal(size=(4, 1)), [0, 0, 1, 1]),
         ]:
-            source = PrivateSource.fit(X, y, OptimalNoise(1.0))
+            source = PrivateSource.fit(X, y, OptimalNoise(1.0, sensitivity=1.0))
             assert np.isfinite(source.description_.scores(source.encode(X))).all()

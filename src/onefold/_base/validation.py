@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from onefold._base.arrays import AnyArray
 from onefold.exceptions import InvalidInputError
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "check_parameter",
     "check_parameters",
     "check_rows",
+    "plain_rows",
 ]
 
 
@@ -200,3 +202,13 @@ def check_rows(
         if "could not convert" in message:  # the original quotes the cell
             raise InvalidInputError("X holds text where numbers are needed") from None
         raise InvalidInputError(message.splitlines()[0]) from None
+
+
+def plain_rows(X: Any, rows: AnyArray) -> AnyArray:
+    """Return the checked rows of ``X`` in float64, or in float32 if all of ``X`` was declared so.
+
+    One fraction makes a column of whole numbers a column of floats: the type that unequal columns of a frame
+    have in common can depend on a single record, and is not to be shown.
+    """
+    types = getattr(X, "dtypes", ())
+    return rows if all(kind == np.float32 for kind in types) else rows.astype(np.float64, copy=False)

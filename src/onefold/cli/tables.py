@@ -410,13 +410,14 @@ def read_labelled(
     path: str,
     label: str,
     *,
+    keep: Sequence[str] = (),
     ignore: Collection[str] = (),
     features: Sequence[str] | None = None,
     two_classes: bool = True,
     quiet: bool = True,
 ) -> tuple[Table, AnyArray]:
     """Read a table and its class labels, at least two unless ``two_classes`` is False."""
-    table = read_table(path, keep=[label], ignore=ignore, features=features, quiet=quiet)
+    table = read_table(path, keep=[label, *keep], ignore=ignore, features=features, quiet=quiet)
     labels = labels_of(table, label)
     if two_classes and np.unique(labels).size < 2:
         raise InvalidInputError(f"{path}: label column {label!r} has one class only, at least two are needed")

@@ -19,8 +19,8 @@ from onefold.exceptions import InvalidInputError
 
 METHODS = ("moments", "noise", "fabricated")
 UNIT = (
-    "what epsilon protects: with moments always a record (a row with its label); with noise or fabricated "
-    "one entry (default), or a whole row, which needs --range"
+    "what epsilon protects: with moments a record (a row with its label) or, with --person, a person (all "
+    "rows of one); with noise or fabricated one entry (default), a record or a person, which need --range"
 )
 
 
@@ -56,6 +56,7 @@ def _add_source(parts: Any) -> None:
     shared.add_encoder_options(parser.add_argument_group("encoder"))
     privacy = parser.add_argument_group("privacy")
     shared.add_noise_options(privacy, required=True, unit=None, about_unit=UNIT)
+    shared.add_person_options(privacy)
     shared.add_ledger(privacy)
     shared.add_output_options(parser)
     parser.set_defaults(run=run_source)
@@ -92,27 +93,37 @@ def run_source(args: argparse.Namespace) -> int:
     """Read, make private, store, tell what is promised."""
     noise = shared.NoiseOptions.of(args)
     if noise.unit is None:
-        noise = replace(noise, unit="record" if args.method == "moments" else "entry")
+        whole = "record" if noise.person is None else "person"
+        noise = replace(noise, unit=whole if args.method == "moments" else "entry")
     _check_source(args.method, noise, args.radius)
     check_writable(args.out, args.data)
-    table, labels = read_labelled(args.data, args.label, ignore=args.ignore, quiet=args.quiet)
-    labels = noise.labels(labels)
+    table, labels = read_labelled(
+        args.data,
+        args.label,
+        keep=noise.kept_columns(args.label)[1:],
+        ignore=args.ignore,
+        two_classes=noise.classes is None,
+        quiet=args.quiet,
+    )
     from onefold.transfer import PrivateSource
 
     encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
     with without_bars(args.quiet), busy("describing the source", args.quiet):
         source = PrivateSource.fit(
             table.values,
-            labels,
+            noise.labels(labels),
             _mechanism(args.method, noise, args.radius, _encoded_width(table.values, encoder)),
             encoder=encoder,
             label_mechanism=noise.label_mechanism() if args.method == "noise" else None,
+            person=None if noise.person is None else table.kept[noise.person],
             ledger=args.ledger,
         )
     source.save(args.out)
     promise = source.guarantee_
-    result = {"source": args.out, "rows": len(labels), "classes": len(source.classes_)}
-    words = [f"source of {len(labels)} rows written to {args.out}", str(promise)]
+    result: dict[str, Any] = {"source": args.out, "classes": len(source.classes_)}
+    words = [f"source written to {args.out}", *shared.promise_in_words(promise)]
+    if promise.neighbours == "replace" and promise.person is None:  # else the number of rows is private
+        result["rows"] = len(labels)
     show(result | {"promise": promise.to_dict()}, words, as_json=args.json, quiet=args.quiet)
     return 0
 
@@ -186,6 +197,10 @@ def _check_source(method: str, noise: shared.NoiseOptions, radius: float | None)
             raise InvalidInputError(f"{name} goes with --method noise: moments cover rows with their labels")
     if noise.unit == "entry":
         raise InvalidInputError("--unit entry goes with --method noise: moments are private per record")
+    if noise.unit == "record" and noise.person is not None:
+        raise InvalidInputError("--person makes moments private per person: leave --unit record out")
+    noise.check_person()
+    shared.check_label_options(noise.label_epsilon, noise.classes)
 
 
 def _encoded_width(values: AnyArray, encoder: Any) -> int:
@@ -202,7 +217,8 @@ def _mechanism(method: str, noise: shared.NoiseOptions, radius: float | None, wi
     if method == "moments":
         classes = None if noise.classes is None else shared.declared_classes(noise.classes)
         radius = 1.0 if radius is None else radius
-        return PrivateMoments(noise.epsilon, noise.delta, classes=classes, radius=radius, hardened=True)
+        more: dict[str, Any] = {"sampler": noise.sampler, "rows_per_person": noise.rows_per_person}
+        return PrivateMoments(noise.epsilon, noise.delta, classes=classes, radius=radius, **more)
     mechanism = noise.mechanism(width)
     if method == "noise":
         return mechanism

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from onefold._base.arrays import Array, Index, Labels
 from onefold._base.parallel import run_parallel
-from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters, check_rows
+from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters, check_rows, plain_rows
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.fabrication.smoother import (
     Fabrication,
@@ -27,12 +27,11 @@ from onefold.fabrication.smoother import (
 from onefold.models import AutoencoderClassifier, branch_count, consecutive, split
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels, charge
 from onefold.privacy.ledger import LEDGER, AnyLedger
-from onefold.privacy.persons import limit_rows, person_codes
+from onefold.privacy.persons import SAME_PERSON, kept_rows
 
 __all__ = ["Fabricator", "PrivateClassifier"]
 
 NEEDED = "a noise of onefold.privacy with a declared domain, such as OptimalNoise(1.0, sensitivity=Box(0, 1))"
-SAME_PERSON = "changed rows stay with their persons: whom each row is about is taken as known"
 LOOKED = "the number of smoothing steps was chosen by looking at the raw data, and so was the partition"
 # Clusters count as visible if the rows vary so many times as much as the noise where they vary most. For
 # 60000 digits that is 4 to 6 at epsilon 1, where batches give the better classifier, and 11 to 18 at epsilon
@@ -203,7 +202,7 @@ class Fabricator(BaseEstimator):
         noisy = self._noisy(rows, labels, random_state, guarantee, "fabricated rows")
         return noisy, self._smooth(rows, noisy, self.labels_)
 
-    def promise(self, n_features: int, n_samples: int | None = None, *, smoothed: bool = True) -> Guarantee:
+    def promise(self, n_features: int, n_samples: int | None = None) -> Guarantee:
         """State what :meth:`fabricate` promises, before any noise is drawn.
 
         Parameters
@@ -212,20 +211,22 @@ class Fabricator(BaseEstimator):
             Entries of a row.
         n_samples : int or None, default=None
             Number of rows.
-        smoothed : bool, default=True
-            False states what :meth:`randomise` promises.
 
         Returns
         -------
         Guarantee
-            The promise without a seed; smoothing with ``stopping="documented"`` voids it.
+            The promise; ``stopping="documented"`` voids it.
         """
+        guarantee = self._promise_of_noise(n_features, n_samples)
+        return guarantee.voided(LOOKED) if self.stopping == "documented" else guarantee
+
+    def _promise_of_noise(self, n_features: int, n_samples: int | None) -> Guarantee:
         guarantee = self.mechanism.guarantee(n_features, n_samples)
         if self.mechanism.rows_per_person is not None:
             guarantee = guarantee.provided(SAME_PERSON)
-        if self.label_mechanism is not None:
-            guarantee = guarantee.with_labels(self.label_mechanism.epsilon)
-        return guarantee.voided(LOOKED) if smoothed and self.stopping == "documented" else guarantee
+        if self.label_mechanism is None:
+            return guarantee
+        return guarantee.with_labels(self.label_mechanism.epsilon)
 
     def randomise(
         self, X: Any, y: ArrayLike | None = None, random_state: Any = None, person: Any = None
@@ -269,7 +270,7 @@ class Fabricator(BaseEstimator):
         ndarray of shape (n_samples, n_features)
             The noisy rows.
         """
-        guarantee = self.promise(*rows.shape[::-1], smoothed=False)
+        guarantee = self._promise_of_noise(*rows.shape[::-1])
         return self._noisy(rows, labels, random_state, guarantee, "noisy rows")
 
     def _noisy(
@@ -339,15 +340,9 @@ class Fabricator(BaseEstimator):
     ) -> tuple[Array, Labels | None]:
         """Check rows and labels, and drop rows of persons who have more than the mechanism is made for."""
         rows, labels = self._checked(X, y)
-        most = self.mechanism.rows_per_person
-        if (person is None) != (most is None):
-            raise InvalidInputError(
-                "person= and a mechanism with rows_per_person go together: whom each row is about, and the "
-                "most rows of a person"
-            )
-        if most is None:
+        kept = kept_rows(person, self.mechanism.rows_per_person, len(rows), random_state)
+        if kept is None:
             return rows, labels
-        kept = limit_rows(person_codes(person, len(rows)), most, random_state)
         return rows[kept], None if labels is None else labels[kept]
 
     def _smooth(self, raw: Array, noisy: Array, labels: Labels | None) -> Array:
@@ -379,16 +374,6 @@ class Fabricator(BaseEstimator):
         if self.clip and mechanism.domain is not None:
             result = np.asarray(mechanism.domain.clip(result), dtype=noisy.dtype)
         return result
-
-
-def plain_rows(X: Any, rows: Array) -> Array:
-    """Return the checked rows of ``X`` in float64, or in float32 if all of ``X`` was declared so.
-
-    One fraction makes a column of whole numbers a column of floats: the type that unequal columns of a frame
-    have in common can depend on a single record.
-    """
-    types = getattr(X, "dtypes", ())
-    return rows if all(kind == np.float32 for kind in types) else rows.astype(np.float64, copy=False)
 
 
 def _like(X: Any, values: Array) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,11 +12,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from onefold._base.arrays import AnyArray, Array, Arrays, Index, Labels
-from onefold._base.validation import check_parameters
+from onefold._base.validation import check_parameters, check_rows, plain_rows
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
 from onefold.models import AutoencoderClassifier, ClassModels, StackMemory
 from onefold.privacy import Guarantee
+from onefold.privacy.persons import kept_rows
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Rows:
     def new(cls, values: Array, labels: Labels, noisy: Array | None = None) -> Rows:
         """Rows that have just come, each class in one batch."""
         count = len(values)
-        return cls(values, labels, np.arange(count), np.zeros(count, dtype=np.intp), count, noisy)
+        return cls(values, _narrow(labels), np.arange(count), np.zeros(count, dtype=np.intp), count, noisy)
 
     def without(self, positions: Index) -> Rows:
         """The other rows; the memory of these is let go."""
@@ -90,7 +92,7 @@ class Rows:
         return replace(
             self,
             values=self.values[kept],
-            labels=self.labels[kept],
+            labels=_narrow(self.labels[kept]),
             numbers=self.numbers[kept],
             batches=self.batches[kept],
             noisy=None if self.noisy is None else self.noisy[kept],
@@ -162,6 +164,16 @@ class Rows:
         return rows
 
 
+def _narrow(labels: Labels) -> Labels:
+    """Texts no wider than the longest: the width of others, which are gone, would tell that they were there.
+
+    Numpy keeps the width of an array from which the longest text was taken out.
+    """
+    if labels.dtype.kind != "U" or not len(labels):
+        return labels
+    return labels.astype(f"U{max(1, np.char.str_len(np.unique(labels)).max())}")
+
+
 @dataclass(frozen=True, eq=False)
 class Recipe:
     """How a model comes from rows: which classifier, and which noise. A PrivateClassifier brings both."""
@@ -200,19 +212,37 @@ class Recipe:
                 setattr(checks, name, getattr(fitted, name))
         return cls(classifier, maker, source.fabricate, source.random_state, memory, checks)
 
-    def prepare(self, samples: Array, labels: Labels) -> tuple[Rows, Guarantee | None]:
-        """Rows as the classifier may see them, each class in one batch yet, and their guarantee."""
+    def checked(self, X: Any, y: Any, reset: bool = True) -> tuple[Array, Labels]:
+        """Rows and labels as arrays; the type of rows that become private does not tell of single ones."""
+        samples, labels = check_rows(self.checks, X, y, reset=reset)
+        return (samples if self.maker is None else plain_rows(X, samples)), labels
+
+    def prepare(self, samples: Array, labels: Labels, person: Any = None) -> tuple[Rows, Guarantee | None]:
+        """Rows as the classifier may see them, each class in one batch yet, and their guarantee.
+
+        Where they belong to persons, without those above the number that a person may have.
+        """
         if self.maker is None:
+            if person is not None:
+                raise InvalidInputError("person needs a mechanism: without noise nobody is promised anything")
             return Rows.new(samples.copy(), labels.copy()), None
+        kept = kept_rows(person, self.maker.mechanism.rows_per_person, len(samples), self.random_state)
+        if kept is not None:
+            rows, guarantee = self._private(self.maker, samples[kept], labels[kept])
+            return replace(rows, numbers=kept, n_ever=len(samples)), guarantee
+        return self._private(self.maker, samples, labels)
+
+    def _private(self, maker: Fabricator, samples: Array, labels: Labels) -> tuple[Rows, Guarantee]:
         rng = None if self.random_state is None else np.random.default_rng(self.random_state)
         noisy: Array | None = None
         if self.fabricate:
-            noisy, values = self.maker.fabricate_checked(samples, labels, rng)
-            if self.maker.stopping == "documented":  # void anyway, and cannot be done again
+            noisy, values = maker.fabricate_checked(samples, labels, rng)
+            if maker.stopping == "documented":  # void anyway, and cannot be done again
                 noisy = None
         else:
-            values = self.maker.randomise_checked(samples, labels, rng)
-        return Rows.new(values, np.asarray(self.maker.labels_), noisy), self.maker.guarantee_
+            values = maker.randomise_checked(samples, labels, rng)
+        guarantee = maker.guarantee_.seeded(self.random_state)
+        return Rows.new(values, np.asarray(maker.labels_), noisy), guarantee
 
     def smoothed_again(self, rows: Rows, labels: Labels) -> Rows:
         """Rows with these classes fabricated from the noisy rows that are left, without further noise."""
@@ -272,14 +302,19 @@ def partition_of(estimator: Any) -> str:
     return estimator.partition if isinstance(estimator, ClassModels) else "single"
 
 
-def weaker(one: Guarantee, other: Guarantee) -> Guarantee:
-    """Of rows with noise of their own, the guarantee that holds for all: the one with the larger epsilon."""
-    if (one.unit, one.n_features) != (other.unit, other.n_features):
-        raise InvalidInputError("the new rows would have a guarantee of another kind")
-    found = max(one, other, key=lambda guarantee: (guarantee.entry, guarantee.record))
-    for reason in (*one.voided_by, *other.voided_by):
-        found = found.voided(reason)
-    return found
+def with_more_rows(one: Guarantee, other: Guarantee) -> Guarantee:
+    """The guarantee of rows and of further ones, each with noise of its own.
+
+    A record is among the ones or the others. A person may be among both, so what persons lose adds up.
+    """
+    found = one.join(other)
+    if one.person is None or other.person is None or found.person is None:
+        return found
+    both = zip(one.person, other.person, strict=True)
+    epsilon, delta = (sum(pair) for pair in both)
+    mu = None if one.mu is None or other.mu is None or found.mu is None else math.hypot(one.mu, other.mu)
+    rows = (one.rows_per_person or 0) + (other.rows_per_person or 0)
+    return replace(found, person=(epsilon, min(1.0, delta)), rows_per_person=rows or None, mu=mu)
 
 
 # --- naming rows: by their numbers, or by identifiers that stay with their site ----------------------------

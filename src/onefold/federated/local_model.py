@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from onefold._base.arrays import Array, Index, Labels
-from onefold._base.validation import check_rows
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated._rows import (
@@ -26,7 +25,7 @@ from onefold.federated._rows import (
     more_identifiers,
     partition_of,
     positions_of,
-    weaker,
+    with_more_rows,
 )
 from onefold.federated.log import MembershipLog
 from onefold.federated.messages import Answers, ModelParcel, Profile, Query, check_guarantee, plain_labels
@@ -40,6 +39,8 @@ __all__ = ["Forgotten", "LocalModel"]
 
 # Samples of one machine in a parcel: rebuilding it takes the square of this in memory, and the cube in time.
 LARGEST_MACHINE = 10_000
+GIVEN_BATCHES = "the division into batches was given: it may have been chosen by looking at the raw rows"
+PUBLIC_BATCHES = "the given division into batches was chosen without looking at the raw rows"
 
 
 class LocalModel(BaseEstimator):
@@ -59,7 +60,8 @@ class LocalModel(BaseEstimator):
     label_mechanism : RandomisedLabels or None, default=None
         Randomises the labels as well; without it labels and class sizes are not covered.
     random_state : int, Generator or None, default=None
-        Seed of the noise, for tests only: a known seed makes noise known. None is the entropy of the system.
+        Seed of the noise, for tests only: a known seed makes noise known, so the guarantee is void. None is
+        the entropy of the system.
     keep_rows : bool, default=True
         Keep what is needed for :meth:`forget`, :meth:`extend` and the like; takes the memory of the data once
         more (twice for fabricated rows).
@@ -115,8 +117,8 @@ class LocalModel(BaseEstimator):
     inf
     >>> site.forget([3]).exact
     True
-    >>> from onefold.privacy import OptimalNoise
-    >>> private = LocalModel(mechanism=OptimalNoise(2.0, delta=1e-5)).fit(X, [0, 0, 1, 1])
+    >>> from onefold.privacy import Box, OptimalNoise
+    >>> private = LocalModel(mechanism=OptimalNoise(2.0, 1e-5, Box(0.0, 1.0))).fit(X, [0, 0, 1, 1])
     >>> private.guarantee_.entry  # (epsilon, delta) of one entry, not of a whole row
     (2.0, 1e-05)
     """
@@ -152,7 +154,9 @@ class LocalModel(BaseEstimator):
         y: ArrayLike,
         *,
         batches: ArrayLike | None = None,
+        batches_are_public: bool = False,
         ids: Sequence[Any] | None = None,
+        person: ArrayLike | None = None,
     ) -> Self:
         """Model every class the site has rows of.
 
@@ -164,10 +168,16 @@ class LocalModel(BaseEstimator):
             Their labels.
         batches : array-like of int of shape (n,) or None, default=None
             Rows of one class with one number share a machine. None divides the rows as the estimator does.
-            ``batches_`` holds what was used.
+            ``batches_`` holds what was used. With a mechanism, given batches make the guarantee void.
+        batches_are_public : bool, default=False
+            Your word that ``batches`` were chosen without looking at the raw rows: the guarantee then holds
+            under this condition, which it prints.
         ids : sequence or None, default=None
             Distinct identifiers of the rows, by which :meth:`forget` may name them. They stay in this object
             and are never written to a file. None names rows by their numbers.
+        person : array-like of shape (n,) or None, default=None
+            Who each row is about, for a mechanism with ``rows_per_person``: rows of a person above that
+            number are dropped at random before anything else.
 
         Returns
         -------
@@ -175,14 +185,18 @@ class LocalModel(BaseEstimator):
             This model, fitted. A fit that fails leaves the earlier model as it was.
         """
         recipe = Recipe.of(self)
-        samples, labels = check_rows(recipe.checks, X, y)
+        samples, labels = recipe.checked(X, y)
         names = None if ids is None else identifiers(ids, len(samples))
-        rows, guarantee = self._prepared(recipe, samples, labels)
+        rows, guarantee = self._prepared(recipe, samples, labels, person)
         if batches is not None:
             numbers = np.asarray(batches)
             if numbers.shape != (len(samples),) or numbers.dtype.kind not in "iu":
                 raise InvalidInputError("batches must be one whole number per row")
-            rows = replace(rows, batches=numbers.astype(np.intp), partition="given")
+            rows = replace(rows, batches=numbers[rows.numbers].astype(np.intp), partition="given")
+            if guarantee is not None and batches_are_public:
+                guarantee = guarantee.provided(PUBLIC_BATCHES)
+            elif guarantee is not None:
+                guarantee = guarantee.voided(GIVEN_BATCHES)
         self._install(*recipe.fit(rows, guarantee))
         self._recipe, self._ids = recipe, names
         return self
@@ -286,6 +300,7 @@ class LocalModel(BaseEstimator):
         y: ArrayLike,
         *,
         ids: Sequence[Any] | None = None,
+        person: ArrayLike | None = None,
         log: MembershipLog | None = None,
         site: str = "local",
     ) -> Self:
@@ -294,7 +309,8 @@ class LocalModel(BaseEstimator):
         With a mechanism noise is drawn for the new rows only: of every row there is one noisy version. **A
         row that was there before, forgotten or not, must not come again**: its two versions together give
         away what two releases do. Rows with identifiers are checked for that, others cannot be; a ledger
-        counts the new rows as a release of its own.
+        counts the new rows as a release of its own. A person may have rows among the old and the new ones:
+        what persons lose adds up, and the guarantee says so.
         Fabricated rows of a class that gains some are smoothed anew.
 
         Parameters
@@ -305,6 +321,8 @@ class LocalModel(BaseEstimator):
             Their labels.
         ids : sequence or None, default=None
             Their identifiers, if :meth:`fit` had identifiers.
+        person : array-like of shape (n,) or None, default=None
+            Who each new row is about, as for :meth:`fit`.
         log : MembershipLog or None, default=None
             Where to write down that it happened.
         site : str, default="local"
@@ -316,13 +334,15 @@ class LocalModel(BaseEstimator):
             This model.
         """
         kept, recipe = self._kept(), self._recipe
-        samples, labels = check_rows(recipe.checks, X, y, reset=False)
+        samples, labels = recipe.checked(X, y, reset=False)
         if (labels.dtype.kind in "OUS") != (kept.labels.dtype.kind in "OUS"):
             raise InvalidInputError("labels must be all texts or all numbers")
         names = more_identifiers(self._ids, kept.numbers, ids, len(samples), self.guarantee_)
-        more, guarantee = self._prepared(recipe, samples, labels)
-        if guarantee is not None and self.guarantee_ is not None and guarantee != self.guarantee_:
-            guarantee = weaker(self.guarantee_, guarantee)
+        if recipe.maker is not None and self.guarantee_ is None:
+            raise InvalidInputError("this model holds raw rows: noise on further ones would promise nothing")
+        more, guarantee = self._prepared(recipe, samples, labels, person)
+        if guarantee is not None and self.guarantee_ is not None:
+            guarantee = with_more_rows(self.guarantee_, guarantee)
         estimator, touched = recipe.unfitted(), np.unique(more.labels)
         if kept.noisy is None:
             joined = kept.with_more(divided(estimator, more, touched))
@@ -562,10 +582,12 @@ class LocalModel(BaseEstimator):
         model._recipe, model._ids = Recipe.of(model, estimator), None
         return model
 
-    def _prepared(self, recipe: Recipe, samples: Array, labels: Labels) -> tuple[Rows, Guarantee | None]:
+    def _prepared(
+        self, recipe: Recipe, samples: Array, labels: Labels, person: ArrayLike | None
+    ) -> tuple[Rows, Guarantee | None]:
         if recipe.maker is None and self._must_be_private:
             raise InvalidInputError("this model is private: load with like=LocalModel(...) to name its noise")
-        return recipe.prepare(samples, labels)
+        return recipe.prepare(samples, labels, person)
 
     def _drop(
         self, positions: Index, repartition: bool, log: MembershipLog | None, event: str, site: str

@@ -521,12 +521,13 @@ def check_guarantee(plain: Any) -> dict[str, Any] | None:
     try:
         guarantee = Guarantee.from_dict(plain)
         whole = type(guarantee.n_features) is int and 0 < guarantee.n_features < LARGEST_INTEGER
-        texts = all(is_text(text) for text in (guarantee.mechanism, *guarantee.voided_by))
+        sentences = (*guarantee.voided_by, *guarantee.conditions)
+        texts = all(is_text(text) for text in (guarantee.mechanism, *sentences))
         numeric = all(
             number is None or (type(number) in (int, float) and 0 <= number < math.inf)
-            for number in (guarantee.untouched_entries, guarantee.sensitivity)
+            for number in (guarantee.untouched_entries, guarantee.sensitivity, guarantee.mu)
         )
-        if not whole or not texts or not numeric or len(guarantee.voided_by) > MOST_REASONS:
+        if not whole or not texts or not numeric or len(sentences) > MOST_REASONS:
             raise MessageError("this is not the description of a guarantee")
         return guarantee.to_dict()
     except (TypeError, ValueError, ArithmeticError):

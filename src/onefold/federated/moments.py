@@ -35,7 +35,11 @@ Model = TypeVar("Model", bound=FromMoments)
 
 
 def release_moments(
-    X: ArrayLike, y: ArrayLike, moments: PrivateMoments, encoder: Encoder | None = None
+    X: ArrayLike,
+    y: ArrayLike,
+    moments: PrivateMoments,
+    encoder: Encoder | None = None,
+    person: ArrayLike | None = None,
 ) -> bytes:
     """Release the private moments of a site's encoded records, once, as bytes without pickle.
 
@@ -51,6 +55,9 @@ def release_moments(
         are left out.
     encoder : Encoder or None, default=None
         One of :mod:`onefold.encoders`, with the parameters all sites agreed on.
+    person : array-like of shape (n,) or None, default=None
+        Who each record is about: the release is then private for persons, see
+        :meth:`onefold.privacy.PrivateMoments.fit`.
 
     Returns
     -------
@@ -82,7 +89,7 @@ def release_moments(
     if not (encoder is None or isinstance(encoder, Encoder)):
         raise InvalidInputError("sites need the same public encoder: one of onefold.encoders, or None")
     rows = X if encoder is None else clone(encoder).fit_transform(X)
-    released: PrivateMoments = clone(moments).fit(rows, y)
+    released: PrivateMoments = clone(moments).fit(rows, y, person=person)
     released.encoding_ = description(encoder)
     return released.to_bytes()
 
@@ -100,8 +107,10 @@ class MomentFederation:
 
     Notes
     -----
-    *Guarantees.* ``guarantee`` is what each site's records were promised by their own release, the weakest of
-    them; it takes for granted that no record is with two sites. It does not cover which sites take part.
+    *Guarantees.* ``guarantee`` is what each site's records were promised by their own release, joined so that
+    no number in it is smaller and no condition is lost; it takes for granted that no record is with two
+    sites. A person known to several sites loses more, and the guarantee says how much; see
+    :meth:`onefold.privacy.Guarantee.at_sites`. It does not cover which sites take part.
 
     The server sees every release and need not be trusted. The noise of every site adds to the sum, so its
     variance is that of one release times the number of sites. A site that lies can spoil the sum: sites are

@@ -9,7 +9,10 @@ from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.samplers import RandomState, byte_stream
 
-__all__ = ["limit_rows", "person_codes"]
+__all__ = ["SAME_PERSON", "kept_rows", "limit_rows", "person_codes"]
+
+# A row that went to another person would make that person drop one, and this one keep one more.
+SAME_PERSON = "changed rows stay with their persons: whom each row is about is taken as known"
 
 
 def person_codes(person: Any, n_rows: int) -> Index:
@@ -89,3 +92,47 @@ def limit_rows(person: Any, rows_per_person: int, random_state: RandomState = No
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     place = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))
     return np.sort(order[place < rows_per_person])
+
+
+def kept_rows(
+    person: Any, rows_per_person: int | None, n_rows: int, random_state: RandomState = None
+) -> Index | None:
+    """Return the positions of the rows that count, where rows belong to persons; None where all count.
+
+    A promise to persons needs both, who each row is about and a limit: one without the other is refused.
+
+    Parameters
+    ----------
+    person : array-like of shape (n_rows,) or None
+        Who each row is about; None if rows do not belong to persons.
+    rows_per_person : int or None
+        Largest number of rows of a person; None if nothing was said about it.
+    n_rows : int
+        Number of rows.
+    random_state : int, Generator or None, default=None
+        None takes entropy from the operating system. A seed makes the choice predictable: use it in tests
+        only.
+
+    Returns
+    -------
+    ndarray or None
+        Positions of the rows that are kept, in ascending order.
+
+    See Also
+    --------
+    limit_rows : Drops rows of persons who have too many.
+
+    Examples
+    --------
+    >>> from onefold.privacy.persons import kept_rows
+    >>> len(kept_rows(["a", "a", "a", "b"], 2, 4)), kept_rows(None, None, 4)
+    (3, None)
+    """
+    if (person is None) != (rows_per_person is None):
+        raise InvalidInputError(
+            "person= and a mechanism with rows_per_person go together: whom each row is about, and the "
+            "most rows of a person"
+        )
+    if rows_per_person is None:
+        return None
+    return limit_rows(person_codes(person, n_rows), rows_per_person, random_state)

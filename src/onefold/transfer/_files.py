@@ -138,8 +138,11 @@ def _source_from(parts: Parts) -> dict[str, Any]:
     fits = len(subspace) >= 1 and n_encoded == subspace.shape[1]
     if isinstance(described, MomentDescription):
         # The moments carry their own guarantee, which was checked against their noise: no other may be told.
-        told, own = guarantee.to_dict(), described.moments.guarantee_.to_dict()
-        fits = fits and (told["record"], told["unit"]) == (own["record"], own["unit"])
+        own = described.moments.guarantee_
+        fits = fits and replace(guarantee, voided_by=(), conditions=()) == replace(
+            own, voided_by=(), conditions=()
+        )
+        guarantee = own.join(guarantee) if fits else guarantee
     if not fits:
         raise FileFormatError(MISFIT)
     return {

@@ -3,6 +3,7 @@
 import math
 import os
 import warnings
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,12 +13,20 @@ from sklearn.base import BaseEstimator, clone
 
 from onefold._base.archive import archive_bytes, read_archive, save_archive
 from onefold._base.arrays import Array, Floats, Labels
-from onefold._base.validation import Instance, Number, check_parameter, check_rows
+from onefold._base.validation import (
+    Instance,
+    Number,
+    check_parameter,
+    check_parameters,
+    check_rows,
+    plain_rows,
+)
 from onefold.encoders import Encoder, description
 from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
 from onefold.models import Autoencoder, AutoencoderClassifier, WideKAHM
 from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabels, charge
 from onefold.privacy.ledger import AnyLedger
+from onefold.privacy.persons import SAME_PERSON, kept_rows
 from onefold.privacy.terms import NOTHING
 from onefold.transfer._description import (
     Description,
@@ -33,6 +42,7 @@ __all__ = ["PrivateSource"]
 NO_NOISE = "no noise was added: the artefact holds the rows it was given"
 LEARNED_ENCODER = "the encoder was fitted to the raw data"
 NAME = "private source"  # in a ledger
+GIVEN_ROWS = "the given rows are those that this guarantee was made for"
 
 
 class _Rows(BaseEstimator):
@@ -90,7 +100,7 @@ class PrivateSource:
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 5000)
     >>> X = rng.normal(size=(5000, 2)) / 10 + y[:, None] / 2
-    >>> source = PrivateSource.fit(X, y, PrivateMoments(1.0, classes=[0, 1], random_state=0))
+    >>> source = PrivateSource.fit(X, y, PrivateMoments(1.0, classes=[0, 1]))
     >>> source.guarantee_.record
     (1.0, 1e-05)
     """
@@ -112,6 +122,7 @@ class PrivateSource:
         encoder: Any = None,
         label_mechanism: RandomisedLabels | None = None,
         random_state: Any = None,
+        person: ArrayLike | None = None,
         ledger: AnyLedger = None,
     ) -> "PrivateSource":
         """Make the artefact of raw rows.
@@ -136,7 +147,11 @@ class PrivateSource:
         label_mechanism : RandomisedLabels or None, default=None
             Randomises the labels; for noise on rows (a Fabricator has its own).
         random_state : int, Generator or None, default=None
-            None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+            None takes the noise from the entropy of the system. A seed makes the noise known and the
+            guarantee void: for tests only.
+        person : array-like of shape (n_samples,) or None, default=None
+            Who each row is about, for noise or moments with ``rows_per_person``: rows of a person above that
+            number are dropped at random before anything else. Moments take persons without a limit too.
         ledger : Ledger, path or None, default=None
             Account of what was spent on the same data: the source is entered there before any noise is drawn,
             and refused beyond its limit. None takes the ledger of a Fabricator or of PrivateMoments, if it
@@ -149,7 +164,11 @@ class PrivateSource:
         """
         checks = _Rows()
         rows, labels = check_rows(checks, X, y)
-        width = int(checks.n_features_in_)
+        rows, width = plain_rows(X, rows), int(checks.n_features_in_)
+        if not isinstance(mechanism, PrivateMoments):
+            kept = kept_rows(person, _rows_per_person(mechanism), len(rows), random_state)
+            if kept is not None:
+                rows, labels = rows[kept], labels[kept]
         fitted = None if encoder is None else clone(encoder).fit(rows)
         encoded = rows if fitted is None else np.asarray(fitted.transform(rows))
         learned = not (encoder is None or isinstance(encoder, Encoder))
@@ -164,11 +183,11 @@ class PrivateSource:
             if learned:  # a ledger refuses it before there is a release
                 void = Guarantee("record", NOTHING, NOTHING, width).voided(LEARNED_ENCODER)
                 charge(moments.ledger, void, NAME)
-            moments.fit(encoded, labels).encoding_ = "" if learned else description(encoder)
+            moments.fit(encoded, labels, person=person).encoding_ = "" if learned else description(encoder)
             found = cls._of_moments(moments, fitted, width)
         else:
             _check_span(mechanism, encoder)
-            promise = _promise(mechanism, label_mechanism, encoded)
+            promise = _promise(mechanism, label_mechanism, encoded).seeded(random_state)
             if fitted is not None:
                 # One raw entry may change all encoded ones: per entry no more is promised than per record.
                 promise = replace(promise, entry=promise.record)
@@ -198,7 +217,8 @@ class PrivateSource:
         y : array-like of shape (n_samples,)
             Their labels.
         guarantee : Guarantee
-            What is promised about these rows.
+            What is promised about these rows. That they are the ones it was made for is your word, which the
+            artefact's guarantee prints.
         estimator : autoencoder or None, default=None
             Autoencoder of each class; None stands for ``WideKAHM(scale="auto")``.
         noise_variance : float, default=0.0
@@ -213,7 +233,8 @@ class PrivateSource:
         check_parameter("guarantee", guarantee, Instance(Guarantee, "a Guarantee: what these rows promise"))
         check_parameter("noise_variance", noise_variance, Number(at_least=0))
         rows, labels = check_rows(_Rows(), X, y)
-        return cls._of_rows(rows, labels, guarantee, noise_variance, estimator, None, rows.shape[1])
+        promise = guarantee.provided(GIVEN_ROWS)
+        return cls._of_rows(rows, labels, promise, noise_variance, estimator, None, rows.shape[1])
 
     @classmethod
     def from_moments(cls, moments: PrivateMoments, encoder: Any = None) -> "PrivateSource":
@@ -358,7 +379,11 @@ class PrivateSource:
             PrivacyLeakWarning,
             stacklevel=3,
         )
-        return replace(self, guarantee_=self.guarantee_.voided(LEARNED_ENCODER))
+        promise, described = self.guarantee_.voided(LEARNED_ENCODER), self.description_
+        if isinstance(described, MomentDescription):  # whoever takes the moments out must see it too
+            described = MomentDescription(copy(described.moments))
+            described.moments.guarantee_ = promise
+        return replace(self, guarantee_=promise, description_=described)
 
     @classmethod
     def _of_moments(cls, moments: PrivateMoments, encoder: Any, width: int) -> "PrivateSource":
@@ -395,6 +420,12 @@ def _half(n_features: int) -> int:
     return math.ceil(n_features / 2)
 
 
+def _rows_per_person(mechanism: Any) -> int | None:
+    """Return how many rows of a person the noise, or that of a Fabricator, was made for."""
+    found: int | None = getattr(getattr(mechanism, "mechanism", mechanism), "rows_per_person", None)
+    return found
+
+
 def _check_span(mechanism: Any, encoder: Any) -> None:
     """Refuse noise for smaller changes than encoded values can make: it would not keep its promise."""
     noise = getattr(mechanism, "mechanism", mechanism)  # that of a Fabricator
@@ -414,6 +445,8 @@ def _promise(mechanism: Any, label_mechanism: Any, rows: Array) -> Guarantee:
         return nothing.voided(NO_NOISE)
     if isinstance(mechanism, Mechanism):
         promise = mechanism.guarantee(width, n_rows)
+        if mechanism.rows_per_person is not None:
+            promise = promise.provided(SAME_PERSON)
         return promise if label_mechanism is None else promise.with_labels(label_mechanism.epsilon)
     if not hasattr(mechanism, "fabricate"):
         raise InvalidInputError(
@@ -434,7 +467,10 @@ def _private_rows(
         return rows, labels, 0.0
     if isinstance(mechanism, Mechanism):
         kept = labels if label_mechanism is None else np.asarray(label_mechanism.randomise(labels, rng))
-        return np.asarray(mechanism.randomise(rows, rng), dtype=rows.dtype), kept, float(mechanism.variance)
+        variance = float(mechanism.for_features(rows.shape[1]).variance)
+        return np.asarray(mechanism.randomise(rows, rng), dtype=rows.dtype), kept, variance
     maker = clone(mechanism).set_params(ledger=None)  # the source is entered as a whole
-    made = np.asarray(maker.fabricate(rows, labels, rng))
-    return made, np.asarray(maker.labels_), float(maker.mechanism.variance)
+    check_parameters(maker)
+    made = maker.fabricate_checked(rows, labels, rng)[1]
+    variance = float(maker.mechanism.for_features(rows.shape[1]).variance)
+    return made, np.asarray(maker.labels_), variance

@@ -33,11 +33,12 @@ from onefold.federated.flower.site_app import (
     to_records,
 )
 from onefold.federated.messages import Answers, Failure, FailureCode, ModelParcel, Profile, Query
-from onefold.privacy import OptimalNoise
+from onefold.privacy import Box, OptimalNoise
 
 X = np.random.default_rng(3).random((40, 2)) + np.array([[0.0, 0.0], [2.0, 0.0]] * 20)
 Y = np.array(["low", "high"] * 20)
 MARK = "0.123456789123"
+NOISE = OptimalNoise(2.0, sensitivity=Box(0, 3))
 
 
 def make_site(root: Path, model: LocalModel | None = None, **settings: Any) -> SiteFolder:
@@ -56,7 +57,7 @@ def raw() -> LocalModel:
 
 @pytest.fixture(scope="module")
 def private() -> LocalModel:
-    return LocalModel(mechanism=OptimalNoise(2.0)).fit(X, Y)
+    return LocalModel(mechanism=NOISE).fit(X, Y)
 
 
 def envelope(kind: str, content: RecordDict) -> Message:
@@ -139,7 +140,7 @@ def test_model_leaves_only_if_the_site_allows_it(
 
 def test_model_with_a_void_guarantee_does_not_leave(tmp_path: Path) -> None:
     with pytest.warns(PrivacyLeakWarning):
-        model = LocalModel(PrivateClassifier(stopping="documented")).fit(X, Y)
+        model = LocalModel(PrivateClassifier(mechanism=NOISE, stopping="documented")).fit(X, Y)
     assert not model.guarantee_.holds
     folder = make_site(tmp_path, model, sends="private-model")
     assert code_of(site_app.model_parcel(folder)) is FailureCode.NOT_PRIVATE

@@ -51,7 +51,7 @@ def test_federation_equals_the_literal_formula(owned) -> None:
 
 def test_noise_is_added_before_rules_are_fitted(owned) -> None:
     """003 Alg. 3: the private federation is the literal one of the noisy rows."""
-    mechanism = OptimalNoise(8.0, delta=1e-5)
+    mechanism = OptimalNoise(8.0, delta=1e-5, sensitivity=1.0)
     server, noisy = GlobalClassifier(), []
     for owner, (X, y) in enumerate(owned):
         model = LocalModel(prototype(), mechanism, fabricate=False, random_state=owner).fit(X, y)

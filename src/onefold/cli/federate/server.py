@@ -155,9 +155,13 @@ def _promise(site: SiteStatus) -> str:
     if not guarantee["holds"]:
         return f"{text}; guarantee VOID"
     unit = guarantee["unit"]
-    pair = guarantee["record" if unit == "record" else "entry"]
+    pair = guarantee[unit if unit in ("record", "person") else "entry"]
+    if pair is None or pair["epsilon"] is None:
+        return f"{text}; nothing is promised per {unit}"
     covered = "labels covered too" if guarantee["labels"] else "labels not covered"
-    return f"{text}; epsilon {pair['epsilon']:g} per {unit}, delta {pair['delta']:g}, {covered}"
+    # What onefold has not seen is the site's word; the whole text is in the site's profile.
+    word = ", on the site's word" * bool(guarantee["conditions"] or not guarantee["clipped"])
+    return f"{text}; epsilon {pair['epsilon']:g} per {unit}, delta {pair['delta']:g}{word}, {covered}"
 
 
 # --- add and remove ---------------------------------------------------------------------------------------

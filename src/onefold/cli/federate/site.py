@@ -61,6 +61,7 @@ def add_site(parts: Any) -> None:
     flag(parser, "--json", "print the profile and the guarantee as JSON")
     privacy = parser.add_argument_group("privacy")
     shared.add_noise_options(privacy, required=False)
+    shared.add_person_options(privacy)
     flag(privacy, "--no-smoothing", "fit the model to the noisy rows without smoothing them")
     _add_model_options(parser.add_argument_group("model, the same at all sites"))
     _add_limits(parser.add_argument_group("what may leave this site (kept for the next start)"))
@@ -109,14 +110,15 @@ def run_site(args: argparse.Namespace) -> int:
         noise = shared.NoiseOptions.of(args)
         _check_noise(noise, args.no_smoothing)
         estimator = _estimator(args.model, args.measure, args.scale, args.n_components, args.seed)
+        keep = noise.kept_columns(args.label)[1:]
         table, y = read_labelled(
-            args.data, args.label, ignore=args.ignore, two_classes=False, quiet=args.json
+            args.data, args.label, keep=keep, ignore=args.ignore, two_classes=False, quiet=args.json
         )
-        y = noise.labels(y)
         mechanism = None if noise.epsilon is None else noise.mechanism(table.values.shape[1])
         extra = {"fabricate": not args.no_smoothing, "label_mechanism": noise.label_mechanism()}
+        extra["person"] = None if noise.person is None else table.kept[noise.person]
         with without_bars(args.json):
-            site.fit(table.values, y, estimator, mechanism, columns=table.names, **extra)
+            site.fit(table.values, noise.labels(y), estimator, mechanism, columns=table.names, **extra)
     _tell(site, args.json)
     if args.fit_only:
         return 0
@@ -128,8 +130,16 @@ def run_site(args: argparse.Namespace) -> int:
 
 def _check_noise(noise: shared.NoiseOptions, no_smoothing: bool) -> None:
     noise.check()
-    if noise.epsilon is None and (noise.label_epsilon is not None or no_smoothing):
-        raise InvalidInputError("--label-epsilon and --no-smoothing need --epsilon")
+    given = {
+        "--range": noise.range,
+        "--sensitivity": noise.sensitivity,
+        "--person": noise.person,
+        "--label-epsilon": noise.label_epsilon,
+        "--no-smoothing": no_smoothing or None,
+    }
+    for name, value in given.items():
+        if noise.epsilon is None and value is not None:
+            raise InvalidInputError(f"{name} needs --epsilon: without it no noise is added")
 
 
 def _estimator(model: str, measure: str | None, scale: float | None, n_components: int, seed: int) -> Any:
@@ -144,14 +154,16 @@ def _estimator(model: str, measure: str | None, scale: float | None, n_component
 def _tell(site: Site, as_json: bool) -> None:
     """Print what the site says about itself, its limits, and what may leave it."""
     from onefold.federated.messages import to_parts
+    from onefold.privacy import Guarantee
 
     profile, settings, leaves = site.profile, site.settings, site.model_may_leave
     # "caller" is the name that version 0.1 gave to "querier".
     limits = {"per_minute": settings.per_minute, "total": settings.total}
     limits |= {"querier": settings.caller_total, "caller": settings.caller_total}
+    promise = None if profile.guarantee is None else Guarantee.from_dict(profile.guarantee)
     words = [
         f"site {profile.site}: {len(profile.classes)} classes, {profile.n_features} features",
-        RAW if profile.guarantee is None else str(profile.guarantee["text"]),
+        *([RAW] if promise is None else shared.promise_in_words(promise)),
         f"Limits: {settings.per_minute} rows a minute, {settings.total} for ever, "
         f"{settings.caller_total} for each querier.",
     ]
@@ -160,7 +172,7 @@ def _tell(site: Site, as_json: bool) -> None:
             "The model stays here: it has no guarantee that holds, and --send-raw-model was not given."
         )
     elif leaves:
-        raw = "" if profile.guarantee is not None and profile.guarantee["holds"] else ", RAW ROWS INCLUDED"
+        raw = "" if promise is not None and promise.holds else ", RAW ROWS INCLUDED"
         words.append(f"The model itself may go to the server{raw}.")
     else:
         what = "encrypted answers" if settings.sends == "sealed-answers" else "answers"

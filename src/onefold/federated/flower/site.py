@@ -107,6 +107,7 @@ class Site:
         fabricate: bool = True,
         label_mechanism: Any = None,
         columns: Sequence[str] | None = None,
+        person: ArrayLike | None = None,
     ) -> Self:
         """Fit a model of the site's rows and keep it in the folder; its rows are not kept.
 
@@ -121,13 +122,17 @@ class Site:
         estimator : estimator, default=None
             Classifier with ``distances``, as in :class:`onefold.federated.LocalModel`; the same at all sites.
         mechanism : Mechanism, default=None
-            Noise for the rows, for example ``OptimalNoise(1.0)``; None models raw rows.
+            Noise for the rows, for example ``OptimalNoise(1.0, sensitivity=Box(0.0, 1.0))``; None models raw
+            rows.
         fabricate : bool, default=True
             Smooth after the noise.
         label_mechanism : RandomisedLabels, default=None
             Noise for the labels; None leaves labels and class sizes uncovered.
         columns : sequence of str, default=None
             Names of the features, which the server compares; None takes those of a data frame.
+        person : array-like of shape (n,), default=None
+            Who each row is about, for a mechanism with ``rows_per_person``: rows of a person above that
+            number are dropped at random before anything else.
 
         Returns
         -------
@@ -137,7 +142,7 @@ class Site:
         model = LocalModel(
             estimator, mechanism, fabricate=fabricate, label_mechanism=label_mechanism, keep_rows=False
         )
-        return self.store(model.fit(X, y), column_names(X) if columns is None else columns)
+        return self.store(model.fit(X, y, person=person), column_names(X) if columns is None else columns)
 
     def store(self, model: LocalModel, columns: Sequence[str] | None = None) -> Self:
         """Keep a fitted model in the folder, to answer with it.

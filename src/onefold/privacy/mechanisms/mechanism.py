@@ -481,7 +481,10 @@ class Mechanism(Frozen):
             widest = self._person_factor(n_features, n_rows)
             person = self._loss(widest, n_features * n_rows)
         share = self.untouched_share
-        untouched = 0.0 if share == 0 else None if n_samples is None else share * n_samples * n_features
+        untouched = 0.0 if share == 0 else None
+        if untouched is None and n_samples is not None and n_rows is None:
+            # Not for persons: they may have fewer rows or more, so the number of rows is not to be told.
+            untouched = share * n_samples * n_features
         return Guarantee(
             unit=self.unit,
             entry=self._loss(self._entry_factor(), 1),

@@ -64,8 +64,8 @@ Every machine needs `pip install 'onefold[federated]'`.
        rows = np.load("rows.npz")
        LocalModel().fit(rows["X"], rows["y"]).save("/srv/site/model.onefold", with_rows=False)
 
-   Without a mechanism, such as `LocalModel(mechanism=OptimalNoise(1.0))`, the model and its answers are
-   functions of raw rows.
+   Without a mechanism, such as `LocalModel(mechanism=OptimalNoise(1.0, sensitivity=Box(0, 1)))`, the model
+   and its answers are functions of raw rows.
 
 2. Start the SuperNode with the site's name and model. Counters of answered rows are kept beside the model:
 
