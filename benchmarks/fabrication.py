@@ -28,7 +28,7 @@ def literal_step(rows: np.ndarray) -> np.ndarray:
 def rows(sizes: Sizes) -> list[Row]:
     """One step, and a whole fabrication with honest stopping."""
     raw, what = digits(sizes.machine)
-    noise = OptimalNoise(EPSILON)
+    noise = OptimalNoise(EPSILON, sensitivity=1.0)
     noisy = noise.randomise(raw, 0)
     smoother = Smoother(N_COMPONENTS)
     np.testing.assert_allclose(smoother.smooth(noisy), literal_step(noisy), atol=1e-6)

@@ -28,8 +28,8 @@ def rows(sizes: Sizes) -> list[Row]:
     draw: Callable[[], np.ndarray] = lambda: np.random.default_rng().laplace(size=entries)  # noqa: E731
     numpy_seconds = best(draw)
     samplers = {
-        "Laplace": Laplace(1.0, hardened=True),
-        "OptimalNoise": OptimalNoise(1.0, hardened=True),
-        "AnalyticGaussian": AnalyticGaussian(1.0, hardened=True),
+        "Laplace": Laplace(1.0, sensitivity=1.0),
+        "OptimalNoise": OptimalNoise(1.0, sensitivity=1.0),
+        "AnalyticGaussian": AnalyticGaussian(1.0, sensitivity=1.0),
     }
     return [against_numpy(mechanism, name, entries, numpy_seconds) for name, mechanism in samplers.items()]

@@ -170,7 +170,7 @@ def test_guarantee_is_kept(small, tmp_path: Path):
     assert not hasattr(io.from_bytes(io.to_bytes(small)), "guarantee_")
     rng = np.random.default_rng(0)
     private = FoldingClassifier(n_components=2).fit(rng.random((20, 3)), np.arange(20) % 2)
-    private.guarantee_ = Laplace(2.0).guarantee(3, 20).voided("a reason")
+    private.guarantee_ = Laplace(2.0, sensitivity=1.0).guarantee(3, 20).voided("a reason")
     io.save(private, tmp_path / "model")
     assert io.load(tmp_path / "model").guarantee_ == private.guarantee_
 

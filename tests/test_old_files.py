@@ -93,7 +93,7 @@ def test_ledger_is_read():
 
 
 def test_local_model_answers_and_forgets_as_before():
-    like = LocalModel(FoldingClassifier(2, batch_size=6), OptimalNoise(4.0), random_state=0)
+    like = LocalModel(FoldingClassifier(2, batch_size=6), OptimalNoise(4.0, sensitivity=1.0), random_state=0)
     local, expected = LocalModel.load(FILES / "local_model.onefold", like=like), EXPECTED["local_model"]
     close(local.estimator_.distances(QUERIES), expected["distances"])
     assert local.estimator_.predict(QUERIES).tolist() == expected["labels"]

@@ -64,14 +64,14 @@ def per_record(kind: str, epsilon: float, n_features: int) -> float:
     if kind != "optimal":
         return gaussian_epsilon(RECORD_DELTA, sigma_of(kind, epsilon, n_features), math.sqrt(n_features))
     ledger = Ledger()
-    ledger.spend(Event.of(OptimalNoise(epsilon, delta=DELTA), n_features))
+    ledger.spend(Event.of(OptimalNoise(epsilon, delta=DELTA, sensitivity=1.0), n_features))
     return ledger.total("pld", RECORD_DELTA)[0]
 
 
 def noisy(kind: str, epsilon: float, X: np.ndarray, seed: int) -> tuple[np.ndarray, float]:
     """Rows with noise, and its mean magnitude."""
     if kind == "optimal":
-        mechanism = OptimalNoise(epsilon, delta=DELTA)
+        mechanism = OptimalNoise(epsilon, delta=DELTA, sensitivity=1.0)
         return mechanism.randomise(X, random_state=seed), mechanism.expected_magnitude
     sigma = sigma_of(kind, epsilon, X.shape[1])
     rows = X + np.random.default_rng(seed).normal(scale=sigma, size=X.shape)

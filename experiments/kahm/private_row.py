@@ -69,7 +69,7 @@ def measure(setting: Setting, data: Division) -> dict[str, Any]:
 
 def private_rows(setting: Setting, data: Division) -> tuple[Rows, Guarantee, list[int]]:
     """Rows to train on, what is promised about them, and the smoothing steps of every branch."""
-    mechanism = OptimalNoise(setting.epsilon, DELTA)
+    mechanism = OptimalNoise(setting.epsilon, DELTA, sensitivity=1.0)
     if setting.method == "raw":
         nothing = mechanism.guarantee(data.X.shape[1], len(data.X)).voided("no noise was added")
         return data.X, nothing, [0]

@@ -74,5 +74,7 @@ def test_matched_noise_has_the_same_epsilon_per_record() -> None:
     assert matched == pytest.approx(optimal, rel=1e-6)
     assert classical < analytic < optimal
     assert analytic == pytest.approx(
-        gaussian_epsilon(private.RECORD_DELTA, AnalyticGaussian(0.5, delta=private.DELTA).scale, 8.0)
+        gaussian_epsilon(
+            private.RECORD_DELTA, AnalyticGaussian(0.5, delta=private.DELTA, sensitivity=1.0).scale, 8.0
+        )
     )

@@ -82,7 +82,7 @@ def test_private_rows_of_the_experiment_are_those_of_private_classifier(method: 
     stopping = "honest" if method == "noisy" else method
     model = PrivateClassifier(
         classifier(setting),
-        OptimalNoise(4.0, 1e-5),
+        OptimalNoise(4.0, 1e-5, sensitivity=1.0),
         method != "noisy",
         stopping,
         n_components=5,
@@ -113,7 +113,7 @@ def test_given_and_found_clusters_give_the_same_classifier() -> None:
 def test_methods_are_compared_on_the_same_noise() -> None:
     data = Division(digits[:50], labels[:50], digits[:1], labels[:1], digits[:1])
     noisy = private_rows(Setting("digits", 4.0, 5, "noisy", 3), data)[0]
-    expected = OptimalNoise(4.0, 1e-5).randomise(data.X, np.random.default_rng(3))
+    expected = OptimalNoise(4.0, 1e-5, sensitivity=1.0).randomise(data.X, np.random.default_rng(3))
     np.testing.assert_array_equal(noisy, expected)
 
 

@@ -25,7 +25,10 @@ def prototype(measure: str = "euclidean") -> AutoencoderClassifier:
 def test_private_classifier_takes_fuzzy_autoencoders(labelled, fabricate: bool) -> None:
     X, y = labelled
     model = PrivateClassifier(
-        prototype("fuzzy"), OptimalNoise(20.0, delta=1e-5), fabricate=fabricate, random_state=0
+        prototype("fuzzy"),
+        OptimalNoise(20.0, delta=1e-5, sensitivity=1.0),
+        fabricate=fabricate,
+        random_state=0,
     ).fit(X, y)
     assert model.score(X, y) > 0.6
     assert model.guarantee_.entry == (20.0, 1e-5)

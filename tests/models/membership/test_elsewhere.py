@@ -23,7 +23,9 @@ def prototype() -> AutoencoderClassifier:
 
 def test_private_classifier_takes_membership_autoencoders(labelled) -> None:
     X, y = labelled
-    model = PrivateClassifier(prototype(), OptimalNoise(20.0, delta=1e-5), random_state=0).fit(X, y)
+    model = PrivateClassifier(
+        prototype(), OptimalNoise(20.0, delta=1e-5, sensitivity=1.0), random_state=0
+    ).fit(X, y)
     assert model.score(X, y) > 0.6
 
 
