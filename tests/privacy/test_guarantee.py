@@ -5,6 +5,7 @@ import math
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from onefold.exceptions import InvalidInputError
@@ -227,3 +228,25 @@ def test_invalid_guarantees_are_refused() -> None:
     for plain in ({}, {"unit": "entry"}, {"entry": 3}):
         with pytest.raises(InvalidInputError, match="not the description"):
             Guarantee.from_dict(plain)
+
+
+@pytest.mark.parametrize("mechanism", [Laplace, OptimalNoise, AnalyticGaussian])
+def test_an_entry_of_rows_that_are_shortened_is_promised_no_more_than_its_record(mechanism: type) -> None:
+    # One large entry shortens the row: all of its entries change, by 8 of the 20 that the ball is wide.
+    ball = Ball(1.0, n_features=100)
+    before, after = np.full((1, 100), 0.1), np.full((1, 100), 0.1)
+    after[0, 0] = 1e6
+    assert np.abs(ball.clip(before) - ball.clip(after)).sum() > 8
+    promise = mechanism(1.0, sensitivity=ball, unit="record").guarantee(100)
+    assert promise.entry == promise.record
+
+
+def test_a_person_is_told_about_with_all_labels() -> None:
+    noise = Laplace(1.0, sensitivity=Box(0, 1), unit="person", rows_per_person=3)
+    promise = noise.guarantee(4).with_labels(2.0)
+    assert promise.person_with_labels == (7.0, 0.0)
+    assert "a person with all labels: epsilon 7 per person with labels" in str(promise)
+    assert f"{math.exp(7.0):.4g} to 1" in promise.odds("person")
+    assert "the features of the records of one person" in noise.guarantee(4).odds("person")
+    unlimited = replace(promise, rows_per_person=None)
+    assert "may become certain" in unlimited.odds("person")

@@ -171,6 +171,16 @@ class Guarantee:
             return self.record
         return self.record[0] + self.labels[0], min(1.0, self.record[1] + self.labels[1])
 
+    @property
+    def person_with_labels(self) -> Pair | None:
+        """(epsilon, delta) of a person's records with their labels; None if either is not covered."""
+        if self.person is None or self.labels is None:
+            return None
+        if self.labels_in_record:
+            return self.person
+        labels = NOTHING if self.rows_per_person is None else group(self.labels, self.rows_per_person)
+        return self.person[0] + labels[0], min(1.0, self.person[1] + labels[1])
+
     def voided(self, reason: str) -> "Guarantee":
         """Return the guarantee after a step that makes it void.
 
@@ -382,9 +392,11 @@ class Guarantee:
         """
         check_parameter("unit", unit, OneOf(UNITS))
         pair = getattr(self, unit)
-        if unit == "record" and self.record_with_label is not None:
-            pair = self.record_with_label
+        if unit != "entry":
+            pair = (self.record_with_label if unit == "record" else self.person_with_labels) or pair
         what = {"entry": "one entry", "record": "one record", "person": "the records of one person"}[unit]
+        if self.labels is None and unit != "entry":  # what is not covered may be known for certain
+            what = f"the features of {what}"
         if not self.holds:
             return f"Nothing can be said about {what}: the guarantee is void."
         if pair is None or not math.isfinite(pair[0]) or pair[1] >= 1.0:
@@ -460,9 +472,8 @@ class Guarantee:
             return []
         told = ", ".join(f"{_words(self.at_sites(n), 'person')} at {n} sites" for n in (2, 5))
         shared = _words(self.at_sites(2, shared_noise=True), "person")
-        return [
-            f"A person known to several sites that do the same: {told}; noise shared by 2 sites: {shared}."
-        ]
+        who = "A person" if self.labels_in_record or self.labels is None else "A person, without labels,"
+        return [f"{who} known to several sites that do the same: {told}; noise shared by 2 sites: {shared}."]
 
     def _with_labels(self) -> list[str]:
         """Describe a release in which a record is a row with its label."""
@@ -527,6 +538,8 @@ class Guarantee:
         text = f"Labels{self._if_provided()}: {_words(self.labels, 'label')}"
         if self.unit != "label" and self.record_with_label is not None:
             text += f"; a record with its label: {_words(self.record_with_label, 'record with label')}"
+        if self.unit != "label" and self.person_with_labels is not None:
+            text += f"; a person with all labels: {_words(self.person_with_labels, 'person with labels')}"
         return f"{text}."
 
 

@@ -11,7 +11,7 @@ from scipy.stats import kstest, norm
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import Ball, BoundedFisherNoise, Box, Event, FisherGaussian
-from onefold.privacy.mechanisms.ground_state import GroundState
+from onefold.privacy.mechanisms.ground_state import GroundState, shift_delta
 from reference import mechanisms as exact
 from reference import release as literal
 from reference.bounded_noise import every_case
@@ -279,3 +279,22 @@ def test_ledger_counts_bounded_noise_with_a_guarantee_and_refuses_it_without() -
     event = Event.of(BoundedFisherNoise(1e-4, (-60, 60)), n_features=2)
     assert event.family is None
     assert event.epsilon > 0
+
+
+def test_an_entry_of_rows_that_are_shortened_is_promised_no_more_than_its_record() -> None:
+    promise = BoundedFisherNoise(0.01, (-30, 30), sensitivity=Ball(0.5)).guarantee(4)
+    assert promise.entry == promise.record
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 30.0])
+@pytest.mark.parametrize("low, high, change", [(-2.0, 10.0, 0.1), (-5.0, 5.0, 0.03), (-3.0, 3.0, 1.0)])
+def test_delta_is_not_below_that_of_any_half_line(
+    low: float, high: float, change: float, epsilon: float
+) -> None:
+    state = GroundState(low, high)
+    start = low + change  # what lies below cannot come from a shifted value: the worst event at a large loss
+    t = np.concatenate([np.linspace(low, high, 3001), start + np.geomspace(1e-6, 0.1, 1000)])
+    below = state.tails(t, 0.0)[0] - math.exp(epsilon) * np.where(
+        t > start, state.tails(t - change, 0.0)[0], 0.0
+    )
+    assert below.max() <= shift_delta(state, change, epsilon) <= below.max() * 1.1 + 1e-12

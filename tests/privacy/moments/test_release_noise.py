@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from onefold.exceptions import InvalidInputError
 from onefold.privacy import calibration
 from onefold.privacy.moments import PrivateMoments
 from onefold.privacy.moments._release import DIGITS, SENSITIVITIES, Noise, class_sums
@@ -116,3 +117,10 @@ def test_a_hardened_release_lies_on_its_grid_and_is_exact() -> None:
     forwards, backwards = class_sums(rows, rows, y, 3), class_sums(rows[::-1], rows[::-1], y[::-1], 3)
     for one, other in zip(forwards, backwards, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_noise_that_float64_would_round_is_refused() -> None:
+    X, y = np.eye(2), [0, 1]
+    PrivateMoments(1e-6, 1e-5, classes=[0, 1]).fit(X, y)
+    with pytest.raises(InvalidInputError, match="too small for the hardened sampler"):
+        PrivateMoments(1e-6, 1e-12, classes=[0, 1]).fit(X, y)

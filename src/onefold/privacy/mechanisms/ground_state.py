@@ -199,10 +199,9 @@ def _effective(low: float, high: float) -> tuple[float, float]:
 # --- epsilon and delta under a shift ----------------------------------------------------------------------
 
 POINTS = 2**12
+FINER = 64  # points around the best one, twice over
 LARGEST_EPSILON = 500.0
-# A maximum over this many points falls short of the true one by less than this share, ...
-SHARE = 2e-3
-# ... and the series of u is wrong by less than this, relative to its largest value.
+# The series of u is wrong by less than this, relative to its largest value.
 SERIES = 1e-12
 
 
@@ -210,13 +209,24 @@ def shift_delta(state: GroundState, change: float, epsilon: float) -> float:
     """The least delta at ``epsilon`` when a value moves by ``change`` in either direction, rounded up.
 
     The likelihood ratio of a log-concave noise and its shift is monotone, so the worst events are half-lines:
-    delta is the largest F(t) - e^epsilon F(t - change), and the same from the other end. What is subtracted
-    is bounded from below: an error of rounding times e^epsilon would otherwise hide the whole delta.
+    delta is the largest F(t) - e^epsilon F(t - change), and the same from the other end. That difference
+    rises up to its maximum and falls after it, which therefore lies beside the best of some points. There
+    the first part is bounded by its value at the next point and the second by that at the last: both grow.
+    What is subtracted is bounded from below: an error of rounding times e^epsilon would otherwise hide the
+    whole delta.
     """
     if state.free:
         return gaussian_delta(epsilon, 1.0, change)
-    worst = max(float(np.max(near - math.exp(epsilon) * far)) for near, far in _tails(state, change))
-    return min(1.0, max(worst, 0.0) * (1 + SHARE))
+    return min(1.0, max(0.0, *(_largest(state, change, epsilon, side) for side in (1, -1))))
+
+
+def _largest(state: GroundState, change: float, epsilon: float, side: int) -> float:
+    factor, (t, near, far) = math.exp(epsilon), _half_lines(state, change, side)
+    for _ in range(2):
+        best = int(np.argmax(near - factor * far))
+        t = np.linspace(t[max(best - 1, 0)], t[min(best + 1, len(t) - 1)], FINER + 1)
+        near, far = _tails(state, change, side, t)
+    return float(np.max(near[1:] - factor * far[:-1]))
 
 
 @lru_cache(maxsize=512)
@@ -224,27 +234,42 @@ def shift_epsilon(state: GroundState, change: float, delta: float) -> float:
     """The least epsilon at ``delta``; infinite where the shifted noise cannot reach more than delta."""
     if shift_delta(state, change, LARGEST_EPSILON) > delta:
         return math.inf
+    if shift_delta(state, change, 0.0) <= delta:
+        return 0.0
     low, high = 0.0, LARGEST_EPSILON
-    if shift_delta(state, change, low) <= delta:
-        return low
-    for _ in range(60):
+    for _ in range(60):  # the best of all points falls short of delta by little, and is quick to find
         middle = (low + high) / 2
-        low, high = (low, middle) if shift_delta(state, change, middle) <= delta else (middle, high)
+        low, high = (low, middle) if _about(state, change, middle) <= delta else (middle, high)
+    step = 1e-6 * high
+    while shift_delta(state, change, high) > delta:
+        high, step = high + step, 2 * step
     return high
 
 
-@lru_cache(maxsize=64)
-def _tails(state: GroundState, change: float) -> tuple[tuple[Floats, Floats], ...]:
-    """Both half-lines at every point: without the shift bounded from above, with it from below."""
-    t = np.linspace(state.low, state.high + change, POINTS)
-    most_below, _ = state.tails(t, SERIES)
-    least_below, _ = state.tails(t - change, -SERIES)
-    _, most_above = state.tails(t - change, SERIES)
-    _, least_above = state.tails(t, -SERIES)
-    # Outside its interval the noise has no mass at all.
-    least_below[t - change <= state.low] = 0.0
-    least_above[t >= state.high] = 0.0
-    return (most_below, least_below), (most_above, least_above)
+def _about(state: GroundState, change: float, epsilon: float) -> float:
+    """delta from below, and nearly exact."""
+    if state.free:
+        return gaussian_delta(epsilon, 1.0, change)
+    lines = (_half_lines(state, change, side) for side in (1, -1))
+    return max(float(np.max(near - math.exp(epsilon) * far)) for _, near, far in lines)
+
+
+@lru_cache(maxsize=128)
+def _half_lines(state: GroundState, change: float, side: int) -> tuple[Floats, Floats, Floats]:
+    """Points over all that either noise reaches, and both half-lines there."""
+    t = np.linspace(state.low, state.high + change, POINTS)[::side]
+    return t, *_tails(state, change, side, t)
+
+
+def _tails(state: GroundState, change: float, side: int, t: Floats) -> tuple[Floats, Floats]:
+    """Half-lines that end at ``t``: without the shift bounded from above, with it from below."""
+    if side > 0:
+        most, least = state.tails(t, SERIES)[0], state.tails(t - change, -SERIES)[0]
+        least[t - change <= state.low] = 0.0  # outside its interval the noise has no mass at all
+        return most, least
+    most, least = state.tails(t - change, SERIES)[1], state.tails(t, -SERIES)[1]
+    least[t >= state.high] = 0.0
+    return most, least
 
 
 # --- the hardened sampler ---------------------------------------------------------------------------------

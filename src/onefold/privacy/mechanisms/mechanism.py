@@ -480,6 +480,8 @@ class Mechanism(Frozen):
         if n_rows is not None:
             widest = self._person_factor(n_features, n_rows)
             person = self._loss(widest, n_features * n_rows)
+        record = self._loss(factor, n_features)
+        shortened = isinstance(self.domain, Ball)
         share = self.untouched_share
         untouched = 0.0 if share == 0 else None
         if untouched is None and n_samples is not None and n_rows is None:
@@ -487,8 +489,8 @@ class Mechanism(Frozen):
             untouched = share * n_samples * n_features
         return Guarantee(
             unit=self.unit,
-            entry=self._loss(self._entry_factor(), 1),
-            record=self._loss(factor, n_features),
+            entry=record if shortened else self._loss(self._entry_factor(), 1),
+            record=record,
             n_features=n_features,
             untouched_entries=untouched,
             voided_by=voids(self.domain, self.sampler),
@@ -511,6 +513,8 @@ class Mechanism(Frozen):
         """Change of one entry, in units of the unit's change."""
         if self.unit == "entry":
             return 1.0
+        if isinstance(self.domain, Ball):  # one changed entry may shorten the row, which moves all of them
+            return self._record_factor(self.n_features or 1)
         # Of a record without a domain nothing but its size is known: one entry may hold all of it.
         return min(1.0, self._factor(self.sensitivity if self.domain is None else self.domain.entry, 1))
 

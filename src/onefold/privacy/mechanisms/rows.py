@@ -22,7 +22,7 @@ from onefold.privacy.mechanisms.mechanism import (
     voids,
 )
 from onefold.privacy.samplers import RandomState, chosen_sampler
-from onefold.privacy.sensitivity import Box, Domain
+from onefold.privacy.sensitivity import Ball, Box, Domain
 from onefold.privacy.terms import NOTHING, Pair, positive
 
 __all__ = ["RowNoise", "Weights"]
@@ -307,6 +307,8 @@ class RowNoise(Frozen):
         check_parameter("n_samples", n_samples, (Whole(0), None))
         check_parameter("rows_per_person", rows_per_person, (Whole(1), None))
         entry, record = self._losses(self._width(n_features))
+        if isinstance(self.domain, Ball):  # one changed entry may shorten the row, which moves all of them
+            entry = record
         person = None if rows_per_person is None else self._person(record, n_features, rows_per_person)
         word = f"no entry of a record changes by more than {self.sensitivity:g}, which nothing checks"
         return Guarantee(

@@ -29,6 +29,8 @@ from onefold.privacy.terms import NOTHING, Pair, two_steps
 
 # Products of 14 binary digits have 28; sums of so many of them fit into the 53 of float64.
 MOST_EXACT_RECORDS = 2**25
+# Sixteen times this much noise, in steps of 2**-28, is still a whole number that float64 holds.
+LARGEST_EXACT_NOISE = 2.0**21
 RELEASED = ("counts_", "sums_", "second_moments_")
 LEVELS = ("count_noise_", "sum_noise_", "second_noise_")
 
@@ -207,6 +209,8 @@ class PrivateMoments(BaseEstimator):
         # Without noise nothing needs a grid, and the moments are those of the records themselves.
         noise = Noise.of(self.random_state, "float" if mu is None else sampler, person)
         sigma = Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else core.deviations(mu, shares, self.neighbours)
+        if sampler == "hardened" and max(sigma) > LARGEST_EXACT_NOISE:
+            raise InvalidInputError("epsilon, delta or a share is too small for the hardened sampler")
         guarantee = self._promise(mu, sigma, sampler, person is not None)
         charge(self.ledger, guarantee, "private moments")
         counts = noise.to_counts(noise.sizes(codes, len(candidates)), sigma.number)
