@@ -73,8 +73,6 @@ def test_matched_noise_has_the_same_epsilon_per_record() -> None:
     optimal, classical, analytic, matched = (private.per_record(kind, 0.5, 64) for kind in private.NOISES)
     assert matched == pytest.approx(optimal, rel=1e-6)
     assert classical < analytic < optimal
-    assert analytic == pytest.approx(
-        gaussian_epsilon(
-            private.RECORD_DELTA, AnalyticGaussian(0.5, delta=private.DELTA, sensitivity=1.0).scale, 8.0
-        )
-    )
+    scale = AnalyticGaussian(0.5, delta=private.DELTA, sensitivity=1.0).scale
+    # Hardened noise is larger by about one part in a million.
+    assert analytic == pytest.approx(gaussian_epsilon(private.RECORD_DELTA, scale, 8.0), rel=1e-5)

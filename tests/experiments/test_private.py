@@ -15,6 +15,7 @@ from onefold.audit import membership_inference_score
 from onefold.exceptions import PrivacyLeakWarning
 from onefold.fabrication import PrivateClassifier
 from onefold.privacy import OptimalNoise
+from onefold.privacy.guarantee import SEEDED
 
 digits, labels = load_digits(return_X_y=True)
 digits = digits / 16.0
@@ -98,6 +99,7 @@ def test_private_rows_of_the_experiment_are_those_of_private_classifier(method: 
     distances = [model.distances(rows).min(axis=1) for rows in (data.members, data.X_test)]
     assert row["score"] == membership_inference_score(*distances)
     assert row["holds"] is (method != "documented")
+    assert SEEDED in model.guarantee_.voided_by
 
 
 def test_given_and_found_clusters_give_the_same_classifier() -> None:

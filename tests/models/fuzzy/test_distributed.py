@@ -7,6 +7,7 @@ from onefold import AutoencoderClassifier, DeepFuzzyAutoencoder
 from onefold.fabrication import Fabricator
 from onefold.federated import GlobalClassifier, LocalModel, simulate
 from onefold.privacy import OptimalNoise
+from onefold.privacy.guarantee import SEEDED
 from reference import fuzzy as literal
 
 N_OWNERS, CLASSES = 3, (0, 1, 2)
@@ -57,7 +58,7 @@ def test_noise_is_added_before_rules_are_fitted(owned) -> None:
         model = LocalModel(prototype(), mechanism, fabricate=False, random_state=owner).fit(X, y)
         server.add(owner, model)
         assert model.guarantee_.entry == (8.0, 1e-5)
-        assert model.guarantee_.holds
+        assert model.guarantee_.voided_by == (SEEDED,)
         noise = LocalModel(prototype(), mechanism, fabricate=False, random_state=owner)
         noisy.append((noisy_rows(noise, X, y), y))
     sets, Q = literal_sets(noisy), queries(owned)
