@@ -18,7 +18,7 @@ from onefold.audit.targets import privacy_targets
 from onefold.cli.audit import all_targets
 from onefold.exceptions import InvalidInputError
 
-LATER = ("MomentClassifier", "MomentFabricator", "release_iid", "release_bounded", "release_table")
+LATER = ("release_iid", "release_bounded", "release_table")
 NAMES = [
     (name, place)
     for name, makers in all_targets().items()

@@ -235,7 +235,7 @@ def reachable(numbers: Floats, value: float, factors: Sequence[float], family: s
 
 CONTEXT = np.array([[0.2, -0.5, 11.0], [0.8, 0.5, 13.0], [0.3, -0.2, 12.0], [0.6, 0.1, 11.5]])
 CONTEXT_LABELS = (0, 1, 0, 1)
-Path = Callable[[Any, Floats, Any], dict[str, Any]]
+Path = Callable[[Any, Floats, Any, Any], dict[str, Any]]
 
 
 def composed_target(name: str, kind: str, unit: str, epsilon: float, path: Path) -> AttackTarget:
@@ -256,7 +256,8 @@ def composed_target(name: str, kind: str, unit: str, epsilon: float, path: Path)
     epsilon : float
         The claim.
     path : callable
-        ``path(mechanism, X, y)`` makes the artefact; returns its "content" and a description of the rest.
+        ``path(mechanism, X, y, person)`` makes the artefact of rows, labels and whom they are about (None
+        unless that is the unit); it returns the artefact's "content" and a description of the rest.
 
     Returns
     -------
@@ -264,11 +265,14 @@ def composed_target(name: str, kind: str, unit: str, epsilon: float, path: Path)
         The target.
     """
     noise = mechanism_for(kind, unit, epsilon)
+    # A person has a row more than may count: one of them, all equal, has to be dropped.
     n_rows = len(rows_of(unit, 0))
-    labels = np.array([*CONTEXT_LABELS, *([0] * n_rows)])
+    n_given = n_rows + (unit == "person")
+    labels = np.array([*CONTEXT_LABELS, *([0] * n_given)])
+    person = np.array([*range(len(CONTEXT)), *([len(CONTEXT)] * n_given)]) if unit == "person" else None
 
-    def table(side: int) -> Floats:
-        return np.vstack([CONTEXT, rows_of(unit, side)])
+    def table(side: int, n: int = n_given) -> Floats:
+        return np.vstack([CONTEXT, np.tile(rows_of(unit, side)[:1], (n, 1))])
 
     def draw(side: int, n: int) -> Floats:
         seen: list[Floats] = []
@@ -278,24 +282,24 @@ def composed_target(name: str, kind: str, unit: str, epsilon: float, path: Path)
             seen.append(drawn.reshape(n, -1))
             return np.asarray(drawn[0])
 
-        path(_twin(noise, many), table(side), labels)
+        path(_twin(noise, many), table(side), labels, person)
         return np.hstack(seen)
 
     def means(releases: Floats, side: int) -> Floats:
-        return np.clip(table(side), LOW, HIGH).ravel()
+        return np.clip(table(side, n_rows), LOW, HIGH).ravel()
 
     def schema(side: int) -> dict[str, Any]:
-        made = path(noise, table(side), labels)
+        made = path(noise, table(side), labels, person)
         return {key: value for key, value in made.items() if key != "content"}
 
     def replay() -> list[Any]:
-        noisy = np.asarray(noise.randomise(table(0)))
+        noisy = np.asarray(noise.randomise(table(0, n_rows)))
         twin = _twin(noise, lambda _, X, random_state=None: noisy.copy())
         equal = np.tile(CONTEXT[0], (len(labels), 1))  # rows that any model of them fits without an error
-        return [path(twin, raw, labels)["content"] for raw in (table(0), table(1), equal)]
+        return [path(twin, raw, labels, person)["content"] for raw in (table(0), table(1), equal)]
 
     claim = getattr(noise.guarantee(3, rows_per_person=ROWS_PER_PERSON), unit)
-    levels = np.tile(needed_levels(kind, unit, claim[0], DELTA), len(labels))
+    levels = np.tile(needed_levels(kind, unit, claim[0], DELTA), len(CONTEXT) + n_rows)
     family = "laplace" if NORMS[kind] == 1 else "gaussian"
     return AttackTarget(
         name, unit, claim[0], claim[1], draw, means, levels, family, schema=schema, replay=replay

@@ -195,11 +195,11 @@ def _of_rows(epsilon: float) -> Makers:
     }
 
 
-def _fabricated(noise: Any, X: Any, y: Any) -> dict[str, Any]:
+def _fabricated(noise: Any, X: Any, y: Any, person: Any) -> dict[str, Any]:
     from onefold.fabrication import Fabricator
 
     maker = Fabricator(noise, 1, n_jobs=1)
-    made = maker.fabricate(X, y)
+    made = maker.fabricate(X, y, person=person)
     steps = tuple(maker.n_steps_)
     return {
         "content": (made.tobytes(), steps),
@@ -209,11 +209,12 @@ def _fabricated(noise: Any, X: Any, y: Any) -> dict[str, Any]:
     }
 
 
-def _classified(noise: Any, X: Any, y: Any) -> dict[str, Any]:
+def _classified(noise: Any, X: Any, y: Any, person: Any) -> dict[str, Any]:
     from onefold import KAHM, AutoencoderClassifier
     from onefold.fabrication import PrivateClassifier
 
-    model = PrivateClassifier(AutoencoderClassifier(KAHM(1)), noise, stopping=1, n_components=1).fit(X, y)
+    model = PrivateClassifier(AutoencoderClassifier(KAHM(1)), noise, stopping=1, n_components=1)
+    model.fit(X, y, person)
     answers = model.distances(np.array([[0.5, 0.0, 12.0], [0.1, 0.9, 13.0]]))
     return {
         "content": answers.tobytes(),
@@ -223,19 +224,32 @@ def _classified(noise: Any, X: Any, y: Any) -> dict[str, Any]:
     }
 
 
-def _source(noise: Any, X: Any, y: Any) -> dict[str, Any]:
+def _limited(X: Any, y: Any, person: Any) -> tuple[Any, Any]:
+    """What is left for artefacts that are not told about persons: their owner drops rows before."""
+    from onefold.audit.row_targets import ROWS_PER_PERSON
+    from onefold.privacy.persons import limit_rows
+
+    if person is None:
+        return X, y
+    kept = limit_rows(person, ROWS_PER_PERSON)
+    return X[kept], y[kept]
+
+
+def _source(noise: Any, X: Any, y: Any, person: Any) -> dict[str, Any]:
     from onefold import KAHM
     from onefold.transfer import PrivateSource
 
+    X, y = _limited(X, y, person)
     source = PrivateSource.fit(X, y, noise, estimator=KAHM(1))
     content = source.to_bytes()
     return {"content": content, "bytes": len(content), "guarantee": str(source.guarantee_)}
 
 
-def _site(noise: Any, X: Any, y: Any) -> dict[str, Any]:
+def _site(noise: Any, X: Any, y: Any, person: Any) -> dict[str, Any]:
     from onefold import KAHM, AutoencoderClassifier
     from onefold.federated import LocalModel
 
+    X, y = _limited(X, y, person)
     model = LocalModel(AutoencoderClassifier(KAHM(1)), noise, fabricate=False).fit(X, y)
     content = model.to_parcel("site").content
     return {"content": content, "bytes": len(content), "guarantee": str(model.guarantee_)}
@@ -245,26 +259,32 @@ def _of_moments(epsilon: float) -> Makers:
     """Artefacts made of private moments."""
     from onefold.audit.targets import moment_target
 
-    return {
-        name: [partial(moment_target, name, "record", "add-remove", epsilon, fit, replay=replay)]
+    made: Makers = {
+        name: [
+            partial(moment_target, name, unit, "add-remove", epsilon, fit, replay=replay)
+            for unit in ("record", "person")
+        ]
         for name, fit, replay in (
             ("MomentClassifier", _fit_classifier, _replay_classifier),
             ("MomentFabricator", _fit_fabricator, _replay_fabricator),
-            ("MomentFederation", _fit_site_moments, None),
         )
     }
+    made["MomentFederation"] = [
+        partial(moment_target, "MomentFederation", "record", "add-remove", epsilon, _fit_site_moments)
+    ]
+    return made
 
 
 def _fit_classifier(X: Any, y: Any, person: Any, **options: Any) -> Any:
     from onefold.fabrication import MomentClassifier
 
-    return MomentClassifier(centre=None, **options).fit(X, y).moments_
+    return MomentClassifier(centre=None, **options).fit(X, y, person).moments_
 
 
 def _fit_fabricator(X: Any, y: Any, person: Any, **options: Any) -> Any:
     from onefold.fabrication import MomentFabricator
 
-    return MomentFabricator(centre=None, **options).fit(X, y).moments_
+    return MomentFabricator(centre=None, **options).fit(X, y, person).moments_
 
 
 def _fit_site_moments(X: Any, y: Any, person: Any, **options: Any) -> Any:
