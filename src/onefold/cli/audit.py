@@ -224,23 +224,11 @@ def _classified(noise: Any, X: Any, y: Any, person: Any) -> dict[str, Any]:
     }
 
 
-def _limited(X: Any, y: Any, person: Any) -> tuple[Any, Any]:
-    """What is left for artefacts that are not told about persons: their owner drops rows before."""
-    from onefold.audit.row_targets import ROWS_PER_PERSON
-    from onefold.privacy.persons import limit_rows
-
-    if person is None:
-        return X, y
-    kept = limit_rows(person, ROWS_PER_PERSON)
-    return X[kept], y[kept]
-
-
 def _source(noise: Any, X: Any, y: Any, person: Any) -> dict[str, Any]:
     from onefold import KAHM
     from onefold.transfer import PrivateSource
 
-    X, y = _limited(X, y, person)
-    source = PrivateSource.fit(X, y, noise, estimator=KAHM(1))
+    source = PrivateSource.fit(X, y, noise, estimator=KAHM(1), person=person)
     content = source.to_bytes()
     return {"content": content, "bytes": len(content), "guarantee": str(source.guarantee_)}
 
@@ -249,8 +237,8 @@ def _site(noise: Any, X: Any, y: Any, person: Any) -> dict[str, Any]:
     from onefold import KAHM, AutoencoderClassifier
     from onefold.federated import LocalModel
 
-    X, y = _limited(X, y, person)
-    model = LocalModel(AutoencoderClassifier(KAHM(1)), noise, fabricate=False).fit(X, y)
+    model = LocalModel(AutoencoderClassifier(KAHM(1)), noise, fabricate=False)
+    model.fit(X, y, person=person)
     content = model.to_parcel("site").content
     return {"content": content, "bytes": len(content), "guarantee": str(model.guarantee_)}
 
@@ -259,7 +247,7 @@ def _of_moments(epsilon: float) -> Makers:
     """Artefacts made of private moments."""
     from onefold.audit.targets import moment_target
 
-    made: Makers = {
+    return {
         name: [
             partial(moment_target, name, unit, "add-remove", epsilon, fit, replay=replay)
             for unit in ("record", "person")
@@ -267,12 +255,9 @@ def _of_moments(epsilon: float) -> Makers:
         for name, fit, replay in (
             ("MomentClassifier", _fit_classifier, _replay_classifier),
             ("MomentFabricator", _fit_fabricator, _replay_fabricator),
+            ("MomentFederation", _fit_site_moments, None),
         )
     }
-    made["MomentFederation"] = [
-        partial(moment_target, "MomentFederation", "record", "add-remove", epsilon, _fit_site_moments)
-    ]
-    return made
 
 
 def _fit_classifier(X: Any, y: Any, person: Any, **options: Any) -> Any:
@@ -291,7 +276,8 @@ def _fit_site_moments(X: Any, y: Any, person: Any, **options: Any) -> Any:
     from onefold.federated import release_moments
     from onefold.privacy import PrivateMoments
 
-    return PrivateMoments.from_bytes(release_moments(X, y, PrivateMoments(centre=None, **options)))
+    moments = PrivateMoments(centre=None, **options)
+    return PrivateMoments.from_bytes(release_moments(X, y, moments, person=person))
 
 
 def _small_table() -> tuple[Any, Any]:
