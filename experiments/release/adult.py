@@ -17,6 +17,7 @@ from experiments import harness
 from experiments.harness import Outcome
 from experiments.release import curves
 from onefold import datasets
+from onefold.privacy import Box
 from onefold.release import Curve, sweep
 
 LAMS = (1e-3, 1e-1, 1e0, 1e1, 1e2, 1e4)
@@ -49,7 +50,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
         y = y_test = np.concatenate([y, y_test])
     size = 500 if args.quick else 0 if args.whole else args.rows
     size = size or len(X)
-    measured = {"scoring": "accuracy", "X_test": X_test, "y_test": y_test}
+    measured = {"scoring": "accuracy", "X_test": X_test, "y_test": y_test, "sensitivity": Box(0, 1)}
 
     def one_piece(repetitions: int, seed: int) -> Curve:
         if args.whole and not args.quick:

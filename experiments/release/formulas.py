@@ -29,7 +29,7 @@ Formula = Callable[[float, float], float]
 
 def least_epsilon(delta: float) -> tuple[float, float]:
     """Fig. 1: the border of the region, by Thm 2.5 and exactly."""
-    noise = FisherGaussian(LAM, delta=delta, sensitivity=1.0)
+    noise = FisherGaussian(LAM, delta=delta, sensitivity=1.0, sampler="float")  # the formulas as they are
     return noise.documented_epsilon(1), noise.guarantee(1).record[0]
 
 

@@ -58,7 +58,8 @@ def experiment(args: argparse.Namespace) -> Outcome:
 
     def one_piece(repetitions: int, seed: int) -> Curve:
         model = Ridge(alpha=SIGMA * len(X), fit_intercept=False)
-        return sweep(X, y, LAMS, model, repetitions=repetitions, random_state=seed, scoring=negative_loss)
+        options = {"repetitions": repetitions, "random_state": seed, "scoring": negative_loss}
+        return sweep(X, y, LAMS, model, sensitivity=1.0, **options)
 
     curve = curves.in_pieces(args, "lending", one_piece)
     return curves.outcome(f"Lending Club, {len(X)} loans, {X.shape[1]} columns in [0, 1]; -loss", curve)

@@ -28,7 +28,7 @@ Release = Callable[[Rows, np.random.Generator], Rows]
 
 
 def ours(epsilon: float, p: int) -> Release:
-    noise = FisherGaussian.from_epsilon(epsilon, p, delta=DELTA)
+    noise = FisherGaussian.from_epsilon(epsilon, p, delta=DELTA, sensitivity=1.0)
     return lambda X, rng: noise.randomise(X, rng)
 
 

@@ -20,7 +20,8 @@ LAMS = tuple(10.0**k for k in range(-10, 3, 2))
 
 def one_piece(repetitions: int, seed: int) -> Curve:
     X, y = load_breast_cancer(return_X_y=True)
-    return sweep(X, y, LAMS, RobustSVM(), repetitions=repetitions, random_state=seed, scoring="accuracy")
+    options = {"repetitions": repetitions, "random_state": seed, "scoring": "accuracy"}
+    return sweep(X, y, LAMS, RobustSVM(), sensitivity=1.0, **options)
 
 
 def correlated() -> tuple[dict[str, float], Table]:

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from onefold.exceptions import InvalidInputError
-from onefold.privacy import FisherGaussian
+from onefold.privacy import Box, FisherGaussian
 from onefold.release import NOISES, RobustSVM, sweep
 
 
@@ -20,7 +20,7 @@ def clouds(n: int = 100) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("estimator", [None, RobustSVM(theta=0.1), LogisticRegression()])
 def test_scores_rise_with_lam(estimator: object) -> None:
     X, y = clouds()
-    curve = sweep(X, y, [1e-8, 1e8], estimator, repetitions=4, random_state=1)
+    curve = sweep(X, y, [1e-8, 1e8], estimator, repetitions=4, random_state=1, sensitivity=1.0)
     assert curve.baseline > 0.97
     for noise in NOISES:
         assert curve.scores[noise].shape == (2, 4)
@@ -32,9 +32,8 @@ def test_sweep_scores_a_regression_on_other_rows() -> None:
     rng = np.random.default_rng(2)
     X = rng.normal(size=(300, 4))
     y = X @ [1.0, -2.0, 0.5, 0.0]
-    curve = sweep(
-        X[:200], y[:200], [1e-2, 1e6], LinearRegression(), X_test=X[200:], y_test=y[200:], scoring="r2"
-    )
+    test = {"X_test": X[200:], "y_test": y[200:], "scoring": "r2"}
+    curve = sweep(X[:200], y[:200], [1e-2, 1e6], LinearRegression(), sensitivity=1.0, **test)
     assert curve.baseline == pytest.approx(1.0)
     assert curve.measure == "r2"
     assert curve.mean("optimal")[0] < 0.5 < 0.99 < curve.mean("optimal")[1]
@@ -52,7 +51,8 @@ def test_sweep_fits_on_noisy_rows_and_scores_on_raw_ones() -> None:
     def on_raw_rows(model, rows, labels) -> float:
         return float(np.array_equal(rows, X) and np.array_equal(labels, y))
 
-    curve = sweep(X, y, [1.0, 4.0], Learner(), repetitions=2, scoring=on_raw_rows, random_state=0)
+    options = {"repetitions": 2, "scoring": on_raw_rows, "random_state": 0, "sensitivity": 1.0}
+    curve = sweep(X, y, [1.0, 4.0], Learner(), **options)
     assert curve.baseline == 1.0
     assert all(values.min() == 1.0 for values in curve.scores.values())
     assert sum(np.array_equal(rows, X) for rows in seen) == 1  # the baseline
@@ -60,12 +60,30 @@ def test_sweep_fits_on_noisy_rows_and_scores_on_raw_ones() -> None:
 
 def test_sweep_passes_weights_to_the_noise() -> None:
     X, y = clouds(10)
-    curve = sweep(X, y, [16.0], Pi=[1.0, 16.0, 81.0], noises=["optimal"], repetitions=1)
+    options = {"noises": ["optimal"], "repetitions": 1, "sensitivity": 1.0}
+    curve = sweep(X, y, [16.0], Pi=[1.0, 16.0, 81.0], **options)
     assert curve.strengths[0].standard_errors == pytest.approx((1 / 2, 1 / 4, 1 / 6))
 
 
+def test_sweep_clips_the_rows_it_learns_from_to_the_declared_domain() -> None:
+    """Before, the noise of the curve was added to rows that a release would have clipped."""
+    X, y = clouds(10)
+    seen = []
+
+    class Learner(RobustSVM):
+        def fit(self, rows, labels):
+            seen.append(np.array(rows))
+            return super().fit(rows, labels)
+
+    sweep(X, y, [1e24], Learner(), repetitions=1, sensitivity=Box(0, 1, 3), random_state=0)
+    assert len(seen) == 4
+    for rows in seen[:3]:
+        assert rows == pytest.approx(np.clip(X, 0, 1), abs=1e-3)
+    assert np.array_equal(seen[3], X)  # the baseline
+
+
 def test_noises_have_equal_bound_or_equal_variance() -> None:
-    noise, rng = FisherGaussian(1e-2, [1.0, 16.0]), np.random.default_rng(3)
+    noise, rng = FisherGaussian(1e-2, [1.0, 16.0], sensitivity=1.0), np.random.default_rng(3)
     draws = {name: draw(noise, (200000, 2), rng) for name, draw in NOISES.items()}
     sigma = noise.standard_errors(2)
     variances = {name: np.var(values, axis=0) / sigma**2 for name, values in draws.items()}
@@ -86,22 +104,24 @@ def test_curve_has_strengths_and_plain_json() -> None:
 
 def test_curves_can_be_joined_and_noises_compared() -> None:
     X, y = clouds(30)
-    one, two = (sweep(X, y, [1e-3], repetitions=3, random_state=seed) for seed in (0, 1))
+    one, two = (sweep(X, y, [1e-3], repetitions=3, random_state=seed, sensitivity=1.0) for seed in (0, 1))
     both = one.joined(two)
     assert both.scores["optimal"].shape == (1, 6)
     mean, error = both.difference("optimal", "Laplace, equal bound")
     differences = both.scores["optimal"][0] - both.scores["Laplace, equal bound"][0]
     assert mean[0] == pytest.approx(differences.mean())
     assert error[0] == pytest.approx(differences.std(ddof=1) / math.sqrt(6))
-    assert np.isnan(sweep(X, y, [1.0], repetitions=1).standard_error("optimal")).all()
+    single = sweep(X, y, [1.0], repetitions=1, sensitivity=1.0)
+    assert np.isnan(single.standard_error("optimal")).all()
     for lam, noises in ((1.0, list(NOISES)), (1e-3, ["optimal"])):
         with pytest.raises(InvalidInputError, match="different"):
-            one.joined(sweep(X, y, [lam], noises=noises, repetitions=1))
+            one.joined(sweep(X, y, [lam], noises=noises, repetitions=1, sensitivity=1.0))
 
 
 def test_sweep_repeats_with_a_seed() -> None:
     X, y = clouds(20)
-    one, two = (sweep(X, y, [1e-2], repetitions=2, random_state=5).scores["optimal"] for _ in range(2))
+    options = {"repetitions": 2, "random_state": 5, "sensitivity": 1.0}
+    one, two = (sweep(X, y, [1e-2], **options).scores["optimal"] for _ in range(2))
     assert np.array_equal(one, two)
 
 
@@ -115,11 +135,12 @@ def test_sweep_repeats_with_a_seed() -> None:
         {"repetitions": 0},
         {"y": [1]},
         {"X": [["a"]]},
+        {"sensitivity": None},
     ],
 )
 def test_sweep_refuses_bad_input_in_one_line(change: dict) -> None:
     X, y = clouds(10)
-    arguments = {"X": X, "y": y, "lams": [1.0]} | change
+    arguments = {"X": X, "y": y, "lams": [1.0], "sensitivity": 1.0} | change
     with pytest.raises(InvalidInputError) as caught:
         sweep(arguments.pop("X"), arguments.pop("y"), arguments.pop("lams"), **arguments)
     assert "\n" not in str(caught.value)

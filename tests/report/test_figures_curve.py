@@ -12,7 +12,8 @@ from onefold.report.figures import check_figure_format, curve_figure, write_curv
 def curve():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) + 3])
-    return sweep(X, np.repeat([0, 1], 30), [1e-2, 1.0, 1e2], repetitions=3, random_state=0)
+    labels, lams = np.repeat([0, 1], 30), [1e-2, 1.0, 1e2]
+    return sweep(X, labels, lams, repetitions=3, random_state=0, sensitivity=1.0)
 
 
 def texts(figure) -> str:

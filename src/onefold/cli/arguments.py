@@ -174,8 +174,7 @@ class NoiseOptions:
 
     def check_person(self) -> None:
         """Refuse persons without a limit on their rows, and a limit without persons."""
-        if (self.person is None) != (self.rows_per_person is None):
-            raise InvalidInputError("--person COL and --rows-per-person K go together")
+        check_person_options(self.person, self.rows_per_person)
         if self.unit == "person" and self.person is None:
             raise InvalidInputError("--unit person needs --person COL and --rows-per-person K")
 
@@ -250,9 +249,16 @@ def add_person_options(group: Any) -> None:
     option(group, "--rows-per-person K", most, whole)
 
 
+def check_person_options(person: str | None, rows_per_person: int | None) -> None:
+    """Refuse persons without a limit on their rows, and a limit without persons."""
+    if (person is None) != (rows_per_person is None):
+        raise InvalidInputError("--person COL and --rows-per-person K go together")
+
+
 def promise_in_words(guarantee: Any) -> list[str]:
-    """The guarantee in sentences, and what an attacker can be sure of: about the unit, and about a record."""
-    units = dict.fromkeys((guarantee.unit if guarantee.unit != "label" else "record", "record"))
+    """The guarantee in sentences, and what an attacker can be sure of: the unit, a record, and a person."""
+    covered = [] if guarantee.person is None else ["person"]
+    units = dict.fromkeys((guarantee.unit if guarantee.unit != "label" else "record", "record", *covered))
     return [str(guarantee), *(guarantee.odds(unit) for unit in units)]
 
 

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +23,7 @@ from onefold._base.arrays import AnyArray
 from onefold._base.files import output_file, write_whole
 from onefold._base.optional import require
 from onefold.cli.console import busy
-from onefold.cli.tables import DECIMAL, WHOLE, Table, distinct_texts, open_source, read_table
+from onefold.cli.tables import DECIMAL, WHOLE, distinct_texts, open_source, read_table
 from onefold.exceptions import InvalidInputError
 
 Columns = Mapping[str, AnyArray]
@@ -143,7 +143,7 @@ CODE = re.compile(r"-?0[0-9]")
 
 @dataclass(frozen=True)
 class MixedTable:
-    """Columns of a file in their order, without the ignored ones.
+    """Columns of a file in their order as they stand there, texts of a CSV file too; no ignored ones.
 
     ``matrix`` says that they stood in one array ``X`` of an NPZ file, ``named`` that it named its columns.
     """
@@ -151,19 +151,34 @@ class MixedTable:
     path: Path
     columns: dict[str, AnyArray]
     label: str | None
+    person: str | None = None
     matrix: bool = False
     named: bool = True
 
     @property
     def features(self) -> dict[str, AnyArray]:
-        """All columns but the label."""
-        return {name: values for name, values in self.columns.items() if name != self.label}
+        """All columns but the label and the person."""
+        apart = (self.label, self.person)
+        return {name: values for name, values in self.columns.items() if name not in apart}
+
+    @property
+    def persons(self) -> AnyArray | None:
+        """Whose each row is."""
+        return None if self.person is None else self.columns[self.person]
+
+    def typed(self, names: Collection[str]) -> MixedTable:
+        """The same table with some columns in the type of all their cells; a missing cell is refused.
+
+        One cell can decide the type: nothing private may depend on it.
+        """
+        known = {name: _typed(f"{self.path}: column {name!r}", self.columns[name]) for name in names}
+        return replace(self, columns=self.columns | known)
 
     def write(self, path: str, features: dict[str, AnyArray], labels: AnyArray | None) -> None:
-        """The same columns with other values; an array ``X`` stays one in an NPZ file."""
+        """The same columns with other values, without the person; an array ``X`` stays one in an NPZ file."""
         values = features if labels is None else features | {str(self.label): labels}
         if not (self.matrix and path.lower().endswith(".npz")):
-            write_table(path, {name: values[name] for name in self.columns})
+            write_table(path, {name: values[name] for name in self.columns if name != self.person})
             return
         arrays: dict[str, AnyArray] = {"X": np.column_stack(list(features.values()))}
         if self.named:
@@ -171,31 +186,30 @@ class MixedTable:
         write_table(path, arrays if labels is None else arrays | {str(self.label): labels})
 
 
-def read_mixed(path: str, label: str | None, ignore: Collection[str], quiet: bool = True) -> MixedTable:
-    """Read every column as what it is; missing values are refused."""
-    kept_apart = [] if label is None else [label]
+def read_mixed(
+    path: str, label: str | None, ignore: Collection[str], person: str | None = None, quiet: bool = True
+) -> MixedTable:
+    """Read every column as it stands in the file; what its cells mean is declared, not guessed."""
+    kept_apart = [name for name in (label, person) if name is not None]
     with busy(f"reading {path}", quiet), open_source(Path(path)) as source:
         for name in [*ignore, *kept_apart]:
             source.require_column(name)
-        if label in ignore:
-            raise InvalidInputError("--ignore and --label name the same column")
+        if set(kept_apart) & set(ignore):
+            raise InvalidInputError("--ignore names a column that --label or --person needs")
         if source.matrix is None:
             wanted = [name for name in source.names or () if name not in ignore]
             _, kept = source.read([], wanted)
     if source.matrix is not None:
-        return _from_matrix(read_table(path, keep=kept_apart, ignore=ignore), label)
-    columns = {name: _typed(f"{path}: column {name!r}", kept[name]) for name in wanted}
-    if not any(name != label for name in columns):
+        table = read_table(path, keep=kept_apart, ignore=ignore)
+        names = table.names or tuple(f"x{j}" for j in range(table.values.shape[1]))
+        columns = {name: table.values[:, j] for j, name in enumerate(names)} | table.kept
+        return MixedTable(Path(path), columns, label, person, matrix=True, named=table.names is not None)
+    columns = {name: kept[name] for name in wanted}
+    if len(columns) == len(set(kept_apart)):
         raise InvalidInputError(f"{path}: no feature column is left")
     if not len(next(iter(columns.values()))):
         raise InvalidInputError(f"{path}: the table has no rows")
-    return MixedTable(Path(path), columns, label)
-
-
-def _from_matrix(table: Table, label: str | None) -> MixedTable:
-    names = table.names or tuple(f"x{j}" for j in range(table.values.shape[1]))
-    columns = {name: table.values[:, j] for j, name in enumerate(names)}
-    return MixedTable(table.path, columns | table.kept, label, matrix=True, named=table.names is not None)
+    return MixedTable(Path(path), columns, label, person)
 
 
 def _typed(where: str, values: AnyArray) -> AnyArray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +27,7 @@ from onefold.cli.tables import as_labels
 from onefold.exceptions import FileFormatError, InvalidInputError
 
 if TYPE_CHECKING:
-    from onefold.release import Curve, Strength, TableCodec
+    from onefold.release import Curve, Strength, TableCodec, TableRelease
 
 Range = tuple[float, float]
 Told = tuple[dict[str, Any], list[str]]  # a result for machines, and the same in words
@@ -43,10 +42,12 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "release",
         description="Add noise to every row of a table so that others can learn from it. The noise reveals "
-        "as little about a row as noise of its strength can. Column names, types and ranges stay. Labels "
-        "and class sizes are released as they are unless --label-epsilon is given.",
-        epilog="Ranges and categories must be known without looking at the data: declare them with --range "
-        "or --declared. What is not declared is taken from the data, and the guarantee is marked void.",
+        "as little about a row as noise of its strength can. Columns keep their names, their order and what "
+        "is declared about them. Labels and class sizes are released as they are unless --label-epsilon is "
+        "given.",
+        epilog="Every column is declared, from what it means and without looking at the data: with --range "
+        "or --declared. Values outside a range are clipped to it. Released numbers are fractions unless "
+        "--whole names their column.",
     )
     shared.add_data(parser)
     option(parser, "--label COL", "column that others shall learn to predict")
@@ -55,6 +56,7 @@ def add_parser(commands: Any) -> None:
     shared.add_ignore(parser)
     shared.add_output_options(parser)
     _add_noise_options(parser.add_argument_group("noise"))
+    shared.add_person_options(parser.add_argument_group("persons"))
     _add_column_options(parser.add_argument_group("columns"))
     _add_curve_options(parser.add_argument_group("curve"))
     parser.set_defaults(run=run)
@@ -67,19 +69,26 @@ def _add_noise_options(group: Any) -> None:
     error = "standard error below which nobody shall be able to estimate this column of a row, in its units"
     option(one, "--adversary-error COL=ERROR", error, column_value)
     option(one, "--epsilon E", "epsilon of the guarantee for one record, at --delta", shared.positive)
-    kept = "add noise of variance M that leaves the linear SVM as it is: NOT differentially private"
+    kept = "add noise of variance M that leaves the linear SVM as it is: NOT private, needs --sampler float"
     option(one, "--keep-classifier M", kept, shared.positive)
     option(group, "--delta D", "delta of the guarantee for one record", shared.fraction, 1e-5)
+    shared.add_sampler(group)
     flag(group, "--hardened", shared.HARDENED)
     shared.add_label_options(group)
     shared.add_ledger(group)
 
 
 def _add_column_options(group: Any) -> None:
-    repeated(group, "--range COL=LOW:HIGH", "range of a column, known without the data")
+    limits = "range of a column, known without the data; without COL= of all columns that have no other"
+    repeated(group, "--range COL=LOW:HIGH", limits)
+    repeated(group, "--whole COL", "column whose released values are whole numbers")
     repeated(group, "--allowed COL=LOW:HIGH", "limits that released values of a column must not leave")
-    file = "JSON file that gives each column its range [low, high] or the list of its texts"
+    file = (
+        "JSON file that gives each column its range [low, high], or the list of its texts, or "
+        '{"range": [low, high], "whole": true}'
+    )
     option(group, "--declared FILE", file)
+    flag(group, "--infer", "take from the data what is not declared: nothing is promised then")
 
 
 def _add_curve_options(group: Any) -> None:
@@ -95,24 +104,32 @@ def _add_curve_options(group: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Release, or sweep."""
     noise = NoiseAmount(
-        args.lam, args.adversary_error, args.epsilon, args.keep_classifier, args.delta, args.hardened
+        args.lam, args.adversary_error, args.epsilon, args.keep_classifier, args.delta, args.sampler
     )
     labels = Labelling(args.label, args.label_epsilon, args.classes)
     if args.ledger is not None and (args.sweep or args.keep_classifier):
         raise InvalidInputError("--sweep and --keep-classifier promise nothing that --ledger could count")
+    if args.person is not None and (args.sweep or args.keep_classifier):
+        raise InvalidInputError(
+            "--sweep and --keep-classifier promise nothing to persons: --ignore COL instead"
+        )
+    shared.check_person_options(args.person, args.rows_per_person)
+    if args.person is not None and args.person == args.label:
+        raise InvalidInputError("--person and --label name the same column")
     if args.sweep:
         _check_sweep(args.data, args.out, noise, labels)
     else:
         _check(args.data, args.out, noise, labels, bounded=bool(args.allowed))
-    table = read_mixed(args.data, args.label, args.ignore, args.quiet)
-    declared = Declarations.read(args.range, args.allowed, args.declared)
+    declared = Declarations.read(args.range, args.whole, args.allowed, args.declared, args.infer)
+    table = read_mixed(args.data, args.label, args.ignore, args.person, args.quiet)
     if args.sweep:
         curve = CurveSettings(args.repetitions, args.rows, args.learner, args.seed, args.delta)
         result, words = _sweep(table, declared, curve, args.out, args.quiet)
     elif args.keep_classifier:
         result, words = _keep_classifier(table, args.keep_classifier, args.label, args.out, args.quiet)
     else:
-        result, words = _release(table, declared, noise, labels, args.ledger, args.out, args.quiet)
+        made = _release(table, declared, noise, labels, args.rows_per_person, args.ledger, args.quiet)
+        result, words = _published(table, made, args.out)
     show(result, words, as_json=args.json, quiet=args.quiet)
     return 0
 
@@ -122,14 +139,14 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class NoiseAmount:
-    """How much noise: the first that is not None decides; ``delta`` and ``hardened`` go with each."""
+    """How much noise: the first that is not None decides; ``delta`` and ``sampler`` go with each."""
 
     lam: float | None
     adversary_error: tuple[str, float] | None
     epsilon: float | None
     keep_classifier: float | None
     delta: float
-    hardened: bool
+    sampler: str
 
     def given(self) -> list[str]:
         """Options by which an amount of noise was stated."""
@@ -148,32 +165,59 @@ class Labelling:
 
 @dataclass(frozen=True)
 class Declarations:
-    """What is known about the columns without looking at the data."""
+    """What is known about the columns without looking at the data; ``others`` is the range of the rest."""
 
     ranges: dict[str, Range]
     categories: dict[str, tuple[Any, ...]]
     allowed: dict[str, Range]
+    whole: tuple[str, ...] = ()
+    others: Range | None = None
+    infer: bool = False
 
     @classmethod
-    def read(cls, ranges: list[str], allowed: list[str], file: str | None) -> Declarations:
+    def read(
+        cls,
+        ranges: list[str],
+        whole: list[str],
+        allowed: list[str],
+        file: str | None,
+        infer: bool = False,
+    ) -> Declarations:
         """Take them from the options and from the file; an option wins against the file."""
-        found = cls(
-            dict(_column_range("--range", text) for text in ranges),
-            {},
-            dict(_column_range("--allowed", text) for text in allowed),
-        )
-        for name, what in ({} if file is None else _read_json(file)).items():
+        given = dict(_column_range("--range", text) for text in ranges)
+        others = given.pop("", None)
+        limits = dict(_column_range("--allowed", text) for text in allowed)
+        if "" in limits:
+            raise InvalidInputError("--allowed must look like COL=LOW:HIGH, with LOW below HIGH")
+        columns, more = ({}, []) if file is None else _read_json(file)
+        found = cls(given, {}, limits, tuple(dict.fromkeys([*whole, *more])), others, infer)
+        for name, what in columns.items():
             kind: dict[str, Any] = found.ranges if _is_range(what) else found.categories
-            kind.setdefault(name, tuple(what))
-        if not all(math.isfinite(value) for pair in found.ranges.values() for value in pair):
+            if name not in found.ranges:
+                kind[name] = tuple(what)
+        pairs = [*found.ranges.values(), *([] if others is None else [others])]
+        if not all(math.isfinite(value) for pair in pairs for value in pair):
             raise InvalidInputError("the range of a column must be finite; only --allowed may be infinite")
         return found
 
-    def codec(self, features: Mapping[str, AnyArray]) -> TableCodec:
-        """The codec for these features, which refuses statements about any other column."""
+    def codec(self, table: MixedTable) -> tuple[TableCodec, dict[str, AnyArray]]:
+        """The codec for the features of a table, and these features; only --infer looks at their cells."""
         from onefold.release import TableCodec
 
-        return TableCodec(features, self.ranges, self.categories, self.allowed)
+        features = table.features
+        undeclared = [name for name in features if name not in self.ranges and name not in self.categories]
+        ranges = self.ranges
+        if self.others is not None:
+            ranges, undeclared = ranges | dict.fromkeys(undeclared, self.others), []
+        if undeclared and not self.infer:
+            raise InvalidInputError(
+                f"column {undeclared[0]!r} is not declared: give --range {undeclared[0]}=LOW:HIGH, or its "
+                "texts in --declared FILE (--infer takes them from the data, and promises nothing)"
+            )
+        features = table.typed(undeclared).features
+        types = dict.fromkeys(self.whole, "int64")
+        made = TableCodec(features, ranges, self.categories, self.allowed, types=types, infer=self.infer)
+        return made, features
 
 
 def column_value(text: str) -> tuple[str, float]:
@@ -195,26 +239,37 @@ def _column_range(option: str, text: str) -> tuple[str, Range]:
         pair = float(low), float(high)
     except ValueError:
         pair = (math.nan, math.nan)
-    if not (name and pair[0] < pair[1]):
+    if not pair[0] < pair[1] or text.startswith("="):
         raise InvalidInputError(f"{option} must look like COL=LOW:HIGH, with LOW below HIGH")
     return name, pair
 
 
-def _is_range(what: list[Any]) -> bool:
+def _is_range(what: Any) -> bool:
+    if not isinstance(what, list):
+        return False
     numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in what)
     return len(what) == 2 and numbers and what[0] < what[1]
 
 
-def _read_json(path: str) -> dict[str, list[Any]]:
+def _read_json(path: str) -> tuple[dict[str, list[Any]], list[str]]:
+    """The range or the texts of each column, and the columns of whole numbers."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except ValueError:
         raise FileFormatError(f"{path}: not a JSON file") from None
-    if not isinstance(content, dict) or not all(isinstance(v, list) and v for v in content.values()):
-        raise FileFormatError(f"{path}: must hold column -> [low, high], or column -> list of texts")
-    return content
+    found: dict[str, list[Any]] = {}
+    whole: list[str] = []
+    for name, what in content.items() if isinstance(content, dict) else [("", None)]:
+        if isinstance(what, dict) and set(what) <= {"range", "whole"} and _is_range(what.get("range")):
+            whole += [name] * (what.get("whole") is True)
+            found[name] = what["range"]
+        elif isinstance(what, list) and what:
+            found[name] = what
+        else:
+            raise FileFormatError(f"{path}: must hold column -> [low, high], or column -> list of texts")
+    return found, whole
 
 
 def _check(data: str, out: str, noise: NoiseAmount, labels: Labelling, *, bounded: bool) -> None:
@@ -229,8 +284,12 @@ def _check(data: str, out: str, noise: NoiseAmount, labels: Labelling, *, bounde
     shared.check_label_options(labels.epsilon, labels.classes)
     if bounded and noise.keep_classifier:
         raise InvalidInputError("--allowed takes bounded noise, which does not keep the classifier")
-    if noise.keep_classifier and (noise.hardened or labels.epsilon):
-        raise InvalidInputError("--keep-classifier goes with neither --hardened nor --label-epsilon")
+    if noise.keep_classifier and labels.epsilon:
+        raise InvalidInputError("--keep-classifier does not go with --label-epsilon")
+    if noise.keep_classifier and noise.sampler != "float":
+        raise InvalidInputError(
+            "--keep-classifier cannot be hardened and promises nothing: add --sampler float if that is wanted"
+        )
 
 
 def _check_sweep(data: str, out: str, noise: NoiseAmount, labels: Labelling) -> None:
@@ -240,6 +299,7 @@ def _check_sweep(data: str, out: str, noise: NoiseAmount, labels: Labelling) -> 
     if labels.column is None:
         raise InvalidInputError("--sweep needs --label: the column that is learnt")
     given = [*noise.given(), *([] if labels.epsilon is None else ["--label-epsilon"])]
+    given += [] if noise.sampler == "hardened" else ["--sampler"]
     if given:
         raise InvalidInputError(f"--sweep releases nothing: leave out {given[0]}")
     if out == STANDARD_OUTPUT:
@@ -251,48 +311,65 @@ def _check_sweep(data: str, out: str, noise: NoiseAmount, labels: Labelling) -> 
 # --- the release ------------------------------------------------------------------------------------------
 
 
+class Made(NamedTuple):
+    """A release, and the strength of its noise; ``documented`` is None within bounds."""
+
+    release: TableRelease
+    lam: float
+    documented: float | None
+
+
 def _release(
     table: MixedTable,
     declared: Declarations,
     noise: NoiseAmount,
     labels: Labelling,
+    rows_per_person: int | None,
     ledger: str | None,
-    out: str,
     quiet: bool,
-) -> Told:
+) -> Made:
     from onefold.release import release_table
 
-    codec = declared.codec(table.features)
+    codec, features = declared.codec(table)
     bounded = bool(declared.allowed)
     with busy("looking for noise of this strength", quiet):
         strength = _strength(noise, codec, bounded)
-    known = None if labels.column is None else _declared_labels(table.columns[labels.column], labels)
     made = release_table(
-        table.features,
+        features,
         codec,
         strength.lam,
         bounded=bounded,
         delta=noise.delta,
-        hardened=noise.hardened,
-        labels=known,
+        sampler=noise.sampler,
+        person=table.persons,
+        rows_per_person=rows_per_person,
+        labels=None if labels.column is None else _labels(table, labels),
         label_mechanism=shared.label_mechanism(labels.epsilon, labels.classes),
         ledger=ledger,
     )
-    promise = {"lam": strength.lam, **made.to_dict()}
-    if not bounded:
+    return Made(made, strength.lam, None if bounded else strength.documented_epsilon)
+
+
+def _published(table: MixedTable, made: Made, out: str) -> Told:
+    """Write the released table, and say what it promises."""
+    release = made.release
+    promise = {"lam": made.lam, **release.to_dict()}
+    if made.documented is not None:
         promise["theorem_2_5_of_the_document"] = {
-            "epsilon_per_record": strength.documented_epsilon,
+            "epsilon_per_record": made.documented,
             "note": "for comparison only; it is too small for weak noise",
         }
-    table.write(out, made.columns, made.labels)
-    return _told(table, promise, [f"lam {strength.lam:.4g}", str(made.guarantee), *made.in_words()], out)
+    table.write(out, release.columns, release.labels)
+    rows = len(next(iter(release.columns.values())))
+    words = [f"lam {made.lam:.4g}", *shared.promise_in_words(release.guarantee), *release.in_words()]
+    return _told(rows, promise, words, out)
 
 
 def _strength(noise: NoiseAmount, codec: TableCodec, bounded: bool) -> Strength:
     """lam, from whatever was said; within bounds an error or an epsilon needs another lam than without."""
     from onefold.release import bounded_lam, bounded_lam_of_epsilon, choose
 
-    options: dict[str, Any] = {"delta": noise.delta, "sensitivity": codec.domain, "hardened": noise.hardened}
+    options: dict[str, Any] = {"delta": noise.delta, "sensitivity": codec.domain, "sampler": noise.sampler}
     lam, error, epsilon = noise.lam, None, noise.epsilon
     if bounded and epsilon:
         lam, epsilon = bounded_lam_of_epsilon(epsilon, codec.bounds(), **options), None
@@ -301,23 +378,30 @@ def _strength(noise: NoiseAmount, codec: TableCodec, bounded: bool) -> Strength:
         at, scaled = codec.position(name), value / codec.column(name).width
         low, high = codec.bounds()[at]
         if bounded and np.isfinite(high - low):
-            lam = bounded_lam(scaled, (low, high), hardened=noise.hardened)
+            # Encoded columns change by 1 at most.
+            lam = bounded_lam(scaled, (low, high), sensitivity=1.0, sampler=noise.sampler)
         else:
             error = at, scaled
     return choose(codec.n_encoded, lam=lam, adversary_error=error, epsilon=epsilon, **options)
 
 
-def _declared_labels(values: AnyArray, labels: Labelling) -> AnyArray:
-    """Labels in the type of the declared classes, where they are randomised."""
+def _labels(table: MixedTable, labels: Labelling) -> AnyArray:
+    """Labels as they are, or, to be randomised, in the type of the declared classes, cell by cell."""
+    from onefold.release.columns import Column
+
+    name = str(labels.column)
     if labels.epsilon is None:
-        return values
-    return shared.declared_labels(as_labels("--label", values), labels.classes or [])
+        return table.typed([name]).columns[name]
+    declared = shared.declared_classes(labels.classes or [])
+    column = Column(name, declared.dtype, levels=tuple(declared.tolist()))
+    return column.named(column.places(table.columns[name]))
 
 
 def _keep_classifier(table: MixedTable, variance: float, label: str, out: str, quiet: bool) -> Told:
     from onefold.release import RobustSVM, release_utility_preserving
     from onefold.release.releases import in_words
 
+    table = table.typed(table.columns)
     features = table.features
     texts = [name for name, values in features.items() if values.dtype.kind not in "iuf"]
     if texts:
@@ -340,13 +424,12 @@ def _keep_classifier(table: MixedTable, variance: float, label: str, out: str, q
         "in_words": words,
     }
     lines = [str(made.guarantee), *(f"Revealed: {what}." for what in made.reveals), *words]
-    return _told(table, promise, lines, out)
+    return _told(len(made), promise, lines, out)
 
 
-def _told(table: MixedTable, promise: dict[str, Any], lines: list[str], out: str) -> Told:
+def _told(rows: int, promise: dict[str, Any], lines: list[str], out: str) -> Told:
     """Write the guarantee; what is told about the release."""
     file = write_guarantee(out, promise)
-    rows = len(next(iter(table.columns.values())))
     result = {"table": out, "rows": rows, "guarantee": file, "holds": promise["holds"], "promise": promise}
     return result, [f"{rows} rows written to {out}, their guarantee to {file}", *lines]
 
@@ -371,9 +454,9 @@ def _sweep(table: MixedTable, declared: Declarations, settings: CurveSettings, o
     from onefold.release import sweep
     from onefold.report.figures import write_curve
 
-    codec = declared.codec(table.features)
+    codec, features = declared.codec(table)
     label = str(table.label)
-    X, y = codec.encode(table.features), table.columns[label]
+    X, y = codec.encode(features), table.typed([label]).columns[label]
     where = f"{table.path}: label column {label!r}"
     model, measure = _learner(settings.learner, y, where)
     rng = np.random.default_rng(settings.seed)

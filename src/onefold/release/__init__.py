@@ -1,6 +1,7 @@
 """Releasing a whole dataset with the least informative noise, so that others can learn from the rows."""
 
 from onefold.release.choosing import Strength, bounded_lam, bounded_lam_of_epsilon, choose
+from onefold.release.columns import TableCodec
 from onefold.release.curves import NOISES, Curve, sweep
 from onefold.release.releases import (
     Release,
@@ -11,7 +12,7 @@ from onefold.release.releases import (
     weights_for,
 )
 from onefold.release.svm import RobustSVM
-from onefold.release.tables import TableCodec, TableRelease, release_table
+from onefold.release.tables import TableRelease, release_table
 
 __all__ = [
     "NOISES",

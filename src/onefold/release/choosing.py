@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, FisherGaussian
+from onefold.privacy.samplers import chosen_sampler
 from onefold.privacy.sensitivity import Domain
 from onefold.privacy.terms import positive
 
@@ -29,7 +30,8 @@ class Strength:
     lam : float
         Weight of utility (002 eq. 8).
     epsilon : float
-        Local differential privacy of a whole record, replaced by any other.
+        Local differential privacy of a whole record, replaced by any other; of the float sampler in exact
+        arithmetic only.
     delta : float
         Probability with which epsilon may be exceeded.
     documented_epsilon : float
@@ -47,7 +49,7 @@ class Strength:
 
     Examples
     --------
-    >>> strength = choose(2, lam=1e-4)
+    >>> strength = choose(2, lam=1e-4, sensitivity=1.0)
     >>> round(strength.bound, 6), [round(error, 6) for error in strength.standard_errors]
     (200.0, [10.0, 10.0])
     """
@@ -100,8 +102,9 @@ def choose(
     adversary_error: tuple[int, float] | None = None,
     epsilon: float | None = None,
     delta: float = 1e-5,
-    sensitivity: float | Domain = 1.0,
-    hardened: bool = False,
+    sensitivity: float | Domain | None = None,
+    sampler: str = "hardened",
+    hardened: bool | None = None,
 ) -> Strength:
     """Convert one of ``lam``, ``adversary_error`` and ``epsilon`` into the others.
 
@@ -119,10 +122,14 @@ def choose(
         Privacy loss of a whole record at ``delta``.
     delta : float, default=1e-5
         Probability with which epsilon may be exceeded.
-    sensitivity : float or Domain, default=1.0
-        How far an entry can change, or the domain of the rows.
-    hardened : bool, default=False
-        Noise on a grid that is safe against attacks on floating-point numbers.
+    sensitivity : float, Domain or None, default=None
+        Required: the declared domain to which rows are clipped; or, as the caller's word that nothing
+        checks, the largest change of an entry.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact integers on grids. "float" is open to attacks on floating-point numbers: its
+        epsilon holds in exact arithmetic only, and a release with it promises nothing.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     Returns
     -------
@@ -140,13 +147,14 @@ def choose(
 
     Examples
     --------
-    >>> strength = choose(2, adversary_error=(0, 10.0))
+    >>> strength = choose(2, adversary_error=(0, 10.0), sensitivity=1.0)
     >>> round(strength.lam, 8), round(strength.bound, 6), round(strength.epsilon, 3)
     (0.0001, 200.0, 0.497)
     """
     if sum(option is not None for option in (lam, adversary_error, epsilon)) != 1:
         raise InvalidInputError("give exactly one of lam, adversary_error and epsilon")
-    options: dict[str, Any] = {"delta": delta, "sensitivity": sensitivity, "hardened": hardened}
+    sampler = chosen_sampler(sampler, hardened, stacklevel=3)
+    options: dict[str, Any] = {"delta": delta, "sensitivity": sensitivity, "sampler": sampler}
     if lam is not None:
         noise = FisherGaussian(lam, Pi, **options)
     elif epsilon is not None:
@@ -157,7 +165,14 @@ def choose(
     return Strength.of(noise, n_features)
 
 
-def bounded_lam(error: float, bounds: tuple[float, float], *, hardened: bool = False) -> float:
+def bounded_lam(
+    error: float,
+    bounds: tuple[float, float],
+    *,
+    sensitivity: float | Domain | None = None,
+    sampler: str = "hardened",
+    hardened: bool | None = None,
+) -> float:
     """Find the largest lam at which noise within bounds leaves an adversary a given error.
 
     However small lam is, the error stays below the width of the bounds over 2 pi: that of a squared cosine,
@@ -169,8 +184,14 @@ def bounded_lam(error: float, bounds: tuple[float, float], *, hardened: bool = F
         Least root mean square error of an unbiased estimate of the column.
     bounds : tuple of (float, float)
         Bounds of the noise.
-    hardened : bool, default=False
-        Noise on a grid that is safe against attacks on floating-point numbers.
+    sensitivity : float, Domain or None, default=None
+        Required: the declared domain of the column; or, as the caller's word that nothing
+        checks, the largest change of an entry.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact integers on grids. "float" is open to attacks on floating-point numbers: its
+        epsilon holds in exact arithmetic only, and a release with it promises nothing.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     Returns
     -------
@@ -192,10 +213,11 @@ def bounded_lam(error: float, bounds: tuple[float, float], *, hardened: bool = F
 
     Examples
     --------
-    >>> lam = bounded_lam(0.1, (-0.5, 0.5))
-    >>> round(float(BoundedFisherNoise(lam, (-0.5, 0.5)).standard_errors(1)[0]), 6)
+    >>> lam = bounded_lam(0.1, (-0.5, 0.5), sensitivity=1.0)
+    >>> round(float(BoundedFisherNoise(lam, (-0.5, 0.5), sensitivity=1.0).standard_errors(1)[0]), 6)
     0.1
     """
+    sampler = chosen_sampler(sampler, hardened, stacklevel=3)
     low, high = bounds
     most = (high - low) / (2 * math.pi)
     if not 0 < positive("error", error) < 0.997 * most:
@@ -204,7 +226,7 @@ def bounded_lam(error: float, bounds: tuple[float, float], *, hardened: bool = F
         )
 
     def lacking(log_lam: float) -> float:
-        noise = BoundedFisherNoise(math.exp(log_lam), (low, high), hardened=hardened)
+        noise = BoundedFisherNoise(math.exp(log_lam), (low, high), sensitivity=sensitivity, sampler=sampler)
         return math.log(error / float(noise.standard_errors(1)[0]))
 
     free = below = math.log(error) * -4  # the free noise has this lam, and bounds only take from its error
@@ -220,8 +242,9 @@ def bounded_lam_of_epsilon(
     *,
     n_features: int | None = None,
     delta: float = 1e-5,
-    sensitivity: float | Domain = 1.0,
-    hardened: bool = False,
+    sensitivity: float | Domain | None = None,
+    sampler: str = "hardened",
+    hardened: bool | None = None,
 ) -> float:
     """Find the largest lam at which noise within bounds has a given epsilon per record.
 
@@ -240,10 +263,14 @@ def bounded_lam_of_epsilon(
         Entries of a record; None counts the pairs of ``bounds``.
     delta : float, default=1e-5
         Probability with which epsilon may be exceeded.
-    sensitivity : float or Domain, default=1.0
-        How far an entry can change, or the domain of the rows.
-    hardened : bool, default=False
-        Noise on a grid that is safe against attacks on floating-point numbers.
+    sensitivity : float, Domain or None, default=None
+        Required: the declared domain to which rows are clipped; or, as the caller's word that nothing
+        checks, the largest change of an entry.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact integers on grids. "float" is open to attacks on floating-point numbers: its
+        epsilon holds in exact arithmetic only, and a release with it promises nothing.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     Returns
     -------
@@ -265,24 +292,27 @@ def bounded_lam_of_epsilon(
 
     Examples
     --------
-    >>> lam = bounded_lam_of_epsilon(2.0, (-60.0, 60.0))
-    >>> round(BoundedFisherNoise(lam, (-60.0, 60.0)).guarantee(1).record[0], 6)
+    >>> lam = bounded_lam_of_epsilon(2.0, (-60.0, 60.0), sensitivity=1.0)
+    >>> round(BoundedFisherNoise(lam, (-60.0, 60.0), sensitivity=1.0).guarantee(1).record[0], 4)
     2.0
     """
+    sampler = chosen_sampler(sampler, hardened, stacklevel=3)
     options: dict[str, Any] = {"delta": delta, "sensitivity": sensitivity}
     pairs = np.asarray(bounds, dtype=np.float64)
     p = n_features or (1 if pairs.ndim == 1 else len(pairs))
 
     def reached(lam: float) -> float:
-        noise = BoundedFisherNoise(lam, bounds, Pi, hardened=hardened, **options)
+        noise = BoundedFisherNoise(lam, bounds, Pi, sampler=sampler, **options)
         return noise.guarantee(p).record[0]
 
-    free = FisherGaussian.from_epsilon(epsilon, p, Pi, **options)  # bounds only add to its epsilon
+    in_exact_arithmetic: dict[str, Any] = options | {"sampler": "float"}
+    # Bounds and grids only add to the epsilon of this noise.
+    free = FisherGaussian.from_epsilon(epsilon, p, Pi, **in_exact_arithmetic)
     widest = float(np.max(np.diff(pairs), initial=0.0, where=np.isfinite(np.diff(pairs))))
     lam = free.lam
     while reached(lam) > epsilon:
         lam /= 2.0
-        if FisherGaussian(lam, Pi, **options).standard_errors(p).min() > widest:
+        if FisherGaussian(lam, Pi, **in_exact_arithmetic).standard_errors(p).min() > widest:
             raise InvalidInputError(
                 "noise within these bounds never has so small an epsilon per record: allow wider ranges"
             )

@@ -16,23 +16,24 @@ from onefold._base.progress import track
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import FisherGaussian
-from onefold.privacy.samplers import RandomState, generator
+from onefold.privacy.samplers import RandomState, byte_stream, generator
 from onefold.privacy.sensitivity import Domain
 from onefold.release.choosing import Strength
 from onefold.release.svm import RobustSVM
 
 __all__ = ["NOISES", "Curve", "sweep"]
 
-Draw = Callable[[FisherGaussian, tuple[int, int], np.random.Generator], Floats]
+Draw = Callable[[FisherGaussian, tuple[int, int], RandomState], Floats]
 
 
-def _optimal(noise: FisherGaussian, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
-    return noise.sample(shape, random_state=rng)
+def _optimal(noise: FisherGaussian, shape: tuple[int, int], random_state: RandomState) -> Floats:
+    return noise.sample(shape, random_state)
 
 
 def _laplace(factor: float) -> Draw:
-    def draw(noise: FisherGaussian, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
-        return rng.laplace(size=shape) * (factor * noise.standard_errors(shape[1]))
+    def draw(noise: FisherGaussian, shape: tuple[int, int], random_state: RandomState) -> Floats:
+        standard = byte_stream(random_state).laplace(math.prod(shape)).reshape(shape)
+        return np.asarray(standard * (factor * noise.standard_errors(shape[1])))
 
     return draw
 
@@ -69,7 +70,8 @@ class Curve:
     --------
     >>> from onefold.release import choose
     >>> scores = {"optimal": np.array([[0.5, 0.7], [0.9, 0.9]])}
-    >>> curve = Curve((choose(2, lam=1e-2), choose(2, lam=1.0)), scores, baseline=0.95)
+    >>> strengths = tuple(choose(2, lam=lam, sensitivity=1.0) for lam in (1e-2, 1.0))
+    >>> curve = Curve(strengths, scores, baseline=0.95)
     >>> curve.lams.tolist(), curve.mean("optimal").round(6).tolist()
     ([0.01, 1.0], [0.6, 0.9])
     """
@@ -175,8 +177,9 @@ def sweep(
     estimator: Any = None,
     *,
     Pi: ArrayLike | None = None,
-    sensitivity: float | Domain = 1.0,
+    sensitivity: float | Domain | None = None,
     delta: float = 1e-5,
+    sampler: str = "hardened",
     noises: Sequence[str] = tuple(NOISES),
     repetitions: int = 10,
     scoring: Any = None,
@@ -198,10 +201,14 @@ def sweep(
         Any scikit-learn estimator (002 Sec. 2.4); None stands for ``RobustSVM()``.
     Pi : array-like of shape (n_features,) or (n_features, n_features), default=None
         Weights of the columns; None weighs all alike.
-    sensitivity : float or Domain, default=1.0
-        How far an entry can change, or the domain of the rows.
+    sensitivity : float, Domain or None, default=None
+        Required: the declared domain to which the rows to be learnt from are clipped; or, as the caller's
+        word that nothing checks, the largest change of an entry.
     delta : float, default=1e-5
         Delta of the epsilons.
+    sampler : {"hardened", "float"}, default="hardened"
+        Sampler of the optimal noise. The epsilons of "float" hold in exact arithmetic only; a ``Pi`` that is
+        not diagonal needs it.
     noises : sequence of str, default=tuple(NOISES)
         Names from :data:`NOISES`.
     repetitions : int, default=10
@@ -226,8 +233,8 @@ def sweep(
 
     Notes
     -----
-    The scores are computed from raw rows. Choosing lam by looking at them is a choice no guarantee covers:
-    choose on public data of the same kind, or fix one lam before looking.
+    The scores are computed from raw rows, and no guarantee covers them. Nor does one cover the choice of lam
+    by looking at them: choose on public data of the same kind, or fix one lam before looking.
 
     References
     ----------
@@ -237,7 +244,7 @@ def sweep(
     --------
     >>> rng = np.random.default_rng(0)
     >>> X = np.vstack([rng.normal(size=(50, 2)), rng.normal(size=(50, 2)) + 4])
-    >>> curve = sweep(X, np.repeat([0, 1], 50), [1e-4, 1e2], repetitions=3, random_state=0)
+    >>> curve = sweep(X, np.repeat([0, 1], 50), [1e-4, 1e2], repetitions=3, random_state=0, sensitivity=1.0)
     >>> bool(curve.mean("optimal")[1] > 0.95), curve.scores["optimal"].shape
     (True, (2, 3))
     """
@@ -247,14 +254,16 @@ def sweep(
     unknown = [name for name in noises if name not in NOISES]
     if unknown or not len(lams) or not len(noises):
         raise InvalidInputError(f"give some lams, and noises among: {'; '.join(NOISES)}")
-    mechanisms = [FisherGaussian(lam, Pi, delta=delta, sensitivity=sensitivity) for lam in lams]
+    options: dict[str, Any] = {"delta": delta, "sensitivity": sensitivity, "sampler": sampler}
+    mechanisms = [FisherGaussian(lam, Pi, **options) for lam in lams]
+    clipped = sensitivity.clip(rows) if isinstance(sensitivity, Domain) else rows
     model = RobustSVM() if estimator is None else estimator
     scorer = check_scoring(model, scoring=scoring)
-    rng = generator(random_state)
+    rng = None if random_state is None else generator(random_state)
     scores = {name: np.empty((len(mechanisms), repetitions)) for name in noises}
     jobs = [(k, i, name) for k in range(repetitions) for i in range(len(mechanisms)) for name in noises]
     for k, i, name in track(jobs, len(jobs), "fitting on noisy rows"):
-        noisy = rows + NOISES[name](mechanisms[i], rows.shape, rng)
+        noisy = clipped + NOISES[name](mechanisms[i], rows.shape, rng)
         scores[name][i, k] = scorer(clone(model).fit(noisy, target), *test)
     baseline = float(scorer(clone(model).fit(rows, target), *test))
     strengths = tuple(Strength.of(mechanism, rows.shape[1]) for mechanism in mechanisms)

@@ -4,6 +4,7 @@ The bounds and the weights that a noise needs follow from what is declared about
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee, charge
+from onefold.privacy.guarantee import FLOAT_SAMPLER
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.mechanisms.mechanism import unpack
-from onefold.privacy.samplers import RandomState, generator
+from onefold.privacy.mechanisms.rows import RowNoise
+from onefold.privacy.persons import limit_rows
+from onefold.privacy.samplers import RandomState, byte_stream, chosen_sampler, generator
 from onefold.privacy.sensitivity import Domain
 from onefold.privacy.terms import positive
 from onefold.release._solver import kkt_residual
@@ -45,8 +49,8 @@ class Release:
 
     Parameters
     ----------
-    X : array-like or DataFrame of shape (n_samples, n_features)
-        The rows, in the container they came in.
+    X : ndarray or DataFrame of shape (n_samples, n_features)
+        The rows; a frame if they came in one, with its columns and without its index.
     guarantee : Guarantee
         The differential privacy of the release, or that there is none.
     standard_errors : ndarray of shape (n_features,)
@@ -64,7 +68,8 @@ class Release:
 
     Examples
     --------
-    >>> released = release_iid(np.zeros((50, 2)), lam=1e-2, random_state=0)
+    >>> from onefold.privacy import Box
+    >>> released = release_iid(np.zeros((50, 2)), lam=1e-2, sensitivity=Box(0, 1))
     >>> len(released), released[:3].shape, np.asarray(released).shape
     (50, (3, 2), (50, 2))
     """
@@ -117,9 +122,12 @@ def release_iid(
     random_state: RandomState = None,
     *,
     delta: float = 1e-5,
-    sensitivity: float | Domain = 1.0,
-    hardened: bool = False,
+    sensitivity: float | Domain | None = None,
+    sampler: str = "hardened",
+    person: Any = None,
+    rows_per_person: int | None = None,
     ledger: AnyLedger = None,
+    hardened: bool | None = None,
 ) -> Release:
     """Add independent Gaussian noise of covariance Pi^(-1/2) / sqrt(lam) to rows.
 
@@ -131,18 +139,29 @@ def release_iid(
         Weight of utility (002 eq. 8): the larger, the less noise. :func:`choose` derives it from an epsilon
         or an adversary's error.
     Pi : array-like of shape (n_features,) or (n_features, n_features), default=None
-        Weights of the columns; None weighs all alike. :func:`weights_for` derives them from widths.
+        Weights of the columns, chosen without looking at the rows; None weighs all alike.
+        :func:`weights_for` derives them from widths.
     random_state : int, Generator or None, default=None
-        None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+        None takes the noise from the system's cryptographic generator. A seed voids the guarantee: for tests
+        only.
     delta : float, default=1e-5
         Delta of the guarantee.
-    sensitivity : float or Domain, default=1.0
-        How far an entry can change, or the domain of the rows.
-    hardened : bool, default=False
-        Noise on a grid that is safe against attacks on floating-point numbers.
+    sensitivity : float, Domain or None, default=None
+        Required: the declared domain to which rows are clipped; or, as the caller's word that nothing
+        checks, the largest change of an entry.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact integers on grids. "float" is open to attacks on floating-point numbers: its
+        guarantee is void. A ``Pi`` that is not diagonal needs it.
+    person : array-like of shape (n_samples,), default=None
+        Whose each row is. With ``rows_per_person`` the guarantee then covers persons.
+    rows_per_person : int, default=None
+        Largest number of rows of a person; others are dropped at random before anything else. Call
+        :func:`onefold.privacy.persons.limit_rows` yourself if labels have to stay beside their rows.
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     Returns
     -------
@@ -160,15 +179,16 @@ def release_iid(
 
     Examples
     --------
-    >>> released = release_iid(np.zeros((50, 2)), lam=1e-2, random_state=0)
+    >>> from onefold.privacy import Box
+    >>> released = release_iid(np.zeros((50, 2)), lam=1e-2, sensitivity=Box(0, 1))
     >>> released.shape, round(released.bound, 6), round(released.guarantee.record[0], 2)
     ((50, 2), 20.0, 1.76)
     """
-    noise = FisherGaussian(lam, Pi, delta=delta, sensitivity=sensitivity, hardened=hardened)
-    p = _columns(X)
-    guarantee = noise.guarantee(p)
-    charge(ledger, guarantee, "released rows")
-    rows = noise.randomise(X, random_state)
+    sampler = chosen_sampler(sampler, hardened, stacklevel=3)
+    noise = FisherGaussian(lam, Pi, delta=delta, sensitivity=sensitivity, sampler=sampler)
+    chosen = None if Pi is None else "the weights Pi"
+    rows, guarantee = _noisy(X, noise, chosen, random_state, person, rows_per_person, ledger)
+    p = rows.shape[1]
     return Release(rows, guarantee, noise.standard_errors(p), noise.estimation_bound(p))
 
 
@@ -180,9 +200,12 @@ def release_bounded(
     *,
     Pi: ArrayLike | None = None,
     delta: float = 1e-5,
-    sensitivity: float | Domain = 1.0,
-    hardened: bool = False,
+    sensitivity: float | Domain | None = None,
+    sampler: str = "hardened",
+    person: Any = None,
+    rows_per_person: int | None = None,
     ledger: AnyLedger = None,
+    hardened: bool | None = None,
 ) -> Release:
     """Add noise that keeps within its own bounds to rows.
 
@@ -196,21 +219,31 @@ def release_bounded(
         Weight of utility: the larger, the less noise. :func:`bounded_lam` and :func:`bounded_lam_of_epsilon`
         derive it.
     bounds : array-like of shape (2,) or (n_features, 2)
-        Pair (low, high) for all columns, or one pair per column; :func:`noise_bounds` derives them from the
-        range of a column.
+        Pair (low, high) for all columns, or one pair per column, chosen without looking at the rows;
+        :func:`noise_bounds` derives them from the range of a column.
     random_state : int, Generator or None, default=None
-        None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+        None takes the noise from the system's cryptographic generator. A seed voids the guarantee: for tests
+        only.
     Pi : array-like of shape (n_features,), default=None
-        Weights of the columns; None weighs all alike.
+        Weights of the columns, chosen without looking at the rows; None weighs all alike.
     delta : float, default=1e-5
         Delta of the guarantee.
-    sensitivity : float or Domain, default=1.0
-        How far an entry can change, or the domain of the rows.
-    hardened : bool, default=False
-        Noise on a grid that is safe against attacks on floating-point numbers.
+    sensitivity : float, Domain or None, default=None
+        Required: the declared domain to which rows are clipped; or, as the caller's word that nothing
+        checks, the largest change of an entry.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact integers on grids. "float" is open to attacks on floating-point numbers: its
+        guarantee is void.
+    person : array-like of shape (n_samples,), default=None
+        Whose each row is. With ``rows_per_person`` the guarantee then covers persons.
+    rows_per_person : int, default=None
+        Largest number of rows of a person; others are dropped at random before anything else. Call
+        :func:`onefold.privacy.persons.limit_rows` yourself if labels have to stay beside their rows.
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
 
     Returns
     -------
@@ -228,26 +261,69 @@ def release_bounded(
 
     Examples
     --------
-    >>> ages = release_bounded([[18.0], [70.0]], lam=1e-6, bounds=(-18, 30), random_state=0)
+    >>> from onefold.privacy import Box
+    >>> ages = release_bounded([[18.0], [70.0]], lam=1e-6, bounds=(-18, 30), sensitivity=Box(18, 90))
     >>> bool(np.min(ages) >= 0)
     True
     """
-    noise = BoundedFisherNoise(lam, bounds, Pi, delta=delta, sensitivity=sensitivity, hardened=hardened)
-    p = _columns(X)
-    guarantee = noise.guarantee(p)
-    charge(ledger, guarantee, "released rows")
-    rows = noise.randomise(X, random_state)
+    sampler = chosen_sampler(sampler, hardened, stacklevel=3)
+    noise = BoundedFisherNoise(lam, bounds, Pi, delta=delta, sensitivity=sensitivity, sampler=sampler)
+    chosen = "the bounds of the noise" if Pi is None else "the bounds of the noise and the weights Pi"
+    rows, guarantee = _noisy(X, noise, chosen, random_state, person, rows_per_person, ledger)
+    p = rows.shape[1]
     errors = noise.standard_errors(p)
     weights = noise.weights.powers(1.0, p)
     return Release(rows, guarantee, errors, float(np.sum(weights * errors**2)))
 
 
-def _columns(X: Any) -> int:
-    """Return the number of columns, before there is any noise; what is no table is refused."""
-    values, _ = unpack(X)
+def _noisy(
+    X: Any,
+    noise: RowNoise,
+    chosen: str | None,
+    random_state: RandomState,
+    person: Any,
+    rows_per_person: int | None,
+    ledger: AnyLedger,
+) -> tuple[Any, Guarantee]:
+    """Drop rows of persons who have too many and add the noise, after the ledger was charged for both.
+
+    ``chosen`` names what the caller chose for these rows; that it was not by looking at them is a condition.
+    """
+    values, restore = _open(X)
     if values.ndim != 2 or not values.shape[1]:
         raise InvalidInputError("expected a 2D table of rows. Reshape your data")
-    return int(values.shape[1])
+    source = None if random_state is None else generator(random_state)
+    kept = values[kept_rows(person, rows_per_person, len(values), source)]
+    guarantee = noise.guarantee(values.shape[1], rows_per_person=rows_per_person).seeded(random_state)
+    if chosen is not None:
+        guarantee = guarantee.provided(f"{chosen} were chosen without looking at the rows")
+    charge(ledger, guarantee, "released rows")
+    return restore(noise.randomise(kept, source)), guarantee
+
+
+def kept_rows(person: Any, rows_per_person: int | None, n_rows: int, random_state: RandomState) -> Any:
+    """Choose at random the rows that stay when no person may have more than a number: all without one."""
+    if person is None and rows_per_person is None:
+        return slice(None)
+    if person is None or rows_per_person is None:
+        raise InvalidInputError(
+            "person and rows_per_person go together: whose each row is, and the most rows of a person"
+        )
+    if np.shape(person) != (n_rows,):
+        raise InvalidInputError("person must hold one entry per row")
+    return limit_rows(person, rows_per_person, random_state)
+
+
+def _open(X: Any) -> tuple[Floats, Callable[[Floats], Any]]:
+    """Return rows in float64, and a function that puts released ones into a container like ``X``.
+
+    Released frames have a new index, since the old one may hold names, and float64 in every column, since the
+    types of columns may depend on a single cell.
+    """
+    values, _ = unpack(X)
+    if hasattr(X, "columns") and hasattr(X, "index"):
+        return values, lambda rows: type(X)(rows, columns=X.columns)
+    return values, lambda rows: rows
 
 
 def release_utility_preserving(
@@ -269,12 +345,13 @@ def release_utility_preserving(
     m : float
         Variance of the noise before it is projected.
     random_state : int, Generator or None, default=None
-        None takes the noise from the entropy of the system. A seed makes the noise known: for tests only.
+        None takes the noise from the system's cryptographic generator. A seed makes the noise known: for
+        tests only.
 
     Returns
     -------
     Release
-        The noisy rows; ``reveals`` lists what they tell exactly.
+        The noisy rows, with a guarantee that is void; ``reveals`` lists what they tell exactly.
 
     See Also
     --------
@@ -285,7 +362,8 @@ def release_utility_preserving(
     *Guarantees.*
 
     * ``RobustSVM(svm.rho, svm.theta).fit(released, y)`` has the same hyperplane, slacks and multipliers.
-    * **There is no differential privacy**: alpha'x of every record is released exactly.
+    * **There is no differential privacy**: alpha'x of every record is released exactly. The noise is drawn in
+      floating point; no hardened sampler could mend that.
     * The sum of squared errors of an unbiased estimate of a record is at least
       m (p - 1) (1 - max c_i^2), c being omega * y at unit length.
 
@@ -306,10 +384,10 @@ def release_utility_preserving(
     >>> bool(np.allclose(RobustSVM().fit(released, y).coef_, svm.coef_, atol=1e-6))
     True
     """
-    rows, restore = unpack(_in_float64(X))
+    rows, restore = _open(X)
     c = _checked_weights(rows, y, svm)
     alpha = svm.coef_[0] / max(np.linalg.norm(svm.coef_[0]), np.finfo(float).tiny)
-    noise = np.sqrt(positive("m", m)) * generator(random_state).normal(size=rows.shape)
+    noise = np.sqrt(positive("m", m)) * byte_stream(random_state).normal(rows.size).reshape(rows.shape)
     for _ in range(2):  # the second time removes what rounding left of the first
         noise -= np.outer(noise @ alpha, alpha)
         noise -= np.outer(c, c @ noise)
@@ -321,16 +399,11 @@ def release_utility_preserving(
     most = float(m) * (1.0 - float(np.max(c**2)))
     return Release(
         restore(rows + noise),
-        _no_privacy(rows.shape[1]),
+        _no_privacy(rows.shape[1]).seeded(random_state),
         np.sqrt(most * np.clip(1.0 - alpha**2, 0.0, 1.0)),
         most * float(np.sum(1.0 - alpha**2)),
         REVEALED,
     )
-
-
-def _in_float64(X: Any) -> Any:
-    """Return rows in float64: float32 could not hold the noise precisely enough to keep the classifier."""
-    return X.astype("float64") if hasattr(X, "columns") else np.asarray(X, dtype=np.float64)
 
 
 def _checked_weights(rows: Floats, y: Any, svm: RobustSVM) -> Floats:
@@ -362,8 +435,11 @@ def _no_privacy(n_features: int) -> Guarantee:
         record=nothing,
         n_features=n_features,
         untouched_entries=0.0,
-        mechanism="NO differential privacy: Gaussian noise along the hyperplane only, which reveals every "
-        "record's decision value exactly",
+        voided_by=(
+            "the classifier was kept: every record's decision value is released exactly",
+            FLOAT_SAMPLER,
+        ),
+        mechanism="NO differential privacy: Gaussian noise along the hyperplane only, float sampler",
     )
 
 
