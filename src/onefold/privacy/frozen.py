@@ -1,6 +1,7 @@
 """Objects that nobody changes once they are made, so that what they promised stays what they do."""
 
 import copyreg
+import inspect
 from abc import ABCMeta
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,11 @@ class _Sealing(ABCMeta):
         made = super().__call__(*args, **kwargs)
         made._seal()
         return made
+
+    @property
+    def __signature__(cls) -> inspect.Signature:  # or help() would show the one above
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
 class Frozen(metaclass=_Sealing):
