@@ -202,6 +202,34 @@ def test_rows_added_to_a_private_model_are_a_release_of_their_own() -> None:
     assert len(model.row_numbers_) == 80
 
 
+def test_a_model_in_given_batches_is_entered_only_on_the_word_that_they_are_public() -> None:
+    ledger, batches = Ledger(), np.arange(40) // 20
+    model = LocalModel(mechanism=NOISE, ledger=ledger)
+    with pytest.raises(InvalidInputError, match=r"void guarantee .* division into batches was given"):
+        model.fit(X, Y, batches=batches)
+    model.fit(X, Y, batches=batches, batches_are_public=True)
+    (event,) = ledger.events
+    assert event.conditions == model.guarantee_.conditions
+    assert "chosen without looking at the raw rows" in str(ledger)
+
+
+def test_a_seed_is_refused_with_a_ledger() -> None:
+    seeded = (
+        lambda ledger: LocalModel(mechanism=NOISE, random_state=0, ledger=ledger).fit(X, Y),
+        lambda ledger: Fabricator(NOISE, 2, ledger=ledger).fabricate(X, random_state=0),
+        lambda ledger: PrivateClassifier(mechanism=NOISE, random_state=0, ledger=ledger).fit(X, Y),
+        lambda ledger: PrivateMoments(classes=[0, 1], random_state=0, ledger=ledger).fit(X, Y),
+        lambda ledger: PrivateSource.fit(X, Y, NOISE, random_state=0, ledger=ledger),
+        lambda ledger: PrivateSource.fit(X, Y, Fabricator(NOISE, 2), random_state=0, ledger=ledger),
+        lambda ledger: BOX.count_outside(X, 0.5, random_state=0, ledger=ledger),
+    )
+    ledger = Ledger()
+    for release in seeded:
+        with pytest.raises(InvalidInputError, match=r"void guarantee .* drawn from a seed"):
+            release(ledger)
+    assert ledger.events == ()
+
+
 def test_a_model_of_raw_rows_is_refused_with_a_ledger() -> None:
     with pytest.raises(InvalidInputError, match="ledger needs a mechanism"):
         LocalModel(ledger=Ledger()).fit(X, Y)

@@ -119,10 +119,36 @@ def test_site_prints_its_guarantee_with_the_unit_and_what_is_not_covered(
     assert f"epsilon 2 per {unit}" in text
     assert "Labels and class sizes: NOT covered." in text
     assert "The model itself may go to the server." in text
-    assert main([*FIT, *options, "--json"]) == 0
+    again = ["--ledger", "federation/sites/north/ledger.json", "--json"]
+    assert main([*FIT, *options, *again]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["profile"]["guarantee"]["unit"] == unit
     assert told["model_may_leave"] is True
+
+
+def test_second_fit_with_noise_must_name_a_ledger_and_keep_its_limit(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [*FIT, "--ignore", "one", "--epsilon", "2", "--unit", "record", "--range", "-1", "2"]
+    own = "federation/sites/north/ledger.json"
+    assert main(["ledger", "new", own, "--epsilon", "5"]) == 0
+    assert main(command) == 0
+    site = SiteFolder(here / "federation/sites/north")
+    model = site.model.read_bytes()
+    capsys.readouterr()
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "this site has spent epsilon 2 per record, delta 1e-05" in said
+    assert "--ledger" in said
+    assert site.model.read_bytes() == model
+    assert main([*command, "--ledger", own]) == 0
+    model = site.model.read_bytes()
+    assert main([*command, "--ledger", own]) == 2
+    assert "epsilon would be 6 per record, the limit is 5" in capsys.readouterr().err
+    assert site.model.read_bytes() == model
+    assert main([*FIT, "--ignore", "one"]) == 0  # raw rows spend nothing
+    assert main([*FIT, "--ignore", "one", "--ledger", own]) == 2
+    assert "--ledger needs --epsilon" in capsys.readouterr().err
 
 
 def test_site_limits_are_kept_for_the_next_start(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

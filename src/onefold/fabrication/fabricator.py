@@ -202,7 +202,7 @@ class Fabricator(BaseEstimator):
         noisy = self._noisy(rows, labels, random_state, guarantee, "fabricated rows")
         return noisy, self._smooth(rows, noisy, self.labels_)
 
-    def promise(self, n_features: int, n_samples: int | None = None) -> Guarantee:
+    def promise(self, n_features: int, n_samples: int | None = None, *, smoothed: bool = True) -> Guarantee:
         """State what :meth:`fabricate` promises, before any noise is drawn.
 
         Parameters
@@ -211,22 +211,20 @@ class Fabricator(BaseEstimator):
             Entries of a row.
         n_samples : int or None, default=None
             Number of rows.
+        smoothed : bool, default=True
+            False states what :meth:`randomise` promises.
 
         Returns
         -------
         Guarantee
-            The promise; ``stopping="documented"`` voids it.
+            The promise without a seed; smoothing with ``stopping="documented"`` voids it.
         """
-        guarantee = self._promise_of_noise(n_features, n_samples)
-        return guarantee.voided(LOOKED) if self.stopping == "documented" else guarantee
-
-    def _promise_of_noise(self, n_features: int, n_samples: int | None) -> Guarantee:
         guarantee = self.mechanism.guarantee(n_features, n_samples)
         if self.mechanism.rows_per_person is not None:
             guarantee = guarantee.provided(SAME_PERSON)
-        if self.label_mechanism is None:
-            return guarantee
-        return guarantee.with_labels(self.label_mechanism.epsilon)
+        if self.label_mechanism is not None:
+            guarantee = guarantee.with_labels(self.label_mechanism.epsilon)
+        return guarantee.voided(LOOKED) if smoothed and self.stopping == "documented" else guarantee
 
     def randomise(
         self, X: Any, y: ArrayLike | None = None, random_state: Any = None, person: Any = None
@@ -270,7 +268,7 @@ class Fabricator(BaseEstimator):
         ndarray of shape (n_samples, n_features)
             The noisy rows.
         """
-        guarantee = self._promise_of_noise(*rows.shape[::-1])
+        guarantee = self.promise(*rows.shape[::-1], smoothed=False)
         return self._noisy(rows, labels, random_state, guarantee, "noisy rows")
 
     def _noisy(

@@ -16,8 +16,12 @@ from onefold._base.validation import check_parameters, check_rows, plain_rows
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
 from onefold.models import AutoencoderClassifier, ClassModels, StackMemory
-from onefold.privacy import Guarantee
+from onefold.privacy import Guarantee, charge
+from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.persons import kept_rows
+
+GIVEN_BATCHES = "the division into batches was given: it may have been chosen by looking at the raw rows"
+PUBLIC_BATCHES = "the given division into batches was chosen without looking at the raw rows"
 
 
 @dataclass(frozen=True)
@@ -184,6 +188,7 @@ class Recipe:
     random_state: Any
     memory: StackMemory | None  # of machines, which the next fit may keep; None where rows are not kept
     checks: RowChecks
+    ledger: AnyLedger = None  # what noise is entered in before it is drawn
 
     @classmethod
     def of(cls, model: Any, fitted: Any = None) -> Recipe:
@@ -193,46 +198,68 @@ class Recipe:
             if model.label_mechanism is not None and model.mechanism is None:
                 raise InvalidInputError("label_mechanism needs a mechanism: raw rows give their labels away")
             if model.mechanism is not None:
-                labels, ledger = model.label_mechanism, model.ledger
-                maker = Fabricator(model.mechanism, label_mechanism=labels, ledger=ledger)
+                maker = Fabricator(model.mechanism, label_mechanism=model.label_mechanism)
             elif model.ledger is not None:
                 raise InvalidInputError("ledger needs a mechanism: a model of raw rows promises nothing")
-            classifier, source = source, model
+            classifier, source, ledger = source, model, model.ledger
         else:
             if model.mechanism is not None or model.label_mechanism is not None:
                 raise InvalidInputError("a PrivateClassifier has its own mechanism: give only one of the two")
-            classifier, maker = source.classifier, source.maker()
-            if model.ledger is not None:
-                maker.set_params(ledger=model.ledger)
+            classifier, ledger = source.classifier, source.ledger if model.ledger is None else model.ledger
+            maker = source.maker().set_params(ledger=None)  # the model is entered as a whole
         if maker is not None:
             check_parameters(maker)
         checks, memory = RowChecks(), StackMemory() if model.keep_rows else None
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(fitted, name):
                 setattr(checks, name, getattr(fitted, name))
-        return cls(classifier, maker, source.fabricate, source.random_state, memory, checks)
+        return cls(classifier, maker, source.fabricate, source.random_state, memory, checks, ledger)
 
     def checked(self, X: Any, y: Any, reset: bool = True) -> tuple[Array, Labels]:
         """Rows and labels as arrays; the type of rows that become private does not tell of single ones."""
         samples, labels = check_rows(self.checks, X, y, reset=reset)
         return (samples if self.maker is None else plain_rows(X, samples)), labels
 
-    def prepare(self, samples: Array, labels: Labels, person: Any = None) -> tuple[Rows, Guarantee | None]:
+    def promise(
+        self, n_features: int, n_samples: int | None = None, batches: str | None = None
+    ) -> Guarantee | None:
+        """What a model with noise will promise, before any is drawn; None for raw rows.
+
+        ``batches`` are those of the estimator (None), "given", or given and "public".
+        """
+        if self.maker is None:
+            return None
+        noise = self.maker.promise(n_features, n_samples, smoothed=self.fabricate)
+        found = noise.seeded(self.random_state)
+        if batches == "public":
+            return found.provided(PUBLIC_BATCHES)
+        return found if batches is None else found.voided(GIVEN_BATCHES)
+
+    def prepare(
+        self,
+        samples: Array,
+        labels: Labels,
+        person: Any = None,
+        batches: str | None = None,
+    ) -> tuple[Rows, Guarantee | None]:
         """Rows as the classifier may see them, each class in one batch yet, and their guarantee.
 
-        Where they belong to persons, without those above the number that a person may have.
+        Where they belong to persons, without those above the number that a person may have. The ledger counts
+        the guarantee before any noise is drawn.
         """
         if self.maker is None:
             if person is not None:
                 raise InvalidInputError("person needs a mechanism: without noise nobody is promised anything")
             return Rows.new(samples.copy(), labels.copy()), None
         kept = kept_rows(person, self.maker.mechanism.rows_per_person, len(samples), self.random_state)
-        if kept is not None:
-            rows, guarantee = self._private(self.maker, samples[kept], labels[kept])
-            return replace(rows, numbers=kept, n_ever=len(samples)), guarantee
-        return self._private(self.maker, samples, labels)
+        used = slice(None) if kept is None else kept
+        guarantee = self.promise(samples.shape[1], len(samples[used]), batches)
+        if guarantee is not None:
+            charge(self.ledger, guarantee, "model of a site")
+        rows = self._private(self.maker, samples[used], labels[used])
+        return rows if kept is None else replace(rows, numbers=kept, n_ever=len(samples)), guarantee
 
-    def _private(self, maker: Fabricator, samples: Array, labels: Labels) -> tuple[Rows, Guarantee]:
+    def _private(self, maker: Fabricator, samples: Array, labels: Labels) -> Rows:
         rng = None if self.random_state is None else np.random.default_rng(self.random_state)
         noisy: Array | None = None
         if self.fabricate:
@@ -241,8 +268,7 @@ class Recipe:
                 noisy = None
         else:
             values = maker.randomise_checked(samples, labels, rng)
-        guarantee = maker.guarantee_.seeded(self.random_state)
-        return Rows.new(values, np.asarray(maker.labels_), noisy), guarantee
+        return Rows.new(values, np.asarray(maker.labels_), noisy)
 
     def smoothed_again(self, rows: Rows, labels: Labels) -> Rows:
         """Rows with these classes fabricated from the noisy rows that are left, without further noise."""

@@ -39,8 +39,6 @@ __all__ = ["Forgotten", "LocalModel"]
 
 # Samples of one machine in a parcel: rebuilding it takes the square of this in memory, and the cube in time.
 LARGEST_MACHINE = 10_000
-GIVEN_BATCHES = "the division into batches was given: it may have been chosen by looking at the raw rows"
-PUBLIC_BATCHES = "the given division into batches was chosen without looking at the raw rows"
 
 
 class LocalModel(BaseEstimator):
@@ -187,19 +185,31 @@ class LocalModel(BaseEstimator):
         recipe = Recipe.of(self)
         samples, labels = recipe.checked(X, y)
         names = None if ids is None else identifiers(ids, len(samples))
-        rows, guarantee = self._prepared(recipe, samples, labels, person)
-        if batches is not None:
-            numbers = np.asarray(batches)
-            if numbers.shape != (len(samples),) or numbers.dtype.kind not in "iu":
-                raise InvalidInputError("batches must be one whole number per row")
+        numbers = None if batches is None else np.asarray(batches)
+        if numbers is not None and (numbers.shape != (len(samples),) or numbers.dtype.kind not in "iu"):
+            raise InvalidInputError("batches must be one whole number per row")
+        chosen = None if numbers is None else "public" if batches_are_public else "given"
+        rows, guarantee = self._prepared(recipe, samples, labels, person, chosen)
+        if numbers is not None:
             rows = replace(rows, batches=numbers[rows.numbers].astype(np.intp), partition="given")
-            if guarantee is not None and batches_are_public:
-                guarantee = guarantee.provided(PUBLIC_BATCHES)
-            elif guarantee is not None:
-                guarantee = guarantee.voided(GIVEN_BATCHES)
         self._install(*recipe.fit(rows, guarantee))
         self._recipe, self._ids = recipe, names
         return self
+
+    def promise(self, n_features: int) -> Guarantee | None:
+        """State what :meth:`fit` will promise with the noise of this model, before any is drawn.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        Guarantee or None
+            The promise; None for a model of raw rows.
+        """
+        return Recipe.of(self).promise(n_features)
 
     def forget(
         self,
@@ -583,11 +593,16 @@ class LocalModel(BaseEstimator):
         return model
 
     def _prepared(
-        self, recipe: Recipe, samples: Array, labels: Labels, person: ArrayLike | None
+        self,
+        recipe: Recipe,
+        samples: Array,
+        labels: Labels,
+        person: ArrayLike | None,
+        batches: str | None = None,
     ) -> tuple[Rows, Guarantee | None]:
         if recipe.maker is None and self._must_be_private:
             raise InvalidInputError("this model is private: load with like=LocalModel(...) to name its noise")
-        return recipe.prepare(samples, labels, person)
+        return recipe.prepare(samples, labels, person, batches)
 
     def _drop(
         self, positions: Index, repartition: bool, log: MembershipLog | None, event: str, site: str

@@ -48,7 +48,8 @@ def add_site(parts: Any) -> None:
         description="Fit a model to a table and answer queries with one number per row and class, until "
         "interrupted. Before any answer, the guarantee for the rows is printed. Without --data, the site "
         "answers with the model fitted last.",
-        epilog="Every fit draws new noise and spends its epsilon again: fit once.",
+        epilog="Every fit with noise spends its epsilon again: fit once. ledger.json in the folder counts "
+        "what was spent on a record; a second fit with noise needs --ledger.",
     )
     option(parser, "--folder DIR", "folder of the site", default=".")
     option(parser, "--data FILE", "table to fit: a .csv, .npz or .parquet file")
@@ -62,6 +63,11 @@ def add_site(parts: Any) -> None:
     privacy = parser.add_argument_group("privacy")
     shared.add_noise_options(privacy, required=False)
     shared.add_person_options(privacy)
+    counted = (
+        "ledger in which a fit with noise is entered, besides that of the folder (default: that of the "
+        "folder, for a first fit)"
+    )
+    option(privacy, "--ledger FILE", counted)
     flag(privacy, "--no-smoothing", "fit the model to the noisy rows without smoothing them")
     _add_model_options(parser.add_argument_group("model, the same at all sites"))
     _add_limits(parser.add_argument_group("what may leave this site (kept for the next start)"))
@@ -108,7 +114,7 @@ def run_site(args: argparse.Namespace) -> int:
         raise InvalidInputError("--data and --label go together")
     if args.data is not None:
         noise = shared.NoiseOptions.of(args)
-        _check_noise(noise, args.no_smoothing)
+        _check_noise(noise, args.no_smoothing, args.ledger)
         estimator = _estimator(args.model, args.measure, args.scale, args.n_components, args.seed)
         keep = noise.kept_columns(args.label)[1:]
         table, y = read_labelled(
@@ -118,7 +124,15 @@ def run_site(args: argparse.Namespace) -> int:
         extra = {"fabricate": not args.no_smoothing, "label_mechanism": noise.label_mechanism()}
         extra["person"] = None if noise.person is None else table.kept[noise.person]
         with without_bars(args.json):
-            site.fit(table.values, noise.labels(y), estimator, mechanism, columns=table.names, **extra)
+            site.fit(
+                table.values,
+                noise.labels(y),
+                estimator,
+                mechanism,
+                columns=table.names,
+                ledger=args.ledger,
+                **extra,
+            )
     _tell(site, args.json)
     if args.fit_only:
         return 0
@@ -128,7 +142,7 @@ def run_site(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_noise(noise: shared.NoiseOptions, no_smoothing: bool) -> None:
+def _check_noise(noise: shared.NoiseOptions, no_smoothing: bool, ledger: str | None) -> None:
     noise.check()
     given = {
         "--range": noise.range,
@@ -136,6 +150,7 @@ def _check_noise(noise: shared.NoiseOptions, no_smoothing: bool) -> None:
         "--person": noise.person,
         "--label-epsilon": noise.label_epsilon,
         "--no-smoothing": no_smoothing or None,
+        "--ledger": ledger,
     }
     for name, value in given.items():
         if noise.epsilon is None and value is not None:

@@ -247,6 +247,7 @@ class SiteFolder(_Folder):
         self.settings_file = root / "site.json"
         self.key = root / "node.key"  # the private key by which the server knows the site
         self.public_key = root / "node.pub"
+        self.ledger = root / "ledger.json"  # what fits with noise have spent on this site's rows
         self.trusted_keys = root / "trusted_keys"  # ids of keys to answer encrypted under, one per line
         self.model = self.state / "model.onefold"
         self.profile = self.state / "profile.json"  # what the site says about its model

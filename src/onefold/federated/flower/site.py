@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold.exceptions import FederationError, InvalidInputError
@@ -17,6 +19,7 @@ from onefold.federated.flower.processes import Watch
 from onefold.federated.flower.site_app import column_names, may_send, read_profile, store_model
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Profile, check_digest
+from onefold.privacy.ledger import AnyLedger, Ledger
 
 __all__ = ["Site"]
 
@@ -108,10 +111,13 @@ class Site:
         label_mechanism: Any = None,
         columns: Sequence[str] | None = None,
         person: ArrayLike | None = None,
+        ledger: AnyLedger = None,
     ) -> Self:
         """Fit a model of the site's rows and keep it in the folder; its rows are not kept.
 
-        Every fit with a mechanism draws new noise and spends its epsilon again: fit once.
+        Every fit with a mechanism draws new noise and spends its epsilon again: fit once. The folder's
+        ``ledger.json`` counts these fits per record; the first one makes it if it is not there. Make it
+        before, with ``onefold ledger new``, to set a limit.
 
         Parameters
         ----------
@@ -133,6 +139,10 @@ class Site:
         person : array-like of shape (n,), default=None
             Who each row is about, for a mechanism with ``rows_per_person``: rows of a person above that
             number are dropped at random before anything else.
+        ledger : Ledger or path, default=None
+            Account in which a fit with noise is entered before any noise is drawn, besides the folder's own;
+            a fit beyond the limit of either is refused. A folder whose ledger has counted a fit takes
+            another one only if a ledger is named; its own will do.
 
         Returns
         -------
@@ -142,10 +152,34 @@ class Site:
         model = LocalModel(
             estimator, mechanism, fabricate=fabricate, label_mechanism=label_mechanism, keep_rows=False
         )
+        model.ledger = self._ledgers(model, np.shape(X)[-1], ledger)
         return self.store(model.fit(X, y, person=person), column_names(X) if columns is None else columns)
+
+    def _ledgers(self, model: LocalModel, n_features: int, ledger: AnyLedger) -> AnyLedger:
+        """Return where a fit is entered: the given ledger and the folder's own."""
+        promise = model.promise(n_features)
+        if promise is None or (ledger is None and not promise.holds):
+            return ledger  # there is nothing to count
+        own = self.folder.ledger
+        if not own.is_file():
+            # A row of very many entries may be promised nothing as a whole.
+            counted = math.isfinite(promise.record[0]) and promise.record[1] < 1.0
+            Ledger(unit="record" if counted else "entry").save(own)
+        found = Ledger.load(own)
+        if ledger is None and found.events:
+            epsilon, delta = found.total()
+            raise InvalidInputError(
+                f"this site has spent epsilon {epsilon:.4g} per {found.unit}, delta {delta:.3g}, and another "
+                f"fit with noise spends again: serve the model fitted last, or name a ledger (--ledger {own})"
+            )
+        named = ledger.path if isinstance(ledger, Ledger) else ledger
+        same = isinstance(named, str | os.PathLike) and os.path.realpath(named) == os.path.realpath(own)
+        return own if ledger is None or same else (*(ledger if isinstance(ledger, tuple) else (ledger,)), own)
 
     def store(self, model: LocalModel, columns: Sequence[str] | None = None) -> Self:
         """Keep a fitted model in the folder, to answer with it.
+
+        The folder's ledger does not count what fitting it has spent; :meth:`fit` does.
 
         Parameters
         ----------
