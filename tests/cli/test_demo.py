@@ -43,7 +43,10 @@ def test_private_lines_cost_accuracy_and_state_their_guarantee(capsys) -> None:
     assert entry["guarantee"]["record"]["epsilon"] == 4.0 * 64
     assert record["guarantee"]["unit"] == "record"
     assert record["guarantee"]["record"] == {"epsilon": 8.0, "delta": 1e-5}
-    assert not entry["guarantee"]["voided_by"]
+    for line in (entry, record):
+        assert line["guarantee"]["holds"]
+        assert line["guarantee"]["clipped"]
+        assert line["guarantee"]["n_owners"] == 5
 
 
 def test_smaller_epsilon_costs_more_accuracy(capsys) -> None:
@@ -93,6 +96,8 @@ def test_demo_prints_a_table_with_notes_and_writes_a_report(capsys, tmp_path: Pa
     assert "epsilon 256 per record" in words
     assert "3 x 10 = 30 numbers per query" in words
     assert "no claim of differential privacy" in words
+    assert words.count("One entry, clipped to the declared domain: epsilon 4 per entry") == 1
+    assert words.count("An attacker who knows everything but one record") == 2
     assert max(map(len, shown.out.splitlines()[:-1])) <= 88
     assert "no claim of differential privacy" in page.read_text(encoding="utf-8")
 
@@ -101,11 +106,14 @@ def test_demo_reads_a_dataset_from_a_folder(capsys, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.repeat(["left", "right"], 40)
     np.savez(tmp_path / "mine.npz", X=rng.normal(size=(80, 3)) + 5.0 * (y == "right")[:, None], y=y)
-    result = demo(
-        capsys, "--dataset", "mine", "--data-dir", str(tmp_path), "--owners", "2"
-    )  # the option of 0.1
+    mine = ("--dataset", "mine", "--data-dir", str(tmp_path), "--owners", "2")  # the option of 0.1
+    result = demo(capsys, *mine, "--range", "-10", "10")
     assert result["class_names"] == ["left", "right"]
     assert result["facts"]["federated"] == 1.0
+    assert main(["demo", *mine]) == 2
+    assert "noise on 'mine' needs --range LOW HIGH" in capsys.readouterr().err
+    assert main(["demo", *mine, "--range", "1", "0"]) == 2
+    assert "LOW below HIGH" in capsys.readouterr().err
 
 
 def test_demo_runs_as_a_process_and_leaves_no_file(onefold, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray
-from onefold.cli.tables import as_labels
+from onefold.cli.tables import Table, as_labels, distinct_texts
 from onefold.exceptions import InvalidInputError
 
 # --- declaring options ------------------------------------------------------------------------------------
@@ -128,6 +128,10 @@ UNIT = (
     "what epsilon protects: one entry of the table; a record (a whole row), which needs --range; or a person "
     "(all rows of one), which needs --range and --person"
 )
+RANGE = (
+    "smallest and largest value that a feature can have, known without looking at the data; values outside "
+    "are clipped"
+)
 SAMPLER = (
     "how noise is drawn: hardened withstands attacks on floating-point numbers; float does not, and promises "
     "nothing"
@@ -165,6 +169,7 @@ class NoiseOptions:
         """Refuse noise without a domain, and what contradicts itself, before any data is read."""
         if self.epsilon is not None and self.range is None and self.sensitivity is None:
             raise InvalidInputError(NO_DOMAIN)
+        check_range(self.range)
         if self.unit != "entry" and self.range is None:
             raise InvalidInputError(
                 f"--unit {self.unit} needs --range LOW HIGH: the size of a row depends on it"
@@ -184,6 +189,15 @@ class NoiseOptions:
         if len(set(found)) < len(found):
             raise InvalidInputError("--person and --label name the same column")
         return found
+
+    def persons(self, table: Table) -> Any:
+        """Whom each row is about, a number for each person; None without --person."""
+        if self.person is None:
+            return None
+        column = table.kept[self.person]
+        if column.dtype.kind not in "US":
+            return column
+        return distinct_texts(f"{table.path}: column {self.person!r}", column.astype(str))[1]
 
     def mechanism(self, n_features: int) -> Any:
         """The mechanism for rows of ``n_features`` entries."""
@@ -219,11 +233,7 @@ def add_noise_options(
     option(group, "--unit", about_unit, default=unit, choices=("entry", "record", "person"))
     option(group, "--noise", "kind of noise", default="optimal", choices=NOISES)
     bound = group.add_mutually_exclusive_group()
-    limits = (
-        "smallest and largest value that a feature can have, known without looking at the data; values "
-        "outside are clipped"
-    )
-    option(bound, "--range LOW HIGH", limits, float)
+    option(bound, "--range LOW HIGH", RANGE, float)
     largest = "largest amount by which one entry can change, instead of --range; nothing checks it"
     option(bound, "--sensitivity S", largest, positive)
     add_sampler(group)
@@ -234,6 +244,12 @@ def add_ledger(group: Any) -> None:
     """The account that a release is entered in."""
     what = "ledger in which the release is entered before it is made; made by onefold ledger new"
     option(group, "--ledger FILE", what)
+
+
+def check_range(limits: tuple[float, float] | None) -> None:
+    """Refuse limits between which nothing lies."""
+    if limits is not None and not -math.inf < limits[0] < limits[1] < math.inf:
+        raise InvalidInputError("--range LOW HIGH needs two finite numbers, LOW below HIGH")
 
 
 def add_sampler(group: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
+    from onefold.datasets import Dataset
     from onefold.federated import Simulation
     from onefold.privacy import Guarantee
     from onefold.report import Comparison, Entry
@@ -29,6 +31,8 @@ WIDTH = 88
 # Small enough that most sites lack some classes, large enough that most classes are at several sites.
 CONCENTRATION = 0.3
 DELTA = 1e-5
+# Known from what the features are: pixels, and lengths of petals in centimetres.
+RANGES = {"digits": (0.0, 1.0), "iris": (0.0, 10.0)}
 
 
 def add_parser(commands: Any) -> None:
@@ -46,6 +50,8 @@ def add_parser(commands: Any) -> None:
     option(parser, "--record-epsilon E", "epsilon of the guarantee for a whole record", shared.positive, 8.0)
     option(parser, "--dataset NAME", "dataset to use", default="digits")
     option(parser, "--data-dir DIR", "folder with further datasets, each in a file NAME.npz")
+    known = f"{shared.RANGE} (default: known for {' and '.join(RANGES)})"
+    option(parser, "--range LOW HIGH", known, float)
     option(parser, "--n-jobs N", "number of threads (default: all processors)", shared.jobs)
     shared.add_report(parser)
     shared.add_output_options(parser, quiet=False)
@@ -54,6 +60,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare, then print a table or JSON and write the page if asked to."""
+    from onefold import datasets
     from onefold.report.html import comparison_page, require_page_tools, write_page
 
     if args.sites < 2:
@@ -61,8 +68,16 @@ def run(args: argparse.Namespace) -> int:
     if args.report is not None:
         check_writable(args.report)
         require_page_tools()
+    shared.check_range(args.range)
+    data = datasets.load(args.dataset, args.data_dir)
+    limits = args.range or RANGES.get(args.dataset)
+    if limits is None:
+        raise InvalidInputError(
+            f"noise on {args.dataset!r} needs --range LOW HIGH: the smallest and largest value of a feature, "
+            "known without looking at the data"
+        )
     plan = Plan(
-        args.dataset, args.data_dir, args.sites, args.seed, args.n_jobs, args.epsilon, args.record_epsilon
+        data, args.sites, args.seed, args.n_jobs, args.epsilon, args.record_epsilon, (limits[0], limits[1])
     )
     study = compare(plan)
     words = [f"{study.title}\n{fill(study.lead, WIDTH)}\n\n{study.table()}\n"]
@@ -84,13 +99,13 @@ def run(args: argparse.Namespace) -> int:
 class Plan:
     """What is asked for on the command line."""
 
-    dataset: str
-    data_dir: str | None
+    data: Dataset
     n_sites: int
     seed: int
     n_jobs: int | None
     epsilon: float  # of one entry of the table
     record_epsilon: float  # of a whole record
+    limits: tuple[float, float]  # between which every value of a feature lies by declaration
 
 
 @dataclass(frozen=True)
@@ -112,15 +127,14 @@ class Leaving:
 
 def compare(plan: Plan) -> Comparison:
     """Spread a dataset over sites with unequal classes and test every classifier on the same test samples."""
-    from onefold import AutoencoderClassifier, WideKAHM, datasets
+    from onefold import AutoencoderClassifier, WideKAHM
+    from onefold.datasets import partition
     from onefold.federated import simulate
     from onefold.report import Comparison
 
-    data = datasets.load(plan.dataset, plan.data_dir)
+    data = plan.data
     prototype = AutoencoderClassifier(WideKAHM(scale="auto", random_state=plan.seed), n_jobs=plan.n_jobs)
-    rows = datasets.partition(
-        data.y_train, plan.n_sites, "dirichlet", random_state=plan.seed, alpha=CONCENTRATION
-    )
+    rows = partition(data.y_train, plan.n_sites, "dirichlet", random_state=plan.seed, alpha=CONCENTRATION)
     result = simulate(
         data.X_train,
         data.y_train,
@@ -142,7 +156,7 @@ def compare(plan: Plan) -> Comparison:
         class_names=[str(label) for label in result.classes],
         counts=result.class_counts.tolist(),
         notes=_notes(result, noisy, moments, leaving),
-        settings=_settings(plan, data.name),
+        settings=_settings(plan),
         facts=_facts(result, noisy, moments, leaving),
     )
 
@@ -152,15 +166,15 @@ def _noisy_federation(
 ) -> tuple[Private, Leaving]:
     """Models of fabricated data, which may travel; then the site with the fewest samples leaves."""
     from onefold.federated import GlobalClassifier, LocalModel
-    from onefold.privacy import OptimalNoise
+    from onefold.privacy import Box, Guarantee, OptimalNoise
 
-    mechanism = OptimalNoise(plan.epsilon, delta=DELTA)
+    mechanism = OptimalNoise(plan.epsilon, delta=DELTA, sensitivity=Box(*plan.limits))
     models = [LocalModel(prototype, mechanism, keep_rows=False).fit(*mine) for mine in owned]
     server = GlobalClassifier()
     for number, model in enumerate(models):
         server.add(number, model)
-    guarantee = models[0].guarantee_
-    assert guarantee is not None  # there is a mechanism
+    promises = [model.guarantee_ for model in models if model.guarantee_ is not None]
+    guarantee = reduce(Guarantee.among_owners, promises)
     together = Private(_accuracy(server.predict(X), y), guarantee)
     gone = int(np.argmin([len(labels) for _, labels in owned]))
     without = GlobalClassifier()
@@ -247,18 +261,19 @@ def _notes(result: Simulation, noisy: Private, moments: Private, leaving: Leavin
 
 
 def _plain(guarantee: Guarantee) -> str:
-    return " ".join(str(guarantee).split())
+    return " ".join(" ".join(shared.promise_in_words(guarantee)).split())
 
 
-def _settings(plan: Plan, name: str) -> dict[str, Any]:
+def _settings(plan: Plan) -> dict[str, Any]:
     return {
-        "dataset": name,
+        "dataset": plan.data.name,
         "sites": plan.n_sites,
         "seed": plan.seed,
         "partition": f"Dirichlet, concentration {CONCENTRATION}",
         "classifier": "AutoencoderClassifier(WideKAHM(scale='auto'))",
         "global rule": "smallest distance over the sites",
         "noise per entry": f"OptimalNoise({plan.epsilon:g}, delta={DELTA:g}), then smoothed; honest stopping",
+        "range of a feature": f"{plan.limits[0]:g} to {plan.limits[1]:g}",
         "noise per record": f"PrivateMoments({plan.record_epsilon:g}, delta={DELTA:g})",
         "source of noise": "the operating system, whatever the seed",
     }

@@ -8,8 +8,8 @@ from typing import Any
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import show, without_bars
-from onefold.cli.outputs import check_private_table, write_guarantee, write_table
-from onefold.cli.tables import Table, labels_of, read_table
+from onefold.cli.outputs import check_private_table, write_private_table
+from onefold.cli.tables import Table, check_header, labels_of, read_table
 from onefold.exceptions import InvalidInputError
 
 
@@ -21,7 +21,7 @@ def add_parser(commands: Any) -> None:
         "file beside the new table. Labels and class sizes are released as they are unless --label-epsilon "
         "is given.",
         epilog="The range of the features must be known without looking at the data: give it with --range, "
-        "or the largest change of an entry with --sensitivity.",
+        "or the largest change of an entry with --sensitivity. The column of --person is not released.",
     )
     shared.add_data(parser)
     option(parser, "--label COL", "column with the classes; each class is then smoothed by itself")
@@ -30,6 +30,7 @@ def add_parser(commands: Any) -> None:
     shared.add_output_options(parser)
     group = parser.add_argument_group("privacy")
     shared.add_noise_options(group, required=True)
+    shared.add_person_options(group)
     flag(group, "--hardened", shared.HARDENED)
     shared.add_ledger(group)
     steps = (
@@ -44,12 +45,11 @@ def run(args: argparse.Namespace) -> int:
     """Read, fabricate, write the table and the guarantee, tell."""
     noise = shared.NoiseOptions.of(args)
     check_private_table(args.out, args.data)
-    noise.check()
-    if noise.label_epsilon is not None and args.label is None:
-        raise InvalidInputError("--label-epsilon needs --label")
+    _check(noise, args.label, args.hardened)
     stopping = _stopping(args.stopping)
-    keep = [] if args.label is None else [args.label]
+    keep = noise.kept_columns(args.label)
     table = read_table(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
+    check_header(table)
     y = noise.labels(None if args.label is None else labels_of(table, args.label))
     from onefold.fabrication import Fabricator
 
@@ -61,16 +61,24 @@ def run(args: argparse.Namespace) -> int:
         ledger=args.ledger,
     )
     with without_bars(args.quiet):
-        made = maker.fabricate(table.values, y)
+        made = maker.fabricate(table.values, y, person=noise.persons(table))
     labels = {} if maker.labels_ is None else {args.label: maker.labels_}
-    write_table(args.out, _columns(args.out, table, made) | labels)
-    guarantee = maker.guarantee_
-    file = write_guarantee(args.out, guarantee.to_dict())
-    result = {"table": args.out, "rows": len(made), "guarantee": file, "holds": guarantee.holds}
+    columns = _columns(args.out, table, made) | labels
+    file = write_private_table(args.out, columns, maker.guarantee_.to_dict())
+    result = {"table": args.out, "rows": len(made), "guarantee": file, "holds": maker.guarantee_.holds}
     words = [f"{len(made)} rows written to {args.out}, their guarantee to {file}"]
-    words += shared.promise_in_words(guarantee)
-    show(result | {"promise": guarantee.to_dict()}, words, as_json=args.json, quiet=args.quiet)
+    words += shared.promise_in_words(maker.guarantee_)
+    show(result | {"promise": maker.guarantee_.to_dict()}, words, as_json=args.json, quiet=args.quiet)
     return 0
+
+
+def _check(noise: shared.NoiseOptions, label: str | None, hardened: bool) -> None:
+    """Refuse what contradicts itself, before any data is read."""
+    noise.check()
+    if label is None and (noise.label_epsilon is not None or noise.classes is not None):
+        raise InvalidInputError("--label-epsilon and --classes need --label")
+    if hardened and noise.sampler == "float":
+        raise InvalidInputError("--hardened and --sampler float contradict each other: leave out one")
 
 
 def _stopping(text: str) -> str | int:

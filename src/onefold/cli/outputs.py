@@ -72,6 +72,16 @@ def write_guarantee(table: str, promise: Mapping[str, Any]) -> str:
     return path
 
 
+def write_private_table(path: str, columns: Columns, promise: Mapping[str, Any]) -> str:
+    """Write a table and its guarantee, and return the name of the guarantee's file.
+
+    The guarantee of an earlier table goes first: it must never lie beside another one.
+    """
+    Path(f"{path}.guarantee.json").unlink(missing_ok=True)
+    write_table(path, columns)
+    return write_guarantee(path, promise)
+
+
 def write_table(path: str, columns: Columns) -> None:
     """Write columns of equal length; 2-D columns become one column per entry in CSV and Parquet.
 
