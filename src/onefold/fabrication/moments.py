@@ -52,9 +52,9 @@ class _OnMoments(BaseEstimator):
         least: float = 0.25,
         sampler: str = "hardened",
         rows_per_person: int | None = None,
+        hardened: bool | None = None,
         random_state: int | np.random.Generator | None = None,
         ledger: AnyLedger = None,
-        hardened: bool | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -69,9 +69,9 @@ class _OnMoments(BaseEstimator):
         self.least = least
         self.sampler = sampler
         self.rows_per_person = rows_per_person
+        self.hardened = hardened
         self.random_state = random_state
         self.ledger = ledger
-        self.hardened = hardened
 
     def fit(self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None) -> Self:
         """Encode the rows, release their moments once, and forget the rows.
@@ -220,14 +220,14 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
     rows_per_person : int or None, default=None
         For records that belong to persons: the most records of a person that count; others are dropped at
         random before anything else. None keeps all.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
     random_state : int, Generator or None, default=None
         None takes the noise from the entropy of the system. A seed makes the noise known, which voids the
         guarantee: for tests only.
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     Attributes
     ----------
@@ -371,14 +371,14 @@ class MomentFabricator(TransformerMixin, _OnMoments):
     rows_per_person : int or None, default=None
         For records that belong to persons: the most records of a person that count; others are dropped at
         random before anything else. None keeps all.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
     random_state : int, Generator or None, default=None
         None takes the noise from the entropy of the system. A seed makes the noise known, which voids the
         guarantee: for tests only.
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     Attributes
     ----------
