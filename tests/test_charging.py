@@ -1,5 +1,6 @@
 """Everything that releases is entered in a ledger: once, before any noise, and not beyond the limit."""
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,10 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
+import onefold
 from onefold.encoders import RandomFeatures
 from onefold.exceptions import BudgetExceededError, InvalidInputError
-from onefold.fabrication import Fabricator, PrivateClassifier
+from onefold.fabrication import Fabricator, MomentClassifier, MomentFabricator, PrivateClassifier
 from onefold.federated import LocalModel, release_moments
 from onefold.privacy import (
     AnalyticGaussian,
@@ -22,7 +24,9 @@ from onefold.privacy import (
     sensitivity,
 )
 from onefold.privacy.mechanisms.mechanism import Mechanism
+from onefold.privacy.mechanisms.rows import RowNoise
 from onefold.privacy.moments._release import Noise
+from onefold.release import TableCodec, release_bounded, release_iid, release_table
 from onefold.transfer import PrivateSource
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
@@ -61,6 +65,28 @@ def source_of_moments(ledger: Any) -> Any:
     return PrivateSource.fit(X, Y, agreed, ledger=ledger)
 
 
+def moment_classifier(ledger: Any) -> Any:
+    return MomentClassifier(0.5, 1e-6, classes=[0, 1], neighbours="replace", ledger=ledger).fit(X, Y)
+
+
+def moment_fabricator(ledger: Any) -> Any:
+    return MomentFabricator(0.5, 1e-6, classes=[0, 1], neighbours="replace", ledger=ledger).fit(X, Y)
+
+
+def iid_rows(ledger: Any) -> Any:
+    return release_iid(X, 0.01, sensitivity=BOX, ledger=ledger)
+
+
+def bounded_rows(ledger: Any) -> Any:
+    return release_bounded(X, 1e-4, (-1e3, 1e3), sensitivity=BOX, ledger=ledger)
+
+
+def table(ledger: Any) -> Any:
+    columns = {"age": 18.0 + 80.0 * X[:, 0], "weight": 100.0 * X[:, 1]}
+    codec = TableCodec(columns, {"age": (18, 98), "weight": (0, 100)})
+    return release_table(columns, codec, 0.01, labels=Y, label_mechanism=LABELS, ledger=ledger)
+
+
 def records_outside(ledger: Any) -> Any:
     return BOX.count_outside(X, 0.5, ledger=ledger)
 
@@ -96,6 +122,11 @@ RELEASES: dict[str, tuple[Callable[[Any], Any], float, float, str]] = {
     "moments": (moments, 0.5, 1e-6, "counted"),
     "moments of a site": (moments_of_a_site, 0.5, 1e-6, "counted"),
     "source of moments": (source_of_moments, 0.5, 1e-6, "counted"),
+    "moment classifier": (moment_classifier, 0.5, 1e-6, "counted"),
+    "moment fabricator": (moment_fabricator, 0.5, 1e-6, "counted"),
+    "independent noise on rows": (iid_rows, 2.20706, 1e-5, "not covered"),
+    "bounded noise on rows": (bounded_rows, 0.62992, 1e-5, "not covered"),
+    "table": (table, 1.76006 + 1.5, 1e-5, "counted"),
     "records outside the domain": (records_outside, 0.5, 0.0, "counted"),
     "source of noisy rows": (source_of_noisy_rows, 2.0, 1e-6, "counted"),
     "source of fabricated rows": (source_of_fabricated_rows, 0.5, 1e-6, "not covered"),
@@ -118,8 +149,8 @@ def test_a_release_is_entered_once(
     Ledger(limit_epsilon=10.0).save(path)
     release(path)
     (event,) = Ledger.load(path).events
-    assert (event.epsilon, event.delta) == (pytest.approx(epsilon), pytest.approx(delta))
-    assert (event.count, event.labels, event.conditions) == (1, labels, ())
+    assert (event.epsilon, event.delta) == (pytest.approx(epsilon, rel=1e-5), pytest.approx(delta))
+    assert (event.count, event.labels) == (1, labels)
 
 
 @CASES
@@ -137,7 +168,7 @@ def test_a_release_whose_noise_fails_is_entered_all_the_same(
     ledger = Ledger()
     with pytest.raises(NoNoise):
         release(ledger)
-    assert ledger.total() == (pytest.approx(epsilon), pytest.approx(delta))
+    assert ledger.total() == (pytest.approx(epsilon, rel=1e-5), pytest.approx(delta))
 
 
 @CASES
@@ -158,6 +189,7 @@ def test_a_release_beyond_the_limit_draws_no_noise(
 # Where noise is drawn.
 SAMPLERS: list[tuple[Any, str]] = [
     (Mechanism, "_noisy"),
+    (RowNoise, "_added"),
     (Noise, "to_counts"),
     (sensitivity, "discrete_laplace"),
     (RandomisedLabels, "randomise"),
@@ -213,6 +245,20 @@ def test_a_model_in_given_batches_is_entered_only_on_the_word_that_they_are_publ
     assert "chosen without looking at the raw rows" in str(ledger)
 
 
+def test_the_conditions_of_a_release_stay_with_its_event() -> None:
+    ledger = Ledger()
+    released = release_bounded(X, 1e-4, (-1e3, 1e3), sensitivity=BOX, ledger=ledger)
+    assert ledger.events[0].conditions == released.guarantee.conditions != ()
+
+
+def test_moments_behind_a_learned_encoder_are_refused_with_a_ledger() -> None:
+    ledger = Ledger()
+    for kind in (MomentClassifier, MomentFabricator):
+        with pytest.raises(InvalidInputError, match=r"void guarantee .* encoder was fitted to the raw data"):
+            kind(1.0, encoder=StandardScaler(), classes=[0, 1], ledger=ledger).fit(X, Y)
+    assert ledger.events == ()
+
+
 def test_a_seed_is_refused_with_a_ledger() -> None:
     seeded = (
         lambda ledger: LocalModel(mechanism=NOISE, random_state=0, ledger=ledger).fit(X, Y),
@@ -222,6 +268,8 @@ def test_a_seed_is_refused_with_a_ledger() -> None:
         lambda ledger: PrivateSource.fit(X, Y, NOISE, random_state=0, ledger=ledger),
         lambda ledger: PrivateSource.fit(X, Y, Fabricator(NOISE, 2), random_state=0, ledger=ledger),
         lambda ledger: BOX.count_outside(X, 0.5, random_state=0, ledger=ledger),
+        lambda ledger: release_iid(X, 0.01, random_state=0, sensitivity=BOX, ledger=ledger),
+        lambda ledger: MomentClassifier(classes=[0, 1], random_state=0, ledger=ledger).fit(X, Y),
     )
     ledger = Ledger()
     for release in seeded:
@@ -233,3 +281,23 @@ def test_a_seed_is_refused_with_a_ledger() -> None:
 def test_a_model_of_raw_rows_is_refused_with_a_ledger() -> None:
     with pytest.raises(InvalidInputError, match="ledger needs a mechanism"):
         LocalModel(ledger=Ledger()).fit(X, Y)
+
+
+DRAWING = {"randomise", "randomise_checked", "fabricate_checked", "discrete_laplace", "to_counts"}
+
+
+def test_every_module_that_adds_noise_charges_a_ledger() -> None:
+    """A new release that forgets it fails here. Audits attack data of their own, and commands call others."""
+    root = Path(onefold.__file__).parent
+    drawing, forgotten = set(), []
+    for path in root.rglob("*.py"):
+        if path.relative_to(root).parts[0] in ("audit", "cli") or path.parent.name == "mechanisms":
+            continue
+        tree = ast.parse(path.read_text("utf-8"))
+        calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        called = {getattr(call, "attr", None) or getattr(call, "id", None) for call in calls}
+        if called & DRAWING:
+            drawing.add(path.parent.name)
+            forgotten += [] if "charge" in called else [path.name]
+    assert forgotten == []
+    assert drawing == {"fabrication", "federated", "moments", "privacy", "release", "transfer"}
