@@ -180,7 +180,7 @@ def test_inferred_ranges_void_the_guarantee(table, tmp_path, capsys) -> None:
     assert run(table, "--label", "sick", "--lam", 1, "--range", "age=18:90", "--infer", "--out", out) == 0
     captured = capsys.readouterr()
     assert "VOID" in captured.out
-    assert "Nothing can be said about one record" in captured.out
+    assert "Nothing can be said about the features of one record" in captured.out
     assert "taken from the data" in captured.err
     assert json.loads((tmp_path / "out.csv.guarantee.json").read_text())["holds"] is False
 

@@ -1,5 +1,6 @@
 """Mixed tables: released columns have the declared form, and the sensitivity is that of the encoding."""
 
+import json
 import math
 
 import numpy as np
@@ -104,6 +105,37 @@ def test_release_table_keeps_types_and_ranges_under_any_noise(seed: int, lam: fl
             assert made.columns[name].max() <= RANGES[name][1]
         else:
             assert set(made.columns[name].tolist()) <= set(CATEGORIES[name])
+
+
+NUMBER = st.one_of(st.integers(-(10**15), 10**15), st.floats(allow_nan=False))
+CELLS = st.tuples(NUMBER, st.sampled_from(["a", "much longer"]), st.sampled_from([0.5, 1]), st.booleans())
+
+
+@given(one=CELLS, two=CELLS, containers=st.tuples(*[st.sampled_from([None, object])] * 2))
+@settings(max_examples=15, deadline=None)
+def test_released_form_and_words_do_not_depend_on_a_record(one, two, containers) -> None:
+    """Before, one cell decided the type of its column and the width of all words."""
+    ranges = {"number": (0, 10)}
+    categories = {"word": ["a", "much longer", "c"], "share": [0.5, 1], "flag": [False, True]}
+    forms = []
+    for record, container in zip((one, two), containers, strict=True):
+        rows = [(1, "a", 1, True), record, (3, "a", 1, False)]
+        cells = zip(*rows, strict=True)
+        columns = {
+            name: np.array(values, dtype=container)
+            for name, values in zip((*ranges, *categories), cells, strict=True)
+        }
+        known = TableCodec(columns, ranges, categories, types={"number": "int64"})
+        made = release_table(columns, known, 1.0)
+        types = {name: (values.dtype.str, values.shape) for name, values in made.columns.items()}
+        forms.append((types, json.dumps(made.to_dict()), made.in_words()))
+    assert forms[0] == forms[1]
+    assert forms[0][0] == {
+        "number": ("<i8", (3,)),
+        "word": ("<U11", (3,)),
+        "share": ("<f8", (3,)),
+        "flag": ("|b1", (3,)),
+    }
 
 
 def test_domain_of_the_codec_has_the_sensitivity_of_the_encoding() -> None:

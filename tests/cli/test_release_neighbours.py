@@ -1,0 +1,189 @@
+"""Two tables that differ in one record leave the same traces: everything but the noisy cells is equal."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onefold.cli.app import main
+
+DECLARED = {
+    "age": {"range": [18, 90], "whole": True},
+    "income": [0, 200_000],
+    "town": ["Aa", "B", "a far longer word"],
+    "code": [1, 7, 30],
+    "member": [False, True],
+}
+NAMES = ["patient", *DECLARED, "sick"]
+# Cells of one column read the same in any type; as texts they stand in a CSV file.
+ROWS = [
+    ("ann", 30, 1200, "Aa", 1, True, "yes"),
+    ("ann", 41, 88000, "B", 7, True, "no"),
+    ("bob", 52, 3100, "B", 1, False, "no"),
+    ("cy", 63, 900, "Aa", 7, True, "yes"),
+    ("bob", 74, 500, "Aa", 7, False, "yes"),
+    ("bob", 85, 40, "B", 1, True, "no"),
+]
+FORMS = {
+    "age": re.compile(r"\d+"),
+    "income": re.compile(r"\d+\.\d+(e-?\d+)?"),
+    "town": re.compile("Aa|B|a far longer word"),
+    "code": re.compile("1|7|30"),
+    "member": re.compile("True|False"),
+    "sick": re.compile("yes|no|not known"),
+}
+OPTIONS = ["--label", "sick", "--label-epsilon", 1, "--classes", "yes", "no", "not known", "--epsilon", 1]
+NUMBER = st.one_of(
+    st.integers(18, 90),
+    st.integers(-(10**15), 10**15),
+    st.floats(18, 90),
+    st.floats(allow_nan=False),  # infinite ones too
+)
+RECORD = st.tuples(
+    NUMBER,
+    NUMBER,
+    st.sampled_from(DECLARED["town"]),
+    st.sampled_from([1, 7, 30, 7.0]),
+    st.booleans(),
+    st.sampled_from(["yes", "no", "not known"]),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made: Path = tmp_path_factory.mktemp("neighbours")
+    (made / "declared.json").write_text(json.dumps(DECLARED))
+    return made
+
+
+def write(path: Path, place: int, record: tuple[Any, ...]) -> None:
+    """The rows with one record replaced, in the types that all cells of a column have."""
+    rows = [list(row) for row in ROWS]
+    rows[place][1:] = record
+    columns = dict(zip(NAMES, zip(*rows, strict=True), strict=True))
+    if path.suffix == ".npz":
+        np.savez(path, **{name: np.array(cells) for name, cells in columns.items()})
+    elif path.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table({name: np.array(cells) for name, cells in columns.items()}), path)
+    else:
+        lines = [",".join(NAMES), *(",".join(map(str, row)) for row in rows)]
+        path.write_text("\n".join(lines) + "\n")
+
+
+def traces(folder: Path, suffix: str, capsys: Any, *options: object) -> dict[str, Any]:
+    """All that leaves but the noisy cells: the exit code, what is printed, and the form of both files."""
+    data, out = folder / f"in{suffix}", folder / f"out{suffix}"
+    promise = Path(f"{out}.guarantee.json")
+    for old in (out, promise):
+        old.unlink(missing_ok=True)
+    common = ["--declared", folder / "declared.json", "--out", out, *options]
+    code = main(["release", *map(str, [data, *OPTIONS, *common])])
+    printed = capsys.readouterr()
+    found: dict[str, Any] = {"code": code, "out": printed.out, "err": printed.err, "files": out.exists()}
+    if code == 0:
+        found |= {"promise": promise.read_bytes(), "form": form(out)}
+    return found
+
+
+def form(path: Path) -> Any:
+    """What a file shows without its cells: names, order, types, widths, and its length where it is fixed."""
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            types = {name: (arrays[name].dtype.str, arrays[name].shape) for name in arrays.files}
+        return types, path.stat().st_size
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        return str(pq.read_schema(path)), pq.read_metadata(path).num_rows
+    header, *rows = (line.split(",") for line in path.read_text().splitlines())
+    for row in rows:
+        assert [name for name, cell in zip(header, row, strict=True) if not FORMS[name].fullmatch(cell)] == []
+    return header, len(rows)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".parquet"])
+@pytest.mark.parametrize("persons", [False, True])
+def test_one_replaced_record_changes_nothing_but_noisy_cells(
+    folder: Path, capsys: pytest.CaptureFixture[str], suffix: str, persons: bool
+) -> None:
+    """Before, a fraction changed the type of its column, and a longer word the width of all words."""
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    options = ["--person", "patient", "--rows-per-person", 2] if persons else ["--ignore", "patient"]
+
+    @given(place=st.integers(0, len(ROWS) - 1), one=RECORD, two=RECORD)
+    @settings(max_examples=12, deadline=None)
+    def check(place: int, one: tuple[Any, ...], two: tuple[Any, ...]) -> None:
+        found = []
+        for record in (ROWS[place][1:], one, two):
+            write(folder / f"in{suffix}", place, record)
+            found.append(traces(folder, suffix, capsys, *options))
+        assert found[0] == found[1] == found[2]
+        assert found[0]["code"] == 0
+        assert json.loads(found[0]["promise"])["holds"]
+
+    check()
+
+
+BAD = [
+    (1, ""),
+    (1, "nan"),
+    (1, "Zebulon"),
+    (2, "Zebulon"),
+    (3, "Zebulon"),
+    (3, ""),
+    (4, "8"),
+    (5, "maybe"),
+    (6, ""),
+]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz"])
+@pytest.mark.parametrize("column, cell", BAD)
+def test_refusal_of_a_cell_is_one_line_that_does_not_repeat_it(
+    folder: Path, capsys: pytest.CaptureFixture[str], suffix: str, column: int, cell: str
+) -> None:
+    record = list(ROWS[2][1:])
+    record[column - 1] = cell
+    write(folder / f"in{suffix}", 2, tuple(record))
+    found = traces(folder, suffix, capsys, "--ignore", "patient")
+    assert found["code"] == 2
+    assert found["err"].count("\n") == 1
+    assert repr(NAMES[column]) in found["err"]
+    assert "in row 3" in found["err"]
+    assert "Zebulon" not in found["err"]
+    assert found["out"] == ""
+    assert not found["files"]
+
+
+def test_missing_text_is_released_where_the_empty_word_is_declared(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rule for missing cells that is declared, so that none of them is refused."""
+    about = DECLARED | {"town": ["Aa", "B", ""]}
+    (tmp_path / "declared.json").write_text(json.dumps(about))
+    record = list(ROWS[2][1:])
+    record[2] = ""
+    write(tmp_path / "in.csv", 2, tuple(record))
+    out = tmp_path / "out.csv"
+    options = [*OPTIONS, "--declared", tmp_path / "declared.json", "--ignore", "patient", "--out", out]
+    assert main(["release", *map(str, [tmp_path / "in.csv", *options])]) == 0
+    assert capsys.readouterr().err == ""
+    assert len(out.read_text().splitlines()) == 1 + len(ROWS)
+
+
+def test_number_of_clipped_cells_is_told_nowhere(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for income in (100, 10**9):
+        lines = [",".join(NAMES), *(f"{k},30,{income},Aa,1,True,yes" for k in range(50))]
+        (folder / "in.csv").write_text("\n".join(lines) + "\n")
+        found.append(traces(folder, ".csv", capsys, "--ignore", "patient", "--json"))
+    assert found[0] == found[1]
