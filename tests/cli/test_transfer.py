@@ -5,6 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from onefold.cli.app import main
+from onefold.transfer import PrivateSource
+
 
 @pytest.fixture
 def target(digits, tmp_path):
@@ -147,3 +150,81 @@ def test_class_without_a_labelled_row_needs_allow_missing(target, digits, onefol
     assert answer.returncode == 2
     assert "no row is labelled as 3" in answer.stderr
     assert onefold(*arguments, "--allow-missing").returncode == 0
+
+
+# --- what is promised, in this process --------------------------------------------------------------------
+
+ROWS = 53  # a number that occurs nowhere else in what is said
+
+
+@pytest.fixture
+def patients(tmp_path, monkeypatch):
+    """A table of twenty patients in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(2)
+    rows = [
+        f"p{row % 20},{rng.random():.3f},{rng.random():.3f},{('well', 'ill')[row % 2]}" for row in range(ROWS)
+    ]
+    (tmp_path / "rows.csv").write_text("\n".join(["patient,age,score,outcome", *rows]) + "\n")
+
+
+def source(*options) -> list[str]:
+    command = ("transfer", "source", "rows.csv", "--label", "outcome", "--out", "made", "--epsilon", 2)
+    return [str(word) for word in (*command, *options)]
+
+
+ALONE, PERSON = ("--ignore", "patient"), ("--person", "patient", "--rows-per-person", 2)
+CLASSES = ("--classes", "ill", "well", "an illness that nobody here has")
+
+
+@pytest.mark.parametrize(
+    ("options", "unit", "tells_rows"),
+    [
+        ((*ALONE, *CLASSES), "record", False),
+        ((*PERSON, *CLASSES), "person", False),
+        ((*PERSON, "--unit", "person", "--radius", 2, *CLASSES), "person", False),
+        ((*ALONE, "--method", "noise", "--range", 0, 1), "entry", True),
+        ((*ALONE, "--method", "fabricated", "--range", 0, 1, "--unit", "record"), "record", True),
+        ((*PERSON, "--method", "noise", "--range", 0, 1, "--unit", "person"), "person", False),
+        ((*PERSON, "--method", "fabricated", "--range", 0, 1), "entry", False),
+    ],
+)
+def test_source_tells_the_number_of_rows_only_where_it_is_public(
+    options, unit, tells_rows, patients, capsys
+) -> None:
+    assert main(source(*options)) == 0
+    text = capsys.readouterr().out
+    assert main(source(*options, "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert ("rows" in told) == tells_rows
+    assert tells_rows or str(ROWS) not in text
+    assert told["promise"]["unit"] == unit
+    assert told["promise"]["holds"]
+    assert told["promise"]["text"] in text
+    assert ("A person known to several sites" in text) == (options[0] == "--person")
+
+
+@pytest.mark.parametrize("method", [("--method", "noise", "--range", 0, 1), CLASSES])
+def test_source_of_the_float_sampler_is_void(method, patients, capsys) -> None:
+    assert main(source(*ALONE, *method, "--sampler", "float", "--json")) == 0
+    promise = json.loads(capsys.readouterr().out)["promise"]
+    assert not promise["holds"]
+    assert "float sampler" in promise["voided_by"][0]
+    assert not PrivateSource.load("made").guarantee_.holds
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((*PERSON, "--unit", "record"), "leave --unit record out"),
+        ((*PERSON[:2],), "go together"),
+        ((*ALONE, "--unit", "person"), "needs --person COL"),
+        ((*ALONE, "--method", "noise", "--unit", "person", "--range", 0, 1), "needs --person COL"),
+        (("--person", "outcome", "--rows-per-person", 2), "name the same column"),
+    ],
+)
+def test_promises_to_persons_need_all_their_options(options, message, patients, capsys) -> None:
+    assert main(source(*options)) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from onefold import WideMembershipAutoencoder
+from onefold import KAHM, WideMembershipAutoencoder
 from onefold.encoders import GradientHistograms, RandomFeatures
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.fabrication import Fabricator
 from onefold.privacy import Box, Laplace, OptimalNoise, PrivateMoments, RandomisedLabels
+from onefold.privacy.guarantee import SEEDED
+from onefold.privacy.persons import SAME_PERSON
 from onefold.transfer import PrivateSource
-from onefold.transfer.source import GIVEN_ROWS
+from onefold.transfer.source import GIVEN_ROWS, LEARNED_ENCODER
 from reference.domains import blobs
+from reference.neighbours import RECORDS, in_containers, outline, replaced
 from reference.sources import made, moments
 
 
@@ -202,3 +205,76 @@ def test_fit_works_with_one_class_one_row_or_constant_rows(rng) -> None:
         ]:
             source = PrivateSource.fit(X, y, OptimalNoise(1.0, sensitivity=1.0))
             assert np.isfinite(source.description_.scores(source.encode(X))).all()
+
+
+# --- what voids or conditions a promise --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(8.0, sensitivity=1.0), moments()])
+def test_seed_of_a_source_voids_its_guarantee(mechanism, rng) -> None:
+    X, y = blobs(rng, 60)
+    assert PrivateSource.fit(X, y, mechanism).guarantee_.holds
+    assert SEEDED in PrivateSource.fit(X, y, mechanism, random_state=0).guarantee_.voided_by
+
+
+def test_moments_inside_a_void_source_are_void_too(rng) -> None:
+    X, y = blobs(rng, 300)
+    encoder = StandardScaler().fit(X)
+    released = moments().fit(encoder.transform(X), y)
+    with pytest.warns(PrivacyLeakWarning, match="fitted to the raw data"):
+        from_moments = PrivateSource.from_moments(released, encoder)
+    with pytest.warns(PrivacyLeakWarning, match="fitted to the raw data"):
+        fitted = PrivateSource.fit(X, y, moments(), encoder=StandardScaler())
+    for source in (from_moments, fitted):
+        assert LEARNED_ENCODER in source.description_.moments.guarantee_.voided_by
+    assert released.guarantee_.holds  # the caller's own object is as it was
+
+
+def test_smoothing_that_looks_at_raw_rows_voids_the_source(rng) -> None:
+    X, y = blobs(rng, 60)
+    with pytest.warns(PrivacyLeakWarning):
+        source = PrivateSource.fit(X, y, Fabricator(Laplace(8.0, sensitivity=1.0), stopping="documented"))
+    assert not source.guarantee_.holds
+
+
+def test_source_of_persons_keeps_no_more_rows_of_one_than_declared(rng) -> None:
+    X, y = blobs(rng, 300)
+    who = np.arange(300) // 10
+    noise = OptimalNoise(8.0, 1e-3, Box(-2.0, 2.0, 6), unit="record", rows_per_person=2)
+    for mechanism in (noise, Fabricator(noise, stopping=0)):
+        source = PrivateSource.fit(X, y, mechanism, person=who)
+        assert source.description_.counts.sum() == 60
+        assert source.guarantee_ == noise.guarantee(6).provided(SAME_PERSON)
+        assert source.guarantee_.person is not None
+        assert source.guarantee_.untouched_entries is None  # it would tell the number of rows
+        for arguments in (
+            {"mechanism": mechanism},
+            {"mechanism": OptimalNoise(1.0, sensitivity=1.0), "person": who},
+        ):
+            with pytest.raises(InvalidInputError, match="go together"):
+                PrivateSource.fit(X, y, **arguments)
+    of_persons = PrivateMoments(8.0, classes=[0, 1, 2], radius=3.0, rows_per_person=2)
+    found = PrivateSource.fit(X, y, of_persons, person=who)
+    assert (found.guarantee_.unit, found.guarantee_.person) == ("person", (8.0, 1e-5))
+    assert abs(found.description_.counts.sum() - 30) < 20  # persons, not rows
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_file_of_a_source_has_one_outline_whatever_a_single_record_holds(record, rng) -> None:
+    pytest.importorskip("pandas")
+    X, y = rng.random((60, 3)), np.array(["no", "yes"])[np.arange(60) % 2]
+    machine = KAHM(2, scale=1.0)
+    noises = {
+        "noise": Laplace(4.0, sensitivity=Box(0, 1)),
+        "moments": PrivateMoments(4.0, classes=["no", "yes", "a rare one"], radius=3.0),
+    }
+    for kind, noise in noises.items():
+        for name, container in in_containers(X).items():
+            other, labels = in_containers(replaced(X, 7, record))[name], y
+            if kind == "moments":  # the label is part of the record
+                labels = np.where(np.arange(60) == 7, "a rare one", y.astype("U10"))
+            one, two = (
+                PrivateSource.fit(rows, known, noise, estimator=machine).to_bytes()
+                for rows, known in ((container, y), (other, labels))
+            )
+            assert outline(one) == outline(two), (kind, name)

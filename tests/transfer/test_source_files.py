@@ -8,6 +8,7 @@ import pytest
 from onefold._base.archive import archive_bytes, read_archive
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.transfer import PrivateSource
+from onefold.transfer.source import GIVEN_ROWS
 from reference.damage import refusals
 from reference.sources import KINDS, made
 
@@ -120,3 +121,24 @@ def test_other_files_are_refused_as_sources(tmp_path, rng) -> None:
     for name in ("a.npz", "b"):
         with pytest.raises(FileFormatError, match=name):
             PrivateSource.load(tmp_path / name)
+
+
+def test_source_that_says_more_than_its_moments_is_believed_no_more_than_they(rng) -> None:
+    source, _, _ = made("moments", rng, n_rows=60)
+    assert not source.guarantee_.holds  # made with a seed
+
+    def claim(about, arrays) -> None:
+        about["guarantee"]["voided_by"] = []
+
+    loaded = PrivateSource.from_bytes(repack(source, claim))
+    assert loaded.guarantee_.voided_by == source.guarantee_.voided_by
+
+
+def test_conditions_and_reasons_of_a_source_survive_its_file(rng) -> None:
+    source, X, y = made("noise", rng, n_rows=60)
+    promise = source.guarantee_.provided("the units are public").voided("a reason")
+    given = PrivateSource.from_rows(X, y, promise)
+    loaded = PrivateSource.from_bytes(given.to_bytes())
+    assert loaded.guarantee_ == given.guarantee_
+    assert loaded.guarantee_.conditions[-2:] == ("the units are public", GIVEN_ROWS)
+    assert "a reason" in loaded.guarantee_.voided_by

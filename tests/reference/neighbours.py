@@ -1,0 +1,40 @@
+"""Neighbouring tables, and the outline of what leaves: what an observer sees without reading a number."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+
+# What a single record may hold: outside of every domain, whole, fractional, tiny, without a sign.
+RECORDS = ([1e6, -1e6, 7.0], [0.5, 2.0 / 3.0, 1e-300], [0.0, -0.0, 1.0], [3.0, 4.0, 5.0])
+
+
+def replaced(X, place, record):
+    """The table with one record replaced by another."""
+    other = np.array(X, dtype=np.float64)
+    other[place] = record
+    return other
+
+
+def in_containers(X):
+    """The table as an array, and as frames of which the types follow from the values."""
+    import pandas as pd
+
+    whole = bool(np.all(np.rint(X) == X))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    mixed = frame.astype({"b": np.float32, "c": np.float32})
+    narrow = mixed.astype({"a": np.int16 if whole and np.abs(X).max() < 2**15 else np.float64})
+    return {"array": np.array(X), "list": X.tolist(), "frame": frame, "mixed frame": narrow}
+
+
+def outline(packed):
+    """Length, names, types and shapes of everything in a file, and the parts of its text but for sums."""
+    found = {}
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        for name in archive.namelist():
+            if name.endswith(".npy"):
+                array = np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+                found[name] = (array.dtype.str, array.shape)
+        found["about"] = json.loads(archive.read("manifest.json"))["about"]
+    return len(packed), found
