@@ -85,6 +85,16 @@ def test_fabricated_and_noisy_frames_look_alike_for_neighbouring_tables(record: 
     assert outline(made[0])[3] == ["float64"] * 3
 
 
+@few
+@given(records)
+def test_noisy_frame_of_a_mechanism_has_the_same_types_for_neighbouring_tables(
+    record: dict[str, Any],
+) -> None:
+    noise = Laplace(1.0, sensitivity=Box(0, 50))
+    made = [noise.randomise(table(one)[0][["age", "height"]]) for one in (None, record)]
+    assert [str(kind) for kind in made[0].dtypes] == [str(kind) for kind in made[1].dtypes] == ["float64"] * 2
+
+
 def test_frame_of_float32_alone_stays_float32() -> None:
     frame = table(None)[0].astype("float32")
     assert set(map(str, Fabricator(Laplace(1.0, sensitivity=Box(0, 50))).fabricate(frame).dtypes)) == {

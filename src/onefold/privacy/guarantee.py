@@ -397,6 +397,8 @@ class Guarantee:
         what = {"entry": "one entry", "record": "one record", "person": "the records of one person"}[unit]
         if self.labels is None and unit != "entry":  # what is not covered may be known for certain
             what = f"the features of {what}"
+        if self.neighbours == "add-remove" and unit != "entry":  # what they hold: two steps, see the text
+            what = f"whether {what} {'is' if unit == 'record' else 'are'} in the data"
         if not self.holds:
             return f"Nothing can be said about {what}: the guarantee is void."
         if pair is None or not math.isfinite(pair[0]) or pair[1] >= 1.0:

@@ -68,7 +68,9 @@ def _numbers(X: Any, name: str) -> AnyArray:
 
 
 def _restorer(X: Any, dtype: np.dtype[Any]) -> Restore:
-    kept = dtype if dtype in (np.float32, np.float16) else np.dtype(np.float64)
+    # The type that unequal columns of a frame have in common can depend on a single record.
+    equal = not hasattr(X, "columns") or all(kind == dtype for kind in X.dtypes)
+    kept = dtype if equal and dtype in (np.float32, np.float16) else np.dtype(np.float64)
 
     def cast(result: Floats) -> Any:
         with np.errstate(over="ignore"):
