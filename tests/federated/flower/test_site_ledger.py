@@ -53,6 +53,15 @@ def test_a_second_fit_with_noise_must_name_a_ledger(site, tmp_path: Path) -> Non
     assert spent(site.folder) == [0.5, 0.5, 0.5]
 
 
+def test_a_first_fit_for_persons_makes_a_ledger_of_persons(site) -> None:
+    noise = AnalyticGaussian(0.5, 1e-6, Box(0.0, 1.0, 3), unit="person", rows_per_person=2)
+    site.fit(X, Y, mechanism=noise, person=np.arange(40) // 2)
+    assert Ledger.load(site.folder.ledger).unit == "person"
+    assert spent(site.folder) == [0.5]
+    with pytest.raises(InvalidInputError, match="nothing per person: say whose rows they are"):
+        site.fit(X, Y, mechanism=NOISE, ledger=site.folder.ledger)
+
+
 def test_another_ledger_counts_besides_that_of_the_folder(site, tmp_path: Path) -> None:
     path = tmp_path / "all.json"
     Ledger(limit_epsilon=1.2).save(path)

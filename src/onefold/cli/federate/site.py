@@ -49,7 +49,7 @@ def add_site(parts: Any) -> None:
         "interrupted. Before any answer, the guarantee for the rows is printed. Without --data, the site "
         "answers with the model fitted last.",
         epilog="Every fit with noise spends its epsilon again: fit once. ledger.json in the folder counts "
-        "what was spent on a record; a second fit with noise needs --ledger.",
+        "what was spent; a second fit with noise needs --ledger.",
     )
     option(parser, "--folder DIR", "folder of the site", default=".")
     option(parser, "--data FILE", "table to fit: a .csv, .npz or .parquet file")

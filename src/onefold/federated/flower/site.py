@@ -116,8 +116,9 @@ class Site:
         """Fit a model of the site's rows and keep it in the folder; its rows are not kept.
 
         Every fit with a mechanism draws new noise and spends its epsilon again: fit once. The folder's
-        ``ledger.json`` counts these fits per record; the first one makes it if it is not there. Make it
-        before, with ``onefold ledger new``, to set a limit.
+        ``ledger.json`` counts these fits, per person if the first one promises something to persons,
+        otherwise per record. The first one makes it if it is not there. Make it before, with ``onefold ledger
+        new``, to set a limit.
 
         Parameters
         ----------
@@ -162,9 +163,10 @@ class Site:
             return ledger  # there is nothing to count
         own = self.folder.ledger
         if not own.is_file():
+            epsilon, delta = promise.record if promise.person is None else promise.person
+            unit = "record" if promise.person is None else "person"
             # A row of very many entries may be promised nothing as a whole.
-            counted = math.isfinite(promise.record[0]) and promise.record[1] < 1.0
-            Ledger(unit="record" if counted else "entry").save(own)
+            Ledger(unit=unit if math.isfinite(epsilon) and delta < 1.0 else "entry").save(own)
         found = Ledger.load(own)
         if ledger is None and found.events:
             epsilon, delta = found.total()
