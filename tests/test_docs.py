@@ -56,7 +56,7 @@ def test_missing_marks_are_an_error(generate: ModuleType) -> None:
 
 PAPERS = sorted(
     path
-    for pattern in ("*.md", "docs/*.md", "experiments/**/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "experiments/**/*.md")
     for path in TOP.glob(pattern)
     if path.name != "CHANGELOG.md"  # it also names what is gone
 )

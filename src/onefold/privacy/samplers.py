@@ -1,6 +1,6 @@
 r"""Random numbers for noise: where the bits come from, exact integer noise, and the grid it lives on.
 
-A float sampler leaks: the values :math:`x + v` it can reach depend on x (see ``docs/guarantees.md``). The
+A float sampler leaks: the values :math:`x + v` it can reach depend on x (``docs/proofs/sampling.md``). The
 hardened samplers draw whole numbers instead, whose probabilities are exact. A coin of probability p is a
 comparison of uniform random binary digits with the digits of p. Eight digits nearly always decide it; where
 they tie, more are drawn, as many as it takes. No statistical distance remains.

@@ -114,8 +114,8 @@ class PrivateMoments(BaseEstimator):
     *Guarantees.* The release is (epsilon, delta) differentially private for a whole record **with its
     label**; under "add-remove" the sizes of the classes are covered too. Where :meth:`fit` is told whose
     records they are, it is private for all records of a person. The proof, also for classes that are
-    found privately, is the docstring of ``onefold.privacy.moments._release``. The noise is calibrated by
-    Gaussian privacy: mu is the largest number with
+    found privately, is in ``docs/proofs/private-moments.md``. The noise is calibrated by Gaussian privacy: mu
+    is the largest number with
     :math:`\Phi(\mu/2 - \epsilon/\mu) - e^\epsilon \Phi(-\mu/2 - \epsilon/\mu) \le \delta`.
 
     *Several sites.* Moments add up (:meth:`add`) if all sites use the same centre; so do the variances of

@@ -1,43 +1,11 @@
-r"""One Gaussian release of the sums of a set of records: why it is private, what to make of it, its file.
+r"""One Gaussian release of the sums of a set of records, what to make of it, and its file.
 
 A record is a pair (x, c): a vector of the unit ball and a class. Released are, per class, the number of its
 records, the sum of their x, and the sum of their :math:`x x^T`; and, for centring, one sum over all records.
 Each of these four blocks gets Gaussian noise of standard deviation :math:`s_k / (\mu \sqrt{w_k})`, where
 :math:`s_k` bounds the Euclidean change of block k between neighbours and the shares :math:`w_k` add up to
-one. A block is then :math:`\mu \sqrt{w_k}`-Gaussian private and all of them, also when later ones depend on
-earlier ones, are :math:`\sqrt{\sum_k w_k \mu^2} = \mu`-Gaussian private.
-
-**One record more or less** ("add-remove"). Only the blocks of the record's own class change, so classes cost
-nothing extra, and the label is as protected as the vector. The count changes by 1, a sum by
-:math:`\|x\| \le 1`, and :math:`x x^T` has Frobenius norm :math:`\|x\|^2 \le 1`: every :math:`s_k = 1`.
-
-**One record replaced** by any other, label included ("replace"). With two classes involved, counts change by
-:math:`\sqrt{1 + 1}`, sums by :math:`\sqrt{\|x\|^2 + \|x'\|^2} \le \sqrt 2`, matrices by
-:math:`\sqrt{\|x\|^4 + \|x'\|^4} \le \sqrt 2`. Within one class, counts do not change, sums change by
-:math:`\|x - x'\| \le 2`, and :math:`\|x x^T - x' x'^T\|_F^2 = \|x\|^4 + \|x'\|^4 - 2 (x^T x')^2 \le 2`.
-So :math:`s = \sqrt 2, 2, \sqrt 2`, and 2 for the sum over all records. Each bound is attained.
-
-A symmetric matrix is one vector: its diagonal, and :math:`\sqrt 2` times what is above it. The Euclidean norm
-of that vector is the Frobenius norm. Noise :math:`\sigma` on the vector is :math:`\sigma` on the diagonal and
-:math:`\sigma / \sqrt 2` on each pair of equal entries beside it.
-
-**Persons.** A person may have several records. Each of its m records is given the weight 1/m, or slightly
-less, in all sums: counts of w, sums of :math:`w x`, second moments of :math:`w x x^T`. A person then has,
-over all classes together, counts of at most 1 in sum, sums of norm :math:`\le \sum w \|x\| \le 1`, and second
-moments of Frobenius norm :math:`\le \sum w \|x\|^2 \le 1`. One person more or less changes every block by at
-most 1. For a replaced person, two counts are non-negative and two second moments have a non-negative inner
-product (both are positive semidefinite), so :math:`\sqrt 2` holds for them as above, and 2 for the sums: what
-was said of records holds for persons. One record of a person more, less or changed replaces the person's part
-by another (its weights change, and so may the records that are dropped above a declared number), and is
-covered by what holds for a replaced person.
-
-**Finding the classes.** Classes that are not declared are found privately. Let a class have its only record
-in one of two neighbouring datasets. Its count is 1, and it is kept only if 1 + noise exceeds the threshold,
-with probability at most :math:`1 - e^{-\delta'}`. Otherwise the release is that of the same classes, so that
-in both directions (epsilon, delta) grows by at most :math:`\delta'` in delta: up because of that event, down
-because conditioning on its complement costs a factor :math:`e^{\delta'}`, and delta as a function of epsilon
-has a slope of at most one. A person with k records may be the only one of k classes, each of which then gets
-:math:`\delta' / k`.
+one. ``docs/proofs/private-moments.md`` proves that this is private for records, for persons, and where the
+classes are found privately.
 """
 
 import math
