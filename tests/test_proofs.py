@@ -1,4 +1,4 @@
-"""Proof and code side by side: everything with a guarantee has a page in docs/proofs, and pages name what is."""
+"""Proof and code side by side: whatever has a guarantee has a page in docs/proofs that names its code."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ def references(section: str) -> Iterator[tuple[str, list[str]]]:
 
 def releasing() -> dict[str, object]:
     """Public classes and functions that make a release, by dotted name."""
-    found = {}
-    for room in ROOMS:
-        module = importlib.import_module(f"onefold.{room}")
-        for name in module.__all__:
-            value = getattr(module, name)
-            if inspect.isclass(value) and _promises(value):
-                found[f"onefold.{room}.{name}"] = value
-            elif inspect.isfunction(value) and _charges(value):
-                found[f"onefold.{room}.{name}"] = value
-    return found
+    public = {
+        f"{module.__name__}.{name}": getattr(module, name)
+        for module in (importlib.import_module(f"onefold.{room}") for room in ROOMS)
+        for name in module.__all__
+    }
+    return {name: value for name, value in public.items() if _releases(value)}
+
+
+def _releases(value: object) -> bool:
+    return _promises(value) if inspect.isclass(value) else inspect.isfunction(value) and _charges(value)
 
 
 def _promises(kind: type) -> bool:
