@@ -276,10 +276,10 @@ def walk_private_federation(walk: Walk) -> None:
         sent = to_bytes(Query("first", features[:30]))
         received = {}
         for number in range(3):
-            site, ledger = f"site{number}", Ledger()
-            model = LocalModel(mechanism=noise, label_mechanism=RandomisedLabels(2.0, 2), keep_rows=False)
+            site = f"site{number}"
+            flips = RandomisedLabels(2.0, 2)
+            model = LocalModel(mechanism=noise, label_mechanism=flips, keep_rows=False, ledger=Ledger())
             model.fit(features[number::3], classes[number::3])
-            ledger.spend_guarantee(model.guarantee_, "model")
             server.add(site, model)
             query = from_bytes(sent)
             labels = tuple(model.classes_.tolist())

@@ -480,6 +480,8 @@ def charge(ledger: AnyLedger, guarantee: Guarantee, name: str) -> None:
     >>> ledger.total()
     (8.5, 0.0)
     """
+    if ledger is None:
+        return
     check_parameter("ledger", ledger, LEDGER)
     # All are opened before one of them counts: a missing file must not cost the others anything.
     for each in [one if isinstance(one, Ledger) else Ledger.load(one) for one in _each(ledger)]:
