@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from onefold._base.arrays import AnyArray
 from onefold.exceptions import InvalidInputError
 
 __all__ = [
@@ -35,7 +34,6 @@ __all__ = [
     "check_parameter",
     "check_parameters",
     "check_rows",
-    "plain_rows",
 ]
 
 
@@ -184,15 +182,25 @@ def _accepts(alternative: Constraint | str | None, value: Any) -> bool:
 
 
 def check_rows(
-    estimator: Any, X: Any, y: Any = "no_validation", reset: bool = True, numeric_outputs: bool = False
+    estimator: Any,
+    X: Any,
+    y: Any = "no_validation",
+    reset: bool = True,
+    numeric_outputs: bool = False,
+    declared_type: bool = False,
 ) -> Any:
     """Rows of ``X``, and labels with ``y``: scikit-learn's checks, with one line and no data in errors.
 
-    With ``numeric_outputs`` there may be several numbers per row in ``y`` instead of a label.
+    With ``numeric_outputs`` there may be several numbers per row in ``y`` instead of a label. With
+    ``declared_type`` rows are float64, or float32 if all of ``X`` is: one fraction makes a column of whole
+    numbers a column of floats, so the type that unequal columns of a frame have in common can depend on a
+    single record, and is not to be shown.
     """
     outputs = {"multi_output": True, "y_numeric": True} if numeric_outputs else {}
+    types = getattr(X, "dtypes", ()) if declared_type else ()
+    floats = list(FLOATS) if all(kind == np.float32 for kind in types) else np.float64
     try:
-        return validate_data(estimator, X, y, reset=reset, dtype=list(FLOATS), **outputs)
+        return validate_data(estimator, X, y, reset=reset, dtype=floats, **outputs)
     except ValueError as error:
         message = str(error)
         if "Reshape your data" in message:  # the original prints the array
@@ -202,13 +210,3 @@ def check_rows(
         if "could not convert" in message:  # the original quotes the cell
             raise InvalidInputError("X holds text where numbers are needed") from None
         raise InvalidInputError(message.splitlines()[0]) from None
-
-
-def plain_rows(X: Any, rows: AnyArray) -> AnyArray:
-    """Return the checked rows of ``X`` in float64, or in float32 if all of ``X`` was declared so.
-
-    One fraction makes a column of whole numbers a column of floats: the type that unequal columns of a frame
-    have in common can depend on a single record, and is not to be shown.
-    """
-    types = getattr(X, "dtypes", ())
-    return rows if all(kind == np.float32 for kind in types) else rows.astype(np.float64, copy=False)

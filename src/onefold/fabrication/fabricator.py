@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from onefold._base.arrays import Array, Index, Labels
 from onefold._base.parallel import run_parallel
-from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters, check_rows, plain_rows
+from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.fabrication.smoother import (
     Fabrication,
@@ -327,7 +327,7 @@ class Fabricator(BaseEstimator):
 
     def _checked(self, X: Any, y: ArrayLike | None) -> tuple[Array, Labels | None]:
         check_parameters(self)
-        rows = plain_rows(X, check_rows(self, X))
+        rows: Array = check_rows(self, X, declared_type=True)
         labels: Labels | None = None if y is None else column_or_1d(y)
         if labels is not None:
             check_consistent_length(rows, labels)
@@ -537,8 +537,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             This object.
         """
         maker = self.maker()
-        rows, labels = check_rows(self, X, y)
-        rows = plain_rows(X, rows)
+        rows, labels = check_rows(self, X, y, declared_type=True)
         rng = None if self.random_state is None else np.random.default_rng(self.random_state)
         make = maker.fabricate if self.fabricate else maker.randomise
         private = make(rows, labels, rng, person)

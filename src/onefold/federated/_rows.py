@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from onefold._base.arrays import AnyArray, Array, Arrays, Index, Labels
-from onefold._base.validation import check_parameters, check_rows, plain_rows
+from onefold._base.validation import check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
 from onefold.models import AutoencoderClassifier, ClassModels, StackMemory
@@ -215,11 +215,6 @@ class Recipe:
                 setattr(checks, name, getattr(fitted, name))
         return cls(classifier, maker, source.fabricate, source.random_state, memory, checks, ledger)
 
-    def checked(self, X: Any, y: Any, reset: bool = True) -> tuple[Array, Labels]:
-        """Rows and labels as arrays; the type of rows that become private does not tell of single ones."""
-        samples, labels = check_rows(self.checks, X, y, reset=reset)
-        return (samples if self.maker is None else plain_rows(X, samples)), labels
-
     def promise(
         self, n_features: int, n_samples: int | None = None, batches: str | None = None
     ) -> Guarantee | None:
@@ -251,10 +246,12 @@ class Recipe:
             if person is not None:
                 raise InvalidInputError("person needs a mechanism: without noise nobody is promised anything")
             return Rows.new(samples.copy(), labels.copy()), None
-        kept = kept_rows(person, self.maker.mechanism.rows_per_person, len(samples), self.random_state)
+        most, kept = self.maker.mechanism.rows_per_person, None
+        if person is not None or most is not None:
+            kept = kept_rows(person, most, len(samples), self.random_state)
         used = slice(None) if kept is None else kept
         guarantee = self.promise(samples.shape[1], len(samples[used]), batches)
-        if guarantee is not None:
+        if guarantee is not None and self.ledger is not None:
             charge(self.ledger, guarantee, "model of a site")
         rows = self._private(self.maker, samples[used], labels[used])
         return rows if kept is None else replace(rows, numbers=kept, n_ever=len(samples)), guarantee

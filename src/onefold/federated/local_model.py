@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from onefold._base.arrays import Array, Index, Labels
+from onefold._base.validation import check_rows
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated._rows import (
@@ -183,7 +184,7 @@ class LocalModel(BaseEstimator):
             This model, fitted. A fit that fails leaves the earlier model as it was.
         """
         recipe = Recipe.of(self)
-        samples, labels = recipe.checked(X, y)
+        samples, labels = check_rows(recipe.checks, X, y, declared_type=recipe.maker is not None)
         names = None if ids is None else identifiers(ids, len(samples))
         numbers = None if batches is None else np.asarray(batches)
         if numbers is not None and (numbers.shape != (len(samples),) or numbers.dtype.kind not in "iu"):
@@ -344,7 +345,8 @@ class LocalModel(BaseEstimator):
             This model.
         """
         kept, recipe = self._kept(), self._recipe
-        samples, labels = recipe.checked(X, y, reset=False)
+        private = recipe.maker is not None
+        samples, labels = check_rows(recipe.checks, X, y, reset=False, declared_type=private)
         if (labels.dtype.kind in "OUS") != (kept.labels.dtype.kind in "OUS"):
             raise InvalidInputError("labels must be all texts or all numbers")
         names = more_identifiers(self._ids, kept.numbers, ids, len(samples), self.guarantee_)

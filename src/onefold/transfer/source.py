@@ -19,7 +19,6 @@ from onefold._base.validation import (
     check_parameter,
     check_parameters,
     check_rows,
-    plain_rows,
 )
 from onefold.encoders import Encoder, description
 from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
@@ -163,8 +162,8 @@ class PrivateSource:
             The artefact.
         """
         checks = _Rows()
-        rows, labels = check_rows(checks, X, y)
-        rows, width = plain_rows(X, rows), int(checks.n_features_in_)
+        rows, labels = check_rows(checks, X, y, declared_type=True)
+        width = int(checks.n_features_in_)
         if not isinstance(mechanism, PrivateMoments):
             kept = kept_rows(person, _rows_per_person(mechanism), len(rows), random_state)
             if kept is not None:
