@@ -18,13 +18,7 @@ from onefold.audit.targets import privacy_targets
 from onefold.cli.audit import all_targets
 from onefold.exceptions import InvalidInputError
 
-LATER = ("release_iid", "release_bounded", "release_table")
-NAMES = [
-    (name, place)
-    for name, makers in all_targets().items()
-    for place in range(len(makers))
-    if name not in LATER
-]
+NAMES = [(name, place) for name, makers in all_targets().items() for place in range(len(makers))]
 FEW, MANY = 2000, pytest.param(200_000, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])
 # An attack must be able to see what there is to be seen: more than half of these claims.
 POWERFUL = ("Laplace", "OptimalNoise", "AnalyticGaussian", "RandomisedLabels")
@@ -109,8 +103,10 @@ def test_battery_covers_every_mechanism_and_every_unit() -> None:
         "PrivateMoments",
     ):
         assert {make().unit for make in privacy_targets()[name]} == {"entry", "record", "person"}
-    for name in ("Fabricator", "PrivateClassifier", "PrivateSource", "LocalModel"):
+    for name in ("Fabricator", "PrivateClassifier", "PrivateSource", "LocalModel", "release_iid"):
         assert {make().unit for make in made[name]} == {"entry", "record", "person"}
+    for name in ("MomentClassifier", "MomentFabricator", "MomentFederation", "release_table"):
+        assert {make().unit for make in made[name]} == {"record", "person"}
 
 
 def test_other_claims_are_attacked_as_stated() -> None:

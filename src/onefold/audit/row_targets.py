@@ -322,7 +322,10 @@ WEIGHTS = np.array([3.0, 1.0, 0.01])  # Pi
 
 def _fisher(unit: str, epsilon: float, delta: float, options: dict[str, Any]) -> FisherGaussian:
     options = {key: value for key, value in options.items() if key != "rows_per_person"}
-    return FisherGaussian.from_epsilon(epsilon, 3, WEIGHTS, delta=delta, **options)
+    if unit == "record":
+        return FisherGaussian.from_epsilon(epsilon, 3, WEIGHTS, delta=delta, **options)
+    level = float(_fisher_levels(unit, epsilon, delta)[1])  # of the column whose weight is one
+    return FisherGaussian(level**-4, WEIGHTS, delta=delta, **options)
 
 
 def fisher_factors(noise: FisherGaussian) -> tuple[float, float]:
@@ -340,21 +343,17 @@ def _fisher_levels(unit: str, epsilon: float, delta: float) -> Floats:
 
 
 BOUNDS_IN_SCALES = 6.0
+# How much larger than for one entry without bounds: the losses of columns and rows add up.
+BOUNDED_SCALES = {"entry": 1.01, "record": 3.0, "person": 5.7}
 
 
 def _bounded(unit: str, epsilon: float, delta: float, options: dict[str, Any]) -> BoundedFisherNoise:
-    """Find noise with about this epsilon per record; its columns are in proportion to their widths."""
+    """Make noise with about this epsilon; its columns are in proportion to their widths."""
     options = {key: value for key, value in options.items() if key != "rows_per_person"}
 
-    def noise(scale: float) -> BoundedFisherNoise:
-        bounds = np.outer(WIDTHS * scale * BOUNDS_IN_SCALES, (-1.0, 1.0))
-        return BoundedFisherNoise(scale**-4, bounds, WIDTHS**-4.0, delta=delta, **options)
-
-    low, high = 1.0, 1000.0 / epsilon
-    for _ in range(12):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if noise(middle).guarantee(3).record[0] > epsilon else (low, middle)
-    return noise(high)
+    scale = BOUNDED_SCALES[unit] / needed_mu(epsilon, delta)
+    bounds = np.outer(WIDTHS * scale * BOUNDS_IN_SCALES, (-1.0, 1.0))
+    return BoundedFisherNoise(scale**-4, bounds, WIDTHS**-4.0, delta=delta, **options)
 
 
 def bounded_target(

@@ -305,18 +305,29 @@ def _replay_fabricator() -> tuple[Any, Any]:
 
 def _of_releases(epsilon: float) -> Makers:
     """Rows that are published with the documents' optimal noise."""
+    kinds = {"release_iid": "FisherGaussian", "release_bounded": "BoundedFisherNoise"}
     return {
-        "release_iid": [partial(_released, "FisherGaussian", unit, epsilon) for unit in ("entry", "record")],
-        "release_bounded": [
-            partial(_released, "BoundedFisherNoise", unit, epsilon) for unit in ("entry", "record")
-        ],
-        "release_table": [partial(_table_target, epsilon)],
+        **{
+            name: [partial(_released, kind, unit, epsilon) for unit in ("entry", "record", "person")]
+            for name, kind in kinds.items()
+        },
+        "release_table": [partial(_table_target, unit, epsilon) for unit in ("record", "person")],
     }
+
+
+def _persons(unit: str, n_rows: int) -> dict[str, Any]:
+    """Say that each person has as many rows, one after the other, as may count."""
+    from onefold.audit.row_targets import ROWS_PER_PERSON
+
+    if unit != "person":
+        return {}
+    return {"person": np.arange(n_rows) // ROWS_PER_PERSON, "rows_per_person": ROWS_PER_PERSON}
 
 
 def _released(kind: str, unit: str, epsilon: float) -> Any:
     from onefold.audit.row_targets import (
         CLOSE,
+        ROWS_PER_PERSON,
         bounded_target,
         fisher_factors,
         mechanism_for,
@@ -327,42 +338,42 @@ def _released(kind: str, unit: str, epsilon: float) -> Any:
     from onefold.release import release_bounded, release_iid
 
     noise = mechanism_for(kind, unit, epsilon)
-    claim = getattr(noise.guarantee(3), unit)
+    claim = getattr(noise.guarantee(3, rows_per_person=ROWS_PER_PERSON), unit)
+    given = {"delta": noise.delta, "sensitivity": noise.domain}
+
+    def bounded(rows: Any) -> Any:
+        persons = _persons(unit, len(rows))
+        return release_bounded(rows, noise.lam, noise.bounds, Pi=noise.Pi, **given, **persons).X
+
+    def free(rows: Any) -> Any:
+        return release_iid(rows, noise.lam, noise.Pi, **given, **_persons(unit, len(rows))).X
+
     if kind == "BoundedFisherNoise":
-        return bounded_target(
-            "release_bounded",
-            unit,
-            noise,
-            claim,
-            lambda rows: (
-                release_bounded(
-                    rows, noise.lam, noise.bounds, Pi=noise.Pi, delta=noise.delta, sensitivity=noise.domain
-                ).X
-            ),
-        )
-    factors = fisher_factors(noise)
+        return bounded_target("release_bounded", unit, noise, claim, bounded)
     return row_target(
         "release_iid",
         unit,
         claim,
-        lambda rows: release_iid(rows, noise.lam, noise.Pi, delta=noise.delta, sensitivity=noise.domain).X,
+        free,
         needed_levels(kind, unit, claim[0], noise.delta),
         "gaussian",
-        reachable=lambda numbers, side: reachable(numbers, CLOSE[side], factors, "gaussian"),
+        reachable=lambda numbers, side: reachable(numbers, CLOSE[side], fisher_factors(noise), "gaussian"),
     )
 
 
-def _table_target(epsilon: float) -> Any:
+def _table_target(unit: str, epsilon: float) -> Any:
     """A table of a whole number, a number with a fraction and a word, all of them declared."""
     from onefold.audit.battery import AttackTarget
+    from onefold.audit.row_targets import ROWS_PER_PERSON
     from onefold.privacy import FisherGaussian
     from onefold.release import TableCodec, release_table
 
     towns = ("a", "ab", "a long word")
-    records = ((18, -5.0, "a"), (500, 5.5, "a long word"))  # one of them outside the declared ranges
+    records = ((18, -5, "a"), (500, 5.5, "a long word"))  # one of them outside the declared ranges
+    n_rows = ROWS_PER_PERSON if unit == "person" else 1
 
     def columns(side: int, n: int) -> dict[str, Any]:
-        values = [*[(30, 0.5, "ab")] * 2, *[records[side]] * n]
+        values = [*[(30, 0, "ab")] * n_rows, *[records[side]] * n_rows * n]
         age, size, town = zip(*values, strict=True)
         return {"age": np.array(age), "size": np.array(size), "town": np.array(town)}
 
@@ -374,17 +385,18 @@ def _table_target(epsilon: float) -> Any:
         table = columns(side, n)
         known = codec(table)
         noise = FisherGaussian.from_epsilon(epsilon, known.n_encoded, sensitivity=known.domain)
-        return release_table(table, known, noise.lam)
+        return release_table(table, known, noise.lam, **_persons(unit, len(table["age"])))
 
     def draw(side: int, n: int) -> Any:
         made = released(side, n).columns
-        codes = np.searchsorted(towns, made["town"])
-        return np.column_stack([made["age"], made["size"], codes]).astype(np.float64)[2:]
+        codes = np.searchsorted(np.sort(towns), made["town"])
+        numbers = np.column_stack([made["age"], made["size"], codes]).astype(np.float64)
+        return numbers[n_rows:].reshape(n, -1)
 
     def schema(side: int) -> dict[str, Any]:
         made = released(side, 1)
         types = {name: column.dtype for name, column in made.columns.items()}
         return {"types": types, "guarantee": str(made.guarantee), "words": made.in_words()}
 
-    claim = released(0, 1).guarantee.record
-    return AttackTarget("release_table", "record", claim[0], claim[1], draw, schema=schema)
+    claim = getattr(released(0, 1).guarantee, unit)
+    return AttackTarget("release_table", unit, claim[0], claim[1], draw, schema=schema)

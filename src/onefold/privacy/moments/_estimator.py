@@ -536,7 +536,7 @@ class PrivateMoments(BaseEstimator):
             mu=None if self.classes is None else mu,
         ).seeded(self.random_state)
         if self.classes is None:
-            guarantee = guarantee.provided("it is public whether labels are numbers or text")
+            guarantee = guarantee.provided("it is public whether labels are truth values, numbers or text")
         if self.centre is not None and not isinstance(self.centre, str):
             guarantee = guarantee.provided("the given centre is public or was released before")
         return guarantee
