@@ -93,6 +93,7 @@ def test_persons_are_promised_what_records_were_and_records_less() -> None:
     # A record more can take the place of one that was kept: computed for a replaced one.
     assert promise.record == promise.replaced == promise.entry
     assert promise.record[0] > 1.0
+    assert promise.conditions == ("a changed record stays with its person",)
     assert "One person with at most 3 records, more or less" in str(promise)
 
 

@@ -535,6 +535,8 @@ class PrivateMoments(BaseEstimator):
             clipped=True,
             mu=None if self.classes is None else mu,
         ).seeded(self.random_state)
+        if of_persons:  # a record that went to another person would change the parts of two
+            guarantee = guarantee.provided("a changed record stays with its person")
         if self.classes is None:
             guarantee = guarantee.provided("it is public whether labels are truth values, numbers or text")
         if self.centre is not None and not isinstance(self.centre, str):
