@@ -62,6 +62,18 @@ def test_a_first_fit_for_persons_makes_a_ledger_of_persons(site) -> None:
         site.fit(X, Y, mechanism=NOISE, ledger=site.folder.ledger)
 
 
+def test_a_model_fitted_before_there_was_a_ledger_is_counted(site) -> None:
+    site.fit(X, Y, mechanism=NOISE)
+    site.folder.ledger.unlink()
+    with pytest.raises(InvalidInputError, match=r"spent epsilon 0\.5 per record"):
+        site.fit(X, Y, mechanism=NOISE)
+    site.fit(X, Y, mechanism=NOISE, ledger=site.folder.ledger)
+    assert [event.name for event in Ledger.load(site.folder.ledger).events] == [
+        "model fitted before there was a ledger",
+        "model of a site",
+    ]
+
+
 def test_another_ledger_counts_besides_that_of_the_folder(site, tmp_path: Path) -> None:
     path = tmp_path / "all.json"
     Ledger(limit_epsilon=1.2).save(path)

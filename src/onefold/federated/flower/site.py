@@ -163,10 +163,7 @@ class Site:
             return ledger  # there is nothing to count
         own = self.folder.ledger
         if not own.is_file():
-            epsilon, delta = promise.record if promise.person is None else promise.person
-            unit = "record" if promise.person is None else "person"
-            # A row of very many entries may be promised nothing as a whole.
-            Ledger(unit=unit if math.isfinite(epsilon) and delta < 1.0 else "entry").save(own)
+            self._begin_ledger(promise)
         found = Ledger.load(own)
         if ledger is None and found.events:
             epsilon, delta = found.total()
@@ -177,6 +174,20 @@ class Site:
         named = ledger.path if isinstance(ledger, Ledger) else ledger
         same = isinstance(named, str | os.PathLike) and os.path.realpath(named) == os.path.realpath(own)
         return own if ledger is None or same else (*(ledger if isinstance(ledger, tuple) else (ledger,)), own)
+
+    def _begin_ledger(self, promise: Any) -> None:
+        """Make the folder's ledger for fits like this one, with the model that is there already."""
+        earlier = None
+        if self.folder.profile.is_file() and self.profile.guarantee is not None:
+            earlier = LocalModel.load(self.folder.model).guarantee_
+        persons = promise.person is not None and (earlier is None or earlier.person is not None)
+        epsilon, delta = promise.person if persons else promise.record
+        # A row of very many entries may be promised nothing as a whole.
+        unit = "entry" if not math.isfinite(epsilon) or delta >= 1.0 else "person" if persons else "record"
+        ledger = Ledger(unit=unit)
+        if earlier is not None and earlier.holds:
+            ledger.spend_guarantee(earlier, "model fitted before there was a ledger")
+        ledger.save(self.folder.ledger)
 
     def store(self, model: LocalModel, columns: Sequence[str] | None = None) -> Self:
         """Keep a fitted model in the folder, to answer with it.
