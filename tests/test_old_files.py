@@ -14,7 +14,8 @@ from onefold import FoldingClassifier, io
 from onefold._base.archive import kind_of
 from onefold._base.frames import unpack_frame
 from onefold.federated import LocalModel, messages
-from onefold.privacy import Ledger, OptimalNoise, PrivateMoments
+from onefold.privacy import Guarantee, Ledger, OptimalNoise, PrivateMoments
+from onefold.privacy.guarantee import FLOAT_SAMPLER
 from onefold.transfer import PrivateSource, TransferClassifier
 
 FILES = Path(__file__).parent / "data_0_1"
@@ -59,6 +60,14 @@ def test_guarantee_and_extras_of_a_model_are_read():
     assert io.load(FILES / "folding.onefold").guarantee_.record[0] > 0.0
     extras = io.load_extras(FILES / "folding.onefold")
     np.testing.assert_array_equal(extras["rows"], EXPECTED["rows"][:2])
+
+
+@pytest.mark.parametrize("name", ["folding", "local_model", "source", "moment_source", "transfer", "moments"])
+def test_guarantees_of_the_float_sampler_do_not_hold_any_more(name):
+    (path,) = FILES.glob(f"{name}.[on]*")
+    guarantee = io.load(path).guarantee_
+    assert guarantee.voided_by == (FLOAT_SAMPLER,)
+    assert Guarantee.from_dict(guarantee.to_dict()) == guarantee
 
 
 @pytest.mark.parametrize("name", ["membership_mapping", "deep_fuzzy_model"])

@@ -452,7 +452,10 @@ class Guarantee:
         try:
             known = {**_older(plain), **plain}
             pairs: dict[str, Any] = {name: _read_pair(known[name]) for name in PAIRS}
-            return cls(**pairs, **{name: known[name] for name in (*PLAIN, *LISTS)})
+            found = cls(**pairs, **{name: known[name] for name in (*PLAIN, *LISTS)})
+            # Before samplers had names, noise was drawn by the float sampler unless the text says otherwise.
+            exact = "clipped" in plain or found.unit == "label" or "hardened" in found.mechanism
+            return found if exact else found.voided(FLOAT_SAMPLER)
         except (KeyError, TypeError, AttributeError):
             raise InvalidInputError("this is not the description of a guarantee") from None
 
