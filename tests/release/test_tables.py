@@ -282,6 +282,8 @@ SECRET = "Zebulon"
         ({"a": np.array([1.0])}, {"a": (0, 1)}, {"a": [1]}, {}),
         ({"a": np.array([[1.0]])}, {}, {}, {}),
         ({"a": np.array([[1.0]])}, {"a": (0, 1)}, {}, {}),
+        ({"a": np.array([1.0]), "b": np.array([1.0, 2.0])}, {"a": (0, 1), "b": (0, 1)}, {}, {}),
+        ({"a": np.array([b"\xc3\x28"])}, {}, {"a": [SECRET]}, {}),
         ({"a": np.array(["2020-01-01"], dtype="datetime64[D]")}, {}, {}, {}),
         ({"a": np.array(["2020-01-01"], dtype="datetime64[D]")}, {}, {"a": [SECRET]}, {}),
         ({"a": np.array([SECRET + str(k) for k in range(500)])}, {}, {}, {}),

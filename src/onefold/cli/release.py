@@ -486,7 +486,10 @@ def _sweep(table: MixedTable, declared: Declarations, settings: CurveSettings, o
         )
     title = f"{table.path.name}: {label} learnt from released rows"
     write_curve(out, curve, title, _errors(codec, curve), void=bool(codec.inferred))
-    note = "these scores come from raw rows: choosing lam by them is not covered by any guarantee"
+    note = (
+        "these scores come from raw rows and are not private; choosing lam by them is not covered by any "
+        "guarantee"
+    )
     figure = f"figure written to {out}; {curve.measure} on raw rows {curve.baseline:.4f}"
     words = [figure, _in_words(curve, settings.delta), f"Labels and class sizes are not covered; {note}."]
     inferred = ""

@@ -496,7 +496,7 @@ class Guarantee:
         gaps = [] if self.labels else ["labels", "class sizes"]
         if self.neighbours == "replace":
             gaps.append("the number of rows")
-        return ", ".join([*gaps, "choices made by looking at the raw data"])
+        return ", ".join([*gaps, "choices made by looking at the raw data", "refusals and their messages"])
 
     def _limit(self, unit: str) -> str:
         """Say of which changes a line speaks: the condition stands on every line."""

@@ -130,8 +130,7 @@ def kept_rows(
     """
     if (person is None) != (rows_per_person is None):
         raise InvalidInputError(
-            "person= and a mechanism with rows_per_person go together: whom each row is about, and the "
-            "most rows of a person"
+            "person= and rows_per_person= go together: whom each row is about, and the most rows of a person"
         )
     if rows_per_person is None:
         return None

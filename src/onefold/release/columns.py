@@ -159,7 +159,7 @@ def _texts(name: str, values: AnyArray) -> AnyArray:
             raise InvalidInputError(f"column {name!r} has a missing value in row {_first(missing)}")
     if kind in "fO":
         return np.array([_text(cell) for cell in values.tolist()], dtype=str)
-    return values.astype(str)
+    return np.char.decode(values, "utf-8", "replace") if kind == "S" else values.astype(str)
 
 
 def _text(cell: Any) -> str:
@@ -334,7 +334,10 @@ class TableCodec:
         ndarray of shape (n_samples, n_encoded)
             Encoded rows.
         """
-        return np.hstack([column.encode(np.asarray(columns[column.name])) for column in self.columns])
+        encoded = [column.encode(np.asarray(columns[column.name])) for column in self.columns]
+        if len({len(rows) for rows in encoded}) > 1:
+            raise InvalidInputError("the columns must have equally many rows")
+        return np.hstack(encoded)
 
     def decode(self, rows: Floats) -> dict[str, AnyArray]:
         """Decode noisy rows into columns, looking at nothing but the noisy rows.

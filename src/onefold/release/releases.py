@@ -19,7 +19,7 @@ from onefold.privacy.guarantee import FLOAT_SAMPLER
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.mechanisms.mechanism import unpack
 from onefold.privacy.mechanisms.rows import RowNoise
-from onefold.privacy.persons import limit_rows
+from onefold.privacy.persons import SAME_PERSON, kept_rows
 from onefold.privacy.samplers import RandomState, byte_stream, chosen_sampler, generator
 from onefold.privacy.sensitivity import Domain
 from onefold.privacy.terms import positive
@@ -293,25 +293,20 @@ def _noisy(
     if values.ndim != 2 or not values.shape[1]:
         raise InvalidInputError("expected a 2D table of rows. Reshape your data")
     source = None if random_state is None else generator(random_state)
-    kept = values[kept_rows(person, rows_per_person, len(values), source)]
-    guarantee = noise.guarantee(values.shape[1], rows_per_person=rows_per_person).seeded(random_state)
+    kept = kept_rows(person, rows_per_person, len(values), source)
+    guarantee = promised(noise, values.shape[1], rows_per_person, random_state)
     if chosen is not None:
         guarantee = guarantee.provided(f"{chosen} were chosen without looking at the rows")
     charge(ledger, guarantee, "released rows")
-    return restore(noise.randomise(kept, source)), guarantee
+    return restore(noise.randomise(values if kept is None else values[kept], source)), guarantee
 
 
-def kept_rows(person: Any, rows_per_person: int | None, n_rows: int, random_state: RandomState) -> Any:
-    """Choose at random the rows that stay when no person may have more than a number: all without one."""
-    if person is None and rows_per_person is None:
-        return slice(None)
-    if person is None or rows_per_person is None:
-        raise InvalidInputError(
-            "person and rows_per_person go together: whose each row is, and the most rows of a person"
-        )
-    if np.shape(person) != (n_rows,):
-        raise InvalidInputError("person must hold one entry per row")
-    return limit_rows(person, rows_per_person, random_state)
+def promised(
+    noise: RowNoise, n_features: int, rows_per_person: int | None, random_state: RandomState
+) -> Guarantee:
+    """State the promise of rows of which no person has more than a number, with noise from a source."""
+    guarantee = noise.guarantee(n_features, rows_per_person=rows_per_person).seeded(random_state)
+    return guarantee if rows_per_person is None else guarantee.provided(SAME_PERSON)
 
 
 def _open(X: Any) -> tuple[Floats, Callable[[Floats], Any]]:

@@ -11,9 +11,10 @@ from onefold._base.arrays import AnyArray
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee, RandomisedLabels, charge
 from onefold.privacy.ledger import AnyLedger
+from onefold.privacy.persons import kept_rows
 from onefold.privacy.samplers import RandomState, chosen_sampler, generator
 from onefold.release.columns import Column, OneHotBox, TableCodec
-from onefold.release.releases import kept_rows
+from onefold.release.releases import promised
 
 __all__ = ["Column", "OneHotBox", "TableCodec", "TableRelease", "release_table"]
 
@@ -181,8 +182,9 @@ def release_table(
         raise InvalidInputError("labels must hold one entry per row")
     source = None if random_state is None else generator(random_state)
     kept = kept_rows(person, rows_per_person, len(rows), source)
-    rows, labels = rows[kept], None if labels is None else np.asarray(labels)[kept]
-    guarantee = noise.guarantee(codec.n_encoded, rows_per_person=rows_per_person).seeded(random_state)
+    if kept is not None:
+        rows, labels = rows[kept], None if labels is None else np.asarray(labels)[kept]
+    guarantee = promised(noise, codec.n_encoded, rows_per_person, random_state)
     numbers = [column for column in codec.columns if column.range is not None]
     categories = [column for column in codec.columns if column.range is None]
     if bounded and categories:  # a category moves two encoded entries at once: state what always holds
