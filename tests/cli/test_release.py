@@ -185,6 +185,30 @@ def test_inferred_ranges_void_the_guarantee(table, tmp_path, capsys) -> None:
     assert json.loads((tmp_path / "out.csv.guarantee.json").read_text())["holds"] is False
 
 
+def test_file_without_a_header_is_refused_before_a_record_becomes_names(tmp_path, capsys) -> None:
+    (tmp_path / "a.csv").write_text("30,41.5\n20,11.5\n")
+    options = ["--range", "0:100", "--lam", 1, "--out", tmp_path / "b.csv"]
+    assert run(tmp_path / "a.csv", *options) == 2
+    error = capsys.readouterr().err
+    assert "add a line with names of columns" in error
+    assert "41.5" not in error
+    assert not (tmp_path / "b.csv").exists()
+
+
+def test_guarantee_of_an_earlier_table_never_lies_beside_a_new_one(
+    table, declared, tmp_path, monkeypatch
+) -> None:
+    out, promise = tmp_path / "b.csv", tmp_path / "b.csv.guarantee.json"
+    promise.write_text("{}")
+
+    def fail(*arguments: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("onefold.cli.outputs.write_guarantee", fail)
+    assert run(table, "--label", "sick", "--lam", 1, "--declared", declared, "--out", out) != 0
+    assert not promise.exists()
+
+
 def test_range_without_a_column_is_for_all_others(frame, tmp_path, capsys) -> None:
     frame[["age", "income", "classes"]].to_csv(tmp_path / "a.csv", index=False)
     options = ["--range", "0:100", "--range", "income=0:1e5", "--whole", "classes", "--lam", 1]
@@ -378,6 +402,7 @@ def test_sweep_learns_many_classes_from_limited_rows(table, tmp_path, capsys) ->
         ["--lam", "1", "--out", "x.txt"],
         ["--lam", "1", "--person", "town"],
         ["--lam", "1", "--rows-per-person", "2"],
+        ["--lam", "1", "--hardened", "--sampler", "float"],
         ["--lam", "1", "--label", "sick", "--person", "sick", "--rows-per-person", "2"],
         ["--lam", "1", "--person", "nothing", "--rows-per-person", "2"],
         ["--keep-classifier", "1", "--label", "sick", "--sampler", "float"],

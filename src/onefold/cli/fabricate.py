@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     stopping = _stopping(args.stopping)
     keep = noise.kept_columns(args.label)
     table = read_table(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
-    check_header(table)
+    check_header(table.path, table.names or ())
     y = noise.labels(None if args.label is None else labels_of(table, args.label))
     from onefold.fabrication import Fabricator
 

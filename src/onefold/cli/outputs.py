@@ -173,8 +173,13 @@ class MixedTable:
 
     @property
     def persons(self) -> AnyArray | None:
-        """Whose each row is."""
-        return None if self.person is None else self.columns[self.person]
+        """Whom each row is about: numbers, or a number for each text."""
+        if self.person is None:
+            return None
+        column = self.columns[self.person]
+        if column.dtype.kind not in "US":
+            return column
+        return distinct_texts(f"{self.path}: column {self.person!r}", column.astype(str))[1]
 
     def typed(self, names: Collection[str]) -> MixedTable:
         """The same table with some columns in the type of all their cells; a missing cell is refused.
@@ -184,16 +189,15 @@ class MixedTable:
         known = {name: _typed(f"{self.path}: column {name!r}", self.columns[name]) for name in names}
         return replace(self, columns=self.columns | known)
 
-    def write(self, path: str, features: dict[str, AnyArray], labels: AnyArray | None) -> None:
-        """The same columns with other values, without the person; an array ``X`` stays one in an NPZ file."""
+    def with_values(self, path: str, features: dict[str, AnyArray], labels: AnyArray | None) -> Columns:
+        """The columns to write to a file, without the person; an array ``X`` stays one in an NPZ file."""
         values = features if labels is None else features | {str(self.label): labels}
         if not (self.matrix and path.lower().endswith(".npz")):
-            write_table(path, {name: values[name] for name in self.columns if name != self.person})
-            return
+            return {name: values[name] for name in self.columns if name != self.person}
         arrays: dict[str, AnyArray] = {"X": np.column_stack(list(features.values()))}
         if self.named:
             arrays["feature_names"] = np.array(list(features))
-        write_table(path, arrays if labels is None else arrays | {str(self.label): labels})
+        return arrays if labels is None else arrays | {str(self.label): labels}
 
 
 def read_mixed(

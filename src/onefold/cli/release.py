@@ -17,13 +17,14 @@ from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import busy, say, show, without_bars
 from onefold.cli.outputs import (
     STANDARD_OUTPUT,
+    Columns,
     MixedTable,
     check_private_table,
     check_writable,
     read_mixed,
-    write_guarantee,
+    write_private_table,
 )
-from onefold.cli.tables import as_labels
+from onefold.cli.tables import as_labels, check_header
 from onefold.exceptions import FileFormatError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidInputError(
             "--sweep and --keep-classifier promise nothing to persons: --ignore COL instead"
         )
+    if args.hardened and args.sampler == "float":
+        raise InvalidInputError("--hardened and --sampler float contradict each other: leave out one")
     shared.check_person_options(args.person, args.rows_per_person)
     if args.person is not None and args.person == args.label:
         raise InvalidInputError("--person and --label name the same column")
@@ -122,6 +125,7 @@ def run(args: argparse.Namespace) -> int:
         _check(args.data, args.out, noise, labels, bounded=bool(args.allowed))
     declared = Declarations.read(args.range, args.whole, args.allowed, args.declared, args.infer)
     table = read_mixed(args.data, args.label, args.ignore, args.person, args.quiet)
+    check_header(table.path, table.columns)
     if args.sweep:
         curve = CurveSettings(args.repetitions, args.rows, args.learner, args.seed, args.delta)
         result, words = _sweep(table, declared, curve, args.out, args.quiet)
@@ -351,7 +355,7 @@ def _release(
 
 
 def _published(table: MixedTable, made: Made, out: str) -> Told:
-    """Write the released table, and say what it promises."""
+    """Write the released table and its guarantee, and say what it promises."""
     release = made.release
     promise = {"lam": made.lam, **release.to_dict()}
     if made.documented is not None:
@@ -359,10 +363,10 @@ def _published(table: MixedTable, made: Made, out: str) -> Told:
             "epsilon_per_record": made.documented,
             "note": "for comparison only; it is too small for weak noise",
         }
-    table.write(out, release.columns, release.labels)
+    columns = table.with_values(out, release.columns, release.labels)
     rows = len(next(iter(release.columns.values())))
     words = [f"lam {made.lam:.4g}", *shared.promise_in_words(release.guarantee), *release.in_words()]
-    return _told(rows, promise, words, out)
+    return _told(columns, rows, promise, words, out)
 
 
 def _strength(noise: NoiseAmount, codec: TableCodec, bounded: bool) -> Strength:
@@ -414,7 +418,7 @@ def _keep_classifier(table: MixedTable, variance: float, label: str, out: str, q
     if any(values.dtype.kind in "iu" for values in features.values()):
         say("whole numbers become fractions: rounding would move the classifier", quiet)
     columns = {name: made.X[:, j] for j, name in enumerate(features)}
-    table.write(out, columns, table.columns[label])
+    written = table.with_values(out, columns, table.columns[label])
     words = in_words(made.standard_errors, list(features))
     promise = {
         **made.guarantee.to_dict(),
@@ -424,12 +428,12 @@ def _keep_classifier(table: MixedTable, variance: float, label: str, out: str, q
         "in_words": words,
     }
     lines = [str(made.guarantee), *(f"Revealed: {what}." for what in made.reveals), *words]
-    return _told(len(made), promise, lines, out)
+    return _told(written, len(made), promise, lines, out)
 
 
-def _told(rows: int, promise: dict[str, Any], lines: list[str], out: str) -> Told:
-    """Write the guarantee; what is told about the release."""
-    file = write_guarantee(out, promise)
+def _told(columns: Columns, rows: int, promise: dict[str, Any], lines: list[str], out: str) -> Told:
+    """Write the table and its guarantee; what is told about the release."""
+    file = write_private_table(out, columns, promise)
     result = {"table": out, "rows": rows, "guarantee": file, "holds": promise["holds"], "promise": promise}
     return result, [f"{rows} rows written to {out}, their guarantee to {file}", *lines]
 

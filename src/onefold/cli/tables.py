@@ -392,13 +392,12 @@ def _feature_columns(source: Source, taken: set[str], features: Sequence[str] | 
     return [position[name] for name in features]
 
 
-def check_header(table: Table) -> None:
+def check_header(path: Path, names: Collection[str]) -> None:
     """Refuse names of columns that are a record: without a header line, the first one would be released."""
-    names = table.names or ()
     numbered = [list(map(str, range(start, start + len(names)))) for start in (0, 1)]
     if names and list(names) not in numbered and all(DECIMAL.fullmatch(name) for name in names):
         raise InvalidInputError(
-            f"{table.path}: the first line holds numbers, as a record does: add a line with names of columns"
+            f"{path}: the first line holds numbers, as a record does: add a line with names of columns"
         )
 
 
