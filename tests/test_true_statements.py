@@ -123,7 +123,7 @@ def test_a_declared_change_stands_on_the_entry_and_on_the_record_line() -> None:
     lines = str(Laplace(1.0, sensitivity=2.0).guarantee(5)).splitlines()
     for start in ("One entry", "A whole record"):
         (line,) = [line for line in lines if line.startswith(start)]
-        assert "by at most 2 (not checked)" in line
+        assert "if no entry changes by more than 2 (not checked)" in line
 
 
 # --- 7: joins ----------------------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ def test_number_as_sensitivity_is_the_callers_word_on_the_entry_and_the_record_l
     maker.fabricate(np.ones((20, 3)))
     lines = [line for line in str(maker.guarantee_).splitlines() if line.startswith(("One entry", "A whole"))]
     assert len(lines) == 2
-    assert all("at most 2 (not checked)" in line for line in lines)
+    assert all("no entry changes by more than 2 (not checked)" in line for line in lines)
     assert not maker.guarantee_.clipped
 
 

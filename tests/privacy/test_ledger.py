@@ -215,7 +215,7 @@ def test_ledger_refuses_events_under_another_relation() -> None:
 
 # --- labels and persons -----------------------------------------------------------------------------------
 
-FEATURES = Guarantee("record", (0.1, 1e-6), (0.3, 1e-6), 3)
+FEATURES = Guarantee("record", (0.1, 1e-6), (0.3, 1e-6), 3, clipped=True)
 
 
 def spent(guarantee: Guarantee, **options) -> tuple[float, float]:
@@ -280,7 +280,7 @@ def test_events_say_whether_labels_count() -> None:
     rows, both, table, by_hand = str(ledger).splitlines()[-4:]
     assert rows.startswith("  1 x rows: epsilon 0.3 per record, delta 1e-06, labels not covered")
     assert both.endswith("labels counted")
-    assert "labels not covered, provided that a changed entry differs by at most 1" in table
+    assert "labels not covered, provided that no entry changes by more than 1" in table
     assert by_hand.endswith("labels not stated")
     assert "Not in these numbers: the labels" in str(ledger)
 
@@ -334,15 +334,15 @@ def test_one_gaussian_release_for_persons_by_pld() -> None:
 
 def test_events_keep_the_conditions_of_a_guarantee() -> None:
     ledger = Ledger()
-    charge(ledger, replace(FEATURES, sensitivity=1.0).provided("batches are public"), "rows")
-    charge(ledger, replace(FEATURES, sensitivity=1.0, clipped=True), "clipped rows")
+    charge(ledger, replace(FEATURES, sensitivity=1.0, clipped=False).provided("batches are public"), "rows")
+    charge(ledger, replace(FEATURES, sensitivity=1.0), "clipped rows")
     first, second = ledger.events
     assert first.conditions == (
-        "a changed record differs by at most 1 (not checked)",
+        "no record changes by more than 1 (not checked)",
         "batches are public",
     )
     assert second.conditions == ()
-    assert "labels not covered, provided that a changed record differs by at most 1" in str(ledger)
+    assert "labels not covered, provided that no record changes by more than 1" in str(ledger)
     assert "provided that batches are public" in str(ledger)
 
 

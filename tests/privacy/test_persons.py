@@ -1,6 +1,7 @@
 """Rows of persons: who is who, and which rows are dropped."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,3 +47,25 @@ def test_missing_or_strange_persons_are_refused_in_one_line(person) -> None:
 def test_texts_numbers_and_objects_name_the_same_persons() -> None:
     for names in (["x", "y", "x"], [3, 7, 3], [3.0, 7.0, 3.0], np.array(["x", "y", "x"], dtype=object)):
         assert person_codes(names, 3).tolist() == [0, 1, 0]
+
+
+def test_one_person_written_in_two_ways_stays_one_person() -> None:
+    """Taken for two, a person would keep twice the rows that its guarantee is about."""
+    assert np.unique(person_codes(np.array([1, 1.0, "1", np.int64(1)], dtype=object), 4)).size == 1
+    assert person_codes(pd.Series(["a", "b", "a"], dtype="category"), 3).tolist() == [0, 1, 0]
+    assert person_codes(np.array([-0.0, 0.0]), 2).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "person",
+    [
+        pd.Series([1, None], dtype="Int64"),
+        pd.Series(["a", None], dtype="string"),
+        pd.Series(["a", pd.NaT], dtype=object),
+        ["a", "  "],
+        np.array([b"a", b""]),
+    ],
+)
+def test_missing_values_of_every_kind_are_refused(person) -> None:
+    with pytest.raises(InvalidInputError, match="person is missing in some rows"):
+        person_codes(person, 2)

@@ -11,11 +11,11 @@ from onefold.privacy import AnalyticGaussian, Laplace, OptimalNoise, RandomisedL
 from onefold.privacy.samplers import byte_stream
 
 SAMPLERS = {
-    "laplace": lambda: Laplace(1.0).sample(50),
-    "laplace hardened": lambda: Laplace(1.0, hardened=True).sample(50),
-    "optimal hardened": lambda: OptimalNoise(1.0, hardened=True).sample(50),
-    "gaussian": lambda: AnalyticGaussian(1.0).sample(50),
-    "gaussian hardened": lambda: AnalyticGaussian(1.0, hardened=True).sample(50),
+    "laplace": lambda: Laplace(1.0, sensitivity=1.0, sampler="float").sample(50),
+    "laplace hardened": lambda: Laplace(1.0, sensitivity=1.0).sample(50),
+    "optimal hardened": lambda: OptimalNoise(1.0, sensitivity=1.0).sample(50),
+    "gaussian": lambda: AnalyticGaussian(1.0, sensitivity=1.0, sampler="float").sample(50),
+    "gaussian hardened": lambda: AnalyticGaussian(1.0, sensitivity=1.0).sample(50),
     "labels": lambda: RandomisedLabels(0.1, 100).randomise(np.zeros(50, dtype=int)),
 }
 each_sampler = pytest.mark.parametrize("draw", SAMPLERS.values(), ids=SAMPLERS.keys())
@@ -50,10 +50,10 @@ def test_parent_and_children_differ_after_a_fork(draw) -> None:
 def test_two_processes_differ_and_a_seed_agrees_between_them() -> None:
     script = (
         "from onefold.privacy import Laplace\n"
-        "for hardened in (False, True):\n"
-        "    print(Laplace(1.0, hardened=hardened).sample(4).tolist())\n"
-        "for hardened in (False, True):\n"
-        "    print(Laplace(1.0, hardened=hardened).sample(4, random_state=3).tolist())\n"
+        "for sampler in ('float', 'hardened'):\n"
+        "    print(Laplace(1.0, sensitivity=1.0, sampler=sampler).sample(4).tolist())\n"
+        "for sampler in ('float', 'hardened'):\n"
+        "    print(Laplace(1.0, sensitivity=1.0, sampler=sampler).sample(4, random_state=3).tolist())\n"
     )
     answers = [
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout

@@ -16,6 +16,7 @@ from onefold._base.validation import Entry, Instance, Number, OneOf, Whole, chec
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.terms import DELTA, DELTA_OR_ZERO, POSITIVE, RELATIONS, UNITS, Pair, number
+from onefold.privacy.wording import assumptions
 
 __all__ = ["COMPOSITIONS", "Event", "compose"]
 
@@ -160,7 +161,7 @@ class Event:
             count,
             neighbours=guarantee.neighbours,
             labels="not covered",
-            conditions=conditions_of(guarantee),
+            conditions=assumptions(guarantee),
             **parts,
         )
 
@@ -186,14 +187,6 @@ def refuse_added_entries(unit: str, neighbours: str) -> None:
     """Refuse a relation that the unit does not allow: a record can be added or removed, an entry cannot."""
     if unit == "entry" and neighbours != "replace":
         raise InvalidInputError("entries are changed, not added: neighbours='add-remove' is for records")
-
-
-def conditions_of(guarantee: Guarantee) -> tuple[str, ...]:
-    """Return what must be true for the numbers of a guarantee, with the change that nobody has checked."""
-    if guarantee.clipped or guarantee.sensitivity is None:
-        return guarantee.conditions
-    change = f"a changed {guarantee.unit} differs by at most {guarantee.sensitivity:g} (not checked)"
-    return change, *guarantee.conditions
 
 
 def refuse_void(guarantee: Guarantee) -> None:

@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Frozen"]
+from onefold._base.arrays import AnyArray
+
+__all__ = ["Frozen", "constant"]
+
+
+def constant(array: AnyArray) -> AnyArray:
+    """Return a copy of an array that cannot be written to, whatever its flags are set to."""
+    if array.dtype.hasobject or array.size == 0:  # objects have no bytes of their own
+        array = array.copy()
+        array.flags.writeable = False
+        return array
+    return np.frombuffer(array.tobytes(), dtype=array.dtype).reshape(array.shape)
 
 
 class _Sealing(ABCMeta):
@@ -28,7 +39,8 @@ class _Sealing(ABCMeta):
 class Frozen(metaclass=_Sealing):
     """Base class of noises and domains: a parameter changed after use would make a guarantee false.
 
-    Copies are the object itself. Arrays are read-only.
+    Copies are the object itself. Arrays are read-only, also for those who set their flag again: their memory
+    is a constant. Python keeps nobody from reaching into ``__dict__``; this is a guard against mistakes.
 
     See Also
     --------
@@ -43,9 +55,9 @@ class Frozen(metaclass=_Sealing):
     """
 
     def _seal(self) -> None:
-        for value in self.__dict__.values():
+        for name, value in list(self.__dict__.items()):
             if isinstance(value, np.ndarray):
-                value.flags.writeable = False
+                self.__dict__[name] = constant(value)
         self.__dict__["_sealed"] = True
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -68,5 +80,7 @@ class Frozen(metaclass=_Sealing):
         return copyreg.__newobj__, (type(self),), dict(self.__dict__)  # type: ignore[attr-defined]
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
+        if "_sealed" in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} cannot be changed: make a new one")
         self.__dict__.update(state)
         self._seal()

@@ -5,19 +5,36 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
+from onefold._base.validation import (
+    Entry,
+    Flag,
+    Instance,
+    Number,
+    OneOf,
+    Whole,
+    check_parameter,
+    check_parameters,
+)
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of
-from onefold.privacy.terms import NOTHING, RELATIONS, UNITS, Pair, check_relation, group, two_steps
+from onefold.privacy.terms import (
+    NOTHING,
+    RELATIONS,
+    UNITS,
+    Pair,
+    added,
+    check_relation,
+    group,
+    multiplied,
+    root,
+    two_steps,
+)
+from onefold.privacy.wording import CHANGES, UNSTATED, assumptions, at_most, odds, of_what, sentences
 
 __all__ = ["FLOAT_SAMPLER", "NOTHING", "RELATIONS", "SEEDED", "Guarantee", "check_relation", "two_steps"]
 
 SEEDED = "the noise was drawn from a seed: whoever knows it can take the noise away"
 FLOAT_SAMPLER = "the float sampler was chosen: the numbers hold in exact arithmetic only"
-UNSEEN = (
-    "Not seen by onefold: what was fitted to the raw data before it came here (a scaler, a choice of "
-    "columns), and other releases about the same people."
-)
 PAIRS = ("entry", "record", "replaced", "labels", "person")
 LISTS = ("voided_by", "conditions")
 PLAIN = (
@@ -41,6 +58,11 @@ CONSTRAINTS: dict[str, Entry] = {
     "n_owners": Whole(1),
     "rows_per_person": (Whole(1), None),
     "clipped": Flag(),
+    "n_features": Whole(1),
+    "untouched_entries": (Number(at_least=0), None),
+    "sensitivity": (Number(above=0), None),
+    "mu": (Number(at_least=0), None),
+    "mechanism": Instance(str, "a text"),
 }
 
 
@@ -85,7 +107,7 @@ class Guarantee:
         (epsilon, delta) of all records of one person, under the relation ``neighbours``. None means that a
         person with several records is NOT covered as a person.
     rows_per_person : int or None, default=None
-        Records that a person has at most; others were dropped at random before anything else.
+        Largest number of records of the persons that ``person`` is about; None where it is about everybody.
     clipped : bool, default=False
         Whether values were clipped to a declared domain. If not, nobody has checked that changes are no
         larger than ``sensitivity``, and every line says so.
@@ -138,10 +160,10 @@ class Guarantee:
         if self.labels_in_record and self.labels is None:
             raise InvalidInputError("labels_in_record=True needs labels: the (epsilon, delta) of a label")
         for name in LISTS:
-            sentences = getattr(self, name)
-            if isinstance(sentences, str) or not all(isinstance(sentence, str) for sentence in sentences):
+            told = getattr(self, name)
+            if isinstance(told, str) or not all(isinstance(sentence, str) for sentence in told):
                 raise InvalidInputError(f"{name} must be a tuple of sentences")
-            object.__setattr__(self, name, tuple(sentences))
+            object.__setattr__(self, name, tuple(told))
         object.__setattr__(self, "entry", _pair("entry", self.entry))
         object.__setattr__(self, "record", _pair("record", self.record))
         object.__setattr__(self, "replaced", self._replacement())
@@ -167,19 +189,21 @@ class Guarantee:
         """(epsilon, delta) of a record together with its label; None if labels are not covered."""
         if self.labels is None:
             return None
-        if self.labels_in_record:
-            return self.record
-        return self.record[0] + self.labels[0], min(1.0, self.record[1] + self.labels[1])
+        return self.record if self.labels_in_record else _both(self.record, self.labels)
 
     @property
     def person_with_labels(self) -> Pair | None:
-        """(epsilon, delta) of a person's records with their labels; None if either is not covered."""
+        """(epsilon, delta) of a person and the labels of its records; None if either is not covered.
+
+        Each label has noise of its own, so their losses add up.
+        """
         if self.person is None or self.labels is None:
             return None
         if self.labels_in_record:
             return self.person
-        labels = NOTHING if self.rows_per_person is None else group(self.labels, self.rows_per_person)
-        return self.person[0] + labels[0], min(1.0, self.person[1] + labels[1])
+        rows = self.rows_per_person or math.inf
+        epsilon, delta = self.labels
+        return _both(self.person, (multiplied(rows, epsilon), min(1.0, multiplied(rows, delta))))
 
     def voided(self, reason: str) -> "Guarantee":
         """Return the guarantee after a step that makes it void.
@@ -301,7 +325,7 @@ class Guarantee:
 
         Nothing in it is smaller than in either part: the larger epsilon, the larger delta, every condition,
         every reason for which one of them is void. Where only one part promises something, nothing is
-        promised.
+        promised. Entries released without noise are counted in both.
 
         Parameters
         ----------
@@ -321,32 +345,31 @@ class Guarantee:
             pairs["replaced"] = pairs["record"]
         if self.neighbours != other.neighbours:
             pairs["person"] = None  # stated under one relation, which is not that of the other part
+        unit = min(self.unit, other.unit, key=ALL_UNITS.index)
         untouched = (self.untouched_entries, other.untouched_entries)
-        # A change that was not clipped is covered up to its declared size only: the smaller of two.
-        declared = [part.sensitivity for part in both if not part.clipped]
-        if not declared:
-            declared = [self.sensitivity] if self.sensitivity == other.sensitivity else [None]
-        # mu speaks of what both parts speak of, or not at all.
-        alike = (self.person is None) == (other.person is None) and self.neighbours == other.neighbours
+        sensitivity, conditions = _assumed(self, other, unit)
+        names = [name for part in both for name in part.mechanism.split(" / ") if name]
         return replace(
             self,
             **pairs,
-            unit=min(self.unit, other.unit, key=ALL_UNITS.index),
+            unit=unit,
             neighbours=relation,
             n_features=max(self.n_features, other.n_features),
             untouched_entries=None if None in untouched else sum(number or 0.0 for number in untouched),
             voided_by=tuple(dict.fromkeys((*self.voided_by, *other.voided_by))),
-            conditions=tuple(dict.fromkeys((*self.conditions, *other.conditions))),
-            mechanism=" / ".join(
-                dict.fromkeys((*self.mechanism.split(" / "), *other.mechanism.split(" / ")))
-            ),
-            sensitivity=None if None in declared else min(number or 0.0 for number in declared),
+            conditions=conditions,
+            mechanism=" / ".join(dict.fromkeys(names)),
+            sensitivity=sensitivity,
             clipped=self.clipped and other.clipped,
-            labels_in_record=self.labels_in_record and other.labels_in_record and pairs["labels"] is not None,
+            labels_in_record=self.labels_in_record and other.labels_in_record,
             n_owners=max(self.n_owners, other.n_owners),
-            rows_per_person=_most(self.rows_per_person, other.rows_per_person),
-            mu=_most(self.mu, other.mu) if alike else None,
+            rows_per_person=_fewest(self, other),
+            mu=_gaussian(self, other),
         )
+
+    def _widest(self) -> Pair:
+        """Return what ``mu`` is about: the pair of a person, or of a record where persons are not covered."""
+        return self.record if self.person is None else self.person
 
     def at_sites(self, n_sites: int, shared_noise: bool = False) -> Pair:
         """Return (epsilon, delta) of a person, or of a record, that several sites know.
@@ -367,15 +390,17 @@ class Guarantee:
             Probability with which it may be exceeded.
         """
         check_parameter("n_sites", n_sites, Whole(1))
-        pair = self.record if self.person is None else self.person
-        if n_sites == 1 or not math.isfinite(pair[0]):
+        pair = epsilon, delta = self._widest()
+        if n_sites == 1:
             return pair
-        if self.mu is not None and 0 < pair[1] < 1:
-            factor = float(n_sites) if shared_noise else math.sqrt(n_sites)
-            return epsilon_of(self.mu * factor, pair[1]), pair[1]
+        if not math.isfinite(epsilon):
+            return NOTHING
+        if self.mu and 0 < delta < 1:
+            grown = multiplied(self.mu, n_sites if shared_noise else root(n_sites))
+            return max(epsilon, epsilon_of(grown, delta)), delta
         if shared_noise:
             return group(pair, n_sites)
-        return n_sites * pair[0], min(1.0, n_sites * pair[1])
+        return multiplied(n_sites, epsilon), min(1.0, multiplied(n_sites, delta))
 
     def odds(self, unit: str = "record") -> str:
         """Say for a data-protection officer what an attacker who knows everything else can be sure of.
@@ -390,31 +415,7 @@ class Guarantee:
         str
             Odds before and after, or that nothing is promised.
         """
-        check_parameter("unit", unit, OneOf(UNITS))
-        pair = getattr(self, unit)
-        if unit != "entry":
-            pair = (self.record_with_label if unit == "record" else self.person_with_labels) or pair
-        what = {"entry": "one entry", "record": "one record", "person": "the records of one person"}[unit]
-        if self.labels is None and unit != "entry":  # what is not covered may be known for certain
-            what = f"the features of {what}"
-        if self.neighbours == "add-remove" and unit != "entry":  # what they hold: two steps, see the text
-            what = f"whether {what} {'is' if unit == 'record' else 'are'} in the data"
-        if not self.holds:
-            return f"Nothing can be said about {what}: the guarantee is void."
-        if pair is None or not math.isfinite(pair[0]) or pair[1] >= 1.0:
-            return f"Nothing is promised about {what}: an attacker may become certain."
-        epsilon, delta = pair
-        grown = math.exp(min(epsilon, 700.0))
-        right = (grown + delta) / (1.0 + grown)
-        after = (grown + delta) / (1.0 - delta)
-        text = (
-            f"An attacker who knows everything but {what}, and thinks two possibilities equally likely (odds "
-            f"1 to 1), is right after seeing the release with odds of at most {after:.4g} to 1 "
-            f"({100 * right:.4g} in 100)"
-        )
-        if delta:
-            text += f"; with a probability of up to {delta:.3g}, counted here, it may disclose more"
-        return f"{text}{', if the conditions are true' * bool(self.conditions or not self.clipped)}."
+        return odds(self, unit)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee as plain values for JSON.
@@ -460,92 +461,7 @@ class Guarantee:
             raise InvalidInputError("this is not the description of a guarantee") from None
 
     def __str__(self) -> str:
-        lines = [f"VOID: {reason}." for reason in self.voided_by]
-        if self.voided_by:
-            lines.append("The numbers below are what was aimed at; they do NOT hold.")
-        lines += self._with_labels() if self.labels_in_record else [*self._features(), self._labels()]
-        lines += [f"Provided that {condition}." for condition in self.conditions]
-        if self.n_owners > 1:
-            lines.append(
-                f"Holds for the records of each of {self.n_owners} sites, if no record is at two sites."
-            )
-        return "\n".join([*lines, *self._several_sites(), f"Not covered: {self._gaps()}.", UNSEEN])
-
-    def _several_sites(self) -> list[str]:
-        """Say what a person known to several sites is promised."""
-        if self.person is None or not math.isfinite(self.person[0]):
-            return []
-        told = ", ".join(f"{_words(self.at_sites(n), 'person')} at {n} sites" for n in (2, 5))
-        shared = _words(self.at_sites(2, shared_noise=True), "person")
-        who = "A person" if self.labels_in_record or self.labels is None else "A person, without labels,"
-        return [f"{who} known to several sites that do the same: {told}; noise shared by 2 sites: {shared}."]
-
-    def _with_labels(self) -> list[str]:
-        """Describe a release in which a record is a row with its label."""
-        if not math.isfinite(self.record[0]):
-            return ["No noise was added: nothing is promised to anybody."]
-        lines = [f"Noise: {self.mechanism}, calibrated per {self.unit}."] if self.mechanism else []
-        pairs = {RELATIONS[self.neighbours]: self.record, RELATIONS["replace"]: self.replaced or NOTHING}
-        lines += [
-            f"Record, one record and its label {change}{self._limit('record')}: {_words(pair, 'record')}."
-            for change, pair in pairs.items()
-        ]
-        return [*lines, self._people()]
-
-    def _gaps(self) -> str:
-        gaps = [] if self.labels else ["labels", "class sizes"]
-        if self.neighbours == "replace":
-            gaps.append("the number of rows")
-        return ", ".join([*gaps, "choices made by looking at the raw data", "refusals and their messages"])
-
-    def _limit(self, unit: str) -> str:
-        """Say of which changes a line speaks: the condition stands on every line."""
-        if self.clipped:
-            return ", clipped to the declared domain" + self._if_provided()
-        if self.sensitivity is None:
-            return self._if_provided()
-        changed = "it changes" if unit == self.unit else f"each {self.unit} changes"
-        return f", if {changed} by at most {self.sensitivity:g} (not checked)" + self._if_provided()
-
-    def _if_provided(self) -> str:
-        return ", under the conditions below" * bool(self.conditions)
-
-    def _features(self) -> list[str]:
-        if self.unit == "label":
-            return ["Features: not covered by this release of labels."]
-        lines = [
-            f"One entry{self._limit('entry')}: {_words(self.entry, 'entry')}.",
-            f"A whole record of {self.n_features} entries, {RELATIONS[self.neighbours]}"
-            f"{self._limit('record')}: {_words(self.record, 'record')}.",
-        ]
-        if self.neighbours == "add-remove":
-            replaced = _words(self.replaced or NOTHING, "record")
-            lines.append(f"A whole record, replaced{self._limit('record')}: {replaced}.")
-        lines.append(self._people())
-        if self.mechanism:
-            lines.insert(0, f"Noise: {self.mechanism}, calibrated per {self.unit}.")
-        if self.untouched_entries:
-            lines.append(f"Entries released without noise, expected number: {self.untouched_entries:.3g}.")
-        elif self.untouched_entries is None:
-            lines.append("Some entries are released without noise; how many depends on the number of rows.")
-        return lines
-
-    def _people(self) -> str:
-        if self.person is None:
-            return "A person with several records: NOT covered as a person."
-        rows = "" if self.rows_per_person is None else f" with at most {self.rows_per_person} records"
-        change = RELATIONS[self.neighbours]
-        return f"One person{rows}, {change}{self._limit('person')}: {_words(self.person, 'person')}."
-
-    def _labels(self) -> str:
-        if self.labels is None:
-            return "Labels and class sizes: NOT covered."
-        text = f"Labels{self._if_provided()}: {_words(self.labels, 'label')}"
-        if self.unit != "label" and self.record_with_label is not None:
-            text += f"; a record with its label: {_words(self.record_with_label, 'record with label')}"
-        if self.unit != "label" and self.person_with_labels is not None:
-            text += f"; a person with all labels: {_words(self.person_with_labels, 'person with labels')}"
-        return f"{text}."
+        return "\n".join(sentences(self))
 
 
 def _older(plain: Mapping[str, Any]) -> dict[str, Any]:
@@ -564,19 +480,63 @@ def _older(plain: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _both(one: Pair, other: Pair) -> Pair:
+    """What holds for two releases about the same thing."""
+    return added(one[0], other[0]), min(1.0, added(one[1], other[1]))
+
+
 def _larger(one: Pair | None, other: Pair | None) -> Pair | None:
     return None if one is None or other is None else (max(one[0], other[0]), max(one[1], other[1]))
 
 
-def _most(one: Any, other: Any) -> Any:
-    return None if one is None or other is None else max(one, other)
+def _fewest(one: Guarantee, other: Guarantee) -> int | None:
+    """Records of a person of whom both parts speak; a part without a number speaks of all."""
+    if one.person is None or other.person is None:
+        return None
+    known = [rows for rows in (one.rows_per_person, other.rows_per_person) if rows is not None]
+    return min(known, default=None)
 
 
-def _words(pair: Pair, unit: str) -> str:
-    epsilon, delta = pair
-    if not math.isfinite(epsilon):
-        return f"no bound on epsilon per {unit}"
-    return f"epsilon {epsilon:.4g} per {unit}, delta {delta:.3g}"
+def _gaussian(one: Guarantee, other: Guarantee) -> float | None:
+    """mu of both, where they speak of the same unit at the same delta; otherwise it would say too little."""
+    kinds = [(part.person is None, part.neighbours, part._widest()[1]) for part in (one, other)]
+    if one.mu is None or other.mu is None or kinds[0] != kinds[1]:
+        return None
+    return max(one.mu, other.mu)
+
+
+def _assumed(one: Guarantee, other: Guarantee, unit: str) -> tuple[float | None, tuple[str, ...]]:
+    """Largest change that both parts cover, and the conditions of both, with what they assume of changes.
+
+    Values that were clipped need no assumption. Changes of entries are comparable: the smaller one is left.
+    Sizes of records are not, unless they are the same: each noise has its own measure of them.
+    """
+    sensitivity, words = _joint_change(one, other, unit)
+    conditions = dict.fromkeys((*one.conditions, *other.conditions, *words))
+    unstated = any(assumptions(part)[:1] == (UNSTATED,) for part in (one, other))
+    if unstated and (sensitivity is not None or any(CHANGES in condition for condition in conditions)):
+        conditions[UNSTATED] = None  # the other part's words would take its place
+    return sensitivity, tuple(conditions)
+
+
+def _joint_change(one: Guarantee, other: Guarantee, unit: str) -> tuple[float | None, tuple[str, ...]]:
+    unchecked = [part for part in (one, other) if not part.clipped and part.sensitivity is not None]
+    if not unchecked:
+        clipped = one.clipped and other.clipped and one.sensitivity == other.sensitivity
+        return (one.sensitivity if clipped else None), ()
+    changes = {part.sensitivity for part in unchecked if part.sensitivity is not None}
+    if all(of_what(part) == unit == "entry" for part in unchecked):
+        return min(changes), ()
+    families = {part.mechanism.split(" ")[0] for part in unchecked}
+    alike = all(part.unit == unit for part in unchecked)
+    if alike and len(changes) == len(families) == 1:
+        return changes.pop(), ()
+    words = (
+        f"{at_most(of_what(part), part.sensitivity or 0.0)} in the release with "
+        f"{part.mechanism or 'unnamed noise'}, which nothing checks"
+        for part in unchecked
+    )
+    return None, tuple(dict.fromkeys(words))
 
 
 def _pair(name: str, value: Any) -> Pair:

@@ -23,7 +23,6 @@ from onefold.privacy.composition import (
     COMPOSITIONS,
     Event,
     compose,
-    conditions_of,
     refuse_added_entries,
     refuse_void,
 )
@@ -39,6 +38,7 @@ from onefold.privacy.terms import (
     group,
     two_steps,
 )
+from onefold.privacy.wording import assumptions
 
 __all__ = ["LEDGER", "AnyLedger", "Event", "Ledger", "charge"]
 
@@ -223,7 +223,7 @@ class Ledger:
                 count,
                 neighbours=self.neighbours,
                 labels=labels,
-                conditions=conditions_of(guarantee),
+                conditions=assumptions(guarantee),
             )
         )
 

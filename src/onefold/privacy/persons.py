@@ -44,13 +44,28 @@ def person_codes(person: Any, n_rows: int) -> Index:
     if names.shape != (n_rows,) or names.dtype.kind not in "OUSiufb":
         raise InvalidInputError("person must be a column of texts or numbers, one for each row")
     if names.dtype.kind == "O":
-        missing = any(name is None or name != name for name in names)
-        names = np.array([str(name) for name in names])
+        names = np.array([_text(name) for name in names], dtype=str)
+    if names.dtype.kind == "f":
+        missing = np.isnan(names)
+    elif names.dtype.kind in "US":
+        missing = np.char.str_len(np.char.strip(names)) == 0
     else:
-        missing = names.dtype.kind == "f" and bool(np.isnan(names).any())
-    if missing or (names.dtype.kind == "U" and bool(np.any(np.char.str_len(names) == 0))):
+        missing = np.zeros(n_rows, dtype=np.bool_)
+    if missing.any():
         raise InvalidInputError("person is missing in some rows: fill it in, or leave these rows out")
     return np.unique(names, return_inverse=True)[1]
+
+
+def _text(name: Any) -> str:
+    """Text of a cell, empty where it is missing: 1, 1.0 and "1" are the same person."""
+    if name is None:
+        return ""
+    equal = name == name  # NaN and missing values of pandas are not
+    if not isinstance(equal, (bool, np.bool_)) or not equal:
+        return ""
+    if isinstance(name, (float, np.floating)) and float(name).is_integer():
+        return str(int(name))
+    return str(name)
 
 
 def limit_rows(person: Any, rows_per_person: int, random_state: RandomState = None) -> Index:
@@ -78,7 +93,8 @@ def limit_rows(person: Any, rows_per_person: int, random_state: RandomState = No
     Notes
     -----
     Which rows of a person remain depends on how many there are: one record more can take the place of
-    another. What a record is promised is therefore computed for a replaced one.
+    another. What a record is promised is therefore computed for a replaced one, which belongs to the same
+    person as the one it replaces.
 
     Examples
     --------

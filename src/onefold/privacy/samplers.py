@@ -64,7 +64,7 @@ __all__ = [
 SAMPLERS = ("hardened", "float")
 
 
-def chosen_sampler(sampler: str, hardened: bool | None, stacklevel: int = 4) -> str:
+def chosen_sampler(sampler: str, hardened: bool | None, stacklevel: int = 5) -> str:
     """Return the name of a sampler, given by name or in the old spelling ``hardened=``."""
     check_parameter("sampler", sampler, OneOf(SAMPLERS))
     if hardened is None:

@@ -23,7 +23,7 @@ from onefold.privacy.frozen import Frozen
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.samplers import RandomState, byte_stream, discrete_laplace, laplace_table
-from onefold.privacy.terms import EPSILON, number, positive
+from onefold.privacy.terms import EPSILON, multiplied, number, positive, root, round_up
 
 __all__ = ["Ball", "Box", "Domain", "from_data"]
 
@@ -162,7 +162,9 @@ class Domain(Frozen):
         return self.n_features
 
     def _check(self, X: Array) -> None:
-        if self.n_features is not None:
+        if X.ndim == 0 and self.n_features is not None:
+            raise InvalidInputError(f"the domain has {self.n_features} features, the data are one number")
+        if X.ndim:
             self._known(X.shape[-1])
 
 
@@ -248,8 +250,7 @@ class Box(Domain):
     def l1(self) -> float:
         """Sum of the widths."""
         self._features()
-        total, exact = math.fsum(self.widths), sum(map(Fraction, self.widths.tolist()))
-        return total if total >= exact else math.nextafter(total, math.inf)
+        return round_up(sum(map(Fraction, self.widths.tolist()), Fraction(0)))
 
     @property
     def l2(self) -> float:
@@ -348,11 +349,7 @@ class Ball(Domain):
     @property
     def l1(self) -> float:
         """The diameter for norm 1; sqrt(p) times the diameter for norm 2."""
-        return (
-            2
-            * self.radius
-            * (1.0 if self.norm == 1 else math.nextafter(math.sqrt(self._features()), math.inf))
-        )
+        return multiplied(2.0, self.radius, 1.0 if self.norm == 1 else root(self._features()))
 
     @property
     def l2(self) -> float:

@@ -1,6 +1,8 @@
 """The terms of a promise: units of privacy, neighbouring datasets, and the numbers of a loss."""
 
 import math
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
 from typing import Any
 
 from onefold._base.validation import Number, OneOf, check_parameter
@@ -14,10 +16,15 @@ __all__ = [
     "RELATIONS",
     "UNITS",
     "Pair",
+    "added",
     "check_relation",
     "group",
+    "multiplied",
     "number",
     "positive",
+    "root",
+    "round_up",
+    "shown",
     "two_steps",
 ]
 
@@ -178,9 +185,53 @@ def group(pair: Pair, size: int) -> Pair:
     (1.5, 0.0)
     """
     epsilon, delta = pair
-    if delta == 0 or not math.isfinite(epsilon):
-        return size * epsilon, delta
-    if epsilon * size > 700.0:
+    together = multiplied(epsilon, size)
+    if size == 1 or delta == 0 or not math.isfinite(epsilon):
+        return together, delta
+    if together > 700.0:
         return NOTHING
-    larger = delta * math.fsum(math.exp(i * epsilon) for i in range(size))
-    return (size * epsilon, larger) if larger < 1.0 else NOTHING
+    # One part in 10^14 covers the errors of the exponentials and of the sum.
+    larger = delta * math.fsum(math.exp(i * epsilon) for i in range(size)) * (1 + 1e-14)
+    return (together, larger) if larger < 1.0 else NOTHING
+
+
+# --- numbers of a promise are rounded up ------------------------------------------------------------------
+
+
+def round_up(exact: Fraction) -> float:
+    """Smallest float64 that is no smaller than an exact number."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def multiplied(*factors: float) -> float:
+    """Product of positive numbers, rounded up."""
+    if not all(map(math.isfinite, factors)):
+        return math.inf
+    return round_up(math.prod(map(Fraction, factors), start=Fraction(1)))
+
+
+def added(*parts: float) -> float:
+    """Sum of positive numbers, rounded up."""
+    return round_up(sum(map(Fraction, parts), Fraction(0))) if all(map(math.isfinite, parts)) else math.inf
+
+
+def root(number: int) -> float:
+    """Square root of a whole number, rounded up."""
+    whole = math.isqrt(number)
+    return float(whole) if whole * whole == number else math.nextafter(math.sqrt(number), math.inf)
+
+
+def shown(number: float, digits: int = 4) -> str:
+    """Write a number with a few digits, rounded up: what is printed is no less than what holds.
+
+    One part in 10^9 is left out of that, so that errors of float64 do not turn 5 into 5.001.
+    """
+    if number == 0 or not math.isfinite(number):
+        return f"{number:g}"
+    exact = Decimal(repr(float(number))) * (1 - Decimal("1e-9"))
+    step = Decimal((0, (1,), exact.adjusted() - digits + 1))
+    return f"{float(exact.quantize(step, ROUND_CEILING)):.{digits}g}"

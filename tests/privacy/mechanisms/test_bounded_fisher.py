@@ -17,12 +17,22 @@ from reference import release as literal
 from reference.bounded_noise import every_case
 
 
+def bounded(lam: object, bounds: object, Pi: object = None, **options) -> BoundedFisherNoise:
+    """The noise in exact arithmetic, for changes of one unless told otherwise."""
+    return BoundedFisherNoise(lam, bounds, Pi, **{"sensitivity": 1.0, "sampler": "float", **options})
+
+
+def fisher(lam: float, Pi: object = None, **options) -> FisherGaussian:
+    """The free noise, likewise."""
+    return FisherGaussian(lam, Pi, **{"sensitivity": 1.0, "sampler": "float", **options})
+
+
 def excess(noise: BoundedFisherNoise, epsilon: float, shift: float) -> float:
     return exact.excess_by_quadrature(noise.density, epsilon, shift, reach=60.0, n=20_001)
 
 
 def make(low: float, high: float, lam: float, weight: float) -> BoundedFisherNoise:
-    return BoundedFisherNoise(lam, [(low, high)], [weight])
+    return bounded(lam, [(low, high)], [weight])
 
 
 @every_case
@@ -86,17 +96,17 @@ def test_a_draw_from_the_very_edge_does_not_round_beyond_it(monkeypatch: pytest.
     monkeypatch.setattr(
         GroundState, "sample", lambda state, size, rng: np.resize([state.low, state.high], size)
     )
-    sample = BoundedFisherNoise(lam, (-high, high)).sample((2, 1), random_state=0)
+    sample = bounded(lam, (-high, high)).sample((2, 1), random_state=0)
     assert sample.ravel().tolist() == [-high, high]
 
 
 class Scripted:
-    """Stands in for a generator: hands out the given numbers, one per call."""
+    """Stands in for a stream: hands out the given numbers, one per call."""
 
     def __init__(self, *numbers: float) -> None:
         self.numbers = list(numbers)
 
-    def random(self, size: int) -> np.ndarray:
+    def uniform(self, size: int) -> np.ndarray:
         return np.full(size, self.numbers.pop(0))
 
 
@@ -145,9 +155,9 @@ def test_no_other_noise_has_a_smaller_criterion() -> None:
 @pytest.mark.parametrize("reach", [9.0, 100.0, np.inf])
 @pytest.mark.parametrize("lam, weight", [(1.0, 1.0), (1e-4, 5.0), (1e6, 0.1)])
 def test_wide_bounds_give_the_free_noise(reach: float, lam: float, weight: float) -> None:
-    scale = FisherGaussian(lam, [weight]).standard_errors(1)[0]
-    free = FisherGaussian(lam, [weight], sensitivity=scale)
-    noise = BoundedFisherNoise(lam, (-reach * scale, reach * scale), [weight], sensitivity=scale)
+    scale = fisher(lam, [weight]).standard_errors(1)[0]
+    free = fisher(lam, [weight], sensitivity=scale)
+    noise = bounded(lam, (-reach * scale, reach * scale), [weight], sensitivity=scale)
     places = np.linspace(-5, 5, 41) * scale
     assert noise.density(places) * scale == pytest.approx(norm.pdf(places / scale), abs=1e-9)
     assert noise.cdf(places) == pytest.approx(norm.cdf(places / scale), abs=1e-9)
@@ -158,11 +168,11 @@ def test_wide_bounds_give_the_free_noise(reach: float, lam: float, weight: float
 
 def test_noise_on_a_half_line_worked_out_by_hand() -> None:
     """On (0, inf) the ground state is t exp(-t^2/4): a chi distribution with three degrees of freedom."""
-    noise = BoundedFisherNoise(1.0, (0, np.inf))
+    noise = bounded(1.0, (0, np.inf))
     assert noise.variance == pytest.approx(3.0)
     assert noise.mean(1)[0] == pytest.approx(math.sqrt(8 / math.pi))
     assert noise.fisher_information(1)[0, 0] == pytest.approx(3.0)
-    narrow = BoundedFisherNoise(1.0, (-1e-3, 1e-3))  # a particle in a box: cos^2
+    narrow = bounded(1.0, (-1e-3, 1e-3))  # a particle in a box: cos^2
     assert narrow.variance == pytest.approx(1e-6 * (1 / 3 - 2 / math.pi**2), rel=1e-6)
 
 
@@ -170,7 +180,7 @@ def test_noise_on_a_half_line_worked_out_by_hand() -> None:
 @pytest.mark.parametrize("low, high, lam", [(-40.0, 50.0, 1e-4), (-6.0, 6.0, 1.0), (-6.0, 9.0, 0.3)])
 def test_the_entry_guarantee_is_exact(low: float, high: float, lam: float, change: float) -> None:
     delta = 1e-3
-    noise = BoundedFisherNoise(lam, (low, high), sensitivity=change, delta=delta)
+    noise = bounded(lam, (low, high), sensitivity=change, delta=delta)
     epsilon = noise.guarantee(1).entry[0]
     lost = [excess(noise, epsilon, shift) for shift in (change, -change)]
     assert max(lost) == pytest.approx(delta, rel=5e-3)
@@ -181,25 +191,25 @@ def test_the_entry_guarantee_is_exact(low: float, high: float, lam: float, chang
 
 @pytest.mark.parametrize("low, high, lam", [(-40.0, 60.0, 1e-4), (-6.0, 9.0, 0.3)])
 def test_mirrored_bounds_give_the_same_guarantee(low: float, high: float, lam: float) -> None:
-    one, other = (BoundedFisherNoise(lam, b, delta=1e-3).guarantee(1) for b in ((low, high), (-high, -low)))
+    one, other = (bounded(lam, b, delta=1e-3).guarantee(1) for b in ((low, high), (-high, -low)))
     assert one.entry[0] == pytest.approx(other.entry[0], rel=1e-6)
-    wide = BoundedFisherNoise(lam, (-high, high), delta=1e-3).guarantee(1)
+    wide = bounded(lam, (-high, high), delta=1e-3).guarantee(1)
     assert wide.entry[0] < 0.99 * one.entry[0]  # the near wall is what costs
 
 
 def test_a_record_is_the_sum_of_its_columns() -> None:
-    noise = BoundedFisherNoise(1e-4, (-60, 60), sensitivity=1.0, delta=1e-4)
-    single = BoundedFisherNoise(1e-4, (-60, 60), sensitivity=1.0, delta=1e-4 / 3)
+    noise = bounded(1e-4, (-60, 60), sensitivity=1.0, delta=1e-4)
+    single = bounded(1e-4, (-60, 60), sensitivity=1.0, delta=1e-4 / 3)
     assert noise.guarantee(3).record == (pytest.approx(3 * single.guarantee(1).entry[0]), 1e-4)
 
 
 def test_columns_without_bounds_are_one_gaussian() -> None:
-    free = BoundedFisherNoise(1e-2, (-np.inf, np.inf)).guarantee(9).record
-    assert free == (pytest.approx(FisherGaussian(1e-2).guarantee(9).record[0]), 1e-5)
+    free = bounded(1e-2, (-np.inf, np.inf)).guarantee(9).record
+    assert free == (pytest.approx(fisher(1e-2).guarantee(9).record[0]), 1e-5)
     bounds = [(-60.0, 60.0), (-np.inf, np.inf), (-np.inf, np.inf)]
-    mixed = BoundedFisherNoise(1e-4, bounds, delta=1e-4).guarantee(3).record[0]
-    one = BoundedFisherNoise(1e-4, (-60, 60), delta=5e-5).guarantee(1).entry[0]
-    assert mixed == pytest.approx(one + FisherGaussian(1e-4, delta=5e-5).guarantee(2).record[0])
+    mixed = bounded(1e-4, bounds, delta=1e-4).guarantee(3).record[0]
+    one = bounded(1e-4, (-60, 60), delta=5e-5).guarantee(1).entry[0]
+    assert mixed == pytest.approx(one + fisher(1e-4, delta=5e-5).guarantee(2).record[0])
 
 
 @given(
@@ -213,7 +223,7 @@ def test_change_wider_than_the_bounds_has_no_guarantee(
     low: float, width: float, more: float, lam: float
 ) -> None:
     """However small the rounding errors are that a huge factor multiplies."""
-    noise = BoundedFisherNoise(lam, (low, low + width), sensitivity=width + more)
+    noise = bounded(lam, (low, low + width), sensitivity=width + more)
     assert noise.guarantee(1).entry[0] == math.inf
 
 
@@ -232,15 +242,13 @@ def test_tails_are_bounded_from_either_side(low: float, high: float, lam: float,
 
 
 def test_narrow_bounds_promise_nothing_and_say_so() -> None:
-    guarantee = BoundedFisherNoise(1.0, (-1, 1)).guarantee(4)
+    guarantee = bounded(1.0, (-1, 1)).guarantee(4)
     assert guarantee.entry == guarantee.record == (math.inf, 1.0)
     assert "no bound on epsilon per record" in str(guarantee)
 
 
 def test_every_column_has_its_own_bounds_and_weight() -> None:
-    noise = BoundedFisherNoise(
-        1e-4, [(-18, 30), (0, np.inf), (-1, 1)], sensitivity=Box([18, 0, 0], [90, 9, 1])
-    )
+    noise = bounded(1e-4, [(-18, 30), (0, np.inf), (-1, 1)], sensitivity=Box([18, 0, 0], [90, 9, 1]))
     X = np.column_stack([np.linspace(18, 90, 4000), np.zeros(4000), np.full(4000, 0.5)])
     noisy = noise.randomise(X, random_state=0)
     assert noisy[:, 0].min() >= 0
@@ -258,25 +266,25 @@ def test_every_column_has_its_own_bounds_and_weight() -> None:
 )
 def test_invalid_bounds_are_refused(bounds: object) -> None:
     with pytest.raises(InvalidInputError, match=r"^[^\n]*bound[^\n]*$"):
-        BoundedFisherNoise(1.0, bounds)  # type: ignore[arg-type]
+        bounded(1.0, bounds)  # type: ignore[arg-type]
 
 
 def test_other_invalid_input_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="one entry per column"):
-        BoundedFisherNoise(1.0, [(-1, 1), (-1, 1)], [1.0, 1.0, 1.0])
+        bounded(1.0, [(-1, 1), (-1, 1)], [1.0, 1.0, 1.0])
     with pytest.raises(InvalidInputError, match="diagonal"):
-        BoundedFisherNoise(1.0, (-1, 1), [[2.0, 1.0], [1.0, 2.0]])
+        bounded(1.0, (-1, 1), [[2.0, 1.0], [1.0, 2.0]])
     with pytest.raises(InvalidInputError, match="Box"):
-        BoundedFisherNoise(1.0, [(-1, 1)], sensitivity=Ball(1.0))
+        bounded(1.0, [(-1, 1)], sensitivity=Ball(1.0))
     with pytest.raises(InvalidInputError, match="too close together"):
-        BoundedFisherNoise(1.0, (1e15, 1e15 + 2))
+        bounded(1.0, (1e15, 1e15 + 2))
     for lam in (0, -1, np.nan, np.inf, "1", None):
         with pytest.raises(InvalidInputError, match=r"^lam must"):
-            BoundedFisherNoise(lam, (-1, 1))  # type: ignore[arg-type]
+            bounded(lam, (-1, 1))  # type: ignore[arg-type]
 
 
 def test_ledger_counts_bounded_noise_with_a_guarantee_and_refuses_it_without() -> None:
-    event = Event.of(BoundedFisherNoise(1e-4, (-60, 60)), n_features=2)
+    event = Event.of(bounded(1e-4, (-60, 60), sampler="hardened"), n_features=2)
     assert event.family is None
     assert event.epsilon > 0
 

@@ -14,6 +14,11 @@ from onefold.privacy.samplers import ByteStream
 from reference.bounded_noise import every_case
 
 
+def bounded(lam: float, bounds: object, Pi: object = None, **options) -> BoundedFisherNoise:
+    """The noise for changes of one unless told otherwise."""
+    return BoundedFisherNoise(lam, bounds, Pi, **{"sensitivity": 1.0, **options})
+
+
 @pytest.mark.parametrize(
     "bounds, exact_cdf",
     [((-np.inf, np.inf), norm.cdf), ((0.0, np.inf), chi(3).cdf)],  # the two that are known in closed form
@@ -38,7 +43,7 @@ def test_draws_compare_whole_numbers() -> None:
 
 @every_case
 def test_hardened_draws_follow_the_density(low: float, high: float, lam: float, weight: float) -> None:
-    noise = BoundedFisherNoise(lam, [(low, high)], [weight], sensitivity=high - low, hardened=True)
+    noise = bounded(lam, [(low, high)], [weight], sensitivity=high - low)
     step = noise._grids(1)[0].step
     sample = noise.sample((60000, 1), random_state=5)[:, 0]
     assert np.array_equal(sample, np.round(sample / step) * step)
@@ -54,7 +59,7 @@ def test_hardened_draws_follow_the_density(low: float, high: float, lam: float, 
 @every_case
 def test_no_hardened_draw_can_leave_the_bounds(low: float, high: float, lam: float, weight: float) -> None:
     """Draws near a wall are too rare to be seen: the ends of the table, with half a step for the value."""
-    noise = BoundedFisherNoise(lam, [(low, high)], [weight], sensitivity=high - low, hardened=True)
+    noise = bounded(lam, [(low, high)], [weight], sensitivity=high - low)
     (state, scale), grid = noise._states(1)[0], noise._grids(1)[0]
     table = cell_table(state, scale, grid.exponent)
     possible = table.first + np.flatnonzero(np.diff(table.upto, prepend=0))
@@ -63,7 +68,7 @@ def test_no_hardened_draw_can_leave_the_bounds(low: float, high: float, lam: flo
 
 
 def test_hardened_rows_keep_to_the_bounds_and_to_a_grid() -> None:
-    noise = BoundedFisherNoise(1e-3, [(-1.0, 0.3)], sensitivity=Box(0, 1, 1), hardened=True)
+    noise = bounded(1e-3, [(-1.0, 0.3)], sensitivity=Box(0, 1, 1))
     X = np.random.default_rng(0).random((20000, 1))
     noisy = noise.randomise(X, random_state=1)
     step = noise._grids(1)[0].step
@@ -80,7 +85,7 @@ def test_hardened_rows_keep_to_the_bounds_and_to_a_grid() -> None:
 def test_the_hardened_guarantee_by_the_table(low: float, high: float, lam: float, change: float) -> None:
     """Every shift that rounding can make of a change, summed over the very integers that are drawn from."""
     delta = 1e-3
-    noise = BoundedFisherNoise(lam, (low, high), sensitivity=change, delta=delta, hardened=True)
+    noise = bounded(lam, (low, high), sensitivity=change, delta=delta)
     epsilon = noise.guarantee(1).entry[0]
     (state, scale), grid = noise._states(1)[0], noise._grids(1)[0]
     weights = np.diff(cell_table(state, scale, grid.exponent).upto, prepend=0) / 2.0**62
@@ -95,23 +100,23 @@ def test_the_hardened_guarantee_by_the_table(low: float, high: float, lam: float
     # a tenth of delta is kept for the table: what is lost must not touch it
     assert max(value for (_, share), value in lost.items() if share == 1.0) <= 0.9 * delta
     assert lost[most, 0.95] > 0.9 * delta
-    plain = BoundedFisherNoise(lam, (low, high), sensitivity=change, delta=delta).guarantee(1).entry[0]
+    plain = bounded(lam, (low, high), sensitivity=change, delta=delta, sampler="float").guarantee(1).entry[0]
     assert plain < epsilon < 1.1 * plain
 
 
 def test_hardened_noise_states_no_epsilon_its_table_cannot_carry() -> None:
     """At delta 1e-9 a table that is right to 1e-11 carries an epsilon of log(10), not one of 5."""
     for options, stated in (({"delta": 1e-9, "lam": 1e-2}, True), ({"delta": 1e-9, "lam": 1.0}, False)):
-        hardened = BoundedFisherNoise(bounds=(-np.inf, np.inf), hardened=True, **options).guarantee(1)
+        hardened = bounded(bounds=(-np.inf, np.inf), **options).guarantee(1)
         assert math.isfinite(hardened.record[0]) == math.isfinite(hardened.entry[0]) == stated
-        plain = BoundedFisherNoise(bounds=(-np.inf, np.inf), **options).guarantee(1)
+        plain = bounded(bounds=(-np.inf, np.inf), sampler="float", **options).guarantee(1)
         assert math.isfinite(plain.record[0])
 
 
 def test_hardened_noise_beyond_its_limits_is_refused() -> None:
-    strong = BoundedFisherNoise(1e-12, (-np.inf, np.inf), hardened=True)
+    strong = bounded(1e-12, (-np.inf, np.inf))
     with pytest.raises(InvalidInputError, match=r"^[^\n]*too strong for the hardened sampler[^\n]*$"):
         strong.sample((3, 1))
     with pytest.raises(InvalidInputError, match="too small or too large"):
-        BoundedFisherNoise(1.0, (-1e-290, 1e-290), hardened=True)
-    assert "hardened" in str(BoundedFisherNoise(1e-4, (-60, 60), hardened=True).guarantee(1))
+        bounded(1.0, (-1e-290, 1e-290))
+    assert "hardened" in str(bounded(1e-4, (-60, 60)).guarantee(1))

@@ -61,7 +61,11 @@ def test_textbook_gaussian_has_more_noise_than_needed() -> None:
 
 def test_a_record_of_two_entries_by_double_quadrature() -> None:
     """Both entries change: the product densities on a grid, against the record-level value."""
-    for noise in (Laplace(0.5), OptimalNoise(0.5, 0.05), AnalyticGaussian(0.9, 0.01)):
+    for noise in (
+        Laplace(0.5, sensitivity=1.0),
+        OptimalNoise(0.5, 0.05, sensitivity=1.0),
+        AnalyticGaussian(0.9, 0.01, sensitivity=1.0),
+    ):
         epsilon, delta = noise.guarantee(2).record
         v = np.linspace(-30, 30, 1501) + 1e-6
         cell = v[1] - v[0]
@@ -105,7 +109,7 @@ def _pmf(noise) -> np.ndarray:
 def test_rounded_neighbours_lie_within_the_counted_steps(
     kind, epsilon: float, delta: float, d: float
 ) -> None:
-    noise = kind(epsilon, delta, d, hardened=True)
+    noise = kind(epsilon, delta, d)
     pmf = _pmf(noise)
     assert pmf.sum() == pytest.approx(1, abs=1e-12)
     start = np.linspace(-3, 3, 1001)
@@ -119,7 +123,7 @@ def test_rounded_neighbours_lie_within_the_counted_steps(
 @pytest.mark.usefixtures("coarse")
 def test_rounding_can_enlarge_a_change_and_is_counted() -> None:
     """Calibrated without the extra step, some pairs of neighbours would be told apart too well."""
-    noise = Laplace(1.0, sensitivity=1.37, hardened=True)
+    noise = Laplace(1.0, sensitivity=1.37)
     start = np.linspace(-3, 3, 1001)
     worst = (noise._lattice.round(start + 1.37) - noise._lattice.round(start)).max()
     unaware = Fraction(1.37) / Fraction(noise._lattice.step)
@@ -134,7 +138,7 @@ def test_rounded_records_lie_within_the_counted_steps(kind) -> None:
     """Rows that differ by the declared size, rounded: the change in steps stays within what was paid for."""
     rng = np.random.default_rng(0)
     p, size = 5, 2.3
-    noise = kind(1.0, 0.0 if kind is Laplace else 1e-3, size, unit="record", hardened=True, n_features=p)
+    noise = kind(1.0, 0.0 if kind is Laplace else 1e-3, size, unit="record", n_features=p)
     order = 1 if kind is not AnalyticGaussian else 2
     start, direction = rng.normal(size=(4000, p)), rng.normal(size=(4000, p)) * (rng.random((4000, p)) < 0.6)
     direction[:, 0] += 1e-3
@@ -147,7 +151,7 @@ def test_rounded_records_lie_within_the_counted_steps(kind) -> None:
 
 @pytest.mark.parametrize("kind, epsilon, delta", CASES)
 def test_the_fine_grid_costs_a_millionth(kind, epsilon: float, delta: float) -> None:
-    plain, hardened = kind(epsilon, delta, 1.37), kind(epsilon, delta, 1.37, hardened=True)
+    plain, hardened = kind(epsilon, delta, 1.37, sampler="float"), kind(epsilon, delta, 1.37)
     assert 1 < hardened.scale / plain.scale < 1 + 2e-6
     assert hardened._lattice.step < 1e-6 * 1.37
 

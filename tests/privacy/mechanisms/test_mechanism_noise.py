@@ -17,16 +17,16 @@ LIMIT = 2.2
 
 EPSILON, D = 0.7, 1.5
 NOISES = {
-    "optimal": OptimalNoise(EPSILON, 0.2, D),
-    "laplace": Laplace(EPSILON, sensitivity=D),
-    "gaussian": Gaussian(EPSILON, 1e-3, D),
-    "analytic": AnalyticGaussian(EPSILON, 1e-3, D),
-    "optimal hardened": OptimalNoise(EPSILON, 0.2, D, hardened=True),
-    "laplace hardened": Laplace(EPSILON, sensitivity=D, hardened=True),
-    "gaussian hardened": Gaussian(EPSILON, 1e-3, D, hardened=True),
-    "analytic hardened": AnalyticGaussian(EPSILON, 1e-3, D, hardened=True),
-    "optimal per record": OptimalNoise(EPSILON, 0.2, D, unit="record", n_features=3),
-    "optimal per record hardened": OptimalNoise(EPSILON, 0.2, D, unit="record", n_features=3, hardened=True),
+    "optimal": OptimalNoise(EPSILON, 0.2, D, sampler="float"),
+    "laplace": Laplace(EPSILON, sensitivity=D, sampler="float"),
+    "gaussian": Gaussian(EPSILON, 1e-3, D, sampler="float"),
+    "analytic": AnalyticGaussian(EPSILON, 1e-3, D, sampler="float"),
+    "optimal hardened": OptimalNoise(EPSILON, 0.2, D),
+    "laplace hardened": Laplace(EPSILON, sensitivity=D),
+    "gaussian hardened": Gaussian(EPSILON, 1e-3, D),
+    "analytic hardened": AnalyticGaussian(EPSILON, 1e-3, D),
+    "optimal per record": OptimalNoise(EPSILON, 0.2, D, unit="record", n_features=3, sampler="float"),
+    "optimal per record hardened": OptimalNoise(EPSILON, 0.2, D, unit="record", n_features=3),
 }
 each_noise = pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES.keys())
 
@@ -85,11 +85,11 @@ def test_the_density_is_the_slope_of_the_distribution(noise) -> None:
     assert noise.cdf(60 * noise.scale) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("hardened", [False, True])
-def test_share_of_zeros_is_the_mass_of_the_atom(hardened: bool) -> None:
-    zeros = np.mean(OptimalNoise(1.0, 0.2, hardened=hardened).sample(SIZE, random_state=4) == 0)
+@pytest.mark.parametrize("sampler", ["float", "hardened"])
+def test_share_of_zeros_is_the_mass_of_the_atom(sampler: str) -> None:
+    zeros = np.mean(OptimalNoise(1.0, 0.2, 1.0, sampler=sampler).sample(SIZE, random_state=4) == 0)
     assert zeros == pytest.approx(0.2, abs=0.01)
-    assert np.mean(Laplace(1.0, hardened=hardened).sample(SIZE, random_state=4) == 0) < 1e-3
+    assert np.mean(Laplace(1.0, sensitivity=1.0, sampler=sampler).sample(SIZE, random_state=4) == 0) < 1e-3
 
 
 def test_a_missing_atom_is_rejected() -> None:
@@ -99,7 +99,7 @@ def test_a_missing_atom_is_rejected() -> None:
 
 @pytest.mark.parametrize("epsilon, delta, d", [(1.0, 0.1, 1.0), (0.3, 0.5, 2.0), (8.0, 1e-5, 0.1)])
 def test_optimal_noise_is_the_literal_one(epsilon: float, delta: float, d: float) -> None:
-    noise = OptimalNoise(epsilon, delta, d)
+    noise = OptimalNoise(epsilon, delta, d, sampler="float")
     for v in (-3.0, -0.2, 0.0, 1e-9, 0.7, 4.0):
         assert float(noise.cdf(v)) == pytest.approx(literal.optimal_cdf(v, epsilon, delta, d), rel=1e-12)
         if v:
@@ -114,15 +114,16 @@ def test_optimal_noise_is_the_literal_one(epsilon: float, delta: float, d: float
 def test_the_printed_sign_of_004_is_no_distribution() -> None:
     printed = (1 - 0.1) / 2 * np.exp(-1.0 * -3.0)  # 004 eq. 129 at v = -3, epsilon = d = 1
     assert printed > 1
-    assert 0 < OptimalNoise(1.0, 0.1).cdf(-3.0) < 0.5
+    assert 0 < OptimalNoise(1.0, 0.1, sensitivity=1.0).cdf(-3.0) < 0.5
 
 
 def test_scales_are_those_of_the_documents() -> None:
-    assert Laplace(0.5, sensitivity=3.0).scale == 6.0  # 003 eq. 2.81
-    assert OptimalNoise(0.5, 0.1, 3.0).expected_magnitude == pytest.approx(0.9 * 6)  # 003 eq. 2.85
-    classical = Gaussian(0.5, 1e-5, 3.0)
+    assert Laplace(0.5, sensitivity=3.0, sampler="float").scale == 6.0  # 003 eq. 2.81
+    optimal = OptimalNoise(0.5, 0.1, 3.0, sampler="float")
+    assert optimal.expected_magnitude == pytest.approx(0.9 * 6)  # 003 eq. 2.85
+    classical = Gaussian(0.5, 1e-5, 3.0, sampler="float")
     assert classical.scale == pytest.approx(literal.classical_sigma(0.5, 1e-5, 3.0))
-    ratio = classical.expected_magnitude / OptimalNoise(0.5, 1e-5, 3.0).expected_magnitude
+    ratio = classical.expected_magnitude / OptimalNoise(0.5, 1e-5, 3.0, sampler="float").expected_magnitude
     assert ratio == pytest.approx(
         2 / ((1 - 1e-5) * np.sqrt(np.pi)) * np.sqrt(np.log(1.25e5))
     )  # 003 eq. 2.102
@@ -166,7 +167,7 @@ def test_the_variance_of_huge_noise_is_infinite_rather_than_an_error(kind: type)
 
 @pytest.mark.parametrize("epsilon", [0.03, 0.7, 1.9, 12.0])
 def test_hardened_gaussian_noise_is_no_smaller_than_calibrated(epsilon: float, monkeypatch) -> None:
-    noise, drawn = AnalyticGaussian(epsilon, 1e-5, sensitivity=0.3, hardened=True), []
+    noise, drawn = AnalyticGaussian(epsilon, 1e-5, sensitivity=0.3), []
 
     def record(stream: object, sigma: float, size: int) -> np.ndarray:
         drawn.append(sigma)

@@ -19,7 +19,7 @@ from onefold.privacy.samplers import (
     rounded_gaussian,
 )
 from onefold.privacy.sensitivity import Domain
-from onefold.privacy.terms import DELTA, UNITS, Pair, number, positive
+from onefold.privacy.terms import DELTA, UNITS, Pair, multiplied, number, positive, root
 
 __all__ = ["FisherGaussian"]
 
@@ -330,7 +330,7 @@ class FisherGaussian(RowNoise):
         return epsilon_of(self._gaussian_privacy(n_features, n_rows), self.delta), self.delta
 
     def _gaussian_privacy(self, n_features: int, n_rows: int) -> float:
-        return self.mu(n_features) * (1.0 if n_rows == 1 else math.nextafter(math.sqrt(n_rows), math.inf))
+        return multiplied(self.mu(n_features), root(n_rows))
 
     def _description(self) -> str:
         return f"FisherGaussian of lam {self.lam:.4g}"

@@ -36,12 +36,12 @@ class AnalyticGaussian(ApproximateMechanism):
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
         numbers: its guarantee is void.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
     n_features : int or None, default=None
         Entries of a record; None takes it from the domain, or from the data when they come.
     rows_per_person : int or None, default=None
         Largest number of records of a person, which ``unit="person"`` needs.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -164,9 +164,11 @@ class AnalyticGaussian(ApproximateMechanism):
         """
         known = self.for_features(n_features)
         if unit == "person":
-            factor = known._person_factor(n_features, self.rows_per_person or 1)
+            if self.rows_per_person is None:
+                return {}  # without a number of rows nothing is promised to a person
+            factor = known._person_factor(n_features, self.rows_per_person)
         else:
-            factor = known._entry_factor() if unit == "entry" else known._record_factor(n_features)
+            factor = known._entry_factor(n_features) if unit == "entry" else known._record_factor(n_features)
         return {"family": "gaussian", "noise_multiplier": self._sigma / factor, "coordinates": 1}
 
 
@@ -190,12 +192,12 @@ class Gaussian(AnalyticGaussian):
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
         numbers: its guarantee is void.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
     n_features : int or None, default=None
         Entries of a record; None takes it from the domain, or from the data when they come.
     rows_per_person : int or None, default=None
         Largest number of records of a person, which ``unit="person"`` needs.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     See Also
     --------

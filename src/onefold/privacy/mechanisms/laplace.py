@@ -12,7 +12,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.privacy.mechanisms.mechanism import ApproximateMechanism, Mechanism
 from onefold.privacy.samplers import ByteStream, LaplaceTable, discrete_laplace, laplace_table
 from onefold.privacy.sensitivity import Domain
-from onefold.privacy.terms import DELTA_OR_ZERO, Pair
+from onefold.privacy.terms import DELTA_OR_ZERO, Pair, multiplied
 
 __all__ = ["Laplace", "OptimalNoise"]
 
@@ -37,12 +37,12 @@ class Laplace(Mechanism):
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
         numbers: its guarantee is void.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
     n_features : int or None, default=None
         Entries of a record; None takes it from the domain, or from the data when they come.
     rows_per_person : int or None, default=None
         Largest number of records of a person, which ``unit="person"`` needs.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -79,13 +79,13 @@ class Laplace(Mechanism):
         *,
         unit: str = "entry",
         sampler: str = "hardened",
+        hardened: bool | None = None,
         n_features: int | None = None,
         rows_per_person: int | None = None,
-        hardened: bool | None = None,
     ) -> None:
         if delta != 0:
             raise InvalidInputError("Laplace noise has delta 0: write sensitivity=..., or use OptimalNoise")
-        super().__init__(epsilon, 0.0, sensitivity, unit, sampler, n_features, rows_per_person, hardened)
+        super().__init__(epsilon, 0.0, sensitivity, unit, sampler, hardened, n_features, rows_per_person)
 
     @property
     def _ratio(self) -> float:
@@ -103,7 +103,7 @@ class Laplace(Mechanism):
         return discrete_laplace(stream, self._table, size)
 
     def _loss(self, factor: float, n_entries: int) -> Pair:
-        return self.epsilon * factor, 0.0
+        return multiplied(self.epsilon, factor), 0.0
 
     @property
     def expected_magnitude(self) -> float:
@@ -195,12 +195,12 @@ class OptimalNoise(ApproximateMechanism, Laplace):
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
         numbers: its guarantee is void.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
     n_features : int or None, default=None
         Entries of a record; None takes it from the domain, or from the data when they come.
     rows_per_person : int or None, default=None
         Largest number of records of a person, which ``unit="person"`` needs.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -247,15 +247,14 @@ class OptimalNoise(ApproximateMechanism, Laplace):
         return np.where(stream.uniform(size) < self.untouched_share, 0.0, super()._draw(size, stream))
 
     def _loss(self, factor: float, n_entries: int) -> Pair:
-        if n_entries == self._unit_entries():
-            return self.epsilon * factor, self.delta
-        return self.epsilon * factor, self._any_atom(n_entries)
+        told = self.delta if n_entries == self._unit_entries() else self._any_atom(n_entries)
+        return multiplied(self.epsilon, factor), told
 
     def _any_atom(self, n_entries: int) -> float:
-        """Probability that at least one of so many entries gets no noise."""
+        """Probability that at least one of so many entries gets no noise, rounded up."""
         if n_entries == 1:
             return self.untouched_share
-        return -math.expm1(n_entries * math.log1p(-self.untouched_share))
+        return min(1.0, -math.expm1(n_entries * math.log1p(-self.untouched_share)) * (1 + 2.0**-50))
 
     @property
     def expected_magnitude(self) -> float:

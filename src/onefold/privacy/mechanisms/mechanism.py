@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -23,7 +24,7 @@ from onefold.privacy.samplers import (
     lattice_for,
 )
 from onefold.privacy.sensitivity import INFERRED, Ball, Domain
-from onefold.privacy.terms import DELTA, EPSILON, UNITS, Pair, positive
+from onefold.privacy.terms import DELTA, EPSILON, UNITS, Pair, multiplied, positive, root, round_up
 
 __all__ = ["ApproximateMechanism", "Mechanism", "draw_shape", "unpack"]
 
@@ -132,12 +133,12 @@ class Mechanism(Frozen):
     sampler : {"hardened", "float"}
         "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
         numbers: its guarantee is void.
+    hardened : bool or None
+        Old spelling of ``sampler``.
     n_features : int or None
         Entries of a record; None takes it from the domain, or from the data when they come.
     rows_per_person : int or None
         Largest number of records of a person, for ``unit="person"`` or for a line about persons.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -161,9 +162,9 @@ class Mechanism(Frozen):
         sensitivity: float | Domain | None,
         unit: str,
         sampler: str,
+        hardened: bool | None,
         n_features: int | None,
         rows_per_person: int | None,
-        hardened: bool | None = None,
     ) -> None:
         self.epsilon, self.unit, self.rows_per_person = epsilon, unit, rows_per_person
         self.n_features = n_features
@@ -196,12 +197,16 @@ class Mechanism(Frozen):
 
     @cached_property
     def _change(self) -> float:
-        """Largest change of the unit."""
-        return self.sensitivity * (self._spread(self.rows_per_person or 1) if self.unit == "person" else 1.0)
+        """Largest change of the unit, rounded up."""
+        return multiplied(self.sensitivity, self._spread(self._unit_rows()))
 
     def _spread(self, n_rows: int) -> float:
         """Size of a change of so many rows, in units of the change of one."""
-        return float(n_rows) if self.norm == 1 or n_rows == 1 else math.nextafter(math.sqrt(n_rows), math.inf)
+        return float(n_rows) if self.norm == 1 else root(n_rows)
+
+    def _unit_rows(self) -> int:
+        """Rows that change together in the unit."""
+        return self.rows_per_person or 1 if self.unit == "person" else 1
 
     def _check_scale(self) -> None:
         if self.unit != "entry" and self.n_features is None:
@@ -217,7 +222,7 @@ class Mechanism(Frozen):
             return 1
         if self.n_features is None:
             raise InvalidInputError(f"unit='{self.unit}' needs n_features here (or a domain that knows it)")
-        return self.n_features * (self.rows_per_person or 1 if self.unit == "person" else 1)
+        return self.n_features * self._unit_rows()
 
     @property
     def hardened(self) -> bool:
@@ -251,6 +256,7 @@ class Mechanism(Frozen):
                 sensitivity=self.domain or self._word,
                 unit=self.unit,
                 sampler=self.sampler,
+                hardened=None,
                 n_features=n_features,
                 rows_per_person=self.rows_per_person,
             )
@@ -329,7 +335,7 @@ class Mechanism(Frozen):
 
     @property
     def scale(self) -> float:
-        """Scale of the noise; hardened noise is larger by about one part in a million."""
+        """Scale of the noise; hardened noise is larger by a millionth, per record at most by 1/4000."""
         return self._effective_sensitivity * self._ratio
 
     @property
@@ -483,7 +489,7 @@ class Mechanism(Frozen):
             widest = self._person_factor(n_features, n_rows)
             person = self._loss(widest, n_features * n_rows)
         record = self._loss(factor, n_features)
-        shortened = isinstance(self.domain, Ball)
+        shortened = isinstance(self.domain, Ball)  # one changed entry changes the length of the whole row
         share = self.untouched_share
         untouched = 0.0 if share == 0 else None
         if untouched is None and n_samples is not None and n_rows is None:
@@ -491,18 +497,26 @@ class Mechanism(Frozen):
             untouched = share * n_samples * n_features
         return Guarantee(
             unit=self.unit,
-            entry=record if shortened else self._loss(self._entry_factor(), 1),
+            entry=record if shortened else self._loss(self._entry_factor(n_features), 1),
             record=record,
             n_features=n_features,
             untouched_entries=untouched,
             voided_by=voids(self.domain, self.sampler),
             mechanism=self._description(),
-            sensitivity=self.sensitivity,
+            sensitivity=self.sensitivity if self.domain is not None or self.unit == "entry" else None,
             person=person,
             rows_per_person=n_rows,
             clipped=self.domain is not None,
+            conditions=self._words_of_the_caller(),
             mu=self._gaussian_privacy(widest),
         )
+
+    def _words_of_the_caller(self) -> tuple[str, ...]:
+        """What must be true of a record's change without a domain; of an entry's, every line says it."""
+        if self.domain is not None or self.unit == "entry":
+            return ()
+        size = "the sum of absolute changes" if self.norm == 1 else "the Euclidean size of the change"
+        return (f"no record changes by more than {self.sensitivity:g} ({size}), which nothing checks",)
 
     def _gaussian_privacy(self, factor: float) -> float | None:
         """mu of a change of ``factor`` times the unit's, for Gaussian noise."""
@@ -511,14 +525,15 @@ class Mechanism(Frozen):
     def _description(self) -> str:
         return f"{type(self).__name__} of scale {self.scale:.4g}, {self.sampler} sampler"
 
-    def _entry_factor(self) -> float:
+    def _entry_factor(self, n_features: int) -> float:
         """Change of one entry, in units of the unit's change."""
         if self.unit == "entry":
             return 1.0
-        if isinstance(self.domain, Ball):  # one changed entry may shorten the row, which moves all of them
-            return self._record_factor(self.n_features or 1)
-        # Of a record without a domain nothing but its size is known: one entry may hold all of it.
-        return min(1.0, self._factor(self.sensitivity if self.domain is None else self.domain.entry, 1))
+        # Without a domain one entry may hold all of a record's change. In a Ball one changed entry shortens
+        # or lengthens all the others.
+        if self.domain is None or isinstance(self.domain, Ball):
+            return self._record_factor(n_features)
+        return min(1.0, self._factor(self.domain.entry, 1))
 
     def _record_factor(self, n_features: int) -> float:
         """Change of a whole row, in units of the unit's change."""
@@ -526,23 +541,25 @@ class Mechanism(Frozen):
             return 1.0
         if self.unit == "person":
             return min(1.0, self._factor(self.sensitivity, n_features))
-        all_equal = float(n_features) if self.norm == 1 else math.sqrt(n_features)
+        all_equal = float(n_features) if self.norm == 1 else root(n_features)
         if self.domain is None or self.domain.n_features is None:
             return all_equal
         domain = self.domain.for_features(n_features)
         return min(all_equal, self._factor(domain.l1 if self.norm == 1 else domain.l2, n_features))
 
     def _person_factor(self, n_features: int, n_rows: int) -> float:
-        """Change of all rows of a person, in units of the unit's change."""
-        several = self._spread(n_rows) * self._record_factor(n_features)
-        if self.unit != "person" or n_rows > (self.rows_per_person or 1):
-            return several
-        return 1.0
+        """Change of all rows of a person, in units of the unit's change.
+
+        Rounding to the grid is part of the factor of one row, and rows are rounded one by one.
+        """
+        several = multiplied(self._spread(n_rows), self._record_factor(n_features))
+        return min(1.0, several) if self.unit == "person" and n_rows <= self._unit_rows() else several
 
     def _factor(self, change: float, n_entries: int) -> float:
+        """Size of a change of so many entries, with rounding to the grid, in units of the unit's change."""
         if not self.hardened:
-            return change / self.sensitivity
-        return float(self._lattice.apart(change, n_entries, self.norm) / self._lattice.steps)
+            return round_up(Fraction(change) / Fraction(self._change))
+        return round_up(self._lattice.apart(change, n_entries, self.norm) / self._lattice.steps)
 
     @abstractmethod
     def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
@@ -575,12 +592,12 @@ class ApproximateMechanism(Mechanism):
         *,
         unit: str = "entry",
         sampler: str = "hardened",
+        hardened: bool | None = None,
         n_features: int | None = None,
         rows_per_person: int | None = None,
-        hardened: bool | None = None,
     ) -> None:
         check_parameter("delta", delta, self._deltas)
         # By name, since the next class in line may be one without delta (OptimalNoise is also Laplace).
         Mechanism.__init__(
-            self, epsilon, delta, sensitivity, unit, sampler, n_features, rows_per_person, hardened
+            self, epsilon, delta, sensitivity, unit, sampler, hardened, n_features, rows_per_person
         )

@@ -11,7 +11,7 @@ import numpy as np
 from onefold._base.arrays import Floats
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.frozen import Frozen
+from onefold.privacy.frozen import Frozen, constant
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.mechanisms.mechanism import (
     LARGEST_VALUE_IN_SCALES,
@@ -23,7 +23,7 @@ from onefold.privacy.mechanisms.mechanism import (
 )
 from onefold.privacy.samplers import RandomState, chosen_sampler
 from onefold.privacy.sensitivity import Ball, Box, Domain
-from onefold.privacy.terms import NOTHING, Pair, positive
+from onefold.privacy.terms import NOTHING, Pair, multiplied, positive
 
 __all__ = ["RowNoise", "Weights"]
 
@@ -112,7 +112,7 @@ class Weights(Frozen):
 
     @cached_property
     def _root(self) -> Floats:
-        return self.matrix(0.5, len(self.diagonal))
+        return constant(self.matrix(0.5, len(self.diagonal)))
 
 
 class RowNoise(Frozen):
@@ -258,7 +258,7 @@ class RowNoise(Frozen):
 
     def _person(self, record: Pair, n_features: int, n_rows: int) -> Pair:
         """(epsilon, delta) of a person: each of its rows has noise of its own, so the losses add up."""
-        return n_rows * record[0], min(1.0, n_rows * record[1])
+        return multiplied(n_rows, record[0]), min(1.0, multiplied(n_rows, record[1]))
 
     def _gaussian_privacy(self, n_features: int, n_rows: int) -> float | None:
         """mu of so many records, for Gaussian noise."""
