@@ -167,7 +167,7 @@ class Event:
 
     def __str__(self) -> str:
         return (
-            f"{self.count} x {' '.join(filter(None, (self.name, self.mechanism)))}: "
+            f"{self.count} x {self.name}{f' ({self.mechanism})' if self.mechanism else ''}: "
             f"epsilon {self.epsilon:.4g} per {self.unit}, delta {self.delta:.3g}, labels {self.labels}"
             + "".join(f", provided that {condition}" for condition in self.conditions)
         )
