@@ -7,6 +7,7 @@ of 0.0002; the other looks wait for six standard errors.
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 
 from onefold.audit.battery import BLIND_SPOTS, AttackFinding, AttackTarget, attack
 from onefold.audit.row_targets import mechanism_for
-from onefold.audit.targets import privacy_targets
+from onefold.audit.targets import fit_moments, moment_target, privacy_targets
 from onefold.cli.audit import all_targets
 from onefold.exceptions import InvalidInputError
 
@@ -85,6 +86,15 @@ def test_float_sampler_gives_close_values_away_and_hardened_does_not(name: str, 
     assert (found["float"].bound or 0.0) > 4.0
     assert found["hardened"].bound == 0.0
     assert not mechanism_for(name, unit, 1.0, sampler="float").guarantee(3).holds
+
+
+def test_float_sampler_of_moments_gives_close_records_away() -> None:
+    for sampler, caught in (("float", True), ("hardened", False)):
+        fit = partial(fit_moments, sampler=sampler)
+        aim = moment_target("PrivateMoments", "record", "add-remove", 1.0, fit)
+        found = attack(aim, FEW, looks=["low bits"])[0]
+        assert found.passed is not caught
+        assert ((found.bound or 0.0) > 4.0) is caught
 
 
 def test_battery_covers_every_mechanism_and_every_unit() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from onefold._base.arrays import Floats
 from onefold.audit.battery import AttackTarget
-from onefold.audit.row_targets import DELTA, NORMS, mechanism_target, needed_mu
+from onefold.audit.row_targets import CLOSE, DELTA, NORMS, mechanism_target, needed_mu, reachable
 from onefold.privacy import PrivateMoments, RandomisedLabels
 
 __all__ = ["moment_target", "privacy_targets"]
@@ -147,8 +147,24 @@ def moment_target(
     def means(releases: Floats, side: int) -> Floats:
         return moments_without_noise(moment_rows(unit, neighbours, side))
 
-    claim = getattr(fitted(0, 1).guarantee_, unit)
+    def close(side: int, n: int) -> Floats:
+        X = np.zeros((3 * BATCH, 2))
+        X[::3, 0] = CLOSE[side]
+        person = np.arange(len(X)) if unit == "person" else None
+        options = {"classes": np.arange(BATCH), "neighbours": neighbours, "epsilon": epsilon}
+        y = np.arange(len(X)) // 3
+        parts = [fit(X, y, person, **options).sums_[:, 0] for _ in range(0, n, BATCH)]
+        return np.concatenate(parts)[:n]
+
+    once = fitted(0, 1)
+    claim = getattr(once.guarantee_, unit)
+    factors = (float(once.sum_noise_[0]),)
     levels = moment_levels(needed_mu(epsilon, DELTA), neighbours)
+    looks = {
+        "close": close,
+        "reachable": lambda numbers, side: reachable(numbers, CLOSE[side], factors, "gaussian"),
+        **looks,
+    }
     return AttackTarget(name, unit, claim[0], claim[1], draw, means, levels, "gaussian", **looks)
 
 
