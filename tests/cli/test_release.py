@@ -83,7 +83,8 @@ def test_released_table_keeps_columns_order_types_and_ranges(
     assert promise["theorem_2_5_of_the_document"]["epsilon_per_record"] > 5
     printed = capsys.readouterr()
     assert "epsilon 5 per record" in printed.out
-    assert "nobody can estimate a person's income better than ±" in printed.out
+    assert "nobody can estimate its income better than ±" in printed.out
+    assert "Several records of one person tell more together." in printed.out
     assert "NOT covered" in printed.out
     assert printed.err == ""
 

@@ -187,3 +187,17 @@ def test_number_of_clipped_cells_is_told_nowhere(folder: Path, capsys: pytest.Ca
         (folder / "in.csv").write_text("\n".join(lines) + "\n")
         found.append(traces(folder, ".csv", capsys, "--ignore", "patient", "--json"))
     assert found[0] == found[1]
+
+
+def test_raw_labels_have_the_type_of_declared_classes(folder: Path, tmp_path: Path) -> None:
+    """Labels may be released as they are; their type must not depend on which of them occur."""
+    types = []
+    for label in ("yes", "not known"):
+        write(tmp_path / "in.npz", 0, (*ROWS[0][1:-1], label))
+        known = ["--declared", folder / "declared.json", "--ignore", "patient", "--lam", 1]
+        known += ["--label", "sick", "--classes", "yes", "no", "not known", "--out", tmp_path / "out.npz"]
+        assert main(["release", *map(str, [tmp_path / "in.npz", *known])]) == 0
+        with np.load(tmp_path / "out.npz") as made:
+            types.append(made["sick"].dtype.str)
+            assert made["sick"][0] == label
+    assert types == ["<U9", "<U9"]

@@ -78,6 +78,12 @@ def test_codec_reads_cells_one_by_one_whatever_the_type_of_the_column() -> None:
         assert encoded.tolist() == rows[0].tolist() == [[0.5, 1, 0, 1, 0], [0.2, 0, 1, 0, 1]]
 
 
+@pytest.mark.parametrize("declared", [(0.2, 0.8), (300, 400)])
+def test_range_without_a_number_of_its_type_is_refused(declared: tuple[float, float]) -> None:
+    with pytest.raises(InvalidInputError, match="holds no number of this type"):
+        TableCodec({"a": np.array([1])}, {"a": declared}, types={"a": "uint8"})
+
+
 def test_types_of_released_categories_are_those_of_the_declared_list() -> None:
     """Before, they were those of the column, and longer words were cut to the longest one seen."""
     columns = {"word": np.array(["a"]), "flag": np.array(["True"]), "code": np.array(["3"]), "share": [0.5]}
@@ -164,7 +170,9 @@ def test_standard_errors_are_in_the_units_of_the_columns() -> None:
         "children": pytest.approx(24),
     }
     words = "\n".join(made.in_words())
-    assert "nobody can estimate a person's age better than ± 144" in words
+    # Not "a person's age": the mean of sixteen records of a person is four times as close.
+    assert "From one released record alone" in words
+    assert "nobody can estimate its age better than ± 144" in words
     assert made.to_dict()["record"]["epsilon"] == made.guarantee.record[0]
 
 

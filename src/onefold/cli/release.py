@@ -266,8 +266,8 @@ def _read_json(path: str) -> tuple[dict[str, list[Any]], list[str]]:
     found: dict[str, list[Any]] = {}
     whole: list[str] = []
     for name, what in content.items() if isinstance(content, dict) else [("", None)]:
-        if isinstance(what, dict) and set(what) <= {"range", "whole"} and _is_range(what.get("range")):
-            whole += [name] * (what.get("whole") is True)
+        if isinstance(what, dict) and _is_range(what.get("range")) and what.keys() <= {"range", "whole"}:
+            whole += [name] * bool(what.get("whole"))
             found[name] = what["range"]
         elif isinstance(what, list) and what:
             found[name] = what
@@ -283,8 +283,8 @@ def _check(data: str, out: str, noise: NoiseAmount, labels: Labelling, *, bounde
         raise InvalidInputError(
             "say how much noise: --lam, --adversary-error, --epsilon (or --sweep to see what it costs)"
         )
-    if labels.column is None and (labels.epsilon or noise.keep_classifier):
-        raise InvalidInputError("--label-epsilon and --keep-classifier need --label")
+    if labels.column is None and (labels.epsilon or labels.classes or noise.keep_classifier):
+        raise InvalidInputError("--label-epsilon, --classes and --keep-classifier need --label")
     shared.check_label_options(labels.epsilon, labels.classes)
     if bounded and noise.keep_classifier:
         raise InvalidInputError("--allowed takes bounded noise, which does not keep the classifier")
@@ -390,13 +390,13 @@ def _strength(noise: NoiseAmount, codec: TableCodec, bounded: bool) -> Strength:
 
 
 def _labels(table: MixedTable, labels: Labelling) -> AnyArray:
-    """Labels as they are, or, to be randomised, in the type of the declared classes, cell by cell."""
+    """Labels as they are, or, where classes are declared, in their type, cell by cell."""
     from onefold.release.columns import Column
 
     name = str(labels.column)
-    if labels.epsilon is None:
+    if labels.classes is None:
         return table.typed([name]).columns[name]
-    declared = shared.declared_classes(labels.classes or [])
+    declared = shared.declared_classes(labels.classes)
     column = Column(name, declared.dtype, levels=tuple(declared.tolist()))
     return column.named(column.places(table.columns[name]))
 

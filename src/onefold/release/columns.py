@@ -383,7 +383,12 @@ def _column(
         kept = _range(name, allowed[name])
         if not kept[0] <= declared[0] < declared[1] <= kept[1]:
             raise InvalidInputError(f"column {name!r}: what is allowed must contain the declared range")
-    return Column(name, _type(name, types.get(name, np.float64)), range=declared, allowed=kept)
+    dtype = _type(name, types.get(name, np.float64))
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if max(math.ceil(declared[0]), limits.min) > min(math.floor(declared[1]), limits.max):
+            raise InvalidInputError(f"the range of column {name!r} holds no number of this type")
+    return Column(name, dtype, range=declared, allowed=kept)
 
 
 def _levels(name: str, declared: Sequence[Any]) -> AnyArray:

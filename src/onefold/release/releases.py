@@ -35,6 +35,8 @@ __all__ = [
     "weights_for",
 ]
 
+# Errors are those of a record: the mean of k records has an error smaller by sqrt(k).
+TOGETHER = "Several records of one person tell more together."
 FITTED = 1e-6  # a machine's conditions may be violated by this much on the rows it claims to be fitted on
 REVEALED = (
     "the classifier of the raw rows, exactly",
@@ -105,14 +107,17 @@ class Release:
 
 def in_words(standard_errors: Floats, names: Any = None) -> list[str]:
     """Say what the Cramér–Rao bound means for each column; equal columns share a line."""
-    lines = ["Estimates from this release alone, without other knowledge and right on average, are off by"]
+    lines = [
+        "Estimates from one released record alone, without other knowledge and right on average, are off by"
+    ]
     if names is None and np.ptp(standard_errors) == 0:
-        return [*lines, f"  at least ± {standard_errors[0]:.4g} in every column (root mean square)."]
+        line = f"  at least ± {standard_errors[0]:.4g} in every column (root mean square)."
+        return [*lines, line, TOGETHER]
     shown = names if names is not None else [f"column {j}" for j in range(len(standard_errors))]
     lines += [
         f"  at least ± {error:.4g} for {name}" for name, error in zip(shown, standard_errors, strict=True)
     ]
-    return [*lines, "  (root mean square)."]
+    return [*lines, "  (root mean square).", TOGETHER]
 
 
 def release_iid(

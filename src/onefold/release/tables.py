@@ -14,7 +14,7 @@ from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.persons import kept_rows
 from onefold.privacy.samplers import RandomState, chosen_sampler, generator
 from onefold.release.columns import Column, OneHotBox, TableCodec
-from onefold.release.releases import promised
+from onefold.release.releases import TOGETHER, promised
 
 __all__ = ["Column", "OneHotBox", "TableCodec", "TableRelease", "release_table"]
 
@@ -47,7 +47,7 @@ class TableRelease:
     >>> columns = {"age": np.array([30, 41])}
     >>> made = release_table(columns, TableCodec(columns, {"age": (18, 98)}), lam=1.0)
     >>> print(made.in_words()[1])
-      nobody can estimate a person's age better than ± 80
+      nobody can estimate its age better than ± 80
     """
 
     columns: dict[str, AnyArray]
@@ -63,17 +63,18 @@ class TableRelease:
         Returns
         -------
         list of str
-            One line per column under a heading.
+            One line per column under a heading, and a line about persons with several records.
         """
         lines = [
-            "From this release alone, without other knowledge and without a bias (root mean square error):"
+            "From one released record alone, without other knowledge and without a bias (root mean square "
+            "error):"
         ]
         for name, error in self.standard_errors.items():
             wide = " (the declared range alone says more)" if error > self.widths[name] else ""
-            lines.append(f"  nobody can estimate a person's {name} better than ± {error:.4g}{wide}")
+            lines.append(f"  nobody can estimate its {name} better than ± {error:.4g}{wide}")
         for name, share in self.kept.items():
-            lines.append(f"  a person's {name} is shown as it is with probability {share:.3g}")
-        return lines
+            lines.append(f"  its {name} is shown as it is with probability {share:.3g}")
+        return [*lines, TOGETHER]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, without the rows.
