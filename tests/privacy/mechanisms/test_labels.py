@@ -60,7 +60,7 @@ def test_randomise_accepts_labels_of_any_kind() -> None:
     assert np.mean(answers[:200] == "dog") > 0.4
     assert np.mean(answers[200:] == "bird") > 0.4
     series = names.randomise(pd.Series(["cat", "dog"], index=[7, 8], name="pet"), random_state=0)
-    assert (series.name, list(series.index)) == ("pet", [7, 8])
+    assert (series.name, list(series.index)) == ("pet", [0, 1])
     assert RandomisedLabels(1.0, [3, -1]).randomise([], random_state=0).shape == (0,)
     unsorted = RandomisedLabels(20.0, [5, 2, 9])
     assert unsorted.randomise([9, 5, 2], random_state=0).tolist() == [9, 5, 2]

@@ -62,14 +62,14 @@ def test_randomise_keeps_float32_and_rounds_after_the_noise(sampler: str) -> Non
 
 
 @every_sampler
-def test_data_frames_keep_columns_and_index(sampler: str) -> None:
+def test_data_frames_keep_columns_but_no_index(sampler: str) -> None:
     frame = pd.DataFrame({"age": [30, 40, 50], "height": [1.7, 1.8, 1.9]}, index=["a", "b", "c"])
     noisy = Laplace(1.0, sensitivity=1.0, sampler=sampler).randomise(frame, random_state=5)
     assert isinstance(noisy, pd.DataFrame)
     assert list(noisy.columns) == ["age", "height"]
-    assert list(noisy.index) == ["a", "b", "c"]
+    assert list(noisy.index) == [0, 1, 2]  # names of rows may be names of people
     assert (noisy.dtypes == np.float64).all()
-    assert not np.any(noisy == frame)
+    assert not np.any(noisy.to_numpy() == frame.to_numpy())
     assert (Laplace(1.0, sensitivity=1.0).randomise(frame.astype(np.float32)).dtypes == np.float32).all()
     series = Laplace(1.0, sensitivity=1.0, sampler=sampler).randomise(frame["height"], random_state=5)
     assert isinstance(series, pd.Series)

@@ -110,7 +110,7 @@ class RandomisedLabels(Frozen):
         Returns
         -------
         ndarray or Series
-            Private labels; a Series stays a Series.
+            Private labels; a Series stays a Series, without its index.
         """
         places = self._places(y)
         stream = byte_stream(random_state)
@@ -119,7 +119,7 @@ class RandomisedLabels(Frozen):
         places[switched] = others + (others >= places[switched])
         labels = self.classes[places]
         if hasattr(y, "to_numpy") and hasattr(y, "name"):
-            return type(y)(labels, index=y.index, name=y.name)
+            return type(y)(labels, name=y.name)  # an index may name the people: none is passed on
         return labels
 
     def _places(self, y: Any) -> Index:

@@ -78,7 +78,7 @@ def _restorer(X: Any, dtype: np.dtype[Any]) -> Restore:
             array = result.astype(kept, copy=False)
         if hasattr(X, "to_numpy") and hasattr(X, "index"):
             heading = {"columns": X.columns} if hasattr(X, "columns") else {"name": X.name}
-            return type(X)(array, index=X.index, **heading)
+            return type(X)(array, **heading)  # an index may name the people: none is passed on
         return array
 
     return cast
@@ -393,8 +393,8 @@ class Mechanism(Frozen):
         Returns
         -------
         ndarray or data frame
-            The private data. Data frames keep their columns and index. float32 stays float32 (rounded after
-            the noise); whole numbers become float64.
+            The private data. Data frames keep their columns, not their index, which may name people. float32
+            stays float32 (rounded after the noise); whole numbers become float64.
         """
         values, restore = unpack(X)
         return restore(self._randomised(values, random_state))

@@ -234,8 +234,8 @@ class RowNoise(Frozen):
         Returns
         -------
         ndarray or data frame
-            The private rows. Data frames keep their columns and index. float32 stays float32 (rounded after
-            the noise).
+            The private rows. Data frames keep their columns, not their index, which may name people. float32
+            stays float32 (rounded after the noise).
         """
         values, restore = unpack(X)
         if values.ndim != 2:
