@@ -125,6 +125,10 @@ def calibrate(
     merge : Adds the counts of sites up.
     Uncertainty : Uses the sum.
 
+    Notes
+    -----
+    *Not private.* The counts are functions of raw rows: the guarantee of a model does not cover them.
+
     Examples
     --------
     >>> counts = calibrate([[0.1, 0.9], [0.8, 0.3]], [0, 1], largest=1.0, n_cells=10)
