@@ -1,13 +1,23 @@
 """Without a seed no two draws are alike: not in one process, not in two, not after a fork."""
 
 import os
+import ssl
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from onefold.privacy import AnalyticGaussian, Laplace, OptimalNoise, RandomisedLabels
+from onefold.privacy import (
+    AnalyticGaussian,
+    BoundedFisherNoise,
+    FisherGaussian,
+    Laplace,
+    OptimalNoise,
+    RandomisedLabels,
+    samplers,
+)
+from onefold.privacy.persons import limit_rows
 from onefold.privacy.samplers import byte_stream
 
 SAMPLERS = {
@@ -74,3 +84,39 @@ def test_streams_are_uniform() -> None:
         words = byte_stream(state).words(1000)
         assert np.unique(words).size == 1000
         assert 0.4 < np.mean(words >= 2**63) < 0.6
+
+
+EVERY_NOISE = {
+    **SAMPLERS,
+    "fisher": lambda: FisherGaussian(1.0, sensitivity=1.0).sample((25, 2)).ravel(),
+    "fisher float": lambda: FisherGaussian(1.0, sensitivity=1.0, sampler="float").sample((25, 2)).ravel(),
+    "bounded": lambda: BoundedFisherNoise(1.0, (-9, 9), sensitivity=1.0).sample((25, 2)).ravel(),
+    "bounded float": lambda: (
+        BoundedFisherNoise(1.0, (-9, 9), sensitivity=1.0, sampler="float").sample((25, 2)).ravel()
+    ),
+    "rows of persons": lambda: limit_rows(np.zeros(100), 50),
+}
+
+
+@pytest.mark.parametrize("draw", EVERY_NOISE.values(), ids=EVERY_NOISE.keys())
+def test_noise_without_a_seed_comes_from_the_cryptographic_generator_alone(draw, monkeypatch) -> None:
+    asked = []
+
+    def system_bytes(size: int) -> bytes:
+        asked.append(size)
+        return os.urandom(size)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("noise was drawn from numpy's generator")
+
+    monkeypatch.setattr(samplers, "_system_bytes", system_bytes)
+    for name in ("default_rng", "Generator", "SeedSequence", "PCG64", "random", "normal", "laplace"):
+        monkeypatch.setattr(np.random, name, refuse)
+    assert np.asarray(draw()).shape == (50,)
+    assert sum(asked) >= 50  # a byte and more for each of fifty draws
+
+
+def test_the_source_is_that_of_the_system() -> None:
+    assert samplers._system_bytes in (os.urandom, ssl.RAND_bytes)
+    assert byte_stream(None)._source is samplers._system_bytes
+    assert len({samplers._system_bytes(16) for _ in range(100)}) == 100

@@ -32,6 +32,8 @@ class _Sealing(ABCMeta):
 
     @property
     def __signature__(cls) -> inspect.Signature:  # or help() would show the one above
+        if cls.__init__ is object.__init__:  # type: ignore[misc]
+            return inspect.Signature()
         signature = inspect.signature(cls.__init__)  # type: ignore[misc]
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 

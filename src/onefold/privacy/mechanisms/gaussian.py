@@ -99,7 +99,9 @@ class AnalyticGaussian(ApproximateMechanism):
     def _loss(self, factor: float, n_entries: int) -> Pair:
         if factor == 1:
             return self.epsilon, self.delta
-        return loss_of(factor / self._sigma, self.delta), self.delta
+        loss = loss_of(factor / self._sigma, self.delta)
+        # The textbook's sigma is larger than needed: a larger change is not stated with a smaller loss.
+        return (max(loss, self.epsilon) if factor > 1 else loss), self.delta
 
     def _gaussian_privacy(self, factor: float) -> float | None:
         return factor / self._sigma

@@ -552,8 +552,10 @@ class Mechanism(Frozen):
 
         Rounding to the grid is part of the factor of one row, and rows are rounded one by one.
         """
+        if self.unit == "person" and n_rows == self._unit_rows():
+            return 1.0
         several = multiplied(self._spread(n_rows), self._record_factor(n_features))
-        return min(1.0, several) if self.unit == "person" and n_rows <= self._unit_rows() else several
+        return min(1.0, several) if self.unit == "person" and n_rows < self._unit_rows() else several
 
     def _factor(self, change: float, n_entries: int) -> float:
         """Size of a change of so many entries, with rounding to the grid, in units of the unit's change."""
