@@ -69,11 +69,11 @@ class PrivateMoments(BaseEstimator):
     rows_per_person : int or None, default=None
         For records that belong to persons: the most records of a person that count; others are dropped at
         random before anything else. None keeps all.
+    hardened : bool or None, default=None
+        Old spelling of ``sampler``.
     random_state : None, int or Generator, default=None
         None takes fresh entropy of the operating system. A seed makes the noise predictable and the guarantee
         void: use it in tests only.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
@@ -162,8 +162,8 @@ class PrivateMoments(BaseEstimator):
         neighbours: Literal["add-remove", "replace"] = "add-remove",
         sampler: str = "hardened",
         rows_per_person: int | None = None,
-        random_state: RandomState = None,
         hardened: bool | None = None,
+        random_state: RandomState = None,
         ledger: AnyLedger = None,
     ) -> None:
         self.epsilon = epsilon
@@ -175,8 +175,8 @@ class PrivateMoments(BaseEstimator):
         self.neighbours = neighbours
         self.sampler = sampler
         self.rows_per_person = rows_per_person
-        self.random_state = random_state
         self.hardened = hardened
+        self.random_state = random_state
         self.ledger = ledger
 
     def fit(self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None) -> Self:
