@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import fill
 from typing import Any
 
@@ -186,19 +188,24 @@ def _of_rows(epsilon: float) -> Makers:
         "PrivateSource": ("AnalyticGaussian", _source),
         "LocalModel": ("Laplace", _site),
     }
-    return {
+    made: dict[str, list[Callable[[], Any]]] = {
         name: [
             partial(composed_target, name, kind, unit, epsilon, path)
             for unit in ("entry", "record", "person")
         ]
         for name, (kind, path) in paths.items()
     }
+    smoothed = partial(_site, fabricate=True)
+    made["LocalModel"].append(
+        partial(composed_target, "LocalModel, fabricated", "Laplace", "record", epsilon, smoothed)
+    )
+    return {**made}
 
 
 def _fabricated(noise: Any, X: Any, y: Any, person: Any) -> dict[str, Any]:
     from onefold.fabrication import Fabricator
 
-    maker = Fabricator(noise, 1, n_jobs=1)
+    maker = Fabricator(noise, 1, branch_size=2, n_jobs=1)  # small, so that classes are divided
     made = maker.fabricate(X, y, person=person)
     steps = tuple(maker.n_steps_)
     return {
@@ -233,14 +240,21 @@ def _source(noise: Any, X: Any, y: Any, person: Any) -> dict[str, Any]:
     return {"content": content, "bytes": len(content), "guarantee": str(source.guarantee_)}
 
 
-def _site(noise: Any, X: Any, y: Any, person: Any) -> dict[str, Any]:
+def _site(noise: Any, X: Any, y: Any, person: Any, fabricate: bool = False) -> dict[str, Any]:
+    """What a site answers with, sends, and keeps in its file."""
     from onefold import KAHM, AutoencoderClassifier
     from onefold.federated import LocalModel
 
-    model = LocalModel(AutoencoderClassifier(KAHM(1)), noise, fabricate=False)
+    model = LocalModel(AutoencoderClassifier(KAHM(1)), noise, fabricate=fabricate)
     model.fit(X, y, person=person)
-    content = model.to_parcel("site").content
-    return {"content": content, "bytes": len(content), "guarantee": str(model.guarantee_)}
+    with TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model")
+        content = model.to_parcel("site").content, (Path(folder) / "model").read_bytes()
+    return {
+        "content": content,
+        "bytes": [len(part) for part in content],
+        "guarantee": str(model.guarantee_),
+    }
 
 
 def _of_moments(epsilon: float) -> Makers:
