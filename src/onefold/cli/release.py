@@ -215,8 +215,8 @@ class Declarations:
             ranges, undeclared = ranges | dict.fromkeys(undeclared, self.others), []
         if undeclared and not self.infer:
             raise InvalidInputError(
-                f"column {undeclared[0]!r} is not declared: give --range {undeclared[0]}=LOW:HIGH, or its "
-                "texts in --declared FILE (--infer takes them from the data, and promises nothing)"
+                f"column {undeclared[0]!r} is not declared: give --range {undeclared[0]}=LOW:HIGH, its texts "
+                "in --declared FILE, or --ignore (--infer takes them from the data, and promises nothing)"
             )
         features = table.typed(undeclared).features
         types = dict.fromkeys(self.whole, "int64")
