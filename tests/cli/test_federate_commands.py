@@ -138,7 +138,7 @@ def test_second_fit_with_noise_must_name_a_ledger_and_keep_its_limit(
     capsys.readouterr()
     assert main(command) == 2
     said = capsys.readouterr().err
-    assert "this site has spent epsilon 2 per record, delta 1e-05" in said
+    assert "this site has spent epsilon 2 per record replaced, delta 1e-05" in said
     assert "--ledger" in said
     assert site.model.read_bytes() == model
     assert main([*command, "--ledger", own]) == 0

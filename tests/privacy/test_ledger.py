@@ -388,6 +388,12 @@ def test_every_epsilon_of_a_printed_ledger_names_its_unit() -> None:
     assert text.count("epsilon") == text.count("per record")
 
 
+def test_a_printed_ledger_rounds_up() -> None:
+    ledger = ledger_of(Event("a", "record", 1.00001, 1.001e-6), Event("b", "record", 2.0000001))
+    assert ledger.spent == "epsilon 3.00002 per record replaced, delta 1.01e-06"
+    assert "epsilon 1.001 per record, delta 1.01e-06" in str(ledger)
+
+
 def test_rdp_and_pld_without_the_extra_name_it(block_import) -> None:
     block_import("dp_accounting")
     for how in ("rdp", "pld"):

@@ -15,7 +15,7 @@ from onefold._base.optional import require
 from onefold._base.validation import Entry, Instance, Number, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.terms import DELTA, DELTA_OR_ZERO, POSITIVE, RELATIONS, UNITS, Pair, number
+from onefold.privacy.terms import DELTA, DELTA_OR_ZERO, POSITIVE, RELATIONS, UNITS, Pair, number, shown
 from onefold.privacy.wording import assumptions
 
 __all__ = ["COMPOSITIONS", "Event", "compose"]
@@ -168,8 +168,8 @@ class Event:
     def __str__(self) -> str:
         return (
             f"{self.count} x {self.name}{f' ({self.mechanism})' if self.mechanism else ''}: "
-            f"epsilon {self.epsilon:.4g} per {self.unit}, delta {self.delta:.3g}, labels {self.labels}"
-            + "".join(f", provided that {condition}" for condition in self.conditions)
+            f"epsilon {shown(self.epsilon)} per {self.unit}, delta {shown(self.delta, 3)}, "
+            f"labels {self.labels}" + "".join(f", provided that {condition}" for condition in self.conditions)
         )
 
 

@@ -36,6 +36,7 @@ from onefold.privacy.terms import (
     UNITS,
     Pair,
     group,
+    shown,
     two_steps,
 )
 from onefold.privacy.wording import assumptions
@@ -85,6 +86,8 @@ class Ledger:
     ----------
     events : tuple of Event
         What has been spent so far, in order.
+    spent : str
+        What has been spent so far, by basic composition, in words.
     path : Path or None
         File that the ledger belongs to; None if it is in memory only.
 
@@ -257,11 +260,11 @@ class Ledger:
         tolerance = 1 + 1e-12  # ten times 0.1 may be entered in a budget of 1
         if self.limit_epsilon is not None and not epsilon <= self.limit_epsilon * tolerance:
             raise BudgetExceededError(
-                f"epsilon would be {epsilon:.6g} per {self.unit}, the limit is {self.limit_epsilon:g}"
+                f"epsilon would be {shown(epsilon, 6)} per {self.unit}, the limit is {self.limit_epsilon:g}"
             )
         if self.how == "basic" and self.limit_delta is not None and not delta <= self.limit_delta * tolerance:
             raise BudgetExceededError(
-                f"delta would be {delta:.3g} per {self.unit}, the limit is {self.limit_delta:g}"
+                f"delta would be {shown(delta, 3)} per {self.unit}, the limit is {self.limit_delta:g}"
             )
 
     # --- telling ----------------------------------------------------------------------------------------
@@ -286,10 +289,15 @@ class Ledger:
         """
         return compose(self._events, how, delta)
 
-    def __str__(self) -> str:
+    @property
+    def spent(self) -> str:
+        """What has been spent so far, by basic composition, in words."""
         epsilon, delta = self.total()
-        lines = [f"{sum(event.count for event in self._events)} releases, basic composition:"]
-        lines.append(f"epsilon {epsilon:.6g} per {self.unit} {RELATIONS[self.neighbours]}, delta {delta:.3g}")
+        change = f"{self.unit} {RELATIONS[self.neighbours]}"
+        return f"epsilon {shown(epsilon, 6)} per {change}, delta {shown(delta, 3)}"
+
+    def __str__(self) -> str:
+        lines = [f"{sum(event.count for event in self._events)} releases, basic composition:", self.spent]
         if any(event.labels != "counted" for event in self._events):
             lines.append("Not in these numbers: the labels of releases that do not say 'labels counted'.")
         limits = [] if self.limit_epsilon is None else [f"epsilon {self.limit_epsilon:g} per {self.unit}"]

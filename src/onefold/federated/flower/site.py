@@ -166,10 +166,9 @@ class Site:
             self._begin_ledger(promise)
         found = Ledger.load(own)
         if ledger is None and found.events:
-            epsilon, delta = found.total()
             raise InvalidInputError(
-                f"this site has spent epsilon {epsilon:.4g} per {found.unit}, delta {delta:.3g}, and another "
-                f"fit with noise spends again: serve the model fitted last, or name a ledger (--ledger {own})"
+                f"this site has spent {found.spent}, and another fit "
+                f"with noise spends again: serve the model fitted last, or name a ledger (--ledger {own})"
             )
         named = ledger.path if isinstance(ledger, Ledger) else ledger
         same = isinstance(named, str | os.PathLike) and os.path.realpath(named) == os.path.realpath(own)
