@@ -295,8 +295,11 @@ def composed_target(name: str, kind: str, unit: str, epsilon: float, path: Path)
     def replay() -> list[Any]:
         noisy = np.asarray(noise.randomise(table(0, n_rows)))
         twin = _twin(noise, lambda _, X, random_state=None: noisy.copy())
-        equal = np.tile(CONTEXT[0], (len(labels), 1))  # rows that any model of them fits without an error
-        return [path(twin, raw, labels, person)["content"] for raw in (table(0), table(1), equal)]
+        equal = np.tile(CONTEXT[0], (len(noisy), 1))  # rows that any model of them fits without an error
+        raws = table(0, n_rows), table(1, n_rows), equal
+        # No row too many here: a file names the rows it kept, and which are dropped is left to chance.
+        y, who = labels[: len(noisy)], None if person is None else person[: len(noisy)]
+        return [path(twin, raw, y, who)["content"] for raw in raws]
 
     claim = getattr(noise.guarantee(3, rows_per_person=ROWS_PER_PERSON), unit)
     levels = np.tile(needed_levels(kind, unit, claim[0], DELTA), len(CONTEXT) + n_rows)
