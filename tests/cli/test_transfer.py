@@ -229,3 +229,11 @@ def test_promises_to_persons_need_all_their_options(options, message, patients, 
     said = capsys.readouterr().err
     assert message in said
     assert said.count("\n") == 1
+
+
+def test_rows_of_nobody_are_refused(patients, tmp_path, capsys) -> None:
+    """Rows of several people without a name would count as those of one person."""
+    table = tmp_path / "rows.csv"
+    table.write_text(table.read_text().replace("\np3,", "\nnan,"))
+    assert main(source(*PERSON, *CLASSES)) == 2
+    assert "column 'patient' has a missing value in row 4" in capsys.readouterr().err

@@ -36,7 +36,16 @@ def test_the_choice_differs_from_call_to_call() -> None:
 
 
 @pytest.mark.parametrize(
-    "person", [[1.0, float("nan")], ["a", ""], ["a", None], [["a", "b"]], np.array([1, 2], dtype=complex)]
+    "person",
+    [
+        [1.0, float("nan")],
+        ["a", ""],
+        ["a", None],
+        ["a", float("nan")],
+        np.array(["a", "nan"]),
+        [["a", "b"]],
+        np.array([1, 2], dtype=complex),
+    ],
 )
 def test_missing_or_strange_persons_are_refused_in_one_line(person) -> None:
     with pytest.raises(InvalidInputError, match="person") as caught:
@@ -54,6 +63,9 @@ def test_one_person_written_in_two_ways_stays_one_person() -> None:
     assert np.unique(person_codes(np.array([1, 1.0, "1", np.int64(1)], dtype=object), 4)).size == 1
     assert person_codes(pd.Series(["a", "b", "a"], dtype="category"), 3).tolist() == [0, 1, 0]
     assert person_codes(np.array([-0.0, 0.0]), 2).tolist() == [0, 0]
+    assert np.unique(person_codes([1, 1.0, "1", " 1", "1.0", b"1"], 6)).size == 1
+    assert person_codes(np.array(["1", "1.0", "1.5", "x.0"]), 4).tolist() == [0, 0, 1, 2]
+    assert person_codes(np.array(["a", "a ", "b"]), 3).tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize(

@@ -191,13 +191,13 @@ class NoiseOptions:
         return found
 
     def persons(self, table: Table) -> Any:
-        """Whom each row is about, a number for each person; None without --person."""
+        """Whom each row is about, without missing ones; None without --person."""
         if self.person is None:
             return None
         column = table.kept[self.person]
-        if column.dtype.kind not in "US":
-            return column
-        return distinct_texts(f"{table.path}: column {self.person!r}", column.astype(str))[1]
+        if column.dtype.kind in "US":
+            distinct_texts(f"{table.path}: column {self.person!r}", column.astype(str))
+        return column
 
     def mechanism(self, n_features: int) -> Any:
         """The mechanism for rows of ``n_features`` entries."""

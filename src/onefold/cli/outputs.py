@@ -173,13 +173,13 @@ class MixedTable:
 
     @property
     def persons(self) -> AnyArray | None:
-        """Whom each row is about: numbers, or a number for each text."""
+        """Whom each row is about, without missing ones."""
         if self.person is None:
             return None
         column = self.columns[self.person]
-        if column.dtype.kind not in "US":
-            return column
-        return distinct_texts(f"{self.path}: column {self.person!r}", column.astype(str))[1]
+        if column.dtype.kind in "US":
+            distinct_texts(f"{self.path}: column {self.person!r}", column.astype(str))
+        return column
 
     def typed(self, names: Collection[str]) -> MixedTable:
         """The same table with some columns in the type of all their cells; a missing cell is refused.

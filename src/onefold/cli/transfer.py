@@ -115,7 +115,7 @@ def run_source(args: argparse.Namespace) -> int:
             _mechanism(args.method, noise, args.radius, _encoded_width(table.values, encoder)),
             encoder=encoder,
             label_mechanism=noise.label_mechanism() if args.method == "noise" else None,
-            person=None if noise.person is None else table.kept[noise.person],
+            person=noise.persons(table),
             ledger=args.ledger,
         )
     source.save(args.out)

@@ -41,14 +41,19 @@ def person_codes(person: Any, n_rows: int) -> Index:
     [1, 0, 1]
     """
     names = person.to_numpy() if hasattr(person, "to_numpy") else np.asarray(person)
+    if names.dtype.kind in "US" and not isinstance(person, np.ndarray):
+        names = np.array(person, dtype=object)  # beside texts, numpy makes texts of numbers and of NaN
     if names.shape != (n_rows,) or names.dtype.kind not in "OUSiufb":
         raise InvalidInputError("person must be a column of texts or numbers, one for each row")
     if names.dtype.kind == "O":
         names = np.array([_text(name) for name in names], dtype=str)
+    elif names.dtype.kind in "US":
+        distinct, places = np.unique(names, return_inverse=True)
+        names = np.array([_text(name) for name in distinct.tolist()], dtype=str)[places]
     if names.dtype.kind == "f":
         missing = np.isnan(names)
-    elif names.dtype.kind in "US":
-        missing = np.char.str_len(np.char.strip(names)) == 0
+    elif names.dtype.kind == "U":
+        missing = np.isin(names, ["", "nan"])
     else:
         missing = np.zeros(n_rows, dtype=np.bool_)
     if missing.any():
@@ -57,15 +62,17 @@ def person_codes(person: Any, n_rows: int) -> Index:
 
 
 def _text(name: Any) -> str:
-    """Text of a cell, empty where it is missing: 1, 1.0 and "1" are the same person."""
+    """Text of a cell, empty where it is missing: 1, 1.0, "1" and "1.0 " are the same person."""
     if name is None:
         return ""
     equal = name == name  # NaN and missing values of pandas are not
     if not isinstance(equal, (bool, np.bool_)) or not equal:
         return ""
+    text = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
     if isinstance(name, (float, np.floating)) and float(name).is_integer():
-        return str(int(name))
-    return str(name)
+        text = str(int(name))
+    whole, point, zeros = text.strip().partition(".")
+    return whole if point and whole.lstrip("-").isdigit() and not zeros.strip("0") else text.strip()
 
 
 def limit_rows(person: Any, rows_per_person: int, random_state: RandomState = None) -> Index:

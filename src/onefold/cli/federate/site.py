@@ -122,7 +122,7 @@ def run_site(args: argparse.Namespace) -> int:
         )
         mechanism = None if noise.epsilon is None else noise.mechanism(table.values.shape[1])
         extra = {"fabricate": not args.no_smoothing, "label_mechanism": noise.label_mechanism()}
-        extra["person"] = None if noise.person is None else table.kept[noise.person]
+        extra["person"] = noise.persons(table)
         with without_bars(args.json):
             site.fit(
                 table.values,
