@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         ledger=args.ledger,
     )
     with without_bars(args.quiet):
-        made = maker.fabricate(table.values, y, person=noise.persons(table))
+        made = maker.fabricate(table.in_float64, y, person=noise.persons(table))
     labels = {} if maker.labels_ is None else {args.label: maker.labels_}
     columns = _columns(args.out, table, made) | labels
     file = write_private_table(args.out, columns, maker.guarantee_.to_dict())

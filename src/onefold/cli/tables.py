@@ -323,6 +323,11 @@ class Table:
     kept: dict[str, AnyArray]
     ignored: int
 
+    @property
+    def in_float64(self) -> AnyArray:
+        """The values for noise: a single record may be why a file keeps a column in another type."""
+        return self.values.astype(np.float64, copy=False)
+
 
 def read_table(
     path: str | Path,

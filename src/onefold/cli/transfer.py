@@ -110,7 +110,7 @@ def run_source(args: argparse.Namespace) -> int:
     encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
     with without_bars(args.quiet), busy("describing the source", args.quiet):
         source = PrivateSource.fit(
-            table.values,
+            table.in_float64,
             noise.labels(labels),
             _mechanism(args.method, noise, args.radius, _encoded_width(table.values, encoder)),
             encoder=encoder,

@@ -125,7 +125,7 @@ def run_site(args: argparse.Namespace) -> int:
         extra["person"] = noise.persons(table)
         with without_bars(args.json):
             site.fit(
-                table.values,
+                table.values if mechanism is None else table.in_float64,
                 noise.labels(y),
                 estimator,
                 mechanism,
