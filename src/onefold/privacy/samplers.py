@@ -380,13 +380,22 @@ def rounded_gaussian(stream: ByteStream, sigma: float, size: int) -> Integers:
     for start in range(0, size, BLOCK):
         block = noise[start : start + BLOCK]
         words = stream.words(len(block))
-        tails = (words >> np.uint64(1)).astype(np.int64)
-        # P(|z| > x) = tail; ndtri of half the tail is -x
-        z = -ndtri((tails + 0.5) * 2.0**-64)
-        places = sigma * z + 0.5
+        tails = (words >> np.uint64(1)).view(np.int64)
+        z = tails + 0.5
+        z *= 2.0**-64
+        ndtri(z, out=z)  # P(|z| > x) = tail; ndtri of half the tail is -x
+        places = z * -sigma
+        places += 0.5
         block[:] = places  # towards zero, which is the floor of a positive number
-        doubt = DOUBT * sigma * (1 + z)
-        inside = (places - block > doubt) & (block + 1 - places > doubt) & (tails >= SMALLEST_SAFE)
+        doubt = np.subtract(1.0, z, out=z)
+        doubt *= DOUBT * sigma
+        # How far the place is from the middle of its cell, whose ends are half a step away.
+        places -= block
+        places -= 0.5
+        np.abs(places, out=places)
+        places += doubt
+        inside = places < 0.5
+        inside &= tails >= SMALLEST_SAFE
         for i in np.flatnonzero(~inside):
             block[i] = gaussian_magnitude(stream, sigma, int(tails[i]), 63)
         np.negative(block, out=block, where=(words & np.uint64(1)).view(np.int64) > 0)
