@@ -278,6 +278,30 @@ def test_a_seed_is_refused_with_a_ledger() -> None:
     assert ledger.events == ()
 
 
+@pytest.mark.parametrize(
+    "release",
+    [
+        lambda inner, outer: LocalModel(
+            PrivateClassifier(mechanism=NOISE, n_components=2, ledger=inner), ledger=outer
+        ).fit(X, Y),
+        lambda inner, outer: PrivateSource.fit(X, Y, Fabricator(NOISE, 2, ledger=inner), ledger=outer),
+        lambda inner, outer: PrivateSource.fit(
+            X, Y, PrivateMoments(0.5, classes=[0, 1], ledger=inner), ledger=outer
+        ),
+    ],
+)
+def test_ledgers_named_in_two_places_both_count_and_one_counts_once(release, tmp_path) -> None:
+    inner, outer = Ledger(), Ledger()
+    release(inner, outer)
+    assert len(inner.events) == len(outer.events) == 1
+    release(inner, inner)
+    assert len(inner.events) == 2
+    file = tmp_path / "ledger.json"
+    Ledger().save(file)
+    release(Ledger.load(file), (str(file), file))
+    assert len(Ledger.load(file).events) == 1
+
+
 def test_a_model_of_raw_rows_is_refused_with_a_ledger() -> None:
     with pytest.raises(InvalidInputError, match="ledger needs a mechanism"):
         LocalModel(ledger=Ledger()).fit(X, Y)

@@ -17,7 +17,7 @@ from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
 from onefold.models import AutoencoderClassifier, ClassModels, StackMemory
 from onefold.privacy import Guarantee, charge
-from onefold.privacy.ledger import AnyLedger
+from onefold.privacy.ledger import AnyLedger, all_of
 from onefold.privacy.persons import kept_rows
 
 GIVEN_BATCHES = "the division into batches was given: it may have been chosen by looking at the raw rows"
@@ -205,7 +205,7 @@ class Recipe:
         else:
             if model.mechanism is not None or model.label_mechanism is not None:
                 raise InvalidInputError("a PrivateClassifier has its own mechanism: give only one of the two")
-            classifier, ledger = source.classifier, source.ledger if model.ledger is None else model.ledger
+            classifier, ledger = source.classifier, all_of(source.ledger, model.ledger)
             maker = source.maker().set_params(ledger=None)  # the model is entered as a whole
         if maker is not None:
             check_parameters(maker)

@@ -496,6 +496,21 @@ def charge(ledger: AnyLedger, guarantee: Guarantee, name: str) -> None:
         each.spend_guarantee(guarantee, name)
 
 
+def all_of(*ledgers: AnyLedger) -> AnyLedger:
+    """Return ledgers that were given in several places as one, each of them once."""
+    found: list[OneLedger] = []
+    for each in (each for ledger in ledgers for each in _each(ledger)):
+        if all(_account(each) != _account(known) for known in found):
+            found.append(each)
+    return (tuple(found) if len(found) > 1 else found[0]) if found else None
+
+
+def _account(ledger: Any) -> object:
+    """Return what two names of one account have in common."""
+    path = ledger.path if isinstance(ledger, Ledger) else ledger
+    return _file(path) if isinstance(path, str | os.PathLike) else id(ledger)
+
+
 def _each(ledger: Any) -> tuple[Any, ...]:
     found = ledger if isinstance(ledger, tuple) else (ledger,)
     return tuple(each for each in found if each is not None)

@@ -24,7 +24,7 @@ from onefold.encoders import Encoder, description
 from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
 from onefold.models import Autoencoder, AutoencoderClassifier, WideKAHM
 from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabels, charge
-from onefold.privacy.ledger import AnyLedger
+from onefold.privacy.ledger import AnyLedger, all_of
 from onefold.privacy.persons import SAME_PERSON, kept_rows
 from onefold.privacy.terms import NOTHING
 from onefold.transfer._description import (
@@ -153,8 +153,8 @@ class PrivateSource:
             number are dropped at random before anything else. Moments take persons without a limit too.
         ledger : Ledger, path or None, default=None
             Account of what was spent on the same data: the source is entered there before any noise is drawn,
-            and refused beyond its limit. None takes the ledger of a Fabricator or of PrivateMoments, if it
-            has one.
+            and refused beyond its limit. It counts besides the ledger that a Fabricator or PrivateMoments
+            may have.
 
         Returns
         -------
@@ -175,8 +175,7 @@ class PrivateSource:
             if label_mechanism is not None:
                 raise InvalidInputError("PrivateMoments covers labels too: it takes no label_mechanism")
             moments = clone(mechanism)
-            if ledger is not None:
-                moments.set_params(ledger=ledger)
+            moments.set_params(ledger=all_of(mechanism.ledger, ledger))
             if random_state is not None:
                 moments.set_params(random_state=random_state)
             if learned:  # a ledger refuses it before there is a release
@@ -192,7 +191,7 @@ class PrivateSource:
                 promise = replace(promise, entry=promise.record)
             if learned:
                 promise = promise.voided(LEARNED_ENCODER)
-            charge(getattr(mechanism, "ledger", None) if ledger is None else ledger, promise, NAME)
+            charge(all_of(getattr(mechanism, "ledger", None), ledger), promise, NAME)
             private, kept, variance = _private_rows(mechanism, encoded, labels, label_mechanism, random_state)
             found = cls._of_rows(private, kept, promise, variance, estimator, fitted, width)
         return found._voided_by_encoder() if learned else found

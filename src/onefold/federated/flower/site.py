@@ -19,7 +19,7 @@ from onefold.federated.flower.processes import Watch
 from onefold.federated.flower.site_app import column_names, may_send, read_profile, store_model
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Profile, check_digest
-from onefold.privacy.ledger import AnyLedger, Ledger
+from onefold.privacy.ledger import AnyLedger, Ledger, all_of
 
 __all__ = ["Site"]
 
@@ -170,9 +170,7 @@ class Site:
                 f"this site has spent {found.spent}, and another fit "
                 f"with noise spends again: serve the model fitted last, or name a ledger (--ledger {own})"
             )
-        named = ledger.path if isinstance(ledger, Ledger) else ledger
-        same = isinstance(named, str | os.PathLike) and os.path.realpath(named) == os.path.realpath(own)
-        return own if ledger is None or same else (*(ledger if isinstance(ledger, tuple) else (ledger,)), own)
+        return all_of(ledger, own)
 
     def _begin_ledger(self, promise: Any) -> None:
         """Make the folder's ledger for fits like this one, with the model that is there already."""
