@@ -242,7 +242,7 @@ def shift_epsilon(state: GroundState, change: float, delta: float) -> float:
         low, high = (low, middle) if _about(state, change, middle) <= delta else (middle, high)
     step = 1e-6 * high
     while shift_delta(state, change, high) > delta:
-        high, step = high + step, 2 * step
+        high, step = min(high + step, LARGEST_EPSILON), 2 * step
     return high
 
 
