@@ -17,7 +17,9 @@ from reference.guarantees import guarantees
 
 many = settings(max_examples=150, deadline=None)
 UNIT = r"per (entry|record with label|record|label|person with labels|person)\b"
-CONDITION = r"clipped to the declared domain|\(not checked\)|under the conditions below"
+CONDITION = (
+    r"clipped to the declared domain|\(not checked\)|under the conditions below|of the declared classes"
+)
 
 
 # --- sentences --------------------------------------------------------------------------------------------
@@ -36,9 +38,10 @@ def test_every_line_with_an_epsilon_names_its_unit_and_its_condition(guarantee: 
         assert line.endswith(".")
     for condition in guarantee.conditions:
         assert f"Provided that {condition}." in lines
-    if guarantee.conditions:  # a line that points to them is a line above them
-        first = lines.index(f"Provided that {guarantee.conditions[0]}.")
-        assert all("under the conditions below" in line for line in lines[:first] if "epsilon" in line)
+    with_epsilon = [i for i, line in enumerate(lines) if "epsilon" in line]
+    if guarantee.conditions and with_epsilon:  # lines that point to them stand above them
+        assert all("under the conditions below" in lines[i] for i in with_epsilon)
+        assert max(with_epsilon) < lines.index(f"Provided that {guarantee.conditions[0]}.")
 
 
 @many

@@ -28,12 +28,13 @@ def sentences(guarantee: "Guarantee") -> list[str]:
         lines += _with_labels(guarantee)
     else:
         lines += [*_features(guarantee), *_labels(guarantee)]
+    lines += _several_sites(guarantee)
     lines += [f"Provided that {condition}." for condition in guarantee.conditions]
     if guarantee.n_owners > 1:
         lines.append(
             f"Holds for the records of each of {guarantee.n_owners} sites, if no record is at two sites."
         )
-    return [*lines, *_several_sites(guarantee), f"Not covered: {_gaps(guarantee)}.", UNSEEN]
+    return [*lines, f"Not covered: {_gaps(guarantee)}.", UNSEEN]
 
 
 def odds(guarantee: "Guarantee", unit: str) -> str:
@@ -96,11 +97,15 @@ def at_most(what: str, change: float) -> str:
 
 def _limit(guarantee: "Guarantee") -> str:
     """Say under which condition a line is true."""
-    below = ", under the conditions below" * bool(guarantee.conditions)
+    below = _below(guarantee)
     if guarantee.clipped:
         return f", clipped to the declared domain{below}"
     first, *others = assumptions(guarantee)
     return below if len(others) < len(guarantee.conditions) else f", if {first}{below}"
+
+
+def _below(guarantee: "Guarantee") -> str:
+    return ", under the conditions below" * bool(guarantee.conditions)
 
 
 def _words(pair: Pair, unit: str) -> str:
@@ -167,7 +172,7 @@ def _labels(guarantee: "Guarantee") -> list[str]:
     if guarantee.labels is None:
         return ["Labels and class sizes: NOT covered."]
     limit = _limit(guarantee)
-    lines = [f"One label{limit}: {_words(guarantee.labels, 'label')}."]
+    lines = [f"One label of the declared classes{_below(guarantee)}: {_words(guarantee.labels, 'label')}."]
     if guarantee.unit == "label":
         return lines
     record = _words(guarantee.record_with_label or NOTHING, "record with label")
