@@ -84,11 +84,14 @@ def test_a_person_among_old_and_new_rows_loses_both(rows, noise) -> None:
     before = model.guarantee_
     model.extend(X, y, person=WHO)
     after = model.guarantee_
-    assert after.person == (2 * before.person[0], 2 * before.person[1])
+    if before.mu is None:
+        assert after.person == (2 * before.person[0], 2 * before.person[1])
+    else:
+        assert after.mu == pytest.approx(before.mu * np.sqrt(2))
+        assert after.person == (pytest.approx(before.at_sites(2)[0]), before.person[1])
+        assert before.person[0] < after.person[0] < 2 * before.person[0]
     assert (before.rows_per_person, after.rows_per_person) == (2, 4)
     assert after.record == before.record  # a record is among the ones or the others
-    if before.mu is not None:
-        assert after.mu == pytest.approx(before.mu * np.sqrt(2))
 
 
 def test_raw_model_gets_no_guarantee_from_noise_on_further_rows(rows, tmp_path) -> None:

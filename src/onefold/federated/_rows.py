@@ -17,6 +17,7 @@ from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
 from onefold.models import AutoencoderClassifier, ClassModels, StackMemory
 from onefold.privacy import Guarantee, charge
+from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.ledger import AnyLedger, all_of
 from onefold.privacy.persons import kept_rows
 
@@ -333,11 +334,12 @@ def with_more_rows(one: Guarantee, other: Guarantee) -> Guarantee:
     found = one.join(other)
     if one.person is None or other.person is None or found.person is None:
         return found
-    both = zip(one.person, other.person, strict=True)
-    epsilon, delta = (sum(pair) for pair in both)
-    mu = None if one.mu is None or other.mu is None or found.mu is None else math.hypot(one.mu, other.mu)
-    rows = (one.rows_per_person or 0) + (other.rows_per_person or 0)
-    return replace(found, person=(epsilon, min(1.0, delta)), rows_per_person=rows or None, mu=mu)
+    rows = (one.rows_per_person or 0) + (other.rows_per_person or 0) or None
+    if one.mu is None or other.mu is None or found.mu is None:
+        epsilon, delta = (sum(pair) for pair in zip(one.person, other.person, strict=True))
+        return replace(found, person=(epsilon, min(1.0, delta)), rows_per_person=rows, mu=None)
+    mu, delta = math.nextafter(math.hypot(one.mu, other.mu), math.inf), found.person[1]
+    return replace(found, person=(epsilon_of(mu, delta), delta), rows_per_person=rows, mu=mu)
 
 
 # --- naming rows: by their numbers, or by identifiers that stay with their site ----------------------------
