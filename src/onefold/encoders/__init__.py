@@ -4,9 +4,9 @@ Every encoder maps each record by itself to a row of Euclidean norm one (a recor
 zero), which is the domain that :class:`onefold.privacy.PrivateMoments` expects.
 """
 
-from onefold.encoders._encoder import Encoder, description
+from onefold.encoders._encoder import Encoder, description, learns
 from onefold.encoders.cosine import LowFrequencyDCT
 from onefold.encoders.gradients import GradientHistograms
 from onefold.encoders.projections import RandomFeatures
 
-__all__ = ["Encoder", "GradientHistograms", "LowFrequencyDCT", "RandomFeatures", "description"]
+__all__ = ["Encoder", "GradientHistograms", "LowFrequencyDCT", "RandomFeatures", "description", "learns"]

@@ -142,6 +142,39 @@ def as_image_shape(image_shape: Any, n_features: int) -> tuple[int, int, int]:
     return int(height), int(width), int(channels)
 
 
+def learns(encoder: Any) -> bool:
+    """Tell whether an encoder may look at the values of many rows, which makes it no public map.
+
+    Parameters
+    ----------
+    encoder : transformer or None
+        An encoder; None stands for no encoder.
+
+    Returns
+    -------
+    bool
+        False for None and for an :class:`Encoder` that has the ``fit`` and ``transform`` of that class.
+
+    See Also
+    --------
+    Encoder : Maps of single records.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from onefold.encoders import RandomFeatures, learns
+    >>> learns(RandomFeatures()), learns(StandardScaler())
+    (False, True)
+    """
+    if encoder is None:
+        return False
+    inherited = ("fit", "transform", "fit_transform")
+    kind = type(encoder)
+    return not (
+        isinstance(encoder, Encoder) and all(getattr(kind, n) is getattr(Encoder, n) for n in inherited)
+    )
+
+
 def description(encoder: Any) -> str:
     """Describe an encoder in words that are equal for all sites with the same parameters.
 

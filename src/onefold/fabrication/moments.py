@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.arrays import Array, Floats, Index, Labels
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Whole, check_parameter, check_rows
-from onefold.encoders import Encoder, description
+from onefold.encoders import description, learns
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
@@ -92,7 +92,7 @@ class _OnMoments(BaseEstimator):
             This object.
         """
         rows, labels = check_rows(self, X, y)
-        if _learns(self.encoder):  # a ledger refuses it before there is a release
+        if learns(self.encoder):  # a ledger refuses it before there is a release
             void = Guarantee("record", NOTHING, NOTHING, rows.shape[1]).voided(LEARNED_ENCODER)
             charge(self.ledger, void, "private moments")
         self.encoder_ = None if self.encoder is None else clone(self.encoder).fit(rows)
@@ -158,14 +158,9 @@ class _OnMoments(BaseEstimator):
         return self.moments_.embed(rows if self.encoder_ is None else self.encoder_.transform(rows))
 
 
-def _learns(encoder: Any) -> bool:
-    """Whether an encoder may have seen the values of rows: all but maps that look at their shape only."""
-    return not (encoder is None or (isinstance(encoder, Encoder) and type(encoder).fit is Encoder.fit))
-
-
 def _voided_by(encoder: Any, moments: PrivateMoments) -> PrivateMoments:
     """Return the release, with a void guarantee if the records went through an encoder that learns."""
-    if not _learns(encoder):
+    if not learns(encoder):
         return moments
     warnings.warn(
         f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",

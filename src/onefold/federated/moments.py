@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self, TypeVar
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from onefold.encoders import Encoder, description
+from onefold.encoders import Encoder, description, learns
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import Guarantee, PrivateMoments
 
@@ -86,7 +86,7 @@ def release_moments(
         raise InvalidInputError(
             "releases around centres of their own cannot be added up: give a public centre or None"
         )
-    if not (encoder is None or isinstance(encoder, Encoder)):
+    if learns(encoder):
         raise InvalidInputError("sites need the same public encoder: one of onefold.encoders, or None")
     rows = X if encoder is None else clone(encoder).fit_transform(X)
     released: PrivateMoments = clone(moments).fit(rows, y, person=person)

@@ -20,7 +20,7 @@ from onefold._base.validation import (
     check_parameters,
     check_rows,
 )
-from onefold.encoders import Encoder, description
+from onefold.encoders import Encoder, description, learns
 from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
 from onefold.models import Autoencoder, AutoencoderClassifier, WideKAHM
 from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabels, charge
@@ -170,7 +170,7 @@ class PrivateSource:
                 rows, labels = rows[kept], labels[kept]
         fitted = None if encoder is None else clone(encoder).fit(rows)
         encoded = rows if fitted is None else np.asarray(fitted.transform(rows))
-        learned = not (encoder is None or isinstance(encoder, Encoder))
+        learned = learns(encoder)
         if isinstance(mechanism, PrivateMoments):
             if label_mechanism is not None:
                 raise InvalidInputError("PrivateMoments covers labels too: it takes no label_mechanism")
@@ -257,7 +257,7 @@ class PrivateSource:
             raise InvalidInputError("the records of this release went through another encoder")
         width = moments.n_features_in_ if encoder is None else int(encoder.n_features_in_)
         found = cls._of_moments(moments, encoder, width)
-        return found if encoder is None or isinstance(encoder, Encoder) else found._voided_by_encoder()
+        return found._voided_by_encoder() if learns(encoder) else found
 
     @property
     def classes_(self) -> Labels:
