@@ -140,6 +140,7 @@ def test_new_rows_get_noise_and_the_weaker_guarantee_counts(data) -> None:
     model = LocalModel(ESTIMATORS[0], Laplace(6.0, sensitivity=1.0), fabricate=False).fit(X[:200], y[:200])
     model.extend(X[200:], y[200:])
     assert model.guarantee_.entry == (6.0, 0.0)
+    assert "no row that was added had been there before" in str(model.guarantee_)
     assert not np.any(np.all(model._rows.values == X, axis=1))
     model._recipe.maker.mechanism = Laplace(9.0, sensitivity=1.0)
     model.extend(X[:10], y[:10])

@@ -22,6 +22,7 @@ from onefold.privacy.ledger import AnyLedger, all_of
 from onefold.privacy.persons import kept_rows
 
 GIVEN_BATCHES = "the division into batches was given: it may have been chosen by looking at the raw rows"
+NEW_ROWS = "no row that was added had been there before, forgotten or not: it would have noise twice"
 PUBLIC_BATCHES = "the given division into batches was chosen without looking at the raw rows"
 
 
@@ -329,9 +330,10 @@ def partition_of(estimator: Any) -> str:
 def with_more_rows(one: Guarantee, other: Guarantee) -> Guarantee:
     """The guarantee of rows and of further ones, each with noise of its own.
 
-    A record is among the ones or the others. A person may be among both, so what persons lose adds up.
+    A record is among the ones or the others, which is the caller's word. A person may be among both, so what
+    persons lose adds up.
     """
-    found = one.join(other)
+    found = one.join(other).provided(NEW_ROWS)
     if one.person is None or other.person is None or found.person is None:
         return found
     rows = (one.rows_per_person or 0) + (other.rows_per_person or 0) or None
