@@ -203,6 +203,13 @@ def test_invalid_guarantees_are_refused() -> None:
             Guarantee.from_dict(plain)
 
 
+def test_a_description_that_contradicts_its_own_holds_is_refused() -> None:
+    for guarantee in (of_moments(), of_moments().voided("of a seed")):
+        plain = guarantee.to_dict()
+        with pytest.raises(InvalidInputError, match="holds in two ways"):
+            Guarantee.from_dict({**plain, "holds": not guarantee.holds})
+
+
 @pytest.mark.parametrize("mechanism", [Laplace, OptimalNoise, AnalyticGaussian])
 def test_an_entry_of_rows_that_are_shortened_is_promised_no_more_than_its_record(mechanism: type) -> None:
     # One large entry shortens the row: all of its entries change, by 8 of the 20 that the ball is wide.

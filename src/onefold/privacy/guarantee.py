@@ -454,6 +454,8 @@ class Guarantee:
             known = {**_older(plain), **plain}
             pairs: dict[str, Any] = {name: _read_pair(known[name]) for name in PAIRS}
             found = cls(**pairs, **{name: known[name] for name in (*PLAIN, *LISTS)})
+            if plain.get("holds", found.holds) != found.holds:
+                raise InvalidInputError("this guarantee says whether it holds in two ways")
             # Before samplers had names, noise was drawn by the float sampler unless the text says otherwise.
             exact = "clipped" in plain or found.unit == "label" or "hardened" in found.mechanism
             return found if exact else found.voided(FLOAT_SAMPLER)
