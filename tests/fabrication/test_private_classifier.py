@@ -71,3 +71,12 @@ def test_private_classifier_promises_persons_something():
     assert model.classifier_.n_samples_fit_ == 180
     with pytest.raises(InvalidInputError, match="go together"):
         model.fit(digits[:300], digit_labels[:300])
+
+
+def test_a_fit_that_fails_leaves_the_promise_of_the_classifier_that_is_there():
+    model = PrivateClassifier(KNeighborsClassifier(3), OptimalNoise(8.0, sensitivity=PIXELS), False)
+    model.fit(digits[:50], digit_labels[:50])
+    model.set_params(mechanism=OptimalNoise(0.1, sensitivity=PIXELS), classifier=KNeighborsClassifier(-1))
+    with pytest.raises(ValueError, match="n_neighbors"):
+        model.fit(digits[:50], digit_labels[:50])
+    assert model.guarantee_.entry == (8.0, 1e-5)

@@ -496,6 +496,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
+    guarantee_: Guarantee
+
     def __init__(
         self,
         classifier: Any = None,
@@ -541,9 +543,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         rng = None if self.random_state is None else np.random.default_rng(self.random_state)
         make = maker.fabricate if self.fabricate else maker.randomise
         private = make(rows, labels, rng, person)
-        self.guarantee_: Guarantee = maker.guarantee_
         prototype = AutoencoderClassifier() if self.classifier is None else self.classifier
-        self.classifier_ = clone(prototype).fit(private, maker.labels_)
+        fitted = clone(prototype).fit(private, maker.labels_)
+        # Both or neither: the promise of this noise must not stand beside an earlier classifier.
+        self.classifier_, self.guarantee_ = fitted, maker.guarantee_
         self.classes_ = self.classifier_.classes_
         return self
 
