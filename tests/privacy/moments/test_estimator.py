@@ -39,6 +39,8 @@ def test_without_noise_the_moments_are_exact() -> None:
         np.testing.assert_allclose(found, np.cov(own.T, bias=True), rtol=1e-6, atol=1e-9)
     assert "nothing is promised" in str(model.guarantee_)
     assert model.guarantee_.record[0] == math.inf
+    assert not model.guarantee_.holds
+    assert not PrivateMoments.from_bytes(model.to_bytes()).guarantee_.holds
 
 
 def test_the_private_centre_is_near_the_mean() -> None:

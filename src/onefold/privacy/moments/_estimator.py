@@ -46,8 +46,8 @@ class PrivateMoments(BaseEstimator):
     Parameters
     ----------
     epsilon : float or None, default=1.0
-        Privacy loss for a whole record. None adds no noise: use it for comparison only; the guarantee says
-        that nothing is promised.
+        Privacy loss for a whole record. None adds no noise: use it for comparison only; the guarantee is
+        void.
     delta : float, default=1e-5
         Probability with which the loss may be exceeded. Choose it well below one over the number of records.
     classes : array-like or None, default=None
@@ -526,7 +526,7 @@ class PrivateMoments(BaseEstimator):
             labels_in_record=True,
             n_features=self.n_features_in_,
             untouched_entries=0.0,
-            voided_by=(FLOAT_SAMPLER,) * (sampler == "float"),
+            voided_by=(core.NO_NOISE,) * (mu is None) + (FLOAT_SAMPLER,) * (sampler == "float"),
             mechanism=f"Gaussian on counts, sums and second moments, {sampler} sampler",
             sensitivity=1.0,
             neighbours=self.neighbours,

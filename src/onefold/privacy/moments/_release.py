@@ -35,6 +35,7 @@ CONSTRAINTS: dict[str, Entry] = {
     "sampler": OneOf(SAMPLERS),
     "rows_per_person": (Whole(1), None),
 }
+NO_NOISE = "no noise was added: the moments are those of the records themselves"
 SMALLEST_SHARE = 1e-6
 # Share of delta that pays for finding out privately which classes there are.
 CLASSES_SHARE = 0.1
@@ -347,6 +348,8 @@ def moments_from_parts(
             given["rows_per_person"] = None
         if given.get("sampler") == "float":
             guarantee = guarantee.voided(FLOAT_SAMPLER)
+        if given.get("epsilon") is None:
+            guarantee = guarantee.voided(NO_NOISE)
         encoding = about.get("encoding", "")
         if set(arrays) != {"classes", *NAMES} or set(given) != set(CONSTRAINTS):
             raise FileFormatError(DAMAGED)
