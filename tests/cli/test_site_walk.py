@@ -120,6 +120,15 @@ def test_wrong_options_are_refused_in_one_line_and_leave_no_model(case: str, her
     assert not SiteFolder(SITE).model.exists()
 
 
+def test_first_record_of_a_table_without_a_header_does_not_become_names(here: Path, capsys) -> None:
+    Path("bare.csv").write_text("".join(f"0.{row},0.{row + 1},outcome\n" for row in range(10, 40)))
+    assert main(fit("--epsilon", 1, "--range", 0, 1, data="bare.csv")) == 2
+    said = capsys.readouterr().err
+    assert "add a line with names of columns" in said
+    assert "0.1" not in said
+    assert not SiteFolder(SITE).profile.exists()
+
+
 def claims(text: str) -> list[str]:
     """Lines that state an epsilon."""
     return [line for line in text.splitlines() if re.search(r"epsilon [0-9]", line)]

@@ -14,7 +14,7 @@ from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import say, show, without_bars
 from onefold.cli.federate import common
-from onefold.cli.tables import read_labelled
+from onefold.cli.tables import check_header, read_labelled
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def run_site(args: argparse.Namespace) -> int:
         table, y = read_labelled(
             args.data, args.label, keep=keep, ignore=args.ignore, two_classes=False, quiet=args.json
         )
+        check_header(table.path, table.names or ())  # a sum of these names goes to the server
         mechanism = None if noise.epsilon is None else noise.mechanism(table.values.shape[1])
         extra = {"fabricate": not args.no_smoothing, "label_mechanism": noise.label_mechanism()}
         extra["person"] = noise.persons(table)
