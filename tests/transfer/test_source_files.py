@@ -128,7 +128,7 @@ def test_source_that_says_more_than_its_moments_is_believed_no_more_than_they(rn
     assert not source.guarantee_.holds  # made with a seed
 
     def claim(about, arrays) -> None:
-        about["guarantee"]["voided_by"] = []
+        about["guarantee"] |= {"voided_by": [], "holds": True}
 
     loaded = PrivateSource.from_bytes(repack(source, claim))
     assert loaded.guarantee_.voided_by == source.guarantee_.voided_by
