@@ -124,10 +124,16 @@ def check_promise(
     assert text.startswith("VOID") == (not guarantee.holds)
     assert ("guarantee is void" in guarantee.odds(unit)) == (not guarantee.holds)
     about = [
-        line for line in text.splitlines() if line.startswith(("One entry", "A whole record", "One person"))
+        line
+        for line in text.splitlines()
+        if line.startswith(("One entry", "A whole record", "One person")) and "with their labels" not in line
     ]
     assert len(about) == (3 if person == "both" else 2)
-    limit = "clipped to the declared domain" if domain == "range" else "by at most 10 (not checked)"
+    limit = "clipped to the declared domain"
+    if domain == "word":
+        what = "entry" if unit == "entry" else "record"
+        assert f"no {what} changes by more than 10" in text
+        limit = "(not checked)" if unit == "entry" else "under the conditions below"
     assert all(limit in line for line in about)
     if guarantee.holds and domain == "word":
         assert "if the conditions are true" in guarantee.odds(unit)
