@@ -231,3 +231,15 @@ def test_local_model_follows_scikit_learn(data) -> None:
     np.testing.assert_array_equal(again.fit(X, y).answers(queries), model.answers(queries))
     assert repr(model).startswith("LocalModel(estimator=FoldingClassifier(")
     assert again.set_params(estimator__n_components=3).estimator.n_components == 3
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_private_classifier_fitted_again_to_raw_rows_has_no_guarantee(data, estimator) -> None:
+    """The old promise would let raw rows travel."""
+    X, y, _, _ = data
+    model = LocalModel(estimator, Laplace(6.0, sensitivity=1.0)).fit(X, y).estimator_
+    loaded = io.from_bytes(io.to_bytes(model))
+    assert loaded.guarantee_.holds
+    loaded.fit(X, y)
+    assert not hasattr(loaded, "guarantee_")
+    assert not hasattr(io.from_bytes(io.to_bytes(loaded)), "guarantee_")

@@ -131,6 +131,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         ClassModels
             The fitted classifier itself.
         """
+        self.__dict__.pop("guarantee_", None)  # it was about the rows of an earlier fit
         family = self.family
         check_parameters(self)
         check_parameters(family)

@@ -93,6 +93,7 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         Autoencoder
             The fitted estimator itself.
         """
+        self.__dict__.pop("guarantee_", None)  # it was about the rows of an earlier fit
         self.check_parameters()
         samples: Array = check_rows(self, X)
         with one_blas_thread():

@@ -41,6 +41,7 @@ class Regression(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         Regression
             The fitted estimator itself.
         """
+        self.__dict__.pop("guarantee_", None)  # it was about the rows of an earlier fit
         self.check_parameters()
         inputs, outputs = check_rows(self, X, y, numeric_outputs=True)
         targets = np.asarray(outputs, dtype=np.float64).reshape(len(inputs), -1)
