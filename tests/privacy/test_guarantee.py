@@ -203,6 +203,12 @@ def test_invalid_guarantees_are_refused() -> None:
             Guarantee.from_dict(plain)
 
 
+def test_labels_that_are_randomised_twice_lose_both() -> None:
+    once = Laplace(1.0, sensitivity=1.0).guarantee(3).with_labels(8.0)
+    assert once.labels == (8.0, 0.0)
+    assert once.with_labels(0.5, 1e-6).labels == (8.5, 1e-6)
+
+
 def test_a_description_that_contradicts_its_own_holds_is_refused() -> None:
     for guarantee in (of_moments(), of_moments().voided("of a seed")):
         plain = guarantee.to_dict()

@@ -259,6 +259,8 @@ class Guarantee:
     def with_labels(self, epsilon: float, delta: float = 0.0) -> "Guarantee":
         """Return the guarantee of the same release together with private labels.
 
+        Labels that were randomised before count as well: what both lose adds up.
+
         Parameters
         ----------
         epsilon : float
@@ -273,7 +275,8 @@ class Guarantee:
         """
         if self.labels_in_record:
             raise InvalidInputError("the label is part of the record here and covered already")
-        return replace(self, labels=(epsilon, delta))
+        told = _pair("labels", (epsilon, delta))
+        return replace(self, labels=told if self.labels is None else _both(self.labels, told))
 
     def record_under(self, neighbours: str) -> Pair:
         """Return (epsilon, delta) of a whole record under a relation.
