@@ -40,6 +40,7 @@ ENCODERS: dict[str, type[Encoder]] = {
 }
 POSITIVE = float(np.nextafter(0.0, 1.0))  # the least number above zero
 MISFIT = "the contents do not fit together"
+SOURCE_ONLY = "only records of the source are meant: rows of the target are in this model as they are"
 # What a description or arrays of the wrong form make the code below raise.
 WRONG_FORM = (OnefoldError, KeyError, IndexError, TypeError, ValueError, AttributeError)
 
@@ -117,6 +118,11 @@ def parts_of_source(source: "PrivateSource", compact: bool = False) -> tuple[Abo
         parts.arrays.update({name: getattr(described, name) for name in ROW_ARRAYS})
         parts.add("classifier", *io.to_parts(described.classifier, compact))
     return parts.about, parts.arrays
+
+
+def promise_to(source: "PrivateSource | None") -> Guarantee | None:
+    """Return what a classifier for a target promises: to the records of its source, and to no others."""
+    return None if source is None else source.guarantee_.provided(SOURCE_ONLY)
 
 
 def source_from_parts(about: About, arrays: Arrays) -> dict[str, Any]:
@@ -226,7 +232,7 @@ def _classifier_from(parts: Parts, source: "PrivateSource | None") -> tuple[dict
         "n_features_in_": width,
         "source_gain_": about["source_gain"],
         "decisions_changed_": int(about["decisions_changed"]),
-        "guarantee_": None if source is None else source.guarantee_,
+        "guarantee_": promise_to(source),
         "weights_": strategy.named_weights if isinstance(strategy, Default) else None,
     }
     if about["names"]:

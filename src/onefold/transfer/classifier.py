@@ -25,6 +25,7 @@ from onefold.transfer._files import (
     classifier_from_parts,
     fitted_encoder,
     parts_of_classifier,
+    promise_to,
     source_from_parts,
 )
 from onefold.transfer._pool import EXPERTS, Decision, Strategy
@@ -94,7 +95,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         "default" only: accuracy with the source minus accuracy of the target alone, on labelled rows that
         were held out; 0.0 where the source is not used.
     guarantee_ : Guarantee or None
-        What the source was promised; None without a source.
+        What the source was promised, and that rows of the target are promised nothing; None without a source.
 
     See Also
     --------
@@ -212,7 +213,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(fitted, Default):
             self.source_gain_ = fitted.gain
             self.weights_ = fitted.named_weights
-        self.guarantee_ = None if self.source is None else self.source.guarantee_
+        self.guarantee_ = promise_to(self.source)
         return self
 
     def distances(self, X: ArrayLike) -> Array:
