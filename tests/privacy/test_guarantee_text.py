@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from onefold.exceptions import InvalidInputError
-from onefold.privacy import AnalyticGaussian, Box, Guarantee, Laplace
+from onefold.privacy import AnalyticGaussian, Box, FisherGaussian, Guarantee, Laplace
 from onefold.privacy.terms import NOTHING, shown
 from reference.guarantees import guarantees
 
@@ -74,6 +74,17 @@ def test_no_printed_number_is_smaller_than_the_stored_one(guarantee: Guarantee) 
 )
 def test_numbers_are_printed_rounded_up(number: float, text: str) -> None:
     assert shown(number) == text
+
+
+@pytest.mark.parametrize("change", [0.99999951, 1 / 3, 2 / 3, 1234567.8, 0.1, 255.0])
+def test_no_printed_condition_allows_a_larger_change_than_the_numbers_do(change: float) -> None:
+    entry = Laplace(1.0, sensitivity=change)
+    record = Laplace(1.0, sensitivity=change, unit="record")
+    rows = FisherGaussian(1.0, sensitivity=change)
+    for text in (str(noise.guarantee(3)) for noise in (entry, record, rows)):
+        allowed = [float(word) for word in re.findall(r"changes by more than ([^ ,]+)", text)]
+        assert allowed
+        assert all(change * (1 - 1e-5) <= number <= change for number in allowed)
 
 
 def test_the_condition_of_a_record_names_the_measure_of_its_change() -> None:

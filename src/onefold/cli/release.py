@@ -537,10 +537,11 @@ def _errors(codec: TableCodec, curve: Curve) -> dict[str, Any] | None:
 
 
 def _in_words(curve: Curve, delta: float) -> str:
+    from onefold.privacy.terms import shown
     from onefold.report import format_table
 
     rows = [
-        (f"{s.lam:g}", f"{s.epsilon:.3g}", *(float(curve.mean(noise)[i]) for noise in curve.scores))
+        (f"{s.lam:g}", shown(s.epsilon, 3), *(float(curve.mean(noise)[i]) for noise in curve.scores))
         for i, s in enumerate(curve.strengths)
     ]
     return str(format_table(["lam", f"epsilon per record, delta {delta:g}", *curve.scores], rows))

@@ -25,6 +25,7 @@ __all__ = [
     "root",
     "round_up",
     "shown",
+    "shown_limit",
     "two_steps",
 ]
 
@@ -235,3 +236,9 @@ def shown(number: float, digits: int = 4) -> str:
     exact = Decimal(repr(float(number))) * (1 - Decimal("1e-9"))
     step = Decimal((0, (1,), exact.adjusted() - digits + 1))
     return f"{float(exact.quantize(step, ROUND_CEILING)):.{digits}g}"
+
+
+def shown_limit(number: float) -> str:
+    """Write the largest change that numbers hold for, with a few digits if that makes it no larger."""
+    text = f"{number:g}"
+    return text if float(text) <= number else repr(float(number))

@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from onefold._base.validation import OneOf, check_parameter
-from onefold.privacy.terms import NOTHING, RELATIONS, UNITS, Pair, shown
+from onefold.privacy.terms import NOTHING, RELATIONS, UNITS, Pair, shown, shown_limit
 
 if TYPE_CHECKING:
     from onefold.privacy.guarantee import Guarantee
@@ -89,7 +89,7 @@ def of_what(guarantee: "Guarantee") -> str:
 
 def at_most(what: str, change: float) -> str:
     """Say how large a change may be."""
-    return f"no {what} {CHANGES} {change:g}"
+    return f"no {what} {CHANGES} {shown_limit(change)}"
 
 
 # --- lines ------------------------------------------------------------------------------------------------

@@ -146,6 +146,8 @@ def run_status(args: argparse.Namespace) -> int:
 
 def _promise(site: SiteStatus) -> str:
     """The guarantee in half a line, never without its unit."""
+    from onefold.privacy.terms import shown
+
     guarantee = site.guarantee
     if site.features is None or site.classes is None:
         return "has not said anything about itself"
@@ -161,7 +163,8 @@ def _promise(site: SiteStatus) -> str:
     covered = "labels covered too" if guarantee["labels"] else "labels not covered"
     # What onefold has not seen is the site's word; the whole text is in the site's profile.
     word = ", on the site's word" * bool(guarantee["conditions"] or not guarantee["clipped"])
-    return f"{text}; epsilon {pair['epsilon']:g} per {unit}, delta {pair['delta']:g}{word}, {covered}"
+    epsilon, delta = shown(pair["epsilon"]), shown(pair["delta"], 3)
+    return f"{text}; epsilon {epsilon} per {unit}, delta {delta}{word}, {covered}"
 
 
 # --- add and remove ---------------------------------------------------------------------------------------

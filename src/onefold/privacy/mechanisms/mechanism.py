@@ -24,7 +24,17 @@ from onefold.privacy.samplers import (
     lattice_for,
 )
 from onefold.privacy.sensitivity import INFERRED, Ball, Domain
-from onefold.privacy.terms import DELTA, EPSILON, UNITS, Pair, multiplied, positive, root, round_up
+from onefold.privacy.terms import (
+    DELTA,
+    EPSILON,
+    UNITS,
+    Pair,
+    multiplied,
+    positive,
+    root,
+    round_up,
+    shown_limit,
+)
 
 __all__ = ["ApproximateMechanism", "Mechanism", "draw_shape", "unpack"]
 
@@ -516,7 +526,9 @@ class Mechanism(Frozen):
         if self.domain is not None or self.unit == "entry":
             return ()
         size = "the sum of absolute changes" if self.norm == 1 else "the Euclidean size of the change"
-        return (f"no record changes by more than {self.sensitivity:g} ({size}), which nothing checks",)
+        return (
+            f"no record changes by more than {shown_limit(self.sensitivity)} ({size}), which nothing checks",
+        )
 
     def _gaussian_privacy(self, factor: float) -> float | None:
         """mu of a change of ``factor`` times the unit's, for Gaussian noise."""

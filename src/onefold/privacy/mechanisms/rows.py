@@ -23,7 +23,7 @@ from onefold.privacy.mechanisms.mechanism import (
 )
 from onefold.privacy.samplers import RandomState, chosen_sampler
 from onefold.privacy.sensitivity import Ball, Box, Domain
-from onefold.privacy.terms import NOTHING, Pair, multiplied, positive
+from onefold.privacy.terms import NOTHING, Pair, multiplied, positive, shown_limit
 
 __all__ = ["RowNoise", "Weights"]
 
@@ -310,7 +310,9 @@ class RowNoise(Frozen):
         if isinstance(self.domain, Ball):  # one changed entry may shorten the row, which moves all of them
             entry = record
         person = None if rows_per_person is None else self._person(record, n_features, rows_per_person)
-        word = f"no entry of a record changes by more than {self.sensitivity:g}, which nothing checks"
+        word = (
+            f"no entry of a record changes by more than {shown_limit(self.sensitivity)}, which nothing checks"
+        )
         return Guarantee(
             unit="record",
             entry=_finite(entry),
