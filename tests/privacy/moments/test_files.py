@@ -84,6 +84,25 @@ def altered(packed: bytes, about: dict | None = None, **arrays: np.ndarray) -> b
     return archive_bytes("private moments", told, {**contents, **arrays})
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [
+        *({name: {"epsilon": 0.5, "delta": 1e-5}} for name in ("entry", "replaced", "labels", "person")),
+        {"replaced": {"epsilon": 9.0, "delta": 0.0}},
+        {"mu": 0.01},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("person", [None, np.arange(300) // 2])
+def test_no_line_of_a_file_promises_more_than_its_noise(forged, person) -> None:
+    X, y = cloud()
+    released = PrivateMoments(8.0, classes=range(3), centre=None).fit(X[:300], y[:300], person)
+    packed = released.to_bytes()
+    assert PrivateMoments.from_bytes(packed).guarantee_ == released.guarantee_
+    with pytest.raises(FileFormatError, match=r"too small for the stated guarantee|does not fit"):
+        PrivateMoments.from_bytes(altered(packed, {"guarantee": forged}))
+
+
 def test_a_file_cannot_promise_more_than_its_noise() -> None:
     packed = PrivateMoments(8.0, classes=range(3), centre=None, random_state=0).fit(*cloud()).to_bytes()
     assert PrivateMoments.from_bytes(altered(packed)).guarantee_.record == (8.0, 1e-5)

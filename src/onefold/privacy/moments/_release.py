@@ -403,8 +403,28 @@ def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Mapping
         return
     if told != (epsilon, delta, guarantee.neighbours, guarantee.n_features):
         raise FileFormatError("the guarantee does not fit the parameters")
-    bounds = np.array(SENSITIVITIES[guarantee.neighbours][1:])[:, None]
-    with np.errstate(divide="ignore", over="ignore"):
-        spent = np.sqrt(np.sum((bounds / levels) ** 2, axis=0)).max()
-    if not spent <= mu_of(epsilon, delta) * (1.0 + 1e-9):
+    replaced = (guarantee.replaced, guarantee.entry, guarantee.labels)
+    stated = [(guarantee.neighbours, (epsilon, delta)), *(("replace", pair) for pair in replaced)]
+    if guarantee.person is not None:  # one record of a person makes another person of it
+        stated.append(("replace", guarantee.record))
+    enough = all(pair is None or _spent(levels, relation) <= _allowed(*pair) for relation, pair in stated)
+    if not enough or (guarantee.mu or math.inf) * (1.0 + 1e-9) < _spent(levels, guarantee.neighbours):
         raise FileFormatError("the stated noise is too small for the stated guarantee")
+    if (guarantee.unit == "person") != (guarantee.person is not None):
+        raise FileFormatError("the guarantee is not one of moments")
+
+
+def _spent(levels: Floats, neighbours: str) -> float:
+    """Gaussian privacy of noise of these levels, without that of a centre, which a file does not keep."""
+    bounds = np.array(SENSITIVITIES[neighbours][1:])[:, None]
+    with np.errstate(divide="ignore", over="ignore"):
+        return float(np.sqrt(np.sum((bounds / levels) ** 2, axis=0)).max())
+
+
+def _allowed(epsilon: float, delta: float) -> float:
+    """Largest Gaussian privacy that is (epsilon, delta) private; none without a delta."""
+    if delta == 0.0:
+        return 0.0
+    if not math.isfinite(epsilon) or delta >= 1.0:
+        return math.inf
+    return mu_of(epsilon, delta) * (1.0 + 1e-9)
