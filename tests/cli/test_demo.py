@@ -97,7 +97,8 @@ def test_demo_prints_a_table_with_notes_and_writes_a_report(capsys, tmp_path: Pa
     assert "3 x 10 = 30 numbers per query" in words
     assert "no claim of differential privacy" in words
     assert words.count("One entry, clipped to the declared domain: epsilon 4 per entry") == 1
-    assert words.count("An attacker who knows everything but one record") == 2
+    assert words.count("An attacker who knows everything but the features of one record") == 1
+    assert words.count("An attacker who knows everything but whether one record is in the data") == 1
     assert max(map(len, shown.out.splitlines()[:-1])) <= 88
     assert "no claim of differential privacy" in page.read_text(encoding="utf-8")
 

@@ -309,12 +309,14 @@ def test_invalid_guarantees_are_refused(change) -> None:
 
 def test_the_words_of_a_guarantee_are_made_from_its_numbers() -> None:
     """A sender cannot have a guarantee say in words what its numbers do not."""
-    forged = {**GUARANTEE, "text": "perfectly private", "holds": True, "voided_by": ["looked"], "more": 1}
+    forged = {**GUARANTEE, "text": "perfectly private", "holds": False, "voided_by": ["looked"], "more": 1}
     guarantee = Profile("s", (1,), "rms", 1.0, 3, forged, DIGEST).guarantee
     assert guarantee is not None
     assert not guarantee["holds"]
     assert guarantee["text"].startswith("VOID: looked")
     assert "more" not in guarantee
+    with pytest.raises(MessageError):
+        Profile("s", (1,), "rms", 1.0, 3, {**forged, "holds": True}, DIGEST)
 
 
 @pytest.mark.parametrize("digest", ["", "0" * 63, "G" * 64, "A" * 64, 5, None])
