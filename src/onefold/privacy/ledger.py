@@ -458,7 +458,7 @@ LEDGER: Entry = (
 
 
 def charge(ledger: AnyLedger, guarantee: Guarantee, name: str) -> None:
-    """Enter a release in a ledger before it is made; everything that adds noise calls this first.
+    """Enter a release in a ledger before it is made; everything that takes a ledger calls this first.
 
     Parameters
     ----------
