@@ -322,3 +322,18 @@ def test_codec_refuses_an_undeclared_category_without_naming_it() -> None:
     assert SECRET not in str(caught.value)
     with pytest.raises(InvalidInputError, match="no error in units"):
         TableCodec(columns, categories={"a": ["x", SECRET]}).position("a")
+
+
+@pytest.mark.parametrize("limits", [(0, np.inf), (-np.inf, 0), (-1e308, 1e308)])
+def test_a_declared_range_is_finite(limits) -> None:
+    with pytest.raises(InvalidInputError, match="must be finite"):
+        TableCodec({"x": np.arange(3)}, {"x": limits})
+
+
+def test_a_codec_cannot_be_changed() -> None:
+    """Its domain, and with it the noise, would be that of other columns."""
+    codec = TableCodec({"x": np.arange(3)}, {"x": (0, 1)})
+    for name, value in (("columns", ()), ("inferred", ())):
+        with pytest.raises(AttributeError, match="cannot be changed"):
+            setattr(codec, name, value)
+    assert isinstance(codec.columns, tuple)

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from onefold._base.arrays import AnyArray, Floats, Index
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.privacy.frozen import Frozen
 from onefold.privacy.sensitivity import Box
 from onefold.release.releases import noise_bounds
 
@@ -167,7 +168,7 @@ def _text(cell: Any) -> str:
     return str(int(cell)) if whole else str(cell)
 
 
-class TableCodec:
+class TableCodec(Frozen):
     """Encodes the columns of a table for a noise, and decodes noisy rows into the same columns.
 
     Parameters
@@ -190,7 +191,7 @@ class TableCodec:
 
     Attributes
     ----------
-    columns : list of Column
+    columns : tuple of Column
         What is known about each column.
     inferred : tuple of str
         Columns whose range or categories were taken from the data.
@@ -244,14 +245,14 @@ class TableCodec:
             )
         for name in undeclared:
             _infer(name, np.asarray(columns[name]), ranges, categories, types)
-        self.columns = [_column(name, ranges, categories, allowed, types) for name in columns]
+        self.columns = tuple(_column(name, ranges, categories, allowed, types) for name in columns)
         self.inferred = tuple(undeclared)
         if self.inferred:
             warnings.warn(
                 f"ranges or categories of {len(self.inferred)} column(s) were taken from the data, which is "
                 "not private: declare them from what the columns mean",
                 PrivacyLeakWarning,
-                stacklevel=2,
+                stacklevel=3,  # past what seals the object
             )
 
     @property
@@ -378,6 +379,8 @@ def _column(
         levels = _levels(name, categories[name])
         return Column(name, levels.dtype, levels=tuple(levels.tolist()))
     declared = _range(name, ranges[name])
+    if not math.isfinite(declared[1] - declared[0]):
+        raise InvalidInputError(f"the range of column {name!r} must be finite: values are scaled by it")
     kept = None
     if name in allowed:
         kept = _range(name, allowed[name])
