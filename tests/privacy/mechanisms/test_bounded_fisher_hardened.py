@@ -35,7 +35,7 @@ def test_the_table_is_the_rounded_noise(bounds: tuple[float, float], exact_cdf: 
 
 
 def test_draws_compare_whole_numbers() -> None:
-    table = CellTable(-1, np.array([1 << 60, 3 << 60, 1 << 62]))
+    table = CellTable.of(-1, np.array([1 << 60, 3 << 60, 1 << 62]))
     words = np.array([0, (1 << 62) - 1, 1 << 62, (3 << 62) - 1, 3 << 62, 2**64 - 1], dtype="<u8")
     drawn = table.sample(ByteStream(lambda size: words.tobytes()), 6)
     assert drawn.tolist() == [-1, -1, 0, 0, 1, 1]

@@ -311,7 +311,13 @@ class CellTable:
         places = self.guide[uniform >> (BITS - GUIDE_BITS)]
         late = np.flatnonzero(self.upto[places] <= uniform)
         places[late] = np.searchsorted(self.upto, uniform[late], side="right")
-        return places + self.first
+        return np.asarray(places + self.first, dtype=np.int64)
+
+    @classmethod
+    def of(cls, first: int, upto: Integers) -> "CellTable":
+        """The table with its guide."""
+        leading = np.arange(2**GUIDE_BITS, dtype=np.int64) << (BITS - GUIDE_BITS)
+        return cls(first, upto, np.searchsorted(upto, leading, side="right").astype(np.int64))
 
 
 @lru_cache(maxsize=64)
@@ -326,6 +332,4 @@ def cell_table(state: GroundState, scale: float, exponent: int) -> CellTable:
     edges = (np.arange(first, last + 2, dtype=np.float64) - 0.5) * step
     weights = np.rint(state.masses(edges) * 2.0**BITS).astype(np.int64)
     weights[np.argmax(weights)] += 2**BITS - weights.sum()
-    upto = np.cumsum(weights)
-    leading = np.arange(2**GUIDE_BITS, dtype=np.int64) << (BITS - GUIDE_BITS)
-    return CellTable(first, upto, np.searchsorted(upto, leading, side="right").astype(np.int64))
+    return CellTable.of(first, np.cumsum(weights))
