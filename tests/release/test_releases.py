@@ -406,3 +406,11 @@ def test_weights_for_give_noise_in_proportion_to_widths() -> None:
     for bad in ([0.0], [-1.0], [np.nan], [np.inf], [[1.0]]):
         with pytest.raises(InvalidInputError):
             weights_for(bad)
+
+
+def test_noise_within_narrow_bounds_promises_nothing_and_does_not_hold() -> None:
+    """Whoever asks only whether a guarantee holds must not take no epsilon for a promise."""
+    released = release_bounded(np.full((4, 2), 0.5), 1e-6, (-0.5, 0.5), sensitivity=Box(0, 1))
+    assert released.guarantee.entry[0] == math.inf
+    assert not released.guarantee.holds
+    assert "this noise has no epsilon" in str(released.guarantee)

@@ -27,6 +27,7 @@ from onefold.privacy.terms import NOTHING, Pair, multiplied, positive, shown_lim
 
 __all__ = ["RowNoise", "Weights"]
 
+NO_EPSILON = "this noise has no epsilon: a released value can tell the original up to the bounds of the noise"
 ENUMERATED = 14  # up to this many columns the corners of a box are tried one by one
 LARGEST_CONDITION = 1e14
 
@@ -319,7 +320,7 @@ class RowNoise(Frozen):
             record=_finite(record),
             n_features=n_features,
             untouched_entries=0.0,
-            voided_by=voids(self.domain, self.sampler),
+            voided_by=(NO_EPSILON,) * math.isinf(entry[0]) + voids(self.domain, self.sampler),
             mechanism=f"{self._description()}, {self.sampler} sampler",
             person=None if person is None else _finite(person),
             rows_per_person=rows_per_person,
