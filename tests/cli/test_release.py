@@ -300,6 +300,20 @@ def test_person_limits_rows_first_and_the_column_is_not_written(frame, declared,
     assert promise["holds"]
 
 
+def test_epsilon_can_be_that_of_a_person(frame, declared, tmp_path, capsys) -> None:
+    frame.assign(patient=[f"patient {k // 30}" for k in range(N)]).to_csv(tmp_path / "a.csv", index=False)
+    options = ["--label", "sick", "--declared", declared, "--epsilon", 1, "--unit", "person"]
+    options += ["--out", tmp_path / "b.csv"]
+    persons = ["--person", "patient", "--rows-per-person", 9]
+    assert run(tmp_path / "a.csv", *options, *persons) == 0
+    promise = json.loads((tmp_path / "b.csv.guarantee.json").read_text())
+    assert 0.99 < promise["person"]["epsilon"] <= 1.0
+    assert promise["record"]["epsilon"] == pytest.approx(epsilon_of(mu_of(1.0, 1e-5) / 3, 1e-5), rel=1e-3)
+    for wrong in ([], [*persons, "--allowed", "age=0:200"]):
+        assert run(tmp_path / "a.csv", *options, *wrong) == 2
+        assert "--unit person needs --person" in capsys.readouterr().err
+
+
 def test_without_persons_the_text_says_that_they_are_not_covered(table, declared, tmp_path, capsys) -> None:
     options = ["--label", "sick", "--epsilon", 1, "--declared", declared, "--out", tmp_path / "b.csv"]
     assert run(table, *options) == 0

@@ -69,10 +69,12 @@ def _add_noise_options(group: Any) -> None:
     option(one, "--lam L", weight, shared.positive)
     error = "standard error below which nobody shall be able to estimate this column of a row, in its units"
     option(one, "--adversary-error COL=ERROR", error, column_value)
-    option(one, "--epsilon E", "epsilon of the guarantee for one record, at --delta", shared.positive)
+    option(one, "--epsilon E", "epsilon of the guarantee, at --delta; --unit says for what", shared.positive)
     kept = "add noise of variance M that leaves the linear SVM as it is: NOT private, needs --sampler float"
     option(one, "--keep-classifier M", kept, shared.positive)
-    option(group, "--delta D", "delta of the guarantee for one record", shared.fraction, 1e-5)
+    option(group, "--delta D", "delta of the guarantee", shared.fraction, 1e-5)
+    unit = "what --epsilon protects: a record, or a person (all rows of one), which needs --person"
+    option(group, "--unit", unit, default="record", choices=("record", "person"))
     shared.add_sampler(group)
     flag(group, "--hardened", shared.HARDENED)
     shared.add_label_options(group)
@@ -105,7 +107,13 @@ def _add_curve_options(group: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Release, or sweep."""
     noise = NoiseAmount(
-        args.lam, args.adversary_error, args.epsilon, args.keep_classifier, args.delta, args.sampler
+        args.lam,
+        args.adversary_error,
+        args.epsilon,
+        args.keep_classifier,
+        args.delta,
+        args.sampler,
+        args.rows_per_person if args.unit == "person" else None,
     )
     labels = Labelling(args.label, args.label_epsilon, args.classes)
     if args.ledger is not None and (args.sweep or args.keep_classifier):
@@ -117,6 +125,8 @@ def run(args: argparse.Namespace) -> int:
     if args.hardened and args.sampler == "float":
         raise InvalidInputError("--hardened and --sampler float contradict each other: leave out one")
     shared.check_person_options(args.person, args.rows_per_person)
+    if args.unit == "person" and (args.person is None or args.epsilon is None or args.allowed):
+        raise InvalidInputError("--unit person needs --person and --epsilon, and noise without --allowed")
     if args.person is not None and args.person == args.label:
         raise InvalidInputError("--person and --label name the same column")
     if args.sweep:
@@ -151,6 +161,7 @@ class NoiseAmount:
     keep_classifier: float | None
     delta: float
     sampler: str
+    rows_per_person: int | None  # where epsilon is about a person
 
     def given(self) -> list[str]:
         """Options by which an amount of noise was stated."""
@@ -386,6 +397,7 @@ def _strength(noise: NoiseAmount, codec: TableCodec, bounded: bool) -> Strength:
             lam = bounded_lam(scaled, (low, high), sensitivity=1.0, sampler=noise.sampler)
         else:
             error = at, scaled
+    options["rows_per_person"] = noise.rows_per_person
     return choose(codec.n_encoded, lam=lam, adversary_error=error, epsilon=epsilon, **options)
 
 

@@ -105,6 +105,7 @@ def choose(
     sensitivity: float | Domain | None = None,
     sampler: str = "hardened",
     hardened: bool | None = None,
+    rows_per_person: int | None = None,
 ) -> Strength:
     """Convert one of ``lam``, ``adversary_error`` and ``epsilon`` into the others.
 
@@ -119,7 +120,7 @@ def choose(
     adversary_error : tuple of (int, float), default=None
         Position of a column, and the least root mean square error of an unbiased estimate of it.
     epsilon : float, default=None
-        Privacy loss of a whole record at ``delta``.
+        Privacy loss of a whole record at ``delta``, or of a person where ``rows_per_person`` is given.
     delta : float, default=1e-5
         Probability with which epsilon may be exceeded.
     sensitivity : float, Domain or None, default=None
@@ -130,6 +131,9 @@ def choose(
         epsilon holds in exact arithmetic only, and a release with it promises nothing.
     hardened : bool or None, default=None
         Old spelling of ``sampler``.
+    rows_per_person : int or None, default=None
+        Largest number of records of a person, whom ``epsilon`` is then about. What is returned is always
+        about a record.
 
     Returns
     -------
@@ -158,7 +162,9 @@ def choose(
     if lam is not None:
         noise = FisherGaussian(lam, Pi, **options)
     elif epsilon is not None:
-        noise = FisherGaussian.from_epsilon(epsilon, n_features, Pi, **options)
+        noise = FisherGaussian.from_epsilon(
+            epsilon, n_features, Pi, rows_per_person=rows_per_person, **options
+        )
     else:
         column, error = _column_and_error(adversary_error)
         noise = FisherGaussian.from_error(error, column, n_features, Pi, **options)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold._base.arrays import Floats
-from onefold._base.validation import OneOf, check_parameter
+from onefold._base.validation import OneOf, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.mechanisms.rows import RowNoise, Weights
@@ -109,20 +109,23 @@ class FisherGaussian(RowNoise):
         Pi: ArrayLike | None = None,
         *,
         delta: float = 1e-5,
+        rows_per_person: int | None = None,
         **options: Any,
     ) -> Self:
-        """Create the noise that makes a record (epsilon, delta) private.
+        """Create the noise that makes a record, or a person, (epsilon, delta) private.
 
         Parameters
         ----------
         epsilon : float
-            Privacy loss of a record.
+            Privacy loss of a record, or of a person.
         n_features : int
             Entries of a record.
         Pi : array-like or None, default=None
             Weights of the columns.
         delta : float, default=1e-5
             Probability with which the loss may be exceeded.
+        rows_per_person : int or None, default=None
+            Largest number of records of a person, whom epsilon is then about.
         **options : dict
             Further parameters of the class.
 
@@ -131,13 +134,13 @@ class FisherGaussian(RowNoise):
         FisherGaussian
             The noise.
         """
-        unit = cls(1.0, Pi, delta=delta, **options)
-        mu = mu_of(epsilon, delta)
-        noise = cls((mu / unit.mu(n_features)) ** 4, Pi, delta=delta, **options)
-        while noise.mu(n_features) > mu:  # the root may have rounded up; hardened noise pays for its grid
-            noise = cls(
-                noise.lam * (mu / noise.mu(n_features)) ** 4 * (1 - 2.0**-50), Pi, delta=delta, **options
-            )
+        check_parameter("rows_per_person", rows_per_person, (Whole(1), None))
+        mu, noise = mu_of(epsilon, delta), cls(1.0, Pi, delta=delta, **options)
+        found = noise._gaussian_privacy(n_features, rows_per_person or 1)
+        noise = cls((mu / found) ** 4, Pi, delta=delta, **options)
+        # The root may have rounded up; hardened noise pays for its grid.
+        while (found := noise._gaussian_privacy(n_features, rows_per_person or 1)) > mu:
+            noise = cls(noise.lam * (mu / found) ** 4 * (1 - 2.0**-50), Pi, delta=delta, **options)
         return noise
 
     @classmethod
