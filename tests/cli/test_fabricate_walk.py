@@ -319,3 +319,16 @@ def test_files_and_words_are_the_same_for_neighbouring_tables(suffix, record, tm
         seen_by_a_receiver(write_table(tmp_path / "t.csv", chosen), out, capsys) for chosen in (None, record)
     ]
     assert seen[0] == seen[1]
+
+
+def test_optimal_noise_without_a_delta_and_columns_of_any_name(tmp_path, capsys) -> None:
+    data, out = tmp_path / "t.csv", tmp_path / "made.npz"
+    data.write_text("file,allow_pickle\n" + "\n".join(f"{k / 20},{k % 3 / 2}" for k in range(20)) + "\n")
+    options = ["--epsilon", "1", "--delta", "0", "--range", "0", "1", "--out", str(out)]
+    assert main(["fabricate", str(data), *options]) == 0
+    assert (
+        "One entry, clipped to the declared domain: epsilon 1 per entry, delta 0." in capsys.readouterr().out
+    )
+    assert sorted(np.load(out)) == ["allow_pickle", "file"]
+    assert main(["fabricate", str(data), *options, "--noise", "gaussian"]) == 2
+    assert "delta" in capsys.readouterr().err

@@ -73,6 +73,7 @@ whole = _value(int, lambda value: value >= 1, "a whole number from 1 on")
 seed = _value(int, lambda value: 0 <= value < 2**32, "a whole number from 0 to 4294967295")
 jobs = _value(int, lambda value: value == -1 or value >= 1, "-1 or a whole number from 1 on")
 fraction = _value(float, lambda value: 0 < value < 1, "a number between 0 and 1")
+chance = _value(float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
 delta_or_zero = _value(float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
 positive = _value(float, lambda value: 0 < value < math.inf, "a positive number")
 not_negative = _value(float, lambda value: 0 <= value < math.inf, "a number from 0 on")
@@ -229,7 +230,9 @@ def add_noise_options(
     """
     epsilon = "epsilon of the privacy guarantee; --unit says for what"
     option(group, "--epsilon E", epsilon, positive, required=required)
-    option(group, "--delta D", "delta of the privacy guarantee", fraction, 1e-5)
+    option(
+        group, "--delta D", "delta of the privacy guarantee; 0 for optimal noise without one", chance, 1e-5
+    )
     option(group, "--unit", about_unit, default=unit, choices=("entry", "record", "person"))
     option(group, "--noise", "kind of noise", default="optimal", choices=NOISES)
     bound = group.add_mutually_exclusive_group()

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import zipfile
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -125,7 +126,11 @@ def _write_npz(file: IO[bytes], columns: Columns) -> None:
     arrays: dict[str, Any] = {
         name: values.astype(str) if values.dtype.kind == "O" else values for name, values in columns.items()
     }
-    np.savez(file, allow_pickle=False, **arrays)
+    # Not np.savez, which has parameters that a column may be named like.
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, values in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, np.asanyarray(values), allow_pickle=False)
 
 
 def _write_parquet(file: IO[bytes], columns: Columns) -> None:
