@@ -86,7 +86,6 @@ class Domain(Frozen):
             Rows of the domain.
         """
 
-    @abstractmethod
     def for_features(self, n_features: int) -> Self:
         """Return the same domain for records of so many entries.
 
@@ -100,6 +99,11 @@ class Domain(Frozen):
         Domain
             This domain if it knows their number already.
         """
+        return self if self._known(n_features) else self._sized(n_features)
+
+    @abstractmethod
+    def _sized(self, n_features: int) -> Self:
+        """The same domain for a number of entries that it did not know."""
 
     def count_outside(
         self, X: ArrayLike, epsilon: float, random_state: RandomState = None, ledger: AnyLedger = None
@@ -218,20 +222,8 @@ class Box(Domain):
         bounds = f"{float(self.low):g}, {float(self.high):g}" if self.low.ndim == 0 else "..."
         return f"Box({bounds}, n_features={self.n_features})"
 
-    def for_features(self, n_features: int) -> Self:
-        """Return the same box for records of so many entries.
-
-        Parameters
-        ----------
-        n_features : int
-            Entries of a record.
-
-        Returns
-        -------
-        Box
-            This box if it knows their number already.
-        """
-        return self if self._known(n_features) else type(self)(self.low, self.high, n_features)
+    def _sized(self, n_features: int) -> Self:
+        return type(self)(self.low, self.high, n_features)
 
     @property
     def widths(self) -> Floats:
@@ -326,20 +318,8 @@ class Ball(Domain):
     def __repr__(self) -> str:
         return f"Ball({self.radius:g}, norm={self.norm}, n_features={self.n_features})"
 
-    def for_features(self, n_features: int) -> Self:
-        """Return the same ball for records of so many entries.
-
-        Parameters
-        ----------
-        n_features : int
-            Entries of a record.
-
-        Returns
-        -------
-        Ball
-            This ball if it knows their number already.
-        """
-        return self if self._known(n_features) else type(self)(self.radius, self.norm, n_features)
+    def _sized(self, n_features: int) -> Self:
+        return type(self)(self.radius, self.norm, n_features)
 
     @property
     def entry(self) -> float:
