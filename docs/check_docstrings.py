@@ -45,6 +45,7 @@ ROOMS = (
     "fabrication",
     "transfer",
     "release",
+    "tables",
     "audit",
     "bounds",
     "federated",

@@ -29,6 +29,8 @@ LAYERS: tuple[tuple[str, dict[str, str]], ...] = (
             "format, the one wire format, optional imports, progress"
         },
     ),
+    # Below the noise: what is promised about a table follows from its contract.
+    ("L1", {"tables": "the declared contract of a table; reading, encoding, decoding and writing it"}),
     (
         "L1",
         {

@@ -34,6 +34,7 @@ _HOMES = {
     "models": "onefold.models",
     "privacy": "onefold.privacy",
     "release": "onefold.release",
+    "tables": "onefold.tables",
     "transfer": "onefold.transfer",
 }
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a test compar
     from onefold import models as models
     from onefold import privacy as privacy
     from onefold import release as release
+    from onefold import tables as tables
     from onefold import transfer as transfer
     from onefold.models import KAHM as KAHM
     from onefold.models import AutoencoderClassifier as AutoencoderClassifier

@@ -1,0 +1,6 @@
+"""Tables and their declared contract: what the columns mean, how they are read, encoded and written."""
+
+from onefold.tables.fields import Field
+from onefold.tables.schema import Schema
+
+__all__ = ["Field", "Schema"]

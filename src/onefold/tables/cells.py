@@ -1,0 +1,259 @@
+"""Cells of a column as they stand in a file or a frame, and what they say: numbers, dates, texts."""
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray, Floats, Mask
+from onefold.exceptions import InvalidInputError
+
+__all__ = ["NumberFormat", "cells_of", "moments_of", "numbers_of", "text_of", "texts_of"]
+
+EPOCH = date(1970, 1, 1)
+SECONDS_PER_DAY = 86_400
+PLAIN = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+AFFIXES = re.compile(r"^[^0-9.,+\-]*|[^0-9.,]*$")  # a currency before a number, a unit or per cent behind it
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """How numbers are written in a column of texts.
+
+    Parameters
+    ----------
+    decimal : str, default="."
+        The decimal mark.
+    group : str, default=""
+        What stands between groups of digits; empty if nothing does.
+    bare : bool, default=True
+        Whether cells hold nothing but a number; otherwise a currency or unit around it is left out.
+    """
+
+    decimal: str = "."
+    group: str = ""
+    bare: bool = True
+
+    def number(self, text: str) -> float:
+        """Read a text; NaN if it is no number in this format."""
+        if not self.bare:
+            text = AFFIXES.sub("", text)
+        if self.group:
+            groups = text.split(self.decimal)[0].lstrip("+-").split(self.group)
+            if len(groups) > 1 and (
+                not 1 <= len(groups[0]) <= 3 or any(len(part) != 3 for part in groups[1:])
+            ):
+                return math.nan
+            text = text.replace(self.group, "")
+        if self.decimal != ".":
+            if "." in text:
+                return math.nan
+            text = text.replace(self.decimal, ".")
+        return float(text) if PLAIN.fullmatch(text) else math.nan
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether this is how programs write numbers."""
+        return self.decimal == "." and not self.group and self.bare
+
+
+PLAIN_NUMBERS = NumberFormat()
+
+
+def cells_of(column: Any, missing_values: Collection[str] = ()) -> tuple[AnyArray, Mask]:
+    """Return the cells of a column and which of them are missing.
+
+    Parameters
+    ----------
+    column : array-like of shape (n_rows,)
+        A NumPy array, a list, or a column of pandas or polars.
+    missing_values : collection of str, default=()
+        Texts that stand for a missing cell.
+
+    Returns
+    -------
+    values : ndarray of shape (n_rows,)
+        The cells: numbers, truth values, dates, or objects (texts are always objects).
+    missing : ndarray of bool of shape (n_rows,)
+        Whether a cell is missing.
+    """
+    hidden: Any = None
+    if isinstance(column, np.ma.MaskedArray):
+        hidden, column = np.ma.getmaskarray(column), column.data
+    elif hasattr(column, "isna"):
+        hidden = np.asarray(column.isna(), dtype=np.bool_)
+    elif hasattr(column, "is_null"):
+        hidden = np.asarray(column.is_null(), dtype=np.bool_)
+    values = _plain_array(column)
+    if values.ndim != 1:
+        raise InvalidInputError("a column of a table must have one cell for each row")
+    kind = values.dtype.kind
+    if kind in "USTV":
+        values = np.array([_decoded(cell) for cell in values.tolist()], dtype=object)
+    elif kind not in "biufMO":
+        raise InvalidInputError("a column holds neither numbers, nor dates, nor text")
+    missing: Mask = np.zeros(len(values), dtype=np.bool_) if hidden is None else hidden.copy()
+    if values.dtype.kind in "fM":
+        missing |= np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
+    elif values.dtype.kind == "O":
+        tokens = frozenset(missing_values) | {""}
+        missing |= np.fromiter((_is_missing(cell, tokens) for cell in values), np.bool_, len(values))
+    return values, missing
+
+
+def _plain_array(column: Any) -> AnyArray:
+    if hasattr(column, "to_numpy"):
+        return np.asarray(column.to_numpy())
+    if isinstance(column, np.ndarray):
+        return column
+    # A list of texts and numbers would become texts; each cell speaks for itself.
+    cells = list(column)
+    if all(isinstance(cell, (bool, int, float, np.number, np.bool_)) for cell in cells):
+        found = np.array(cells)
+        if found.dtype.kind in "biuf":
+            return found
+    return _objects(cells)
+
+
+def _objects(cells: list[Any]) -> AnyArray:
+    found = np.empty(len(cells), dtype=object)
+    found[:] = cells
+    return found
+
+
+def _decoded(cell: Any) -> Any:
+    return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
+
+
+def _is_missing(cell: Any, tokens: frozenset[str]) -> bool:
+    if isinstance(cell, str):
+        return cell in tokens or cell.strip() in tokens
+    if cell is None:
+        return True
+    equal = cell == cell  # neither NaN nor a missing value of pandas equals itself
+    return not isinstance(equal, (bool, np.bool_)) or not equal
+
+
+def text_of(cell: Any) -> str:
+    """Return a cell as text; a whole number reads the same from a column of any type."""
+    if isinstance(cell, str):
+        return cell.strip()
+    if isinstance(cell, (float, np.floating)) and float(cell).is_integer():
+        return str(int(cell))
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8", "replace").strip()
+    return str(cell)
+
+
+def texts_of(values: AnyArray) -> Iterable[str]:
+    """Return the cells as texts, one by one."""
+    return (text_of(cell) for cell in values.tolist())
+
+
+def numbers_of(values: AnyArray, missing: Mask, written: NumberFormat) -> Floats:
+    """Return cells as numbers: NaN where a cell is missing or says no number.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        The cells.
+    missing : ndarray of bool of shape (n_rows,)
+        Which cells are missing.
+    written : NumberFormat
+        How numbers are written in texts.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        The numbers.
+    """
+    if values.dtype.kind in "biuf":
+        return np.where(missing, np.nan, values.astype(np.float64))
+    found = np.full(len(values), np.nan)
+    if values.dtype.kind == "M":
+        return found  # a date is no number
+    present = values[~missing]
+    if written.is_plain:
+        try:
+            found[~missing] = present.astype(np.float64)
+        except (TypeError, ValueError):
+            pass  # some cell is no number: one by one
+        else:
+            return found
+    found[~missing] = [_number(cell, written) for cell in present.tolist()]
+    return found
+
+
+def _number(cell: Any, written: NumberFormat) -> float:
+    if isinstance(cell, str):
+        return written.number(cell.strip())
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def moments_of(values: AnyArray, missing: Mask, pattern: str, *, days: bool) -> Floats:
+    """Return cells as days or seconds since 1970: NaN where a cell is missing or says no date.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        The cells.
+    missing : ndarray of bool of shape (n_rows,)
+        Which cells are missing.
+    pattern : str
+        How dates are written in texts: "default" for ISO 8601, or a pattern of ``strptime``.
+    days : bool
+        Count days instead of seconds.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Days or seconds.
+    """
+    found = np.full(len(values), np.nan)
+    present = values[~missing]
+    if values.dtype.kind == "M":
+        unit = "D" if days else "s"
+        found[~missing] = present.astype(f"datetime64[{unit}]").astype(np.int64)
+    elif values.dtype.kind == "O":
+        read = moment_reader(pattern, days=days)
+        known: dict[Any, float] = {}
+        for place, cell in zip(np.flatnonzero(~missing), present.tolist(), strict=True):
+            if cell not in known:
+                known[cell] = read(cell)
+            found[place] = known[cell]
+    return found
+
+
+def moment_reader(pattern: str, *, days: bool) -> Callable[[Any], float]:
+    """Return the function that reads one date; it returns NaN for what is none."""
+
+    def read(cell: Any) -> float:
+        if isinstance(cell, str):
+            try:
+                cell = _from_text(cell.strip(), pattern)
+            except ValueError:
+                return math.nan
+        if isinstance(cell, datetime):
+            if days:
+                return float((cell.date() - EPOCH).days)
+            return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
+        if isinstance(cell, date):
+            return float((cell - EPOCH).days * (1 if days else SECONDS_PER_DAY))
+        return math.nan
+
+    return read
+
+
+def _from_text(text: str, pattern: str) -> datetime:
+    if pattern != "default":
+        return datetime.strptime(text, pattern)
+    if text[4:5] != "-":  # not a week, and not a number of eight digits
+        raise ValueError("not a date")
+    return datetime.fromisoformat(text)

@@ -1,0 +1,613 @@
+"""What is declared about one column of a table, and everything that follows from it for its cells."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray, Floats, Index, Integers
+from onefold.exceptions import InvalidInputError
+from onefold.tables.cells import (
+    PLAIN_NUMBERS,
+    NumberFormat,
+    cells_of,
+    moment_reader,
+    moments_of,
+    numbers_of,
+    texts_of,
+)
+from onefold.tables.declarations import article, objection
+
+__all__ = ["PROBLEMS", "Field"]
+
+# 1 / sqrt(2), rounded down: a row must not be longer than its declared norm.
+ONE_HOT = math.nextafter(math.sqrt(0.5), 0.0)
+# The texts for truth values that are read where none are declared, as in the file format.
+TRUE = ("true", "True", "TRUE", "1")
+FALSE = ("false", "False", "FALSE", "0")
+
+# What can be wrong with a cell: the number stands in arrays, the words in messages.
+FINE, MISSING, UNREADABLE, UNDECLARED, OUTSIDE, FRACTION = range(6)
+PROBLEMS = {
+    MISSING: "is missing",
+    UNREADABLE: "cannot be read as {type}",
+    UNDECLARED: "is not one of the {levels} declared categories",
+    OUTSIDE: "is outside the declared range",
+    FRACTION: "is not a whole number",
+}
+
+# Keys of the file format that become attributes of their own.
+CONSTRAINTS = ("minimum", "maximum", "enum", "required")
+KNOWN = {
+    "name",
+    "type",
+    "format",
+    "constraints",
+    "decimalChar",
+    "groupChar",
+    "bareNumber",
+    "trueValues",
+    "falseValues",
+    "missingValues",
+    "onefold:role",
+    "onefold:unit",
+    "onefold:scale",
+    "onefold:logUnit",
+    "onefold:missing",
+    "onefold:fill",
+    "onefold:other",
+    "onefold:bins",
+    "onefold:review",
+}
+# Texts for people, and what tools add for them: kept in the file, not compared between sites.
+FOR_PEOPLE = ("title", "description", "example", "rdfType")
+
+
+@dataclass(frozen=True)
+class Field:
+    """What is declared about one column of a table.
+
+    Parameters
+    ----------
+    name : str
+        Heading of the column.
+    type : {"number", "integer", "string", "boolean", "date", "datetime"}, default="number"
+        What its cells say.
+    role : {"feature", "label", "ignored", "identifier", "person"}, default="feature"
+        What the column is for. A person column says whom a row is about.
+    low : float or None, default=None
+        Smallest value; days since 1970 for dates, seconds for times. Needed for numbers and dates.
+    high : float or None, default=None
+        Largest value.
+    levels : tuple, default=()
+        Declared categories; numbers with declared categories are categories.
+    required : bool, default=False
+        Whether the file format calls a missing cell an error; ``missing`` says what onefold does.
+    format : str, default="default"
+        How dates are written in texts: "default" for ISO 8601, or a pattern of ``strptime``.
+    written : NumberFormat, default=NumberFormat()
+        How numbers are written in texts.
+    true_values : tuple of str, default=()
+        Texts that mean true; empty for those of the file format.
+    false_values : tuple of str, default=()
+        Texts that mean false.
+    missing_values : tuple of str or None, default=None
+        Texts that stand for a missing cell in this column; None for those of the table.
+    unit : str, default=""
+        Unit of measurement, compared between sites.
+    scale : {"linear", "log"}, default="linear"
+        Whether numbers are encoded as they are or by their logarithm.
+    log_unit : float or None, default=None
+        Distance from ``low`` at which the logarithm begins to bend; None for a thousandth of the range.
+    missing : {"refuse", "indicator"}, default="refuse"
+        Whether missing cells are an error, or are marked in a column of their own.
+    fill : float or None, default=None
+        Value that stands for a missing number; None for the middle of the encoded range.
+    other : str or None, default=None
+        The category that takes every text that is not declared.
+    bins : tuple of float, default=()
+        Declared edges between bins, for synthetic tables.
+    review : str, default=""
+        What was guessed and should be looked at; empty once somebody did.
+    about : mapping, default={}
+        Title, description and other keys for people; not part of the contract.
+
+    See Also
+    --------
+    Schema : All fields of a table.
+
+    Examples
+    --------
+    >>> from onefold.tables import Field
+    >>> age = Field("age", "integer", low=0, high=100)
+    >>> age.encode(age.parse(["50", "100"])).ravel().tolist()
+    [0.5, 1.0]
+    >>> Field("ward", "string", levels=("a", "b")).names_out
+    ('ward=a', 'ward=b')
+    """
+
+    name: str
+    type: str = "number"
+    role: str = "feature"
+    low: float | None = None
+    high: float | None = None
+    levels: tuple[Any, ...] = ()
+    required: bool = False
+    format: str = "default"
+    written: NumberFormat = PLAIN_NUMBERS
+    true_values: tuple[str, ...] = ()
+    false_values: tuple[str, ...] = ()
+    missing_values: tuple[str, ...] | None = None
+    unit: str = ""
+    scale: str = "linear"
+    log_unit: float | None = None
+    missing: str = "refuse"
+    fill: float | None = None
+    other: str | None = None
+    bins: tuple[float, ...] = ()
+    review: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.type == "boolean" and not self.levels:
+            object.__setattr__(self, "levels", (False, True))
+        wrong = objection(self)
+        if wrong:
+            raise InvalidInputError(f"field {self.name!r}: {wrong}")
+
+    # --- what follows for the column ----------------------------------------------------------------------
+
+    @property
+    def is_category(self) -> bool:
+        """Whether cells are one of the declared categories."""
+        return bool(self.levels)
+
+    @property
+    def nullable(self) -> bool:
+        """Whether missing cells are part of the contract."""
+        return self.missing == "indicator"
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return (len(self.levels) or 1) + self.nullable
+
+    @property
+    def names_out(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        own = tuple(f"{self.name}={_shown(level)}" for level in self.levels) or (self.name,)
+        return own + ((f"{self.name}=missing",) if self.nullable else ())
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values that :meth:`show` returns: it follows from the declaration alone."""
+        if self.type == "string":
+            return np.dtype(f"U{max([1, *(len(str(level)) for level in self.levels)])}")
+        return np.dtype(
+            {
+                "number": "float64",
+                "integer": "int64",
+                "boolean": "bool",
+                "date": "datetime64[D]",
+                "datetime": "datetime64[s]",
+            }[self.type]
+        )
+
+    @property
+    def norm_squared(self) -> float:
+        """Largest squared length of an encoded cell: what a record more or less changes."""
+        if self.is_category:
+            return 0.5
+        return 1.0 if not self.nullable else 1.0 + self._filled**2
+
+    @property
+    def change_squared(self) -> float:
+        """Largest squared change of an encoded cell that is replaced."""
+        if self.is_category:
+            return 1.0
+        return 1.0 if not self.nullable else 1.0 + max(self._filled, 1.0 - self._filled) ** 2
+
+    # --- reading cells ------------------------------------------------------------------------------------
+
+    def read(self, column: Any, missing_values: tuple[str, ...] = ("",)) -> tuple[AnyArray, Integers]:
+        """Read the cells of a column, and say what is wrong with each.
+
+        Parameters
+        ----------
+        column : array-like of shape (n_rows,)
+            The cells as they stand.
+        missing_values : tuple of str, default=("",)
+            Texts that stand for a missing cell, where the field declares none of its own.
+
+        Returns
+        -------
+        parsed : ndarray of shape (n_rows,)
+            Numbers with NaN for no value, or numbers of categories with -1 for none.
+        problems : ndarray of int of shape (n_rows,)
+            0 for a cell that keeps the contract, otherwise a key of ``PROBLEMS``.
+        """
+        tokens = missing_values if self.missing_values is None else self.missing_values
+        values, missing = cells_of(column, tokens)
+        problems = np.where(missing, 0 if self.nullable else MISSING, FINE)
+        if self.is_category:
+            codes = self._codes(values, missing)
+            unknown = (codes < 0) & ~missing
+            if self.other is not None:
+                codes[unknown] = self.levels.index(self.other)
+            else:
+                problems[unknown] = UNDECLARED
+            return codes, problems
+        found = self._values(values, missing)
+        problems[np.isnan(found) & ~missing] = UNREADABLE
+        with np.errstate(invalid="ignore"):
+            if self.low is not None and self.high is not None:
+                problems[(found < self.low) | (found > self.high)] = OUTSIDE
+            if self.type == "integer":
+                problems[np.isfinite(found) & (found != np.rint(found))] = FRACTION
+        return found, problems
+
+    def parse(self, column: Any, missing_values: tuple[str, ...] = ("",)) -> AnyArray:
+        """Read the cells of a column; a cell without a value that the contract has is an error.
+
+        Numbers outside the declared range are kept: encoding clips them.
+
+        Parameters
+        ----------
+        column : array-like of shape (n_rows,)
+            The cells as they stand.
+        missing_values : tuple of str, default=("",)
+            Texts that stand for a missing cell, where the field declares none of its own.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Numbers with NaN for missing, or numbers of categories with -1 for missing.
+        """
+        parsed, problems = self.read(column, missing_values)
+        self.refuse(problems)
+        return parsed
+
+    def refuse(self, problems: Integers, first_row: int = 1, where: str = "") -> None:
+        """Raise the error of the first cell that has no value in the contract.
+
+        Parameters
+        ----------
+        problems : ndarray of int of shape (n_rows,)
+            What is wrong with each cell, from :meth:`read`.
+        first_row : int, default=1
+            Number of the first of these rows.
+        where : str, default=""
+            Beginning of the message, such as the name of a file.
+        """
+        wrong = np.isin(problems, (MISSING, UNREADABLE, UNDECLARED))
+        if wrong.any():
+            place = int(np.argmax(wrong))
+            told = self.problem(int(problems[place]))
+            raise InvalidInputError(f"{where}row {first_row + place}, column {self.name!r}: {told}")
+
+    def problem(self, code: int) -> str:
+        """Return what is wrong with a cell, in words that do not repeat it.
+
+        Parameters
+        ----------
+        code : int
+            A key of ``PROBLEMS``.
+
+        Returns
+        -------
+        str
+            The words.
+        """
+        return PROBLEMS[code].format(type=article(self.type), levels=len(self.levels))
+
+    def _codes(self, values: AnyArray, missing: Any) -> Index:
+        codes = np.full(len(values), -1, dtype=np.intp)
+        if self.type in ("number", "integer"):
+            book: dict[Any, int] = {float(level): code for code, level in enumerate(self.levels)}
+            numbers = numbers_of(values, missing, self.written)
+            codes[:] = [book.get(number, -1) for number in numbers.tolist()]
+            return codes
+        if self.type == "boolean":
+            true, false = self.true_values or TRUE, self.false_values or FALSE
+            book = dict.fromkeys(false, 0) | dict.fromkeys(true, 1) | {"False": 0, "True": 1}
+        else:
+            book = {str(level): code for code, level in enumerate(self.levels)}
+        codes[~missing] = [book.get(text, -1) for text in texts_of(values[~missing])]
+        return codes
+
+    def _values(self, values: AnyArray, missing: Any) -> Floats:
+        if self.type in ("date", "datetime"):
+            return moments_of(values, missing, self.format, days=self.type == "date")
+        return numbers_of(values, missing, self.written)
+
+    # --- encoding and decoding ----------------------------------------------------------------------------
+
+    def encode(self, parsed: AnyArray) -> Floats:
+        """Encode parsed cells as columns from 0 to 1.
+
+        A number becomes its place in the declared range, to which it is clipped. A category is one-hot, over
+        the root of 2: two categories are then as far apart as the ends of a range. A missing number is
+        ``fill`` and 1 in a column of its own, a missing category one more category. What has no value and no
+        column for it is ``fill`` for a number and nothing but zeros for a category.
+
+        Parameters
+        ----------
+        parsed : ndarray of shape (n_rows,)
+            Cells as :meth:`read` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, width)
+            Encoded cells.
+        """
+        encoded = np.zeros((len(parsed), self.width))
+        rows = np.arange(len(parsed))
+        if self.is_category:
+            places = np.where(parsed < 0, self.width - 1 if self.nullable else -1, parsed)
+            known = places >= 0
+            encoded[rows[known], places[known]] = ONE_HOT
+            return encoded
+        absent = np.isnan(parsed)
+        encoded[:, 0] = self._filled
+        encoded[~absent, 0] = self._inside(parsed[~absent])
+        if self.nullable:
+            encoded[:, 1] = absent
+        return encoded
+
+    def decode(self, encoded: Floats) -> AnyArray:
+        """Return the cells that encoded columns stand for, also if these carry noise.
+
+        Parameters
+        ----------
+        encoded : ndarray of shape (n_rows, width)
+            Encoded cells.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Numbers within the range and NaN for missing, or numbers of categories and -1 for missing.
+        """
+        if self.is_category:
+            codes = np.argmax(encoded, axis=1)
+            return np.where(codes == len(self.levels), -1, codes)
+        share = np.clip(encoded[:, 0], 0.0, 1.0)
+        low, width = self._low, self._high - self._low
+        if self.scale == "log":
+            values = low + self._unit * np.expm1(share * math.log1p(width / self._unit))
+        else:
+            values = low + share * width
+        values = self.whole(np.clip(values, low, self._high))
+        return np.where(encoded[:, 1] > 0.5, np.nan, values) if self.nullable else values
+
+    def whole(self, values: Floats) -> Floats:
+        """Round values of whole numbers, dates and times, staying inside the range.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows,)
+            Values inside the range.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The same for numbers; otherwise whole.
+        """
+        if self.type == "number":
+            return values
+        return np.clip(np.rint(values), math.ceil(self._low), math.floor(self._high))
+
+    def show(self, parsed: AnyArray) -> AnyArray:
+        """Return parsed cells as they are written to a table, in the declared type.
+
+        Parameters
+        ----------
+        parsed : ndarray of shape (n_rows,)
+            Cells as :meth:`read` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Values of :attr:`dtype`. Whole numbers and truth values that may be missing are a masked array;
+            missing texts are empty, other missing values NaN or NaT.
+        """
+        if self.is_category:
+            absent = parsed < 0
+            shown = np.array(self.levels, dtype=self.dtype)[np.maximum(parsed, 0)]
+            if self.type == "string":
+                shown[absent] = ""
+                return shown
+        else:
+            absent = np.isnan(parsed)
+            if self.type == "number":
+                return np.asarray(parsed, dtype=np.float64)
+            whole = np.where(absent, 0.0, np.rint(parsed)).astype(np.int64)
+            shown = whole.astype(self.dtype)
+            if self.type in ("date", "datetime"):
+                shown[absent] = np.datetime64("NaT")
+                return shown
+        if self.type == "number":
+            return np.where(absent, np.nan, shown)
+        return np.ma.masked_array(shown, mask=absent) if self.nullable else shown
+
+    @property
+    def _low(self) -> float:
+        return float(self.low)  # type: ignore[arg-type]
+
+    @property
+    def _high(self) -> float:
+        return float(self.high)  # type: ignore[arg-type]
+
+    @property
+    def _unit(self) -> float:
+        if self.log_unit is not None:
+            return self.log_unit
+        unit = (self._high - self._low) / 1000.0
+        return max(1.0, unit) if self.type == "integer" else unit
+
+    @cached_property
+    def _filled(self) -> float:
+        return 0.5 if self.fill is None else float(self._inside(np.array([self.fill]))[0])
+
+    def _inside(self, values: Floats) -> Floats:
+        """Place of numbers in the declared range, from 0 to 1."""
+        low, width = self._low, self._high - self._low
+        above = np.clip(values, low, self._high) - low
+        if self.scale == "log":
+            return np.minimum(np.log1p(above / self._unit) / math.log1p(width / self._unit), 1.0)
+        return above / width
+
+    # --- the file format ----------------------------------------------------------------------------------
+
+    @classmethod
+    def from_dict(cls, given: Any) -> "Field":
+        """Make a field from an entry of ``fields`` in a schema file.
+
+        Parameters
+        ----------
+        given : dict
+            The entry.
+
+        Returns
+        -------
+        Field
+            The same, checked.
+        """
+        if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+            raise InvalidInputError("every field of a schema needs a name")
+        name = given["name"]
+        unknown = [key for key in given if key.startswith("onefold:") and key not in KNOWN]
+        if unknown:
+            raise InvalidInputError(f"field {name!r}: there is no key {unknown[0]!r}")
+        constraints = given.get("constraints", {})
+        if not isinstance(constraints, dict):
+            raise InvalidInputError(f"field {name!r}: constraints must be an object")
+        strange = [key for key in constraints if key not in CONSTRAINTS]
+        if strange:
+            known = ", ".join(CONSTRAINTS)
+            raise InvalidInputError(f"field {name!r}: the constraint {strange[0]!r} is not one of {known}")
+        kind = given.get("type", "string")
+        pattern = given.get("format", "default")
+        return cls(
+            name=name,
+            type=kind,
+            role=given.get("onefold:role", "feature"),
+            low=_bound(name, kind, pattern, constraints.get("minimum")),
+            high=_bound(name, kind, pattern, constraints.get("maximum")),
+            levels=_list(name, "constraints.enum", constraints.get("enum", [])),
+            required=constraints.get("required", False),
+            format=pattern,
+            written=NumberFormat(
+                given.get("decimalChar", "."), given.get("groupChar", ""), given.get("bareNumber", True)
+            ),
+            true_values=_list(name, "trueValues", given.get("trueValues", [])),
+            false_values=_list(name, "falseValues", given.get("falseValues", [])),
+            missing_values=None
+            if "missingValues" not in given
+            else _list(name, "missingValues", given["missingValues"]),
+            unit=given.get("onefold:unit", ""),
+            scale=given.get("onefold:scale", "linear"),
+            log_unit=given.get("onefold:logUnit"),
+            missing=given.get("onefold:missing", "refuse"),
+            fill=_bound(name, kind, pattern, given.get("onefold:fill")),
+            other=given.get("onefold:other"),
+            bins=_list(name, "onefold:bins", given.get("onefold:bins", [])),
+            review=given.get("onefold:review", ""),
+            about={key: value for key, value in given.items() if key not in KNOWN},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of ``fields`` in a schema file.
+
+        Returns
+        -------
+        dict
+            JSON values.
+        """
+        found = self.contract()
+        people = {key: self.about[key] for key in self.about}
+        review = {"onefold:review": self.review} if self.review else {}
+        return {"name": found.pop("name"), "type": found.pop("type"), **people, **found, **review}
+
+    def contract(self) -> dict[str, Any]:
+        """Return what sites must agree on: the entry without the texts for people and the marks for review.
+
+        Returns
+        -------
+        dict
+            JSON values.
+        """
+        constraints = {
+            "minimum": _written_bound(self, self.low),
+            "maximum": _written_bound(self, self.high),
+            "enum": None if self.type == "boolean" else list(self.levels) or None,
+            "required": self.required or None,
+        }
+        given = {
+            "name": self.name,
+            "type": self.type,
+            "format": None if self.format == "default" else self.format,
+            "decimalChar": None if self.written.decimal == "." else self.written.decimal,
+            "groupChar": self.written.group or None,
+            "bareNumber": None if self.written.bare else False,
+            "trueValues": list(self.true_values) or None,
+            "falseValues": list(self.false_values) or None,
+            "missingValues": None if self.missing_values is None else list(self.missing_values),
+            "constraints": {key: value for key, value in constraints.items() if value is not None} or None,
+            "onefold:role": None if self.role == "feature" else self.role,
+            "onefold:unit": self.unit or None,
+            "onefold:scale": None if self.scale == "linear" else self.scale,
+            "onefold:logUnit": self.log_unit,
+            "onefold:missing": None if self.missing == "refuse" else self.missing,
+            "onefold:fill": _written_bound(self, self.fill),
+            "onefold:other": self.other,
+            "onefold:bins": list(self.bins) or None,
+        }
+        return {key: value for key, value in given.items() if value is not None}
+
+    def reviewed(self) -> "Field":
+        """Return the field without its mark for review.
+
+        Returns
+        -------
+        Field
+            A new field.
+        """
+        return replace(self, review="")
+
+
+def _shown(level: Any) -> str:
+    return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def _list(name: str, key: str, values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, (list, tuple)):
+        raise InvalidInputError(f"field {name!r}: {key} must be a list")
+    return tuple(values)
+
+
+def _bound(name: str, kind: str, pattern: str, value: Any) -> float | None:
+    """Read a bound; dates are written as texts."""
+    if value is None or not isinstance(value, str):
+        return value
+    if kind not in ("date", "datetime"):
+        raise InvalidInputError(f"field {name!r}: minimum and maximum of a {kind} must be numbers")
+    for way in dict.fromkeys(("default", pattern)):
+        moment = moment_reader(way, days=kind == "date")(value)
+        if not math.isnan(moment):
+            return moment
+    raise InvalidInputError(f"field {name!r}: minimum and maximum must be dates such as 2020-12-31")
+
+
+def _written_bound(given: Field, value: float | None) -> Any:
+    if value is None:
+        return None
+    if given.type in ("date", "datetime"):
+        unit = "D" if given.type == "date" else "s"
+        moment: Any = np.array([int(value)]).astype(f"datetime64[{unit}]").astype(object)[0]
+        # The file format wants bounds written like the cells.
+        return moment.isoformat() if given.format == "default" else moment.strftime(given.format)
+    whole = float(value).is_integer() and abs(value) < 2**53
+    return int(value) if whole else float(value)

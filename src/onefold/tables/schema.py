@@ -1,0 +1,645 @@
+"""The declared contract of a table: its file, its digest, and the code between tables and rows of numbers."""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from onefold._base.arrays import AnyArray, Arrays, Floats, Labels
+from onefold._base.files import read_saved, write_whole
+from onefold.exceptions import InvalidInputError
+from onefold.tables.cells import cells_of, texts_of
+from onefold.tables.declarations import ENCODED_ROLES
+from onefold.tables.fields import Field
+
+__all__ = ["Schema"]
+
+PROFILE = "https://datapackage.org/profiles/2.0/tableschema.json"
+VERSION = 1
+SOURCES = ("declared", "public", "private")
+LARGEST_FILE = 20_000_000
+MOST_FIELDS = 20_000
+TOP_KEYS = ("$schema", "name", "fields", "missingValues", "onefold")
+OWN_KEYS = ("version", "rowsAbout", "rowsPerPerson", "source")
+
+
+class Schema(TransformerMixin, BaseEstimator):
+    """The declared contract of a table, from which encoding, sensitivity and output types follow.
+
+    Nothing is learned from rows: ``fit`` only checks that the columns are there.
+
+    Parameters
+    ----------
+    fields : sequence of Field
+        The columns, in the order of the table.
+    name : str, default=""
+        Name of the table.
+    missing_values : tuple of str, default=("",)
+        Texts that stand for a missing cell.
+    rows_about : int or None, default=None
+        How many rows tables of this kind have, roughly, from public knowledge.
+    rows_per_person : int or None, default=None
+        The most rows that may count for one person.
+    source : {"declared", "public", "private"}, default="declared"
+        Where the declaration comes from: people, a public sample, or private rows. The last is part of the
+        digest, and everything that promises privacy refuses it.
+
+    See Also
+    --------
+    Field : What is declared about one column.
+    read_table : Reads a file by this contract.
+
+    Notes
+    -----
+    *Guarantees.* :meth:`transform`, :meth:`parse` and :meth:`show` treat every row by itself: which columns,
+    types and widths come out depends on the declaration alone.
+
+    Examples
+    --------
+    >>> from onefold.tables import Field, Schema
+    >>> ward = Field("ward", "string", levels=("a", "b"))
+    >>> schema = Schema([Field("age", "integer", low=0, high=100), ward])
+    >>> schema.transform({"age": [25, 50], "ward": ["b", "a"]}).round(2).tolist()
+    [[0.25, 0.0, 0.71], [0.5, 0.71, 0.0]]
+    >>> schema.get_feature_names_out().tolist()
+    ['age', 'ward=a', 'ward=b']
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        *,
+        name: str = "",
+        missing_values: Sequence[str] = ("",),
+        rows_about: int | None = None,
+        rows_per_person: int | None = None,
+        source: str = "declared",
+    ) -> None:
+        self.fields = fields
+        self.name = name
+        self.missing_values = missing_values
+        self.rows_about = rows_about
+        self.rows_per_person = rows_per_person
+        self.source = source
+        _check(self)
+
+    # --- what is declared -----------------------------------------------------------------------------------
+
+    @property
+    def features(self) -> tuple[Field, ...]:
+        """The columns that are learned from."""
+        return tuple(known for known in self.fields if known.role == "feature")
+
+    @property
+    def label(self) -> Field | None:
+        """The column of classes, if there is one."""
+        return next((known for known in self.fields if known.role == "label"), None)
+
+    @property
+    def person(self) -> Field | None:
+        """The column that says whom a row is about, if there is one."""
+        return next((known for known in self.fields if known.role == "person"), None)
+
+    @property
+    def classes(self) -> Labels | None:
+        """The declared classes, sorted; None without a label or if it is a number."""
+        label = self.label
+        if label is None or not label.is_category:
+            return None
+        return np.sort(np.array(label.levels, dtype=label.dtype))
+
+    @property
+    def to_review(self) -> tuple[Field, ...]:
+        """Columns of which something was guessed that nobody has looked at."""
+        return tuple(known for known in self.fields if known.review)
+
+    def field(self, name: str) -> Field:
+        """Return what is declared about a column.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+
+        Returns
+        -------
+        Field
+            The declaration.
+        """
+        for known in self.fields:
+            if known.name == name:
+                return known
+        raise _unknown(name, [known.name for known in self.fields], "the schema")
+
+    def require_declared(self) -> None:
+        """Refuse a schema that was taken from private rows: it would give away what noise protects."""
+        if self.source == "private":
+            raise InvalidInputError(
+                "this schema was inferred from private rows, so its ranges and categories give them away: "
+                "declare it from public knowledge, or infer it from a public sample"
+            )
+
+    # --- sensitivity ----------------------------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns of the features."""
+        return sum(known.width for known in self.features)
+
+    @property
+    def row_norm(self) -> float:
+        """Largest Euclidean length of an encoded row: what a record more or less changes."""
+        return _root(known.norm_squared for known in self.features)
+
+    @property
+    def row_change(self) -> float:
+        """Largest Euclidean change of an encoded row if the record is replaced."""
+        return _root(known.change_squared for known in self.features)
+
+    @property
+    def entry_change(self) -> float:
+        """Largest Euclidean change of an encoded row if one cell is replaced."""
+        return _root([max((known.change_squared for known in self.features), default=0.0)])
+
+    # --- tables in, numbers out -----------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check that a table has the columns of the features; nothing is learned.
+
+        Parameters
+        ----------
+        X : table
+            A frame, a dict of columns or a table that was read.
+        y : object, default=None
+            Not used.
+
+        Returns
+        -------
+        Schema
+            This object.
+        """
+        for known in self.features:
+            _column(X, known.name, self)
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Encode the features of a table as rows of numbers from 0 to 1.
+
+        A cell without a value in the contract is encoded as "no value": see :meth:`Field.encode`.
+
+        Parameters
+        ----------
+        X : table
+            A frame, a dict of columns, a table that was read, or an array with one column per feature.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, width)
+            Encoded rows.
+        """
+        return self.encode(self.parse(X, strict=False))
+
+    def inverse_transform(self, X: Any) -> Arrays:
+        """Return the table that encoded rows stand for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, width)
+            Encoded rows, also with noise.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Columns of the features, of the declared types.
+        """
+        return self.show(self.decode(np.asarray(X, dtype=np.float64)))
+
+    def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
+        """Return the names of the encoded columns.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Not used.
+
+        Returns
+        -------
+        ndarray of str
+            Names such as "age" and "ward=cardio".
+        """
+        return np.array([name for known in self.features for name in known.names_out], dtype=object)
+
+    def parse(self, X: Any, *, strict: bool = True, roles: Sequence[str] = ("feature",)) -> Arrays:
+        """Read the cells of a table.
+
+        Parameters
+        ----------
+        X : table
+            A frame, a dict of columns, a table that was read, or an array with one column per feature.
+        strict : bool, default=True
+            Refuse a cell that has no value in the contract, naming its row and column. Otherwise it is NaN
+            or -1: where privacy is promised an error would be an answer about the data.
+        roles : sequence of str, default=("feature",)
+            Which columns to read: "feature", "label" or both.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Numbers with NaN for no value, or numbers of categories with -1 for none.
+        """
+        parsed: Arrays = {}
+        for known in self.fields:
+            if known.role not in roles or known.role not in ENCODED_ROLES:
+                continue
+            column = _column(X, known.name, self)
+            if isinstance(column, Parsed):
+                parsed[known.name], problems = column.values, column.problems
+            else:
+                parsed[known.name], problems = known.read(column, tuple(self.missing_values))
+            if strict:
+                known.refuse(problems, where=_place(X))
+        if len({len(values) for values in parsed.values()}) > 1:
+            raise InvalidInputError(f"{_place(X)}the columns of the table must have equally many rows")
+        return parsed
+
+    def encode(self, parsed: Mapping[str, AnyArray]) -> Floats:
+        """Encode cells that were read.
+
+        Parameters
+        ----------
+        parsed : dict of str to ndarray
+            What :meth:`parse` returned.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, width)
+            Encoded rows.
+        """
+        blocks = [known.encode(parsed[known.name]) for known in self.features]
+        return np.hstack(blocks) if blocks else np.empty((0, 0))
+
+    def decode(self, encoded: Floats) -> Arrays:
+        """Return the cells that encoded rows stand for, also if these carry noise.
+
+        Parameters
+        ----------
+        encoded : ndarray of shape (n_rows, width)
+            Encoded rows.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Cells as :meth:`parse` returns them.
+        """
+        if encoded.ndim != 2 or encoded.shape[1] != self.width:
+            raise InvalidInputError(f"expected encoded rows of {self.width} columns")
+        found, at = {}, 0
+        for known in self.features:
+            found[known.name] = known.decode(encoded[:, at : at + known.width])
+            at += known.width
+        return found
+
+    def show(self, parsed: Mapping[str, AnyArray]) -> Arrays:
+        """Return cells that were read as columns of the declared types.
+
+        Parameters
+        ----------
+        parsed : dict of str to ndarray
+            Cells as :meth:`parse` returns them.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Columns to write, in the order of the schema.
+        """
+        return {known.name: known.show(parsed[known.name]) for known in self.fields if known.name in parsed}
+
+    def labels(self, X: Any, *, strict: bool = True) -> tuple[Labels, Any]:
+        """Return the class of each row, and which rows have one.
+
+        Parameters
+        ----------
+        X : table
+            A frame, a dict of columns or a table that was read.
+        strict : bool, default=True
+            Refuse a row whose class is missing or not declared.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_known,)
+            Classes of the rows that have one.
+        known : ndarray of bool of shape (n_rows,)
+            Whether a row has a declared class.
+        """
+        label = self.label
+        if label is None:
+            raise InvalidInputError('the schema has no label: set "onefold:role" of a field to "label"')
+        if not label.is_category:
+            raise InvalidInputError(
+                f"the label {label.name!r} is a number; list its classes in constraints.enum"
+            )
+        codes = self.parse(X, strict=strict, roles=("label",))[label.name]
+        known = codes >= 0
+        return np.asarray(label.show(codes[known])), known
+
+    def persons(self, X: Any) -> AnyArray:
+        """Return whom each row is about, as texts; empty where it is missing.
+
+        Parameters
+        ----------
+        X : table
+            A frame, a dict of columns or a table that was read.
+
+        Returns
+        -------
+        ndarray of str of shape (n_rows,)
+            Texts that are equal for rows of the same person.
+        """
+        person = self.person
+        if person is None:
+            raise InvalidInputError('the schema has no person: set "onefold:role" of a field to "person"')
+        column = _column(X, person.name, self)
+        values, missing = cells_of(column, person.missing_values or tuple(self.missing_values))
+        texts = np.array(list(texts_of(values)), dtype=object)
+        texts[missing] = ""
+        return texts
+
+    # --- the file, and what sites compare -------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of a schema file.
+
+        Returns
+        -------
+        dict
+            JSON values in the Frictionless Table Schema format.
+        """
+        return {
+            "$schema": PROFILE,
+            **({"name": self.name} if self.name else {}),
+            "fields": [known.to_dict() for known in self.fields],
+            "missingValues": list(self.missing_values),
+            "onefold": self._own_keys(),
+        }
+
+    @classmethod
+    def from_dict(cls, given: Any) -> "Schema":
+        """Make a schema from the content of a schema file.
+
+        Parameters
+        ----------
+        given : dict
+            JSON values.
+
+        Returns
+        -------
+        Schema
+            The schema, checked.
+        """
+        if not isinstance(given, dict) or not isinstance(given.get("fields"), list):
+            raise InvalidInputError('a schema is an object with a list of "fields"')
+        own = given.get("onefold", {})
+        if not isinstance(own, dict):
+            raise InvalidInputError('"onefold" must be an object')
+        if own.get("version", VERSION) != VERSION:
+            raise InvalidInputError(
+                f"the schema is of version {own.get('version')!r}, this onefold reads {VERSION}"
+            )
+        strange = [key for key in own if key not in OWN_KEYS]
+        if strange:
+            raise InvalidInputError(f'there is no key {strange[0]!r} in "onefold": {", ".join(OWN_KEYS)}')
+        missing = given.get("missingValues", [""])
+        if not isinstance(missing, list):
+            raise InvalidInputError("missingValues must be a list of texts")
+        return cls(
+            tuple(Field.from_dict(entry) for entry in given["fields"]),
+            name=given.get("name", ""),
+            missing_values=tuple(missing),
+            rows_about=own.get("rowsAbout"),
+            rows_per_person=own.get("rowsPerPerson"),
+            source=own.get("source", "declared"),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schema to a file, completely or not at all.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file, usually ending in .json.
+        """
+        write_whole(path, (json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Schema":
+        """Read a schema from a file.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A JSON file in the Frictionless Table Schema format.
+
+        Returns
+        -------
+        Schema
+            The schema, checked.
+        """
+
+        def read(content: bytes) -> "Schema":
+            if len(content) > LARGEST_FILE:
+                raise InvalidInputError(f"{path}: larger than a schema may be")
+            try:
+                given = json.loads(content)
+            except (ValueError, RecursionError):
+                raise InvalidInputError(f"{path}: not a JSON file") from None
+            try:
+                return cls.from_dict(given)
+            except InvalidInputError as error:
+                raise InvalidInputError(f"{path}: {error}") from None
+
+        return read_saved(path, "there is no schema", read)
+
+    @property
+    def digest(self) -> str:
+        """Sum of everything that sites must agree on; texts for people are left out."""
+        return _sum({**self._shared_keys(), "fields": [known.contract() for known in self.fields]})
+
+    @property
+    def field_digests(self) -> tuple[tuple[str, str], ...]:
+        """Name and sum of each field, and of what holds for all: what a site shows of its schema."""
+        own = [(known.name, _sum(known.contract())[:16]) for known in self.fields]
+        return (*own, ("", _sum(self._shared_keys())[:16]))
+
+    def difference(self, other: "Schema") -> str | None:
+        """Name the first thing in which two schemas differ.
+
+        Parameters
+        ----------
+        other : Schema
+            The schema to compare with.
+
+        Returns
+        -------
+        str or None
+            What differs, in words; None if the digests are equal.
+        """
+        return differing(self.field_digests, other.field_digests)
+
+    def _own_keys(self) -> dict[str, Any]:
+        own = {
+            "version": VERSION,
+            "rowsAbout": self.rows_about,
+            "rowsPerPerson": self.rows_per_person,
+            "source": None if self.source == "declared" else self.source,
+        }
+        return {key: value for key, value in own.items() if value is not None}
+
+    def _shared_keys(self) -> dict[str, Any]:
+        """What holds for all columns; a public sample and a declaration are equally good."""
+        own = {key: value for key, value in self._own_keys().items() if key != "source"}
+        return {
+            "missingValues": sorted(self.missing_values),
+            "onefold": own | {"private": self.source == "private"},
+        }
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
+
+
+def differing(ours: Sequence[tuple[str, str]], theirs: Sequence[tuple[str, str]]) -> str | None:
+    """Name the first field in which two lists of :attr:`Schema.field_digests` differ.
+
+    Parameters
+    ----------
+    ours : sequence of (str, str)
+        Names and sums of the one schema.
+    theirs : sequence of (str, str)
+        Names and sums of the other.
+
+    Returns
+    -------
+    str or None
+        What differs, in words; None if nothing does.
+    """
+    for place, (mine, yours) in enumerate(zip(ours, theirs, strict=False), 1):
+        if mine == yours:
+            continue
+        if mine[0] != yours[0]:
+            names = [repr(name) if name else "no further field" for name in (mine[0], yours[0])]
+            return f"field {place} is {names[0]} in the one schema and {names[1]} in the other"
+        if not mine[0]:
+            return "missingValues, rowsAbout, rowsPerPerson or the source"
+        return f"field {mine[0]!r}"
+    return None if len(ours) == len(theirs) else "the number of fields"
+
+
+class Parsed:
+    """A column that was read by its field already, block by block, while the file was open.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        Cells as :meth:`Field.read` returns them.
+    problems : ndarray of int of shape (n_rows,)
+        What is wrong with each.
+    """
+
+    def __init__(self, values: AnyArray, problems: AnyArray) -> None:
+        self.values, self.problems = values, problems
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any) -> "Parsed":
+        return Parsed(self.values[rows], self.problems[rows])
+
+
+def _root(squares: Iterable[float]) -> float:
+    """Root of a sum, rounded up: a sensitivity must not be too small by a rounding error."""
+    total = math.fsum(squares)
+    root = math.sqrt(total)
+    return root if root * root == total else math.nextafter(root, math.inf)
+
+
+def _sum(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _place(X: Any) -> str:
+    path = getattr(X, "path", None)
+    return "" if path is None else f"{path}: "
+
+
+def _names(X: Any, schema: Schema) -> list[str]:
+    columns = getattr(X, "columns", None)
+    if columns is not None:
+        return [str(name) for name in columns]
+    if isinstance(X, Mapping):
+        return [str(name) for name in X]
+    dtype = getattr(X, "dtype", None)
+    if dtype is not None and dtype.names:
+        return list(dtype.names)
+    if getattr(X, "ndim", 0) == 2:
+        for known in (schema.features, schema.fields):
+            if X.shape[1] == len(known):
+                return [field.name for field in known]
+        raise InvalidInputError(
+            f"an array must have one column for each of the {len(schema.features)} features"
+        )
+    raise InvalidInputError("a table must be a frame, a dict of columns, or rows with one column per feature")
+
+
+def _column(X: Any, name: str, schema: Schema) -> Any:
+    if isinstance(X, list):
+        X = np.array(X, dtype=object)
+    names = _names(X, schema)
+    if name not in names:
+        raise _unknown(name, names, f"{_place(X)}the table")
+    if getattr(X, "ndim", 0) == 2 and not hasattr(X, "columns"):
+        return X[:, names.index(name)]
+    column = X[name]
+    if getattr(column, "ndim", 1) != 1:
+        raise InvalidInputError(f"{_place(X)}two columns of the table are called {name!r}")
+    return column
+
+
+def _unknown(name: str, known: Sequence[str], where: str) -> InvalidInputError:
+    near = get_close_matches(name, known, n=1)
+    hint = f", did you mean {near[0]!r}?" if near else ""
+    return InvalidInputError(f"{where} has no column {name!r} among its {len(known)}{hint}")
+
+
+def _check(schema: Schema) -> None:
+    fields = schema.fields
+    if isinstance(fields, (str, bytes)) or not all(isinstance(known, Field) for known in fields):
+        raise InvalidInputError("fields must be a sequence of Field")
+    if not 1 <= len(fields) <= MOST_FIELDS:
+        raise InvalidInputError(f"a schema has from 1 to {MOST_FIELDS} fields")
+    seen: set[str] = set()
+    for known in fields:
+        if known.name in seen:
+            raise InvalidInputError(f"two fields of the schema are called {known.name!r}")
+        seen.add(known.name)
+    for role in ("label", "person"):
+        named = [known.name for known in fields if known.role == role]
+        if len(named) > 1:
+            raise InvalidInputError(f"fields {named[0]!r} and {named[1]!r} both have the role {role}")
+    for key, value in (("rowsAbout", schema.rows_about), ("rowsPerPerson", schema.rows_per_person)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise InvalidInputError(f"{key} must be a whole number from 1 on")
+    if schema.source not in SOURCES:
+        raise InvalidInputError(f"source must be one of {', '.join(SOURCES)}")
+    if not isinstance(schema.name, str) or not all(isinstance(text, str) for text in schema.missing_values):
+        raise InvalidInputError("name and missingValues of a schema must be texts")
