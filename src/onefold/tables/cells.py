@@ -12,12 +12,15 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Floats, Mask
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["NumberFormat", "cells_of", "moments_of", "numbers_of", "text_of", "texts_of"]
+__all__ = ["NumberFormat", "cells_of", "moments_of", "numbers_of", "text_of", "texts_of", "without_unit"]
 
 EPOCH = date(1970, 1, 1)
 SECONDS_PER_DAY = 86_400
 PLAIN = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-AFFIXES = re.compile(r"^[^0-9.,+\-]*|[^0-9.,]*$")  # a currency before a number, a unit or per cent behind it
+# A currency before a number; per cent, a currency or a unit behind it.
+WITH_UNIT = re.compile(
+    r"([-+]?)((?:[$€£¥]|[A-Z]{3}(?= )) ?)?([-+]?[0-9.,][0-9., ]*?)( ?(?:[%$€£¥]|[^\W\d_/]{1,8}))?"
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class NumberFormat:
     def number(self, text: str) -> float:
         """Read a text; NaN if it is no number in this format."""
         if not self.bare:
-            text = AFFIXES.sub("", text)
+            text = without_unit(text)[0]
         if self.group:
             groups = text.split(self.decimal)[0].lstrip("+-").split(self.group)
             if len(groups) > 1 and (
@@ -62,6 +65,28 @@ class NumberFormat:
 
 
 PLAIN_NUMBERS = NumberFormat()
+
+
+def without_unit(text: str) -> tuple[str, str]:
+    """Return the number in a text, and the currency or unit around it.
+
+    Parameters
+    ----------
+    text : str
+        Such as "$5" or "36 months".
+
+    Returns
+    -------
+    number : str
+        What may be a number; the whole text if there is no unit.
+    unit : str
+        The currency or unit.
+    """
+    found = WITH_UNIT.fullmatch(text)
+    if found is None:
+        return text, ""
+    sign, before, number, behind = found.groups()
+    return sign + number, f"{(before or '').strip()}{(behind or '').strip()}"
 
 
 def cells_of(column: Any, missing_values: Collection[str] = ()) -> tuple[AnyArray, Mask]:

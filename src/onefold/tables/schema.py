@@ -17,6 +17,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import cells_of, texts_of
 from onefold.tables.declarations import ENCODED_ROLES
 from onefold.tables.fields import Field
+from onefold.tables.inference import guess_fields
 
 __all__ = ["Schema"]
 
@@ -88,6 +89,42 @@ class Schema(TransformerMixin, BaseEstimator):
         self.rows_per_person = rows_per_person
         self.source = source
         _check(self)
+
+    @classmethod
+    def infer(cls, X: Any, label: str | None = None, *, source: str = "public", name: str = "") -> "Schema":
+        """Propose a schema from sample rows; every guess is marked for review.
+
+        Parameters
+        ----------
+        X : table or iterable of tables
+            A frame, a dict of columns, a table that was read, or such tables block by block.
+        label : str or None, default=None
+            The column of classes.
+        source : {"public", "private"}, default="public"
+            Whether the rows are a public sample. "private" is for models without a promise of privacy:
+            ranges and categories give rows away, the digest says so, and everything private refuses it.
+        name : str, default=""
+            Name of the table.
+
+        Returns
+        -------
+        Schema
+            The proposal.
+
+        Examples
+        --------
+        >>> from onefold.tables import Schema
+        >>> rows = {"age": [31, 64, 17], "ill": ["no", "yes", "no"]}
+        >>> Schema.infer(rows, label="ill").classes.tolist()
+        ['no', 'yes']
+        """
+        if source not in ("public", "private"):
+            raise InvalidInputError("source of an inferred schema must be 'public' or 'private'")
+        blocks = [X] if hasattr(X, "columns") or isinstance(X, Mapping) else X
+        fields, missing, n_rows = guess_fields(blocks, label, closed=source == "private")
+        if not n_rows:
+            raise InvalidInputError(f"{_place(X)}the table has no rows")
+        return cls(fields, name=name, missing_values=missing, source=source)
 
     # --- what is declared -----------------------------------------------------------------------------------
 

@@ -1,0 +1,370 @@
+"""Proposing a declaration for each column from sample rows. Every proposal is a guess and says so."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray, Floats
+from onefold.exceptions import InvalidInputError
+from onefold.tables.cells import PLAIN_NUMBERS, NumberFormat, cells_of, moment_reader, text_of, without_unit
+from onefold.tables.fields import FALSE, TRUE, Field
+
+__all__ = ["guess_fields"]
+
+# Texts that mean "no value" whatever the column is about; others must be declared.
+MISSING_TOKENS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "?")
+MOST_LEVELS = 40  # more categories than that are rarely a property of a row
+MOST_CLASSES = 1000
+MOST_DISTINCT = 100_000  # distinct cells of a column that are remembered
+RARE = 3  # a category with fewer rows is no category
+JUNK_SHARE, MOST_JUNK = 0.1, 5  # so many cells, so many texts, may stand between numbers
+# Ratio of the range to the typical value from which on numbers are read by their logarithm.
+HEAVY_TAIL = 15.0
+CODE = re.compile(r"[-+]?0[0-9]")  # a leading zero makes a code of what would be a number
+ROW_NUMBER = re.compile(r"(unnamed(: ?\d+)?|index|row[_ ]?(id|no|nr|num|number)?|id|)", re.I)
+IDENTIFIER = re.compile(r".*(^|[_ .\-])(id|ids|uuid|guid|key|nr|no)$|.*[a-z]Id$|.*ID$", re.I)
+PERSON = re.compile(r".*(patient|person|customer|client|subject|user|member|student|employee).*", re.I)
+NUMBER_FORMATS = tuple(
+    NumberFormat(*marks, bare)
+    for bare, marks in product((True, False), ((".", ""), (".", ","), (",", ""), (",", "."), (",", " ")))
+)
+DATE_FORMATS = (
+    *("default", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y"),
+    *("%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y", "%b-%Y", "%Y-%m", "%m/%Y"),
+)
+TIMES = ("", " %H:%M", " %H:%M:%S")
+
+
+def guess_fields(
+    blocks: Iterable[Any], label: str | None = None, *, closed: bool = False
+) -> tuple[tuple[Field, ...], tuple[str, ...], int]:
+    """Propose a declaration of every column.
+
+    Parameters
+    ----------
+    blocks : iterable of tables
+        Sample rows, block by block.
+    label : str or None, default=None
+        The column of classes.
+    closed : bool, default=False
+        Whether the rows are all that will be learned from, so that no category is kept for others and
+        missing numbers stand at the median; otherwise they are a sample.
+
+    Returns
+    -------
+    fields : tuple of Field
+        One for each column, marked for review.
+    missing_values : tuple of str
+        Texts that stand for a missing cell.
+    n_rows : int
+        Number of rows seen.
+    """
+    guesses: dict[str, _Column] = {}
+    for block in blocks:
+        names = [str(name) for name in getattr(block, "columns", block)]
+        if len(set(names)) != len(names):
+            raise InvalidInputError("two columns of the table have the same name")
+        for name in names:
+            guesses.setdefault(name, _Column(name)).see(block[name])
+    if not guesses:
+        raise InvalidInputError("the table has no columns")
+    if label is not None and label not in guesses:
+        raise InvalidInputError(f"there is no column {label!r} among the {len(guesses)} of the table")
+    fields = tuple(
+        guess.as_label() if name == label else guess.as_feature(closed) for name, guess in guesses.items()
+    )
+    seen = set().union(*(guess.tokens for guess in guesses.values()))
+    tokens = tuple(token for token in MISSING_TOKENS if token in seen or token == "")
+    return fields, tokens, max(guess.n_rows for guess in guesses.values())
+
+
+class _Column:
+    """What was seen of one column."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.n_rows = self.n_missing = 0
+        self.cells: Counter[Any] = Counter()  # texts, numbers, truth values; dates as datetime64
+        self.is_cut = False  # there were more distinct cells than are remembered
+        self.low, self.high = math.inf, -math.inf  # of numbers that are not remembered
+        self.tokens: set[str] = set()
+
+    def see(self, column: Any) -> None:
+        """Take note of further cells."""
+        values, missing = cells_of(column, MISSING_TOKENS)
+        self.n_rows += len(values)
+        self.n_missing += int(missing.sum())
+        if values.dtype.kind == "O":
+            absent = values[missing].tolist()
+            self.tokens |= {cell.strip() for cell in absent if isinstance(cell, str)} & set(MISSING_TOKENS)
+        found, counts = _distinct(values[~missing])
+        for cell, count in zip(found, counts, strict=True):
+            if cell in self.cells or len(self.cells) < MOST_DISTINCT:
+                self.cells[cell] += count
+            else:
+                self.is_cut = True
+                number = cell if isinstance(cell, (int, float)) else math.nan
+                self.low, self.high = min(self.low, number), max(self.high, number)
+
+    # --- the two kinds of proposal -------------------------------------------------------------------------
+
+    def as_label(self) -> Field:
+        """Propose the classes."""
+        if not self.cells:
+            raise InvalidInputError(f"the label column {self.name!r} is empty")
+        if self.is_cut or len(self.cells) > MOST_CLASSES:
+            raise InvalidInputError(
+                f"the label column {self.name!r} must hold classes: it has more than {MOST_CLASSES} values"
+            )
+        kind = self._kind()
+        about: dict[str, Any] = {"role": "label", "review": f"{len(self.cells)} classes as in the sample"}
+        if kind is bool:
+            return Field(self.name, "boolean", **about)
+        numbers = None if kind is np.datetime64 or self._has_codes() else self._numbers(PLAIN_NUMBERS)
+        if numbers is not None and not np.isnan(numbers).any():
+            if not np.all(numbers == np.rint(numbers)):
+                raise InvalidInputError(
+                    f"the label column {self.name!r} holds fractions; classes must be text or whole numbers"
+                )
+            levels: tuple[Any, ...] = tuple(sorted({int(number) for number in numbers}))
+            return Field(self.name, "integer", levels=levels, **about)
+        return Field(
+            self.name, "string", levels=tuple(sorted({text_of(cell) for cell in self.cells})), **about
+        )
+
+    def as_feature(self, closed: bool) -> Field:
+        """Propose a type, a range or categories, and whether to use the column at all."""
+        if not self.cells:
+            return self._left_out("ignored", "string", "no cell has a value")
+        if len(self.cells) == 1:
+            return self._left_out("ignored", "string", "all cells are equal")
+        proposals = (self._truth(), self._number(closed), self._date())
+        found = next((proposal for proposal in proposals if proposal is not None), None)
+        return self._category(closed) if found is None else found
+
+    # --- types ---------------------------------------------------------------------------------------------
+
+    def _truth(self) -> Field | None:
+        if self._kind() is bool:
+            return self._made("boolean", "truth values")
+        texts = set(self.cells)
+        if self._kind() is str and {text.lower() for text in texts} == {"true", "false"}:
+            true = tuple(sorted(text for text in texts if text.lower() == "true"))
+            false = tuple(sorted(text for text in texts if text.lower() == "false"))
+            if texts <= {*TRUE, *FALSE}:
+                return self._made("boolean", "truth values")
+            return self._made("boolean", "truth values", true_values=true, false_values=false)
+        return None
+
+    def _number(self, closed: bool) -> Field | None:
+        read = self._best_format()
+        if read is None:
+            return None
+        written, numbers, junk = read
+        counts = np.array(list(self.cells.values()))
+        known = np.isfinite(numbers)
+        values, weights = numbers[known], counts[known]
+        if len(np.unique(values)) < 2:
+            return None
+        low, high = min(values.min(), self.low), max(values.max(), self.high)
+        whole = bool(np.all(values == np.rint(values)) and max(abs(low), abs(high)) < 2**53)
+        if self._is_identifier(values, weights, whole):
+            return self._left_out("identifier", "integer", "looks like the number of a row, record or person")
+        limits = _outward(low, high, whole)
+        own: dict[str, Any] = {"low": limits[0], "high": limits[1], "written": written}
+        told = "range rounded outward from the sample"
+        middle = _median(values, weights)
+        above = values > low
+        typical = _median(values[above], weights[above]) - low
+        if len(values) > 20 and high - low > HEAVY_TAIL * typical:
+            own |= {"scale": "log", "log_unit": _tidy(typical)}
+            told += ", and read by logarithm because large values are rare"
+        if junk:
+            own["missing_values"] = (*MISSING_TOKENS, *junk)
+            told += "; texts between the numbers are read as missing"
+        if closed:
+            own["fill"] = float(np.rint(middle) if whole else middle)
+        return self._made("integer" if whole else "number", told, has_gaps=bool(junk), **own)
+
+    def _date(self) -> Field | None:
+        if self._kind() is np.datetime64:
+            moments = np.array(list(self.cells))
+            days = moments.astype("datetime64[D]")
+            kind = "date" if np.all(days == moments) else "datetime"
+            numbers = (days if kind == "date" else moments.astype("datetime64[s]")).astype(np.int64)
+            return self._dated(kind, "default", numbers.astype(np.float64))
+        if self._kind() is not str or not any(character.isdigit() for character in next(iter(self.cells))):
+            return None
+        texts = list(self.cells)
+        for pattern, time in product(DATE_FORMATS, TIMES):
+            if pattern == "default" and time:
+                continue
+            written = pattern + time
+            seconds = _all_read(texts, moment_reader(written, days=False))
+            if seconds is not None:
+                of_days = not np.any(seconds % 86_400) and not (time or any("T" in text for text in texts))
+                return self._dated(
+                    "date" if of_days else "datetime", written, seconds / (86_400 if of_days else 1)
+                )
+        return None
+
+    def _dated(self, kind: str, written: str, numbers: Floats) -> Field:
+        # Whole years, so that the range says little about the rows.
+        unit = "D" if kind == "date" else "s"
+        moments = np.array([numbers.min(), numbers.max()]).astype(np.int64).astype(f"datetime64[{unit}]")
+        years = moments.astype("datetime64[Y]") + np.array([0, 1])
+        low, high = (float(edge) for edge in years.astype(f"datetime64[{unit}]").astype(np.int64))
+        high -= 1.0  # the last day, or second, of a year
+        return self._made(kind, "range of years around the sample", low=low, high=high, format=written)
+
+    def _category(self, closed: bool) -> Field:
+        counts: Counter[str] = Counter()
+        for cell, count in self.cells.items():
+            counts[text_of(cell)] += count
+        present = self.n_rows - self.n_missing
+        if PERSON.fullmatch(self.name) and IDENTIFIER.fullmatch(self.name):
+            told = 'looks like whom a row is about: set onefold:role to "person" if it is'
+            return self._left_out("identifier", "string", told)
+        if self.is_cut or len(counts) > max(10, 0.5 * present):
+            role = "identifier" if len(counts) == present else "ignored"
+            return self._left_out(role, "string", "nearly every row has a text of its own")
+        common = [text for text, count in counts.most_common(MOST_LEVELS) if count >= RARE]
+        kept = common if len(counts) > 10 and len(common) > 1 else list(counts)[:MOST_LEVELS]
+        covered = sum(counts[text] for text in kept) / present
+        if covered < 0.3:
+            return self._left_out("ignored", "string", "too many different texts")
+        levels = sorted(kept)
+        rest = len(counts) - len(levels)
+        other = next((text for text in levels if text.lower() in ("other", "others")), None)
+        if rest or (not closed and len(levels) > 2):
+            if other is None:
+                other = "other"
+                levels.append(other)
+        else:
+            other = None
+        told = f"{len(levels)} categories" + (f", {rest} rarer texts count as {other!r}" if rest else "")
+        return self._made("string", f"{told}; the sample may lack some", levels=tuple(levels), other=other)
+
+    # --- helpers -------------------------------------------------------------------------------------------
+
+    def _made(self, kind: str, told: str, *, has_gaps: bool = False, **own: Any) -> Field:
+        missing = "indicator" if self.n_missing or has_gaps else "refuse"
+        return Field(self.name, kind, missing=missing, review=f"guessed: {told}", **own)
+
+    def _left_out(self, role: str, kind: str, told: str) -> Field:
+        return Field(self.name, kind, role=role, review=f"guessed: left out because {told}")
+
+    def _kind(self) -> Any:
+        """Type of the cells: str, float, bool or datetime64. Cells of several types become texts."""
+        kinds = {type(cell) for cell in self.cells}
+        if len(kinds) > 1:
+            counts: Counter[Any] = Counter()
+            for cell, count in self.cells.items():
+                counts[text_of(cell)] += count
+            self.cells = counts
+            return str
+        return kinds.pop()
+
+    def _has_codes(self) -> bool:
+        return any(isinstance(cell, str) and CODE.match(cell) for cell in self.cells)
+
+    def _numbers(self, written: NumberFormat) -> Floats:
+        return np.array([_number(cell, written) for cell in self.cells], dtype=np.float64)
+
+    def _best_format(self) -> tuple[NumberFormat, Floats, tuple[str, ...]] | None:
+        """The format in which nearly all cells are numbers, the numbers, and the texts that are none."""
+        if self._kind() in (bool, np.datetime64) or self._has_codes():
+            return None
+        counts = np.array(list(self.cells.values()))
+        cells = list(self.cells)
+        best: tuple[float, NumberFormat, Floats] | None = None
+        units = {without_unit(cell)[1] for cell in cells if isinstance(cell, str)} - {""}
+        for written in NUMBER_FORMATS:
+            if not written.bare and len(units) != 1:  # "12a" and "12b" are no numbers
+                break
+            numbers = self._numbers(written)
+            share = float(counts[~np.isnan(numbers)].sum() / counts.sum())
+            if best is None or share > best[0]:
+                best = share, written, numbers
+            if share == 1.0:
+                break
+        assert best is not None
+        share, written, numbers = best
+        junk = tuple(str(cells[place]) for place in np.flatnonzero(np.isnan(numbers)))
+        if share < 1.0 - JUNK_SHARE or len(junk) > MOST_JUNK or (not written.bare and junk):
+            return None
+        return written, numbers, junk
+
+    def _is_identifier(self, values: Floats, weights: AnyArray, whole: bool) -> bool:
+        if not whole or len(values) < 20:
+            return False
+        if PERSON.fullmatch(self.name) and IDENTIFIER.fullmatch(self.name):
+            return True
+        unique = bool(np.all(weights == 1))
+        numbered = values.max() - values.min() + 1 == len(values)
+        return unique and (
+            numbered or bool(ROW_NUMBER.fullmatch(self.name) or IDENTIFIER.fullmatch(self.name))
+        )
+
+
+def _distinct(values: AnyArray) -> tuple[list[Any], list[int]]:
+    """Distinct cells and how often each is there, in Python types."""
+    if values.dtype.kind == "O":
+        counted = Counter(_plain(cell) for cell in values)
+        return list(counted), list(counted.values())
+    found, counts = np.unique(values, return_counts=True)
+    if values.dtype.kind == "M":
+        return list(found), counts.tolist()
+    cast = bool if values.dtype.kind == "b" else float
+    return [cast(value) for value in found], counts.tolist()
+
+
+def _plain(cell: Any) -> Any:
+    if isinstance(cell, (bool, np.bool_)):
+        return bool(cell)
+    if isinstance(cell, (int, float, np.number)):
+        return float(cell)
+    if hasattr(cell, "isoformat") and not isinstance(cell, str):
+        return np.datetime64(cell.isoformat()[:19])
+    return text_of(cell)
+
+
+def _number(cell: Any, written: NumberFormat) -> float:
+    return written.number(cell) if isinstance(cell, str) else float(cell)
+
+
+def _all_read(texts: Sequence[str], read: Any) -> Floats | None:
+    """All texts as numbers, or None as soon as one cannot be read."""
+    found = np.empty(len(texts))
+    for place, text in enumerate(texts):
+        found[place] = read(text)
+        if math.isnan(found[place]):
+            return None
+    return found
+
+
+def _median(values: Floats, weights: AnyArray) -> float:
+    order = np.argsort(values)
+    heavier = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(heavier, heavier[-1] / 2)])
+
+
+def _tidy(value: float) -> float:
+    """One digit of a positive number."""
+    return float(f"{value:.0e}")
+
+
+def _outward(low: float, high: float, whole: bool) -> tuple[float, float]:
+    """Round a range outward, so that it is easy to read and says less about the rows."""
+    step = 10.0 ** math.floor(math.log10(high - low)) / 10.0
+    step = max(step, 1.0) if whole else step
+    wide = math.floor(low / step) * step, math.ceil(high / step) * step
+    tidy = float(f"{wide[0]:.12g}"), float(f"{wide[1]:.12g}")
+    if tidy[0] <= low and high <= tidy[1] and math.isfinite(tidy[1] - tidy[0]):
+        return tidy
+    return low, high
