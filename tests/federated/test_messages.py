@@ -24,19 +24,23 @@ from onefold.federated.messages import (
     ModelParcel,
     Profile,
     Query,
+    Refusal,
     SealedAnswers,
     SealedResult,
     from_bytes,
     from_parts,
     plain_labels,
+    schema_fields,
     to_bytes,
     to_parts,
 )
 from onefold.privacy import OptimalNoise
+from onefold.tables import Field, Schema
 
 ROWS = np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
 GUARANTEE = OptimalNoise(1.0, delta=1e-3, sensitivity=1.0).guarantee(3, 100).to_dict()
 DIGEST = hashlib.sha256(b"model").hexdigest()
+SCHEMA = Schema([Field("age", low=0, high=100), Field("ward", "string", levels=("a", "b"))])
 
 
 def examples() -> list[messages.Message]:
@@ -51,10 +55,17 @@ def examples() -> list[messages.Message]:
         Profile("north", ("é",), "euclidean", None, 3, None, DIGEST),
         ModelParcel("north", b"any bytes \x00\xff"),
         Failure("q-1", "north", FailureCode.INTERNAL),
+        with_schema(),
+        Refusal("north", "other-schema: field 'age'"),
         Lock(DIGEST, ("ja", "nein"), 8, 2.5, 1.0, 0.5, b"a key"),
         SealedAnswers("q-1", "north", b"\x00\xff"),
         SealedResult("q-1", ("north", "south"), b"\x00\xff"),
     ]
+
+
+def with_schema(**changes) -> Profile:
+    given = {"schema": SCHEMA.digest, "schema_fields": schema_fields(SCHEMA.field_digests)} | changes
+    return Profile("north", (1, 2), "rms", 1.0, 3, None, DIGEST, **given)
 
 
 def same(one: messages.Message, other: messages.Message) -> bool:
@@ -433,3 +444,78 @@ def test_the_bytes_of_a_message_are_fixed() -> None:
 def test_malformed_encrypted_message_is_refused(make) -> None:
     with pytest.raises(MessageError):
         make()
+
+
+# --- the contract of a table ------------------------------------------------------------------------------
+
+SUM = "0123456789abcdef"
+
+
+def test_profile_without_a_schema_is_written_as_before() -> None:
+    """Servers and sites without schemas read it: they refuse a header with fields they do not know."""
+    header, _ = to_parts(Profile("north", (1, 2), "rms", 1.0, 3, None, DIGEST))
+    assert "schema" not in header
+    assert "schema_fields" not in header
+    without_columns = {name: value for name, value in header.items() if name != "columns"}
+    for old in (header, without_columns):
+        read = from_parts(old, {})
+        assert (read.schema, read.schema_fields) == (None, ())
+
+
+@settings(max_examples=200)
+@given(
+    st.none()
+    | st.lists(st.tuples(st.text(max_size=300), st.from_regex(r"[0-9a-f]{16}", fullmatch=True)), min_size=1)
+)
+def test_profile_with_any_names_of_fields_comes_back_unchanged(sums) -> None:
+    """Names are printable and short on the way, whatever they are in the schema."""
+    given = {} if sums is None else {"schema": DIGEST, "schema_fields": schema_fields(sums)}
+    profile = Profile("north", (1,), "rms", 1.0, 3, None, DIGEST, **given)
+    assert same(from_bytes(to_bytes(profile)), profile)
+    assert all(name.isprintable() and len(name) <= 200 for name, _ in profile.schema_fields)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schema": None},
+        {"schema_fields": ()},
+        {"schema": "short"},
+        {"schema": 3},
+        {"schema_fields": "ab"},
+        {"schema_fields": {"age": SUM}},
+        {"schema_fields": [["age"]]},
+        {"schema_fields": [["age", SUM, SUM]]},
+        {"schema_fields": ["ab"]},
+        {"schema_fields": [[3, SUM]]},
+        {"schema_fields": [["age", 3]]},
+        {"schema_fields": [["age", SUM.upper()]]},
+        {"schema_fields": [["age", SUM + "0"]]},
+        {"schema_fields": [["a\nb", SUM]]},
+        {"schema_fields": [["a\x1b[2J", SUM]]},
+        {"schema_fields": [["a" * 201, SUM]]},
+        {"schema_fields": [[["age"], SUM]]},
+    ],
+)
+def test_invalid_schemas_of_profiles_are_refused(changes) -> None:
+    with pytest.raises(MessageError) as caught:
+        with_schema(**changes)
+    assert "age" not in str(caught.value)
+    header, arrays = to_parts(with_schema())
+    with pytest.raises(MessageError):
+        from_parts({**header, **changes}, arrays)
+
+
+def test_profile_with_a_million_fields_is_refused_by_its_size() -> None:
+    header, arrays = to_parts(with_schema())
+    header["schema_fields"] = [None] * 1_000_000  # nothing of it is looked at
+    with pytest.raises(MessageError, match="larger"):
+        from_parts(header, arrays)
+    with pytest.raises(MessageError, match="larger"):
+        from_parts(*to_parts(with_schema()), Limits(max_features=2))  # two fields, and what holds for all
+
+
+@pytest.mark.parametrize("reason", ["", "a\nb", "x" * 501, None, 3])
+def test_reason_of_a_refusal_must_be_a_printable_line(reason) -> None:
+    with pytest.raises(MessageError):
+        Refusal("north", reason)

@@ -45,6 +45,7 @@ __all__ = [
     "Profile",
     "Query",
     "QueryKey",
+    "Refusal",
     "SealedAnswers",
     "SealedResult",
     "check_digest",
@@ -56,6 +57,7 @@ __all__ = [
     "from_parts",
     "is_text",
     "plain_labels",
+    "schema_fields",
     "to_bytes",
     "to_parts",
 ]
@@ -71,6 +73,9 @@ LONGEST_LABEL = 200
 LONGEST_TEXT = 500
 LARGEST_INTEGER = 2**63
 MOST_REASONS = 100
+FIELD_SUM = re.compile(r"[0-9a-f]{16}", re.ASCII)
+# Fields that came later: left out where they say nothing, so that older programs read the message.
+LATER = ("schema", "schema_fields")
 
 
 # --- the messages -----------------------------------------------------------------------------------------
@@ -213,6 +218,11 @@ class Profile(_Checked):
         SHA-256 sum of the model.
     columns : str or None, default=None
         Sum of the names of the columns, see :func:`columns_digest`; None where they have no names.
+    schema : str or None, default=None
+        Digest of the declared contract of the site's table (``Schema.digest``); None without one.
+    schema_fields : tuple of (str, str), default=()
+        Name and sum of each field of that contract (:func:`schema_fields`), so that the first one in which
+        two sites differ can be named. A contract is public among the sites; nothing of it travels without.
     """
 
     site: str
@@ -223,10 +233,14 @@ class Profile(_Checked):
     guarantee: dict[str, Any] | None
     model_digest: str
     columns: str | None = None
+    schema: str | None = None
+    schema_fields: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "scale", _scale(self.measure, self.scale))
+        if (self.schema is None) != (not self.schema_fields):
+            raise MessageError("the digest of a schema and the sums of its fields go together")
         if type(self.n_features) is not int or not 0 < self.n_features < LARGEST_INTEGER:
             raise MessageError("n_features must be a whole number of at least 1")
 
@@ -265,6 +279,22 @@ class Failure(_Checked):
     query_id: str
     site: str
     code: FailureCode
+
+
+@dataclass(frozen=True, eq=False)
+class Refusal(_Checked):
+    """That the server keeps a site out, and why.
+
+    Parameters
+    ----------
+    site : str
+        Name of the site.
+    reason : str
+        One printable line.
+    """
+
+    site: str
+    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,13 +375,16 @@ class SealedResult(_Checked):
 
 # --- parts and bytes --------------------------------------------------------------------------------------
 
-Message = Query | Answers | Profile | ModelParcel | Failure | QueryKey | SealedAnswers | SealedResult
+Message = (
+    Query | Answers | Profile | ModelParcel | Failure | Refusal | QueryKey | SealedAnswers | SealedResult
+)
 KINDS: dict[str, type[Message]] = {
     "query": Query,
     "answers": Answers,
     "profile": Profile,
     "model": ModelParcel,
     "failure": Failure,
+    "refusal": Refusal,
     "lock": QueryKey,
     "sealed-answers": SealedAnswers,
     "sealed-result": SealedResult,
@@ -375,6 +408,10 @@ def to_parts(message: Message) -> tuple[Header, Arrays]:
             arrays[each.name] = value
         elif isinstance(value, StrEnum):
             header[each.name] = value.value
+        elif each.name in LATER and not value:
+            continue
+        elif each.name == "schema_fields":
+            header[each.name] = [list(pair) for pair in value]
         else:
             header[each.name] = list(value) if isinstance(value, tuple) else value
     return header, arrays
@@ -440,9 +477,10 @@ def _check_sizes(header: Mapping[str, Any], arrays: Mapping[str, Any], limits: L
     """Refuse by size first: nothing else is looked at, and nothing copied, before that."""
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise MessageError("the arrays of a message must be numpy arrays")
-    classes, n_features = header.get("classes"), header.get("n_features")
+    classes, n_features, named = (header.get(name) for name in ("classes", "n_features", "schema_fields"))
     too_large = sum(array.nbytes for array in arrays.values()) > limits.max_bytes
     too_large |= isinstance(classes, (list, tuple)) and len(classes) > limits.max_classes
+    too_large |= isinstance(named, (list, tuple)) and len(named) > limits.max_features
     too_large |= type(n_features) is int and n_features > limits.max_features
     for name, most in (("features", limits.max_features), ("values", limits.max_classes)):
         shape: tuple[int, ...] = arrays[name].shape if name in arrays else ()
@@ -490,6 +528,17 @@ def columns_digest(names: Iterable[str] | None) -> str | None:
     return hashlib.sha256(json.dumps([str(name) for name in names]).encode()).hexdigest()
 
 
+def schema_fields(sums: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return the names and sums of ``Schema.field_digests`` as messages carry them.
+
+    A long name is cut off, and what cannot be printed becomes a question mark: the sums are of whole names.
+    """
+    return tuple(
+        ("".join(sign if sign.isprintable() else "?" for sign in name[:LONGEST_LABEL]), total)
+        for name, total in sums
+    )
+
+
 def plain_labels(classes: Iterable[Any]) -> ClassLabels:
     """Return class labels of an array as plain whole numbers or texts, as messages carry them."""
     return check_labels([label.item() if isinstance(label, np.generic) else label for label in classes])
@@ -532,6 +581,23 @@ def check_guarantee(plain: Any) -> dict[str, Any] | None:
         return guarantee.to_dict()
     except (TypeError, ValueError, ArithmeticError):
         raise MessageError("this is not the description of a guarantee") from None
+
+
+def _schema_fields(pairs: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(pairs, (list, tuple)):
+        raise MessageError("the fields of a schema must be a list")
+    for pair in pairs:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not is_text(pair[0], LONGEST_LABEL):
+            raise MessageError("every field of a schema must have a short printable name and a sum")
+        if not isinstance(pair[1], str) or FIELD_SUM.fullmatch(pair[1]) is None:
+            raise MessageError("the sum of a field must be 16 hexadecimal digits")
+    return tuple((str(name), str(total)) for name, total in pairs)
+
+
+def _reason(value: Any) -> str:
+    if not is_text(value) or not value:
+        raise MessageError("the reason of a refusal must be a printable line")
+    return str(value)
 
 
 def _measure(value: Any) -> str:
@@ -600,7 +666,9 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "values": partial(_table, "values"),
     "guarantee": check_guarantee,
     "model_digest": check_digest,
-    "columns": lambda digest: None if digest is None else check_digest(digest),
+    **dict.fromkeys(("columns", "schema"), lambda digest: None if digest is None else check_digest(digest)),
+    "schema_fields": _schema_fields,
+    "reason": _reason,
     "key_id": check_digest,
     **dict.fromkeys(
         ("bound", "power", "floor"),

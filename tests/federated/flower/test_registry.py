@@ -12,7 +12,8 @@ import pytest
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, private_folder
 from onefold.federated.flower.registry import Registry, Status
-from onefold.federated.messages import Profile
+from onefold.federated.messages import Profile, schema_fields
+from onefold.tables import Field, Schema
 
 DIGEST = "ab" * 32
 
@@ -74,6 +75,68 @@ def test_site_that_cannot_be_compared_is_refused(
     assert registry.admit("south", profile("south", **change)) is Status.REFUSED
     assert registry.sites["south"].reason == reason
     assert list(registry.members) == ["north"]
+
+
+AGE = Field("age", low=0, high=100)
+WARD = Field("ward", "string", levels=("a", "b"))
+
+
+def contract(*fields: Field, **options: object) -> dict[str, object]:
+    schema = Schema(fields, **options)  # type: ignore[arg-type]
+    return {"schema": schema.digest, "schema_fields": schema_fields(schema.field_digests)}
+
+
+@pytest.mark.parametrize(
+    "ours, theirs, reason",
+    [
+        (
+            contract(AGE, WARD),
+            contract(Field("age", low=0, high=120), WARD),
+            "other-schema: field 'age'",
+        ),
+        (
+            contract(AGE, WARD),
+            contract(WARD, AGE),
+            "other-schema: field 1 is 'age' in the one schema and 'ward' in the other",
+        ),
+        (
+            contract(AGE, WARD),
+            contract(AGE),
+            "other-schema: field 2 is 'ward' in the one schema and no further field in the other",
+        ),
+        (
+            contract(AGE, WARD),
+            contract(AGE, WARD, missing_values=("", "?")),
+            "other-schema: missingValues, rowsAbout, rowsPerPerson or the source",
+        ),
+        (contract(AGE, WARD), {}, "no-schema: the other sites use a schema"),
+        ({}, contract(AGE, WARD), "other-schema: the other sites use none"),
+        (contract(AGE), {**contract(AGE), "schema": "cd" * 32}, "other-schema: the digest"),
+    ],
+    ids=["range", "order", "fewer fields", "missing values", "no schema", "schema", "only the digest"],
+)
+def test_site_with_another_schema_is_refused_by_the_first_difference(
+    registry: Registry, ours: dict[str, object], theirs: dict[str, object], reason: str
+) -> None:
+    for name in ("north", "south"):
+        registry.invite(name, f"key-{name}")
+    registry.admit("north", profile("north", **ours))
+    # What follows from the schema differs as well, and is not what is told.
+    other = {**theirs, "measure": "rms", "scale": 2.0, "n_features": 7}
+    assert registry.admit("south", profile("south", **other)) is Status.REFUSED
+    assert again(registry).sites["south"].reason == reason
+    assert registry.admit("south", profile("south", **ours)) is Status.MEMBER  # the file was corrected
+
+
+def test_reason_stays_one_short_line_whatever_the_fields_are_called(registry: Registry) -> None:
+    for name in ("north", "south"):
+        registry.invite(name, f"key-{name}")
+    registry.admit("north", profile("north", **contract(Field("\\" * 400, low=0, high=1))))
+    registry.admit("south", profile("south", **contract(Field("'\n" * 400, low=0, high=1))))
+    reason = registry.sites["south"].reason
+    assert reason is not None
+    assert reason.isprintable()
+    assert len(reason) <= 500
 
 
 def test_site_with_another_scale_is_refused(registry: Registry) -> None:

@@ -19,7 +19,7 @@ from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.server_app import Coordinator, Reception
 from onefold.federated.flower.site_app import KEPT_OUT, MODEL, PROFILE
 from onefold.federated.flower.spool import Request
-from onefold.federated.messages import Failure, FailureCode, Message, ModelParcel, Profile, Query
+from onefold.federated.messages import Failure, FailureCode, Message, ModelParcel, Profile, Query, Refusal
 
 
 @dataclass
@@ -35,11 +35,13 @@ class Post:
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, int]] = []
+        self.messages: list[Message] = []
 
     def __call__(
         self, kind: str, nodes: dict[str, int], messages: Sequence[Message], timeout: float, caller: str
     ) -> dict[str, str]:
         self.sent += [(kind, node) for node in nodes.values()]
+        self.messages += messages
         return {str(len(self.sent) - 1): site for site in nodes}
 
 
@@ -73,6 +75,9 @@ def test_site_that_does_not_fit_is_told_that_it_is_kept_out(reception: Reception
     reception.take("1", [profile("south", 4)])
     assert post.sent[2:] == [(KEPT_OUT, 1)]
     assert reception.registry.sites["south"].reason == "other-features"
+    (told,) = post.messages
+    assert isinstance(told, Refusal)
+    assert (told.site, told.reason) == ("south", "other-features")
     reception.take("2", [profile("south", 4)])  # that it has heard it is no news
     assert len(post.sent) == 3
     assert list(reception.registry.members) == ["north"]

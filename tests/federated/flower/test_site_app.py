@@ -32,7 +32,7 @@ from onefold.federated.flower.site_app import (
     from_records,
     to_records,
 )
-from onefold.federated.messages import Answers, Failure, FailureCode, ModelParcel, Profile, Query
+from onefold.federated.messages import Answers, Failure, FailureCode, ModelParcel, Profile, Query, Refusal
 from onefold.privacy import Box, OptimalNoise
 
 X = np.random.default_rng(3).random((40, 2)) + np.array([[0.0, 0.0], [2.0, 0.0]] * 20)
@@ -174,6 +174,10 @@ def test_site_that_is_kept_out_ends_with_one_line(
         node.check()
         answer_message(envelope(KEPT_OUT, to_records([], "server")), None)
         with pytest.raises(FederationError, match="keeps this site out"):
+            node.check()
+        told = to_records([Refusal("north", "other-schema: field 'age'")], "server")
+        answer_message(envelope(KEPT_OUT, told), None)
+        with pytest.raises(FederationError, match=r"keeps this site out: other-schema: field 'age'$"):
             node.check()
     finally:
         node.stop()

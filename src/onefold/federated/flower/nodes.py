@@ -235,6 +235,11 @@ def _last_object(text: str) -> dict[str, Any]:
 # --- a site -------------------------------------------------------------------------------------------------
 
 
+# For a server that does not say why.
+KEPT_OUT_REASON = (
+    "its columns, classes, measure, scale or model do not fit those of the other sites; onefold federate "
+    "status there tells the reason"
+)
 # A site that died is still taken to be there for a while, and not let in a second time until then; and a
 # server that starts takes a while to know its sites.
 GIVE_UP_SECONDS = 300.0
@@ -297,10 +302,8 @@ class Node:
     def check(self) -> None:
         """To be called every second or so: start Flower's part, or start it again."""
         if self._process is not None and self.folder.kept_out.exists():
-            raise FederationError(
-                "the server keeps this site out: its columns, classes, measure, scale or model do not fit "
-                "those of the other sites; onefold federate status there tells the reason"
-            )
+            reason = self.folder.kept_out.read_text(encoding="utf-8") or KEPT_OUT_REASON
+            raise FederationError(f"the server keeps this site out: {reason}")
         if self._process is not None and self._process.is_running:
             if not self._was_connected and self.is_connected:
                 self._was_connected, self._refused_since = True, None

@@ -14,7 +14,8 @@ from onefold._base.files import file_lock
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.log import MembershipEvent, MembershipLog
-from onefold.federated.messages import Profile, check_name, from_parts, to_parts
+from onefold.federated.messages import LONGEST_TEXT, Profile, check_name, from_parts, to_parts
+from onefold.tables.schema import differing
 
 __all__ = ["FederationStatus", "Registry", "RegistryEntry", "SiteStatus", "Status"]
 
@@ -38,7 +39,7 @@ class RegistryEntry:
     ----------
     name : the site. public_key : by which it is recognised, one line; "" in a plaintext federation.
     status : where it stands. node_id : its number at Flower. profile : what it said at joining.
-    reason : why it was refused, a fixed word.
+    reason : why it was refused, a fixed word; for another schema also where it differs.
     """
 
     name: str
@@ -99,7 +100,7 @@ class SiteStatus:
     status : str
         "invited", "member", "refused" or "removed".
     reason : str or None, default=None
-        Why the site was refused, in one fixed word.
+        Why the site was refused, in one fixed word; for another schema also where it differs.
     online : bool, default=False
         Whether the site is connected now.
     classes : list or None, default=None
@@ -240,7 +241,7 @@ class Registry:
             return Status.MEMBER
 
     def refuse(self, name: str, reason: str) -> None:
-        """Keep a site out for now, for a reason in one fixed word."""
+        """Keep a site out for now, for a reason."""
         with self._changing() as sites:
             if sites[name].status in (Status.INVITED, Status.REFUSED):
                 sites[name] = replace(sites[name], status=Status.REFUSED, reason=reason)
@@ -293,6 +294,9 @@ def _objection(name: str, profile: Profile, others: list[Profile]) -> str | None
     if profile.site != name:
         return "wrong-name"
     for other in others:
+        # First, because measure, scale and features follow from it.
+        if profile.schema != other.schema:
+            return _other_schema(profile, other)
         if profile.measure != other.measure:
             return "other-measure"
         if not isclose(profile.scale or 1.0, other.scale or 1.0, rel_tol=1e-9):
@@ -304,3 +308,13 @@ def _objection(name: str, profile: Profile, others: list[Profile]) -> str | None
         if type(profile.classes[0]) is not type(other.classes[0]):
             return "other-labels"
     return None
+
+
+def _other_schema(profile: Profile, other: Profile) -> str:
+    """Where a site's schema differs from that of the sites that take part, in one line."""
+    if profile.schema is None:
+        return "no-schema: the other sites use a schema"
+    if other.schema is None:
+        return "other-schema: the other sites use none"
+    where = differing(other.schema_fields, profile.schema_fields) or "the digest"
+    return f"other-schema: {where}"[:LONGEST_TEXT]

@@ -43,6 +43,7 @@ from onefold.federated.messages import (
     Message,
     ModelParcel,
     Profile,
+    Refusal,
     SealedAnswers,
     to_parts,
 )
@@ -355,8 +356,8 @@ class Reception:
             if site.node_id is not None and site.status is not Status.REMOVED
         }
 
-    def _ask(self, kind: str, node: int) -> None:
-        for number in self._send(kind, {"": node}, [], PATIENCE, NOBODY):
+    def _ask(self, kind: str, node: int, *told: Message) -> None:
+        for number in self._send(kind, {"": node}, told, PATIENCE, NOBODY):
             self._asked[number] = (node, kind, time.monotonic() + PATIENCE)
 
     def _meet(self, node: int, profile: Profile) -> None:
@@ -393,8 +394,9 @@ class Reception:
 
     def _tell_if_kept_out(self, node: int) -> None:
         """Its operator would wait for queries that never come."""
-        if self.registry.sites[self._names[node]].status is Status.REFUSED:
-            self._ask(KEPT_OUT, node)
+        site = self.registry.sites[self._names[node]]
+        if site.status is Status.REFUSED:
+            self._ask(KEPT_OUT, node, Refusal(site.name, site.reason or "not-accepted"))
 
 
 def _is_the_model(path: Path, profile: Profile) -> bool:

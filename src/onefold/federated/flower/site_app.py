@@ -41,6 +41,7 @@ from onefold.federated.messages import (
     Profile,
     Query,
     QueryKey,
+    Refusal,
     SealedAnswers,
     check_name,
     columns_digest,
@@ -102,7 +103,7 @@ def _replies(message: Any) -> list[Message]:
         if kind == MODEL:
             return [model_parcel(folder)]
         if kind == KEPT_OUT:
-            folder.kept_out.touch(0o600)
+            write_private(folder.kept_out, _reason(message.content).encode())
             return [read_profile(folder)]
         if kind in (ANSWERS, SEALED):
             return _answers(folder, message.content, kind == SEALED)
@@ -116,6 +117,15 @@ def _replies(message: Any) -> list[Message]:
         return [Failure(NO_QUERY, name, code)]
     LOG.warning("refused a message of an unknown kind")
     return [Failure(NO_QUERY, name, FailureCode.MALFORMED)]
+
+
+def _reason(content: Any) -> str:
+    """Why the server keeps the site out; empty if it does not say: older ones do not."""
+    try:
+        message = from_records(content)[0]
+    except MessageError:
+        return ""
+    return message.reason if isinstance(message, Refusal) else ""
 
 
 def _answers(folder: SiteFolder, content: Any, encrypted: bool) -> list[Message]:
