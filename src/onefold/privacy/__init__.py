@@ -2,6 +2,7 @@
 
 from onefold.privacy import calibration, sensitivity
 from onefold.privacy.composition import Event
+from onefold.privacy.contract import domain_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import Ledger, charge
 from onefold.privacy.mechanisms import (
@@ -34,5 +35,6 @@ __all__ = [
     "RandomisedLabels",
     "calibration",
     "charge",
+    "domain_of",
     "sensitivity",
 ]

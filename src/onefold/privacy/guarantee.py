@@ -49,6 +49,7 @@ PLAIN = (
     "rows_per_person",
     "clipped",
     "mu",
+    "schema",
 )
 ALL_UNITS = ("label", *UNITS)  # from the narrowest to the widest
 CONSTRAINTS: dict[str, Entry] = {
@@ -63,6 +64,7 @@ CONSTRAINTS: dict[str, Entry] = {
     "sensitivity": (Number(above=0), None),
     "mu": (Number(at_least=0), None),
     "mechanism": Instance(str, "a text"),
+    "schema": (Instance(str, "a text"), None),
 }
 
 
@@ -116,6 +118,9 @@ class Guarantee:
     mu : float or None, default=None
         Gaussian privacy of a person (of a record, where persons are not covered) under ``neighbours``, if the
         noise is Gaussian.
+    schema : str or None, default=None
+        Digest of the schema that the release rests on; None without one, or where parts rest on different
+        ones.
 
     See Also
     --------
@@ -154,6 +159,7 @@ class Guarantee:
     clipped: bool = False
     conditions: tuple[str, ...] = ()
     mu: float | None = None
+    schema: str | None = None
 
     def __post_init__(self) -> None:
         check_parameters(self, CONSTRAINTS)
@@ -368,6 +374,7 @@ class Guarantee:
             n_owners=max(self.n_owners, other.n_owners),
             rows_per_person=_fewest(self, other),
             mu=_gaussian(self, other),
+            schema=self.schema if self.schema == other.schema else None,
         )
 
     def _widest(self) -> Pair:
@@ -427,9 +434,12 @@ class Guarantee:
         -------
         dict
             All parameters, with None for an infinite epsilon; ``holds``; the sentences as ``text``; and what
-            an attacker can be sure of as ``odds``. ``guarantee.schema.json`` in this folder describes it.
+            an attacker can be sure of as ``odds``. ``schema`` is left out where there is none.
+            ``guarantee.schema.json`` in this folder describes it.
         """
         plain = asdict(self)
+        if self.schema is None:
+            del plain["schema"]
         for name in PAIRS:
             if plain[name] is not None:
                 epsilon, delta = plain[name]
@@ -482,6 +492,7 @@ def _older(plain: Mapping[str, Any]) -> dict[str, Any]:
         "clipped": False,
         "conditions": [],
         "mu": None,
+        "schema": None,
     }
 
 

@@ -40,6 +40,8 @@ class Domain(Frozen):
         Entries of a record, if they are known.
     inferred : bool
         Whether the domain was taken from the data, which voids every guarantee.
+    cell_entries : int
+        Entries of a row that one cell of the table can move: more than one where cells are encoded.
 
     See Also
     --------
@@ -55,11 +57,27 @@ class Domain(Frozen):
 
     n_features: int | None
     inferred = False
+    cell_entries = 1
 
     @property
     @abstractmethod
     def entry(self) -> float:
         """Largest change of one entry."""
+
+    def entry_in(self, norm: int) -> float:
+        """Return the largest change by one cell of the table, in a norm.
+
+        Parameters
+        ----------
+        norm : {1, 2}
+            Sum of absolute changes, or Euclidean; the same unless a cell is encoded by several entries.
+
+        Returns
+        -------
+        float
+            The change.
+        """
+        return self.entry
 
     @property
     @abstractmethod

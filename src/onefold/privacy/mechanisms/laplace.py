@@ -163,8 +163,8 @@ class Laplace(Mechanism):
         dict
             Family, noise multiplier and coordinates; nothing where no single multiplier describes the change.
         """
-        if self.unit != "entry" or unit == "person":  # how a change spreads over entries is not known
-            return {}
+        if self.unit != "entry" or unit == "person" or self._cell_entries > 1:
+            return {}  # how a change spreads over entries is not known
         coordinates = 1 if unit == "entry" else math.ceil(self._record_factor(n_features))
         if unit == "record" and coordinates != n_features:
             return {}  # features of unequal width: no single multiplier describes them
@@ -238,7 +238,7 @@ class OptimalNoise(ApproximateMechanism, Laplace):
     @property
     def untouched_share(self) -> float:
         """Probability that an entry gets no noise at all, by design."""
-        if self.unit == "entry" or self.delta == 0:
+        if self.delta == 0 or (self.unit == "entry" and self._cell_entries == 1):
             return self.delta
         share = -math.expm1(math.log1p(-self.delta) / self._unit_entries())
         return share * (1 - 2.0**-50)  # rounded down, so that the row stays within delta

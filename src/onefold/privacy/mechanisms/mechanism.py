@@ -202,7 +202,7 @@ class Mechanism(Frozen):
         if self.domain is None:
             return self._word
         if self.unit == "entry":
-            return self.domain.entry
+            return self.domain.entry_in(self.norm)
         return self.domain.l1 if self.norm == 1 else self.domain.l2
 
     @cached_property
@@ -229,10 +229,15 @@ class Mechanism(Frozen):
     def _unit_entries(self) -> int:
         """Entries that change together in the unit."""
         if self.unit == "entry":
-            return 1
+            return self._cell_entries
         if self.n_features is None:
             raise InvalidInputError(f"unit='{self.unit}' needs n_features here (or a domain that knows it)")
         return self.n_features * self._unit_rows()
+
+    @property
+    def _cell_entries(self) -> int:
+        """Entries that one cell of a table moves."""
+        return 1 if self.domain is None else self.domain.cell_entries
 
     @property
     def hardened(self) -> bool:
@@ -507,7 +512,7 @@ class Mechanism(Frozen):
             untouched = share * n_samples * n_features
         return Guarantee(
             unit=self.unit,
-            entry=record if shortened else self._loss(self._entry_factor(n_features), 1),
+            entry=record if shortened else self._loss(self._entry_factor(n_features), self._cell_entries),
             record=record,
             n_features=n_features,
             untouched_entries=untouched,
@@ -545,7 +550,7 @@ class Mechanism(Frozen):
         # or lengthens all the others.
         if self.domain is None or isinstance(self.domain, Ball):
             return self._record_factor(n_features)
-        return min(1.0, self._factor(self.domain.entry, 1))
+        return min(1.0, self._factor(self.domain.entry_in(self.norm), self._cell_entries))
 
     def _record_factor(self, n_features: int) -> float:
         """Change of a whole row, in units of the unit's change."""

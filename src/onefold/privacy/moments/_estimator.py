@@ -18,6 +18,7 @@ from onefold._base.files import read_saved, write_whole
 from onefold._base.validation import Number, check_parameter, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
+from onefold.privacy.contract import encoding_of, under_contract
 from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.moments import _release as core
@@ -26,6 +27,7 @@ from onefold.privacy.persons import limit_rows, person_codes
 from onefold.privacy.samplers import RandomState, chosen_sampler
 from onefold.privacy.sensitivity import Ball
 from onefold.privacy.terms import NOTHING, Pair, two_steps
+from onefold.tables import Schema
 
 # Products of 14 binary digits have 28; sums of so many of them fit into the 53 of float64.
 MOST_EXACT_RECORDS = 2**25
@@ -97,7 +99,7 @@ class PrivateMoments(BaseEstimator):
     centre_ : ndarray of shape (n_features,)
         Origin that was subtracted from the records.
     encoding_ : str
-        Description of the encoder that the records went through before; empty if none is known.
+        Description of the schema or encoder that the records went through before; empty if none is known.
     guarantee_ : Guarantee
         What is promised.
     n_features_in_ : int
@@ -179,7 +181,9 @@ class PrivateMoments(BaseEstimator):
         self.random_state = random_state
         self.ledger = ledger
 
-    def fit(self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None, *, schema: Schema | None = None
+    ) -> Self:
         """Release the moments of labelled rows.
 
         Parameters
@@ -191,6 +195,8 @@ class PrivateMoments(BaseEstimator):
         person : array-like of shape (n_samples,) or None, default=None
             Who each record is about: the release is then private for persons, each of whom counts once
             whatever the number of records.
+        schema : Schema or None, default=None
+            What the rows were encoded by: the guarantee names it, and moments of another one are not added.
 
         Returns
         -------
@@ -212,6 +218,8 @@ class PrivateMoments(BaseEstimator):
         if sampler == "hardened" and max(sigma) > LARGEST_EXACT_NOISE:
             raise InvalidInputError("epsilon, delta or a share is too small for the hardened sampler")
         guarantee = self._promise(mu, sigma, sampler, person is not None)
+        if schema is not None:
+            guarantee = under_contract(guarantee, schema)
         charge(self.ledger, guarantee, "private moments")
         counts = noise.to_counts(noise.sizes(codes, len(candidates)), sigma.number)
         kept = np.ones(len(counts), dtype=bool)
@@ -229,7 +237,7 @@ class PrivateMoments(BaseEstimator):
         self.count_noise_, self.sum_noise_, self.second_noise_ = (
             np.full(len(self.classes_), value) for value in (sigma.number, sigma.total, sigma.second)
         )
-        self.guarantee_, self.encoding_ = guarantee, ""
+        self.guarantee_, self.encoding_ = guarantee, "" if schema is None else encoding_of(schema)
         return self
 
     def _limited(self, rows: Floats, labels: Labels, person: Any) -> tuple[Floats, Labels, Index]:

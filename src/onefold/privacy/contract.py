@@ -1,0 +1,276 @@
+"""What the declared contract of a table means for noise: the domain of its rows, read without a refusal.
+
+Everything here follows from the schema and from one row at a time. A cell without a value in the contract is
+encoded by the rule that the schema declares for it; an error message would be an answer about the data.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray, Floats, Labels
+from onefold.exceptions import InvalidInputError
+from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.sensitivity import Box
+from onefold.privacy.terms import round_up
+from onefold.tables import Field, Schema
+
+__all__ = [
+    "DECLARED",
+    "ContractRows",
+    "EncodedBox",
+    "contract_rows",
+    "domain_of",
+    "encoding_of",
+    "under_contract",
+]
+
+DECLARED = "the schema was declared without looking at the rows"
+
+
+class EncodedBox(Box):
+    """The set of rows that a schema can encode: another category moves two entries, not all of its block.
+
+    Parameters
+    ----------
+    features : sequence of Field
+        The columns that are encoded, in their order.
+    inferred : bool, default=False
+        Whether they were taken from the data, which voids every guarantee.
+
+    See Also
+    --------
+    domain_of : The domain of a schema.
+
+    Notes
+    -----
+    *Guarantees.* ``entry`` is about one cell of the table, which can move two encoded entries: its Euclidean
+    change is 1 for a number or a category, more for a number that may be missing. ``entry_in(1)`` is the sum
+    of its absolute changes.
+
+    Examples
+    --------
+    >>> from onefold.privacy.contract import EncodedBox
+    >>> from onefold.tables import Field
+    >>> box = EncodedBox([Field("age", low=0, high=100), Field("ward", "string", levels=("a", "b"))])
+    >>> box.n_features, box.entry, round(box.l2, 4)
+    (3, 1.0, 1.4142)
+    """
+
+    def __init__(self, features: Sequence[Field], inferred: bool = False) -> None:
+        if not features:
+            raise InvalidInputError("the schema has no feature: nothing could be released")
+        # A category is encoded by one number, rounded down so that rows stay within their declared norm.
+        high = [np.max(known.encode(np.arange(1))) if known.is_category else 1.0 for known in features]
+        super().__init__(0.0, np.repeat(high, [known.width for known in features]))
+        self.inferred = inferred
+        self.cell_entries = max(min(known.width, 2) for known in features)
+        self._cells = tuple(_absolute_change(known) for known in features)
+        self._squares = tuple(Fraction(known.change_squared) for known in features)
+        self._norms = tuple(Fraction(known.norm_squared) for known in features)
+
+    def __repr__(self) -> str:
+        return f"EncodedBox(of {len(self._cells)} columns, n_features={self.n_features})"
+
+    @property
+    def entry(self) -> float:
+        """Largest Euclidean change by one cell of the table."""
+        return _root(max(self._squares))
+
+    def entry_in(self, norm: int) -> float:
+        """Return the largest change by one cell of the table, in a norm.
+
+        Parameters
+        ----------
+        norm : {1, 2}
+            Sum of absolute changes, or Euclidean.
+
+        Returns
+        -------
+        float
+            The change, rounded up.
+        """
+        return self.entry if norm == 2 else round_up(max(self._cells))
+
+    @property
+    def l1(self) -> float:
+        """Largest sum of absolute changes of a record."""
+        return round_up(sum(self._cells, Fraction(0)))
+
+    @property
+    def l2(self) -> float:
+        """Largest Euclidean change of a record."""
+        return _root(sum(self._squares, Fraction(0)))
+
+    @property
+    def norm(self) -> float:
+        """Largest Euclidean length of a row: what a record more or less changes."""
+        return _root(sum(self._norms, Fraction(0)))
+
+
+def _absolute_change(known: Field) -> Fraction:
+    """Sum of absolute changes of one encoded cell that is replaced."""
+    if known.is_category:
+        return 2 * Fraction(float(np.max(known.encode(np.arange(1)))))
+    if not known.nullable:
+        return Fraction(1)
+    filled = Fraction(float(known.encode(np.array([np.nan]))[0, 0]))
+    return 1 + max(filled, 1 - filled)
+
+
+def _root(square: Fraction) -> float:
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:  # at most a step or two of rounding
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def domain_of(schema: Schema) -> EncodedBox:
+    """Return the domain in which encoded rows of a schema lie; mechanisms take it as ``sensitivity``.
+
+    Parameters
+    ----------
+    schema : Schema
+        A schema that was declared, or inferred from a public sample.
+
+    Returns
+    -------
+    EncodedBox
+        The domain of its features.
+
+    See Also
+    --------
+    onefold.privacy.Box : The same for rows of numbers.
+
+    Examples
+    --------
+    >>> from onefold.privacy import Laplace
+    >>> from onefold.privacy.contract import domain_of
+    >>> from onefold.tables import Field, Schema
+    >>> schema = Schema([Field("age", low=0, high=100), Field("sick", "boolean")])
+    >>> Laplace(1.0, sensitivity=domain_of(schema)).guarantee(n_features=3).entry
+    (1.0, 0.0)
+    """
+    schema.require_declared()
+    return EncodedBox(schema.features)
+
+
+def under_contract(guarantee: Guarantee, schema: Schema) -> Guarantee:
+    """Return the guarantee of a release that rests on a schema: with its digest, and that it was declared.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What the noise promises.
+    schema : Schema
+        The schema.
+
+    Returns
+    -------
+    Guarantee
+        The promise with its condition.
+    """
+    return replace(guarantee, schema=schema.digest).provided(DECLARED)
+
+
+def encoding_of(schema: Schema, then: str = "") -> str:
+    """Describe how rows of a table become numbers, in words that are equal for all sites of one schema.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema.
+    then : str, default=""
+        Description of a further encoder; empty for none.
+
+    Returns
+    -------
+    str
+        The digest, and the encoder.
+    """
+    return f"schema {schema.digest}" + (f", {then}" if then else "")
+
+
+class ContractRows(NamedTuple):
+    """Encoded rows of a table, the class of each, and whom each is about; None where nothing is known."""
+
+    rows: Floats
+    labels: Labels | None
+    person: AnyArray | None
+
+
+def contract_rows(
+    schema: Schema, X: Any, y: Any = None, person: Any = None, *, leave_out: bool = False
+) -> ContractRows:
+    """Encode a table for noise: every row by itself, and none of them is refused.
+
+    Parameters
+    ----------
+    schema : Schema
+        What was declared about the table; one that was taken from private rows is refused.
+    X : table
+        A frame, a dict of columns, a table that was read, or an array with one column per feature.
+    y : array-like of shape (n_rows,) or None, default=None
+        Classes of the rows; None takes the label column of the schema, if it has one.
+    person : array-like of shape (n_rows,), False or None, default=None
+        Whom each row is about. None takes the person column of the schema if it also declares
+        ``rows_per_person``; False takes none. Rows about nobody are left out.
+    leave_out : bool, default=False
+        Leave out rows whose class is not declared; otherwise they count as the first declared class. Leaving
+        out changes the number of rows: only a release that covers it may do so.
+
+    Returns
+    -------
+    ContractRows
+        Rows, classes and persons.
+
+    See Also
+    --------
+    domain_of : The domain in which the rows lie.
+
+    Examples
+    --------
+    >>> from onefold.privacy.contract import contract_rows
+    >>> from onefold.tables import Field, Schema
+    >>> sick = Field("sick", "string", "label", levels=("no", "yes"))
+    >>> schema = Schema([Field("age", low=0, high=100), sick])
+    >>> contract_rows(schema, {"age": [50, "old"], "sick": ["yes", "?"]}).labels.tolist()
+    ['yes', 'no']
+    """
+    schema.require_declared()
+    rows = schema.transform(X)
+    labels, kept = _labels(schema, X, y, leave_out)
+    whom: AnyArray | None = None
+    if person is None and schema.person is not None and schema.rows_per_person is not None:
+        whom = schema.persons(X)
+    elif person is not None and person is not False:
+        whom = np.asarray(person.to_numpy() if hasattr(person, "to_numpy") else person)
+    for given in (labels, whom):
+        if given is not None and given.shape != (len(rows),):
+            raise InvalidInputError("labels and persons must have one entry for each row of the table")
+    if whom is not None:
+        nobody = whom == ""
+        kept = ~nobody if kept is None else kept & ~nobody
+    if kept is None:
+        return ContractRows(rows, labels, whom)
+    return ContractRows(rows[kept], *(None if part is None else part[kept] for part in (labels, whom)))
+
+
+def _labels(schema: Schema, X: Any, y: Any, leave_out: bool) -> tuple[Labels | None, AnyArray | None]:
+    """The class of each row, and which rows count; None for all."""
+    label = schema.label
+    if label is None:
+        return (None if y is None else np.asarray(y)), None
+    if not label.is_category:
+        raise InvalidInputError(f"the label {label.name!r} is a number; list its classes in constraints.enum")
+    if y is None:
+        codes = schema.parse(X, strict=False, roles=("label",))[label.name]
+    else:
+        codes = label.read(y, tuple(schema.missing_values))[0]
+    known = codes >= 0
+    labels = np.array(label.levels, dtype=label.dtype)[np.maximum(codes, 0)]
+    return labels, (known if leave_out else None)
