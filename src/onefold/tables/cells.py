@@ -43,13 +43,17 @@ class NumberFormat:
 
     def number(self, text: str) -> float:
         """Read a text; NaN if it is no number in this format."""
+        if self.is_plain:  # as a whole column is read at once, so that no cell decides how another is read
+            try:
+                return float(text)
+            except ValueError:
+                return math.nan
         if not self.bare:
             text = without_unit(text)[0]
         if self.group:
-            groups = text.split(self.decimal)[0].lstrip("+-").split(self.group)
-            if len(groups) > 1 and (
-                not 1 <= len(groups[0]) <= 3 or any(len(part) != 3 for part in groups[1:])
-            ):
+            first, *others = text.split(self.decimal)[0].lstrip("+-").split(self.group)
+            wrong = first == "0" or not 1 <= len(first) <= 3 or any(len(part) != 3 for part in others)
+            if others and wrong:
                 return math.nan
             text = text.replace(self.group, "")
         if self.decimal != ".":

@@ -445,9 +445,7 @@ class Schema(TransformerMixin, BaseEstimator):
         if not isinstance(own, dict):
             raise InvalidInputError('"onefold" must be an object')
         if own.get("version", VERSION) != VERSION:
-            raise InvalidInputError(
-                f"the schema is of version {own.get('version')!r}, this onefold reads {VERSION}"
-            )
+            raise InvalidInputError(f"the schema must be of version {VERSION}: this onefold reads no other")
         strange = [key for key in own if key not in OWN_KEYS]
         if strange:
             raise InvalidInputError(f'there is no key {strange[0]!r} in "onefold": {", ".join(OWN_KEYS)}')

@@ -1,0 +1,167 @@
+"""Proposals for a schema: types, ranges, categories and roles guessed from sample rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from onefold.exceptions import InvalidInputError
+from onefold.tables import Schema
+
+N = 60
+
+
+def _field(cells, name="x", **options):
+    cells = [cells[place % len(cells)] for place in range(N)] if isinstance(cells, list) else cells
+    table = {name: cells, "y": ["a", "b"] * (len(cells) // 2)}
+    return Schema.infer(table, "y", **options).field(name)
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (["1", "2", "3"], {"type": "integer", "low": 1, "high": 3}),
+        (["1.5", "2", "-3"], {"type": "number"}),
+        (["1,5", "2", "3,25"], {"type": "number", "high": 3.3}),
+        (["1.234,5", "2,25", "3"], {"type": "number"}),
+        (["$1,200", "$3", "$40.5"], {"type": "number"}),
+        (["36 months", "60 months"], {"type": "integer", "low": 36, "high": 60}),
+        (["12%", "7.5%", "99%"], {"type": "number"}),
+        (["True", "False"], {"type": "boolean"}),
+        (["TRUE", "false"], {"type": "boolean"}),
+        ([True, False], {"type": "boolean"}),
+        (["yes", "no"], {"type": "string", "levels": ("no", "yes"), "other": None}),
+        (["007", "012"], {"type": "string"}),
+        (["12a", "12b", "13a"], {"type": "string"}),
+        (["2020-01-31", "2021-02-01"], {"type": "date", "format": "default"}),
+        (["31.01.2020", "01.02.2021"], {"type": "date", "format": "%d.%m.%Y"}),
+        (["01/31/2020", "02/01/2021"], {"type": "date", "format": "%m/%d/%Y"}),
+        (["31/01/2020", "01/02/2021"], {"type": "date", "format": "%d/%m/%Y"}),
+        (["Mar-2018", "Feb-2019"], {"type": "date", "format": "%b-%Y"}),
+        (["2020-01-31 10:00", "2021-02-01 11:30:05"], {"type": "datetime"}),
+        (["31.01.2020 10:00", "01.02.2021 11:30"], {"type": "datetime", "format": "%d.%m.%Y %H:%M"}),
+        (["x"], {"role": "ignored"}),
+        ([""], {"role": "ignored"}),
+        ([None, 5.0, 7.0], {"type": "integer", "missing": "indicator"}),
+        (["1", "NA", "3"], {"type": "integer", "missing": "indicator"}),
+        (["1", "?", "3.5"], {"type": "number", "missing": "indicator"}),
+        ([*map(str, range(28)), "unknown"], {"type": "integer", "missing": "indicator"}),
+        (["1", "two", "three"], {"type": "string"}),
+        (["red", "green", "blue"], {"type": "string", "other": "other"}),
+        (["red", "Other", "blue"], {"type": "string", "levels": ("Other", "blue", "red"), "other": "Other"}),
+        (["1", 2, "x"], {"type": "string", "levels": ("1", "2", "x", "other")}),
+    ],
+)
+def test_the_type_of_a_column_is_guessed_from_its_cells(cells, wanted) -> None:
+    field = _field(cells)
+    assert {key: getattr(field, key) for key in wanted} == wanted
+    assert field.review
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "role"),
+    [
+        ("Unnamed: 0", [str(place) for place in range(N)], "identifier"),
+        ("loan_id", [str(place * 7 + 1000) for place in range(N)], "identifier"),
+        ("row", [str(place + 1) for place in range(N)], "identifier"),
+        ("patient_id", [f"p{place // 3}" for place in range(N)], "identifier"),
+        ("comment", [f"text number {place}" for place in range(N)], "identifier"),
+        ("amount", [str(place * 7 + 1000) for place in range(N)], "feature"),
+        ("weight", [str(place / 7) for place in range(N)], "feature"),
+    ],
+)
+def test_columns_that_only_number_or_name_rows_are_left_out(name, cells, role) -> None:
+    assert _field(cells, name).role == role
+
+
+def test_the_range_holds_every_value_and_is_rounded_outward() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        values = rng.normal(rng.normal() * 10.0 ** rng.integers(-3, 6), 10.0 ** rng.integers(-6, 6), N)
+        field = _field(list(values))
+        assert field.low <= values.min() < values.max() <= field.high
+        assert field.high - field.low <= 1.5 * (values.max() - values.min())
+
+
+def test_heavy_tails_are_read_by_logarithm_and_others_are_not() -> None:
+    rng = np.random.default_rng(0)
+    heavy, light = rng.lognormal(3, 1.5, 1000), rng.normal(3, 1.5, 1000)
+    table = {"heavy": heavy, "light": light, "y": ["a", "b"] * 500}
+    schema = Schema.infer(table, "y")
+    assert [schema.field(name).scale for name in ("heavy", "light")] == ["log", "linear"]
+
+
+def test_rare_and_many_texts_become_other() -> None:
+    rng = np.random.default_rng(0)
+    texts = [f"t{int(code)}" for code in rng.zipf(1.5, 3000)]
+    field = _field(texts)
+    assert len(field.levels) <= 41
+    assert field.other in field.levels
+    closed = _field(["red", "green", "blue"], source="private")
+    assert closed.other is None
+
+
+@pytest.mark.parametrize(
+    ("cells", "classes"),
+    [
+        (["1", "0"], [0, 1]),
+        (["1.0", "2.0"], [1, 2]),
+        ([1.0, 2.0], [1, 2]),
+        (["yes", "no"], ["no", "yes"]),
+        ([True, False], [False, True]),
+        (["01", "02"], ["01", "02"]),
+        (["b", None], ["b"]),
+    ],
+)
+def test_classes_keep_their_type(cells, classes) -> None:
+    table = {"x": list(range(N)), "y": [cells[place % len(cells)] for place in range(N)]}
+    assert Schema.infer(table, "y").classes.tolist() == classes
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ([place / 7 for place in range(N)], "holds fractions"),
+        ([""] * N, "is empty"),
+    ],
+)
+def test_a_column_that_holds_no_classes_is_refused_as_label(label, message) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        Schema.infer({"x": list(range(N)), "y": label}, "y")
+
+
+def test_a_label_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="no column 'z'"):
+        Schema.infer({"x": [1, 2]}, "z")
+
+
+def test_blocks_and_the_whole_table_give_one_proposal() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "n": rng.normal(size=300),
+            "c": rng.choice(["a", "b", "c"], 300),
+            "d": pd.date_range("2020-01-01", periods=300).astype(str),
+            "g": np.where(rng.random(300) < 0.2, "", rng.integers(0, 9, 300).astype(str)),
+            "y": rng.choice(["u", "v"], 300),
+        }
+    )
+    whole = Schema.infer(table, "y")
+    blocks = Schema.infer((table.iloc[start : start + 70] for start in range(0, 300, 70)), "y")
+    assert whole.digest == blocks.digest
+
+
+def test_no_cell_of_an_identifier_or_free_text_stands_in_the_proposal() -> None:
+    table = {
+        "name": [f"secret {place}" for place in range(N)],
+        "x": list(range(N)),
+        "y": ["a", "b"] * (N // 2),
+    }
+    assert "secret" not in str(Schema.infer(table, "y").to_dict())
+
+
+def test_an_empty_table_is_refused() -> None:
+    for table in ({}, {"x": [], "y": []}):
+        with pytest.raises(InvalidInputError, match=r"no columns|no rows|empty"):
+            Schema.infer(table, None if not table else "y")
