@@ -65,6 +65,8 @@ def test_the_type_of_a_column_is_guessed_from_its_cells(cells, wanted) -> None:
         ("Unnamed: 0", [str(place) for place in range(N)], "identifier"),
         ("loan_id", [str(place * 7 + 1000) for place in range(N)], "identifier"),
         ("row", [str(place + 1) for place in range(N)], "identifier"),
+        ("rownames", [str(place * 2) for place in range(N)], "identifier"),
+        ("ID", [str(max(place, 5) * 31) for place in range(N)], "identifier"),
         ("patient_id", [f"p{place // 3}" for place in range(N)], "identifier"),
         ("comment", [f"text number {place}" for place in range(N)], "identifier"),
         ("amount", [str(place * 7 + 1000) for place in range(N)], "feature"),

@@ -26,7 +26,7 @@ JUNK_SHARE, MOST_JUNK = 0.1, 5  # so many cells, so many texts, may stand betwee
 # Ratio of the range to the typical value from which on numbers are read by their logarithm.
 HEAVY_TAIL = 15.0
 CODE = re.compile(r"[-+]?0[0-9]")  # a leading zero makes a code of what would be a number
-ROW_NUMBER = re.compile(r"(unnamed(: ?\d+)?|index|row[_ ]?(id|no|nr|num|number)?|id|)", re.I)
+ROW_NUMBER = re.compile(r"(unnamed(: ?\d+)?|index|row[_ .]?(id|no|nr|num|number|name)?s?|id|)", re.I)
 IDENTIFIER = re.compile(r".*(^|[_ .\-])(id|ids|uuid|guid|key|nr|no)$|.*[a-z]Id$|.*ID$", re.I)
 PERSON = re.compile(r".*(patient|person|customer|client|subject|user|member|student|employee).*", re.I)
 NUMBER_FORMATS = tuple(
