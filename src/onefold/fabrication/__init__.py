@@ -1,7 +1,21 @@
-"""Private synthetic data and classifiers fitted to it: noise, then smoothing; or noisy moments."""
+"""Private synthetic data and classifiers fitted to it: noise, then smoothing; noisy moments; noisy tables."""
 
 from onefold.fabrication.fabricator import Fabricator, PrivateClassifier
 from onefold.fabrication.moments import MomentClassifier, MomentFabricator
+from onefold.fabrication.pair_tables import TableCounts
+from onefold.fabrication.plan import mock_table
+from onefold.fabrication.quality import TableQuality
 from onefold.fabrication.smoother import Smoother
+from onefold.fabrication.synthesizer import TableSynthesizer
 
-__all__ = ["Fabricator", "MomentClassifier", "MomentFabricator", "PrivateClassifier", "Smoother"]
+__all__ = [
+    "Fabricator",
+    "MomentClassifier",
+    "MomentFabricator",
+    "PrivateClassifier",
+    "Smoother",
+    "TableCounts",
+    "TableQuality",
+    "TableSynthesizer",
+    "mock_table",
+]

@@ -1,0 +1,297 @@
+r"""From noisy counts to rows: post-processing, which sees released counts and public noise levels only.
+
+*Repair.* Every table of counts says how many rows a class has, and every pair table what its two columns look
+like alone: all are averaged by their variances, and the pair tables moved to the averages by least squares.
+What is left of a pair table is its distance from independence, :math:`G`, with noise of known size on it;
+Stein's factor :math:`1 - (K_i - 1)(K_j - 1) \sigma^2 / \|G\|^2` shrinks it.
+
+*Tree.* The spanning tree of the largest mutual information (Chow and Liu), one for all classes. Rows are
+drawn along it.
+
+*Raking.* The rows get weights that bring them to all pair tables in turn, not only to those of the tree.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray, Floats, Index
+from onefold.fabrication.bins import simplex
+from onefold.fabrication.pair_tables import CountLayout
+
+__all__ = ["Repaired", "draw_cells", "repair", "spanning_tree"]
+
+FITTING_STEPS = 30
+FITTED = 1e-6  # relative distance from the margins at which fitting ends
+SWEEPS = 15
+STEP, MOST_CHANGE = 0.7, 3.0  # of a weight, in one sweep
+ROWS_PER_RAKED = 3  # rows drawn from the tree for each one that is kept
+MOST_RAKED = 300_000  # rows that get weights
+MOST_RAKING = 1.5e9  # weights that are looked up: fewer rows are raked where there are many tables
+TINY = 1e-12
+# (column, parent, number of their pair); parents come first.
+Tree = list[tuple[int, int | None, int | None]]
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """Tables of counts without contradictions, one class after the other.
+
+    Parameters
+    ----------
+    layout : CountLayout
+        What the tables are of.
+    sizes : ndarray of shape (n_classes,)
+        Rows of each class.
+    singles : list of ndarray of shape (n_classes, size)
+        Tables of single columns.
+    doubles : list of ndarray of shape (n_classes, size, size)
+        Tables of pairs.
+    single_errors : ndarray of shape (n_columns,)
+        Standard deviation of the noise that is left on the counts of single columns.
+    believed : ndarray of shape (n_pairs, n_classes)
+        Stein's factors: how much of a pair's distance from independence was kept.
+    """
+
+    layout: CountLayout
+    sizes: Floats
+    singles: list[Floats]
+    doubles: list[Floats]
+    single_errors: Floats
+    believed: Floats
+
+
+def repair(layout: CountLayout, vector: AnyArray, sigmas: tuple[float, float]) -> Repaired:
+    """Make tables of counts agree with each other, and take away what is probably noise.
+
+    Parameters
+    ----------
+    layout : CountLayout
+        What the counts are of.
+    vector : ndarray of shape (layout.length,)
+        Noisy counts.
+    sigmas : (float, float)
+        Standard deviation of the noise on counts of single columns and of pairs.
+
+    Returns
+    -------
+    Repaired
+        The tables.
+    """
+    counts = np.asarray(vector, dtype=np.float64)
+    # Without noise all tables agree, and any weights do.
+    single, pair = (sigma**2 if sigma > 0.0 else 1.0 for sigma in sigmas)
+    singles, doubles = layout.singles(counts), list(layout.doubles(counts))
+    sizes = np.zeros(layout.n_classes)
+    weight = 0.0
+    margins = [table / single for table in singles]
+    weights = np.full(len(singles), 1.0 / single)
+    for table in singles:
+        sizes += table.sum(axis=1) / (single * table.shape[1])
+        weight += 1.0 / (single * table.shape[1])
+    for table, (i, j) in zip(doubles, layout.pairs, strict=True):
+        cells = table.shape[1] * table.shape[2]
+        sizes += table.sum(axis=(1, 2)) / (pair * cells)
+        weight += 1.0 / (pair * cells)
+        margins[i] = margins[i] + table.sum(axis=2) / (pair * table.shape[2])
+        margins[j] = margins[j] + table.sum(axis=1) / (pair * table.shape[1])
+        weights[i] += 1.0 / (pair * table.shape[2])
+        weights[j] += 1.0 / (pair * table.shape[1])
+    sizes = np.maximum(sizes / weight, 0.0)
+    found = [simplex(margin / own, sizes) for margin, own in zip(margins, weights, strict=True)]
+    repaired, believed = [], np.zeros((len(doubles), layout.n_classes))
+    for k, (table, (i, j)) in enumerate(zip(doubles, layout.pairs, strict=True)):
+        pair_table, believed[k] = _repaired_pair(table, found[i], found[j], sizes, sigmas[1])
+        repaired.append(pair_table)
+    errors = np.sqrt(1.0 / weights) if max(sigmas) > 0.0 else np.zeros(len(singles))
+    return Repaired(layout, sizes, found, repaired, errors, believed)
+
+
+def _repaired_pair(
+    table: Floats, rows: Floats, columns: Floats, sizes: Floats, sigma: float
+) -> tuple[Floats, Floats]:
+    """Return a pair table with the given margins, as far from independence as the noise lets us believe."""
+    n_rows, n_columns = table.shape[1:]
+    moved = table + ((rows - table.sum(axis=2)) / n_columns)[:, :, None]
+    moved += ((columns - moved.sum(axis=1)) / n_rows)[:, None, :]
+    independent = rows[:, :, None] * columns[:, None, :] / np.maximum(sizes, TINY)[:, None, None]
+    gap = moved - independent
+    noise = (n_rows - 1) * (n_columns - 1) * sigma**2
+    square = np.square(gap).sum(axis=(1, 2))
+    believed = np.maximum(0.0, 1.0 - noise / np.maximum(square, TINY))
+    flat = (independent + believed[:, None, None] * gap).reshape(len(table), -1)
+    return _fitted(simplex(flat, sizes).reshape(table.shape), rows, columns), believed
+
+
+def _fitted(table: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Fit a table to its margins in proportion; rows of a margin that the table has not are spread."""
+    sizes = rows.sum(axis=1)
+    table = table + 1e-9 * rows[:, :, None] * columns[:, None, :] / np.maximum(sizes, TINY)[:, None, None]
+    for _ in range(FITTING_STEPS):
+        table *= (rows / np.maximum(table.sum(axis=2), TINY))[:, :, None]
+        sums = table.sum(axis=1)
+        table *= (columns / np.maximum(sums, TINY))[:, None, :]
+        if np.abs(sums - columns).max(initial=0.0) <= FITTED * sizes.max(initial=0.0):
+            break
+    return table
+
+
+# --- the tree ---------------------------------------------------------------------------------------------
+
+
+def _information(table: Floats) -> float:
+    """Mutual information of a pair within the classes, times the number of rows."""
+    sizes = table.sum(axis=(1, 2))[:, None, None]
+    independent = table.sum(axis=2)[:, :, None] * table.sum(axis=1)[:, None, :] / np.maximum(sizes, TINY)
+    positive = table > TINY
+    ratio = np.divide(table, independent, out=np.ones_like(table), where=positive & (independent > 0.0))
+    return float(np.sum(table * np.log(np.maximum(ratio, 1e-300)), where=positive))
+
+
+def spanning_tree(repaired: Repaired) -> Tree:
+    """Return (column, parent, number of their pair) in an order in which parents come first.
+
+    Parameters
+    ----------
+    repaired : Repaired
+        The tables.
+
+    Returns
+    -------
+    list of tuple
+        The tree of the largest mutual information; columns without any pair have no parent.
+    """
+    n = len(repaired.layout.sizes)
+    gain, number = np.full((n, n), -np.inf), np.full((n, n), -1)
+    for k, (table, (i, j)) in enumerate(zip(repaired.doubles, repaired.layout.pairs, strict=True)):
+        gain[i, j] = gain[j, i] = _information(table)
+        number[i, j] = number[j, i] = k
+    best, parent = np.full(n, -np.inf), np.full(n, -1)
+    left, order = set(range(n)), []
+    while left:
+        column = max(left, key=lambda c: (best[c], -c))
+        left.remove(column)
+        own = int(parent[column])
+        order.append((column, None, None) if own < 0 else (column, own, int(number[own, column])))
+        closer = gain[column] > best
+        best[closer], parent[closer] = gain[column][closer], column
+    return [(int(c), p, k) for c, p, k in order]
+
+
+# --- rows -------------------------------------------------------------------------------------------------
+
+
+def draw_cells(repaired: Repaired, structure: str, n: int, rng: np.random.Generator) -> tuple[Index, Index]:
+    """Draw rows as numbers of cells.
+
+    Parameters
+    ----------
+    repaired : Repaired
+        The tables.
+    structure : {"raked", "tree", "independent"}
+        Which of the tables are used: all, those of a tree, or those of single columns.
+    n : int
+        Number of rows.
+    rng : Generator
+        Source of all choices.
+
+    Returns
+    -------
+    cells : ndarray of shape (n_columns, n)
+        Cell of every row in every column.
+    classes : ndarray of shape (n,)
+        Class of every row.
+    """
+    layout = repaired.layout
+    tree: Tree = [(column, None, None) for column in range(len(layout.sizes))]
+    if structure != "independent":
+        tree = spanning_tree(repaired)
+    wanted = _systematic(repaired.sizes, n, rng)
+    cells = np.empty((len(layout.sizes), n), dtype=np.intp)
+    classes = np.repeat(np.arange(layout.n_classes), wanted)
+    start = 0
+    for own, size in enumerate(wanted):
+        part = slice(start, start + size)
+        start += size
+        if size == 0:
+            continue
+        if structure != "raked" or not layout.pairs:
+            cells[:, part] = _along(repaired, tree, own, size, rng)
+            continue
+        most = min(MOST_RAKED, int(MOST_RAKING / (SWEEPS * len(layout.pairs))))
+        pool = _along(repaired, tree, own, max(min(ROWS_PER_RAKED * int(size), most), 1000), rng)
+        weights = _raked(repaired, own, pool)
+        cells[:, part] = pool[:, np.repeat(np.arange(pool.shape[1]), _systematic(weights, size, rng))]
+    order = rng.permutation(n)
+    return cells[:, order], classes[order]
+
+
+def _systematic(weights: Floats, n: int, rng: np.random.Generator) -> Index:
+    """Divide n among weights: each gets its share, rounded up or down at random."""
+    total = weights.sum()
+    shares = weights / total if total > 0.0 else np.full(len(weights), 1.0 / len(weights))
+    ends = np.floor(np.cumsum(shares) * n + rng.random()).astype(np.intp)
+    ends[-1] = n
+    return np.diff(np.minimum(ends, n), prepend=0)
+
+
+def _along(
+    repaired: Repaired,
+    tree: Tree,
+    own: int,
+    n: int,
+    rng: np.random.Generator,
+) -> Index:
+    """Draw rows of a class along the tree; the rows of a parent's cell are divided as evenly as can be."""
+    cells = np.empty((len(repaired.layout.sizes), n), dtype=np.int32)
+    for column, parent, number in tree:
+        if parent is None or number is None:
+            table = repaired.singles[column][own][None, :]
+            above = np.zeros(n, dtype=np.int32)
+        else:
+            table = repaired.doubles[number][own]
+            table = table if parent < column else table.T
+            above = cells[parent]
+        cells[column] = _conditional(table, above, rng)
+    return cells.astype(np.intp)
+
+
+def _conditional(table: Floats, above: AnyArray, rng: np.random.Generator) -> AnyArray:
+    """Draw a cell for each row given the parent's cell, ``table[parent, cell]`` being the weights."""
+    n_above, n_cells = table.shape
+    sums = table.sum(axis=1, keepdims=True)
+    shares = np.divide(table, sums, out=np.full(table.shape, 1.0 / n_cells), where=sums > TINY)
+    ends = np.cumsum(shares, axis=1)
+    ends[:, -1] = 1.0
+    # Where rows stand in a random order within their parent's cell, as a number of [0, 1): evenly spread.
+    shuffled = rng.permutation(len(above))
+    narrow = above[shuffled].astype(np.uint16 if n_above <= 2**16 else np.int64)
+    order = np.argsort(narrow, kind="stable")
+    counts = np.bincount(above, minlength=n_above)
+    firsts = np.cumsum(counts) - counts
+    grouped = narrow[order].astype(np.intp)
+    place = (np.arange(len(above)) - firsts[grouped] + rng.random(len(above))) / counts[grouped]
+    flat = (ends + np.arange(n_above)[:, None]).ravel()
+    found = np.searchsorted(flat, place + grouped, side="right") - grouped * n_cells
+    drawn = np.empty(len(above), dtype=np.int32)
+    drawn[shuffled[order]] = np.clip(found, 0, n_cells - 1)
+    return drawn
+
+
+def _raked(repaired: Repaired, own: int, pool: Index) -> Floats:
+    """Weigh rows so that their pair tables come close to all of the repaired ones."""
+    layout, n, size = repaired.layout, pool.shape[1], repaired.sizes[own]
+    weights = np.full(n, max(size, 1.0) / n)
+    if size <= 0.0:
+        return weights
+    targets = [table[own].ravel() for table in repaired.doubles]
+    for _ in range(SWEEPS):
+        for target, (i, j) in zip(targets, layout.pairs, strict=True):
+            cells = pool[i] * layout.sizes[j]
+            cells += pool[j]
+            current = np.bincount(cells, weights, minlength=len(target))
+            ratio = target / np.maximum(current, TINY)
+            ratio = np.clip(ratio, 1.0 / MOST_CHANGE, MOST_CHANGE) ** STEP
+            weights *= ratio[cells]
+        weights *= size / weights.sum()
+    return weights

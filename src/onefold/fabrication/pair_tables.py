@@ -1,0 +1,534 @@
+r"""Counts of the cells of a table, one column or two at a time: whole numbers that add up over sites.
+
+A row, every column cut into cells, is in exactly one cell of every table of counts, and within the tables of
+the label's classes in those of one class. So one row more or less changes one count of each table by one.
+With Gaussian noise of deviation :math:`\sigma_t` on table t the counts are :math:`\mu`-Gaussian private with
+:math:`\mu^2 = \sum_t \sigma_t^{-2}`; ``docs/proofs/table-synthesizer.md`` has the proof.
+"""
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from onefold._base.archive import archive_bytes, read_archive
+from onefold._base.arrays import AnyArray, Index, Integers
+from onefold._base.files import read_saved, write_whole
+from onefold._base.stored_zip import NOT_READABLE
+from onefold._base.validation import Number, check_parameter
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.fabrication.bins import Bins
+from onefold.privacy.calibration import mu_of
+from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.samplers import RandomState, byte_stream, rounded_gaussian
+
+__all__ = ["MOST_CELLS", "NO_NOISE", "RAW", "CountLayout", "TableCounts"]
+
+KIND = "table counts"
+DAMAGED = "damaged, or not a file of table counts"
+NO_NOISE = "no noise was added: the counts are those of the rows themselves"
+RAW = "these counts wait for noise: they are those of the rows themselves"
+MOST_CELLS = 2**26
+MOST_ROWS = 2**40
+LARGEST_SIGMA = 2.0**40
+SMALLEST_SHARE = 2.0  # standard deviation of a share of the noise: below, the sum of rounded ones has gaps
+BLOCK_ROWS = 2**16  # rows whose cells are looked at together
+
+
+@dataclass(frozen=True)
+class CountLayout:
+    """Which tables are counted, and where in one long vector each of them is.
+
+    First the tables of single columns, then those of pairs; each of them for all classes in turn.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the columns.
+    sizes : tuple of int
+        Number of cells of each column.
+    n_classes : int, default=1
+        Number of classes within which everything is counted.
+    pairs : tuple of (int, int), default=()
+        Columns that are counted together.
+
+    See Also
+    --------
+    TableCounts : The counts.
+
+    Examples
+    --------
+    >>> CountLayout(("a", "b"), (2, 3), 2, ((0, 1),)).length
+    22
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    n_classes: int = 1
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def singles_length(self) -> int:
+        """Number of cells of all tables of single columns."""
+        return self.n_classes * sum(self.sizes)
+
+    @property
+    def length(self) -> int:
+        """Number of all cells."""
+        return self.singles_length + self.n_classes * sum(
+            self.sizes[i] * self.sizes[j] for i, j in self.pairs
+        )
+
+    def singles(self, vector: AnyArray) -> list[AnyArray]:
+        """Return the tables of single columns as views of a vector, each of shape (n_classes, size).
+
+        Parameters
+        ----------
+        vector : ndarray of shape (length,)
+            All counts.
+
+        Returns
+        -------
+        list of ndarray
+            One table per column.
+        """
+        ends = self.n_classes * np.cumsum([0, *self.sizes])
+        spans = zip(ends[:-1], ends[1:], self.sizes, strict=True)
+        return [vector[start:end].reshape(self.n_classes, size) for start, end, size in spans]
+
+    def doubles(self, vector: AnyArray) -> Iterator[AnyArray]:
+        """Yield the tables of pairs as views of a vector, each of shape (n_classes, size, size).
+
+        Parameters
+        ----------
+        vector : ndarray of shape (length,)
+            All counts.
+
+        Yields
+        ------
+        ndarray
+            One table per pair.
+        """
+        start = self.singles_length
+        for i, j in self.pairs:
+            shape = self.n_classes, self.sizes[i], self.sizes[j]
+            end = start + math.prod(shape)
+            yield vector[start:end].reshape(shape)
+            start = end
+
+    def count(self, codes: Any, classes: Index) -> Integers:
+        """Count the rows of every cell.
+
+        Parameters
+        ----------
+        codes : callable
+            ``codes(column, rows)`` returns the cells of a slice of rows in a column.
+        classes : ndarray of intp
+            Class of every row; rows of class -1 do not count.
+
+        Returns
+        -------
+        ndarray of int64
+            The counts.
+        """
+        vector = np.zeros(self.length, dtype=np.int64)
+        singles, doubles = self.singles(vector), list(self.doubles(vector))
+        for start in range(0, len(classes), BLOCK_ROWS):
+            rows = slice(start, min(start + BLOCK_ROWS, len(classes)))
+            kept = classes[rows] >= 0
+            own = classes[rows][kept]
+            cells = [codes(column, rows)[kept] for column in range(len(self.sizes))]
+            # With the class in front: a number below n_classes times size, in 64 bits.
+            within = [own * size + cell for cell, size in zip(cells, self.sizes, strict=True)]
+            for table, numbers in zip(singles, within, strict=True):
+                table += np.bincount(numbers, minlength=table.size).reshape(table.shape)
+            for table, (i, j) in zip(doubles, self.pairs, strict=True):
+                numbers = within[i] * self.sizes[j]
+                numbers += cells[j]
+                table += np.bincount(numbers, minlength=table.size).reshape(table.shape)
+        return vector
+
+
+def with_noise(
+    layout: CountLayout, vector: Integers, sigmas: tuple[float, float], noise: RandomState
+) -> Integers:
+    """Add rounded Gaussian noise to counts: whole numbers, from the system's entropy unless seeded."""
+    stream, found = byte_stream(noise), vector.copy()
+    parts = slice(0, layout.singles_length), slice(layout.singles_length, layout.length)
+    for part, sigma in zip(parts, sigmas, strict=True):
+        if sigma > 0.0:
+            found[part] += rounded_gaussian(stream, sigma, len(found[part]))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class TableCounts:
+    """Counts of the cells of a table, with noise: what a site sends, and what adds up.
+
+    There are two kinds. Counts of *fine cells*, one column at a time, lead to bins; they come first, and are
+    not needed where all bins are declared. Counts of *tables*, one column and two columns at a time within
+    every class, hold the bins they were made with. Both are a vector of whole numbers and a public
+    description.
+
+    Parameters
+    ----------
+    schema : str
+        Digest of the schema of the rows.
+    n_fine : int
+        Fine cells of a column of numbers, from which its edges follow.
+    layout : CountLayout
+        What is counted, and where it is in the vector.
+    vector : ndarray of int64
+        The counts.
+    sigmas : (float, float)
+        Standard deviation of the noise on counts of single columns and of pairs.
+    guarantee : Guarantee
+        What is promised to the records behind the counts.
+    bins : Bins or None, default=None
+        Cells of the tables; None for counts of fine cells.
+    shared : bool, default=False
+        Whether the noise is one for several sites together: then no site can leave.
+
+    See Also
+    --------
+    TableSynthesizer : Counts the rows of a table, and makes synthetic ones of counts.
+
+    Notes
+    -----
+    *Sums.* ``a + b`` adds the counts of different rows, and the variances of their noise; what each site was
+    promised still holds. ``a - b`` takes a site's counts out again, bit by bit, if the site sent them with
+    noise of its own. Whoever has the sum before and after has the counts of that site, as it released them.
+
+    *An encrypted sum.* ``TableSynthesizer(..., noise=False)`` counts without noise: these counts are void and
+    cannot be saved. :meth:`with_share` adds a part of the noise, whose variance is a given share of what one
+    private release needs; :meth:`with_vector` makes counts of the opened sum of all sites' ``vector``, with
+    the noise and the guarantee that the protocol of the sum answers for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.privacy import Guarantee
+    >>> promise = Guarantee("record", (1.0, 1e-5), (1.0, 1e-5), 1)
+    >>> site = TableCounts("abc", 8, CountLayout(("a",), (2,)), np.array([3, 4]), (10.0, 0.0), promise)
+    >>> (site + site).vector.tolist(), round((site + site).sigmas[0], 2)
+    ([6, 8], 14.14)
+    """
+
+    schema: str
+    n_fine: int
+    layout: CountLayout
+    vector: Integers
+    sigmas: tuple[float, float]
+    guarantee: Guarantee
+    bins: Bins | None = None
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        vector = np.array(self.vector)
+        if vector.dtype != np.int64 or vector.shape != (self.layout.length,):
+            raise InvalidInputError(f"counts must be {self.layout.length} whole numbers of 64 bits")
+        vector.flags.writeable = False
+        object.__setattr__(self, "vector", vector)
+
+    @property
+    def n_sites(self) -> int:
+        """Number of sites whose rows are counted."""
+        return self.guarantee.n_owners
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the noise that the claim needs is still to come."""
+        return RAW in self.guarantee.voided_by
+
+    # --- sums -------------------------------------------------------------------------------------------
+
+    def __add__(self, other: "TableCounts") -> "TableCounts":
+        if not isinstance(other, TableCounts):
+            return NotImplemented
+        self.check_comparable(other)
+        sigmas = tuple(math.hypot(one, two) for one, two in zip(self.sigmas, other.sigmas, strict=True))
+        return self._with(
+            other, self.vector + other.vector, sigmas, self.guarantee.among_owners(other.guarantee)
+        )
+
+    def __sub__(self, other: "TableCounts") -> "TableCounts":
+        if not isinstance(other, TableCounts):
+            return NotImplemented
+        self.check_comparable(other)
+        if self.shared or other.shared:
+            raise InvalidInputError("a site cannot leave a sum whose noise all sites share: make a new one")
+        squares = [one**2 - two**2 for one, two in zip(self.sigmas, other.sigmas, strict=True)]
+        # Less noise than the guarantee needs would be left: these counts were never part of the sum.
+        most = max(self.sigmas)
+        if self.n_sites <= other.n_sites or min(squares) < -1e-9 * most**2:
+            raise InvalidInputError("these counts are not part of the sum: only what was added can leave")
+        sigmas = tuple(math.sqrt(max(square, 0.0)) for square in squares)
+        promise = replace(self.guarantee, n_owners=self.n_sites - other.n_sites)
+        return self._with(other, self.vector - other.vector, sigmas, promise)
+
+    def _with(
+        self, other: "TableCounts", vector: Integers, sigmas: tuple[float, ...], promise: Guarantee
+    ) -> "TableCounts":
+        return replace(
+            self,
+            vector=vector,
+            sigmas=(sigmas[0], sigmas[1]),
+            guarantee=promise,
+            shared=self.shared or other.shared,
+        )
+
+    def check_comparable(self, other: "TableCounts") -> None:
+        """Refuse counts that cannot be added to these.
+
+        Parameters
+        ----------
+        other : TableCounts
+            Another site's counts.
+
+        Raises
+        ------
+        InvalidInputError
+            If schemas, cells, units or neighbouring relations differ.
+        """
+        if self.schema != other.schema:
+            raise InvalidInputError("the counts are of tables with different schemas: use one schema file")
+        if self.layout != other.layout or self.n_fine != other.n_fine:
+            raise InvalidInputError(
+                "the counts are of different cells: all sites need the same epsilon, delta and neighbours"
+            )
+        if (self.bins is None) != (other.bins is None) or (
+            self.bins is not None and other.bins is not None and not self.bins.equals(other.bins)
+        ):
+            raise InvalidInputError("the counts were made with different bins: give all sites the same ones")
+        if self.is_raw != other.is_raw:
+            raise InvalidInputError("counts that wait for noise cannot be added to counts with noise")
+        self.guarantee.among_owners(other.guarantee)  # refuses different units and relations
+
+    # --- for a sum that nobody can look into -------------------------------------------------------------
+
+    def with_share(self, share: float, random_state: RandomState = None) -> "TableCounts":
+        """Add a share of the noise to counts without noise, for a sum that is opened only as a whole.
+
+        Parameters
+        ----------
+        share : float
+            Part of the variance that one private release needs: 1 / H for H sites all of which are honest and
+            present, 1 / (H - t) if up to t of them may be missing or tell others their noise.
+        random_state : None, int or Generator, default=None
+            None takes the entropy of the operating system. A seed is for tests only.
+
+        Returns
+        -------
+        TableCounts
+            Counts to be added up unseen. They are void: the share alone is too little noise.
+        """
+        check_parameter("share", share, Number(above=0, at_most=1))
+        if not self.is_raw:
+            raise InvalidInputError("only counts that wait for noise take a share of it: use noise=False")
+        part = tuple(sigma * math.sqrt(share) for sigma in self.sigmas)
+        if any(0.0 < sigma < SMALLEST_SHARE for sigma in part):
+            raise InvalidInputError(
+                f"a share of the noise would be smaller than {SMALLEST_SHARE:g} counts: "
+                "use a smaller epsilon or fewer sites"
+            )
+        return replace(self, vector=with_noise(self.layout, self.vector, (part[0], part[1]), random_state))
+
+    def with_vector(
+        self, vector: AnyArray, sigmas: tuple[float, float], guarantee: Guarantee
+    ) -> "TableCounts":
+        """Return counts of this description with other numbers: the opened sum of several sites.
+
+        Parameters
+        ----------
+        vector : ndarray of int64
+            The sum.
+        sigmas : (float, float)
+            Standard deviation of its noise, on counts of single columns and of pairs.
+        guarantee : Guarantee
+            What the protocol of the sum promises.
+
+        Returns
+        -------
+        TableCounts
+            The counts of all sites. No site can leave them.
+        """
+        return replace(self, vector=vector, sigmas=sigmas, guarantee=guarantee, shared=True)
+
+    # --- files ------------------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """Return the counts as the bytes of a file, which hold nothing but what is released.
+
+        Returns
+        -------
+        bytes
+            The content of a file.
+        """
+        if self.is_raw:
+            raise InvalidInputError("counts that wait for noise are not written: add them up encrypted")
+        about = {
+            "schema": self.schema,
+            "n_fine": self.n_fine,
+            "names": list(self.layout.names),
+            "sizes": list(self.layout.sizes),
+            "n_classes": self.layout.n_classes,
+            "pairs": [list(pair) for pair in self.layout.pairs],
+            "sigmas": list(self.sigmas),
+            "guarantee": self.guarantee.to_dict(),
+            "shared": self.shared,
+            "fine": None if self.bins is None else [len(own) for own in self.bins.cells],
+        }
+        arrays: dict[str, AnyArray] = {"vector": self.vector}
+        if self.bins is not None:
+            arrays["cells"] = np.concatenate(self.bins.cells).astype(np.int64)
+            arrays["weights"] = np.concatenate(self.bins.weights)
+        return archive_bytes(KIND, about, arrays)
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> "TableCounts":
+        """Read counts; nothing in them is executed, and content that does not fit together is refused.
+
+        Parameters
+        ----------
+        packed : bytes
+            What :meth:`to_bytes` returned.
+
+        Returns
+        -------
+        TableCounts
+            The counts.
+        """
+        about, arrays = read_archive(packed, KIND)
+        try:
+            return _read(about, arrays)
+        except FileFormatError:
+            raise
+        except NOT_READABLE:
+            raise FileFormatError(DAMAGED) from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the counts to a file, completely or not at all.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        """
+        write_whole(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "TableCounts":
+        """Read counts from a file.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        TableCounts
+            The counts.
+        """
+        return read_saved(path, "there are no table counts", cls.from_bytes)
+
+
+def _read(about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> TableCounts:
+    sizes, pairs = _wholes(about["sizes"]), [_wholes(pair) for pair in about["pairs"]]
+    names, sigmas = about["names"], about["sigmas"]
+    n_classes, n_fine = _wholes([about["n_classes"], about["n_fine"]])
+    texts = isinstance(about["schema"], str) and all(isinstance(name, str) for name in names)
+    in_order = all(len(pair) == 2 and 0 <= pair[0] < pair[1] < len(sizes) for pair in pairs)
+    if not (
+        texts
+        and in_order
+        and len(names) == len(sizes)
+        and min(sizes, default=0) > 0
+        and n_classes > 0 < n_fine
+    ):
+        raise FileFormatError(DAMAGED)
+    layout = CountLayout(tuple(names), tuple(sizes), n_classes, tuple((i, j) for i, j in pairs))
+    vector = arrays["vector"]
+    if layout.length > MOST_CELLS or vector.dtype != np.int64 or vector.shape != (layout.length,):
+        raise FileFormatError(DAMAGED)
+    if vector.size and max(-int(vector.min()), int(vector.max())) > MOST_ROWS:
+        raise FileFormatError("the counts are too large to be rows of a table")
+    promise = Guarantee.from_dict(about["guarantee"])
+    numbers = len(sigmas) == 2 and all(type(sigma) in (int, float) for sigma in sigmas)
+    if not numbers or not all(0.0 <= sigma <= LARGEST_SIGMA for sigma in sigmas):
+        raise FileFormatError(DAMAGED)
+    found = TableCounts(
+        about["schema"],
+        n_fine,
+        layout,
+        vector,
+        (float(sigmas[0]), float(sigmas[1])),
+        promise,
+        _read_bins(about["fine"], arrays, layout),
+        about["shared"] is True,
+    )
+    _check_claim(found)
+    return found
+
+
+def _wholes(values: Any) -> list[int]:
+    if not isinstance(values, list) or not all(type(value) is int for value in values):
+        raise FileFormatError(DAMAGED)
+    return values
+
+
+def _read_bins(fine: Any, arrays: Mapping[str, AnyArray], layout: CountLayout) -> Bins | None:
+    if fine is None:
+        if set(arrays) != {"vector"}:
+            raise FileFormatError(DAMAGED)
+        return None
+    ends = np.cumsum(_wholes(fine))
+    cells, weights = arrays["cells"], arrays["weights"]
+    right = len(fine) == len(layout.sizes) and min(fine) > 0 and set(arrays) == {"vector", "cells", "weights"}
+    if not right or cells.shape != (ends[-1],) or weights.shape != (ends[-1],):
+        raise FileFormatError(DAMAGED)
+    if cells.dtype != np.int64 or weights.dtype != np.int64 or weights.min() < 0:
+        raise FileFormatError(DAMAGED)
+    found = Bins(
+        tuple(own.astype(np.intp) for own in np.split(cells, ends[:-1])),
+        tuple(np.split(weights, ends[:-1])),
+    )
+    for own, size in zip(found.cells, layout.sizes, strict=True):
+        if not np.array_equal(np.unique(own), np.arange(size)):
+            raise FileFormatError("the bins are not what they should be")
+    return found
+
+
+def spent(layout: CountLayout, sigmas: tuple[float, float]) -> float:
+    """Gaussian privacy of counts with this noise, for one row more or less."""
+    numbers = len(layout.sizes), len(layout.pairs)
+    with np.errstate(divide="ignore"):
+        squares = [n / np.square(np.float64(sigma)) for n, sigma in zip(numbers, sigmas, strict=True) if n]
+    return math.sqrt(sum(squares))
+
+
+def _check_claim(counts: TableCounts) -> None:
+    """Refuse stated noise that is too small for the guarantee; whether it was added, no file can show."""
+    promise = counts.guarantee
+    pairs = [("add-remove", promise.record), ("replace", promise.replaced)]
+    if promise.neighbours == "replace":
+        pairs = [("replace", promise.record)]
+    if promise.unit == "person":
+        change = promise.rows_per_person or math.inf
+        pairs = [(promise.neighbours, promise.person)]
+    elif promise.unit == "record":
+        change = 1
+    else:
+        raise FileFormatError("the guarantee is not one of table counts")
+    for relation, pair in pairs:
+        if pair is None or not math.isfinite(pair[0]):
+            if promise.holds:
+                raise FileFormatError("the guarantee is not one of table counts")
+            continue
+        epsilon, delta = pair
+        mu = change * spent(counts.layout, counts.sigmas) * (math.sqrt(2.0) if relation == "replace" else 1.0)
+        if not 0.0 < delta < 1.0 or not mu <= mu_of(epsilon, delta) * (1.0 + 1e-9):
+            raise FileFormatError("the stated noise is too small for the stated guarantee")

@@ -1,0 +1,515 @@
+"""Private synthetic tables with columns of any kind: all pairs of columns are counted once, with noise."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from onefold._base.arrays import AnyArray, Index, Mask
+from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
+from onefold.exceptions import InvalidInputError
+from onefold.fabrication._synthesis import Repaired, draw_cells, repair
+from onefold.fabrication.bins import Bins, ColumnCells
+from onefold.fabrication.pair_tables import LARGEST_SIGMA, NO_NOISE, RAW, CountLayout, TableCounts, with_noise
+from onefold.fabrication.plan import CountingPlan
+from onefold.fabrication.quality import TableQuality, judge_rows
+from onefold.privacy.calibration import epsilon_of, mu_of
+from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.ledger import AnyLedger, charge
+from onefold.privacy.persons import limit_rows, person_codes
+from onefold.privacy.samplers import RandomState, generator
+from onefold.privacy.terms import DELTA, EPSILON, NOTHING, RELATIONS
+from onefold.tables import Schema
+from onefold.tables.cells import cells_of, texts_of
+
+__all__ = ["TableSynthesizer"]
+
+ROWS_ABOUT = 10_000  # where the schema does not say how many rows there are about
+RAKED_ROWS = 5000  # below, all pairs at once follow the noise more than the rows
+ROWS_PER_NOISE = 20.0  # below so many rows for one standard deviation, pairs are not used
+JUDGED_ROWS = 100_000  # most rows that are drawn to judge them
+STRUCTURES = ("auto", "tree", "raked", "independent")
+NOBODY = ("", "nan")  # texts of a person that is not known
+DECLARED = "the schema was declared without looking at these rows"
+CONSTRAINTS: dict[str, Entry] = {
+    "epsilon": (EPSILON, None),
+    "delta": (DELTA, None),
+    "structure": OneOf(STRUCTURES),
+    "neighbours": OneOf(RELATIONS),
+    "rows_per_person": (Whole(1), None),
+    "noise": Flag(),
+}
+
+
+class TableSynthesizer(BaseEstimator):
+    r"""Synthetic tables of the shape of a schema, private for whole records or persons, in one release.
+
+    Every column is cut into cells; the rows of every cell, and of every pair of cells of two columns, are
+    counted within each class of the label, and the counts get Gaussian noise. Everything else follows from
+    the noisy counts: which cells to merge, how much to believe of a pair, a tree of columns, weights, rows.
+
+    Parameters
+    ----------
+    schema : onefold.tables.Schema
+        The contract of the table: columns, their types, ranges and levels, the label, about how many rows.
+    epsilon : float or None, default=1.0
+        Privacy loss for a whole record, or for all records of a person. None adds no noise: use it for
+        comparison only; the guarantee is void.
+    delta : float or None, default=None
+        Probability with which the loss may be exceeded. None takes 1e-5, or a tenth of one over the declared
+        number of rows if that is smaller.
+    structure : {"auto", "tree", "raked", "independent"}, default="auto"
+        Which pairs rows follow: all of them ("raked"), those of a tree of columns, or none, so that columns
+        are independent within a class. "auto" decides by the noisy number of rows.
+    neighbours : {"add-remove", "replace"}, default="add-remove"
+        How neighbouring tables differ: one record more or less, or replaced by any other.
+    rows_per_person : int or None, default=None
+        For rows that belong to persons: the most rows of a person that count; others are dropped at random.
+        None takes what the schema declares.
+    noise : bool, default=True
+        Whether counts get their noise here. False makes counts for a sum that is opened only as a whole
+        (:meth:`TableCounts.with_share`); such counts cannot be fitted or saved.
+    random_state : None, int or Generator, default=None
+        Source of the noise. None takes fresh entropy of the operating system. A seed makes the noise
+        predictable and the guarantee void: use it in tests only.
+    ledger : Ledger, path or None, default=None
+        Account of what was spent on the same data: the release is entered there before any noise is drawn,
+        and refused beyond its limit. None counts nothing.
+
+    Attributes
+    ----------
+    counts_ : TableCounts
+        The released counts; nothing else is kept of the table.
+    guarantee_ : Guarantee
+        What is promised.
+    n_rows_ : int
+        Number of rows, from the noisy counts.
+    structure_ : str
+        The structure that is used.
+    quality_ : TableQuality
+        How close synthetic rows come to the noisy counts, and how close those are to the table.
+
+    See Also
+    --------
+    onefold.fabrication.TableCounts : The counts of a site, which add up.
+    onefold.fabrication.Fabricator : Noise on every row, for tables of numbers.
+    onefold.fabrication.mock_table : A table from the schema alone.
+
+    Notes
+    -----
+    *Guarantees.* The release is (epsilon, delta) differentially private for a whole record with its label, or
+    for a person; ``docs/proofs/table-synthesizer.md`` has the proof. Names, types, widths and levels of
+    synthetic columns follow from the schema, the number of rows from noisy counts. Cells that the schema does
+    not allow are mapped: numbers are clipped, anything else becomes ``other``, missing, or the middle of the
+    range or the first level. Rows without a declared label or person are left out. No cell stops the release.
+
+    *Several sites.* Counts add up. With declared bins for all columns of numbers and few levels one message
+    per site is enough: :meth:`count_tables`. Without, all sites send :meth:`count_bins` first; their sum goes
+    back and is given to :meth:`count_tables`. :meth:`from_counts` takes the sum of the tables. A site that
+    takes part in both messages is charged once, for both; one that joins for the second spends its whole
+    budget there.
+
+    *Many columns.* Up to 60 columns are counted in all pairs; of more, those that stand close to each other
+    in the schema, 1770 pairs in all. A label with more than 20 classes, or a number, is a column like others.
+
+    *Use.* Fine for single columns, pairs of columns and simple models; not for rare combinations.
+
+    References
+    ----------
+    Dong, Roth and Su, "Gaussian differential privacy", 2022.
+
+    Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
+
+    Deming and Stephan, "On a least squares adjustment of a sampled frequency table when the expected marginal
+    totals are known", 1940.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.tables import Field, Schema
+    >>> schema = Schema([Field("age", "integer", low=0, high=99), Field("smoker", "boolean", role="label")])
+    >>> rng = np.random.default_rng(0)
+    >>> table = {"age": rng.integers(20, 60, 5000), "smoker": rng.random(5000) < 0.3}
+    >>> synthesizer = TableSynthesizer(schema, epsilon=1.0).fit(table)
+    >>> made = synthesizer.sample()
+    >>> list(made), bool(abs(len(made["age"]) - 5000) < 500)
+    (['age', 'smoker'], True)
+    """
+
+    counts_: TableCounts
+    guarantee_: Guarantee
+    n_rows_: int
+    structure_: str
+
+    def __init__(
+        self,
+        schema: Schema,
+        epsilon: float | None = 1.0,
+        delta: float | None = None,
+        *,
+        structure: Literal["auto", "tree", "raked", "independent"] = "auto",
+        neighbours: Literal["add-remove", "replace"] = "add-remove",
+        rows_per_person: int | None = None,
+        noise: bool = True,
+        random_state: RandomState = None,
+        ledger: AnyLedger = None,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.structure = structure
+        self.neighbours = neighbours
+        self.rows_per_person = rows_per_person
+        self.noise = noise
+        self.random_state = random_state
+        self.ledger = ledger
+
+    # --- the release ------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, person: Any = None) -> Self:
+        """Count a table once, with noise, and forget it.
+
+        Parameters
+        ----------
+        X : table
+            A frame, a dict of columns or a table that was read: what the schema can parse.
+        person : array-like of shape (n_rows,) or None, default=None
+            Who each row is about; None takes the schema's column of persons, if it has one.
+
+        Returns
+        -------
+        TableSynthesizer
+            This object.
+        """
+        budget = self._budget(person)
+        if not self.noise:
+            raise InvalidInputError(
+                "noise=False makes counts for a sum only: use count_bins and count_tables"
+            )
+        rows = self._rows(X, person, budget)
+        charge(self.ledger, budget.guarantee, "table synthesizer")
+        bins = budget.plan.bins(self._counted_bins(rows, budget) if budget.plan.open else None)
+        return self._adopt(self._counted_tables(rows, bins, budget, 1.0 - budget.plan.bins_share))
+
+    def count_bins(self, X: Any, person: Any = None) -> TableCounts:
+        """Count the fine cells of every column that has to be cut: the first of two messages of a site.
+
+        The whole budget is entered in the ledger here: it pays for the tables that this object counts next.
+
+        Parameters
+        ----------
+        X : table
+            The rows of this site.
+        person : array-like of shape (n_rows,) or None, default=None
+            Who each row is about.
+
+        Returns
+        -------
+        TableCounts
+            Counts to be added up over sites.
+        """
+        budget = self._budget(person)
+        if not budget.plan.open:
+            raise InvalidInputError("the schema declares all bins: count_tables alone is enough")
+        rows = self._rows(X, person, budget)
+        self._charge(budget)
+        counts = self._counted_bins(rows, budget)
+        self._paid = True
+        return counts
+
+    def count_tables(self, X: Any, bins: TableCounts | None = None, person: Any = None) -> TableCounts:
+        """Count single columns and pairs within every class: the message of a site.
+
+        Parameters
+        ----------
+        X : table
+            The rows of this site.
+        bins : TableCounts or None, default=None
+            Sum of all sites' counts of fine cells; None where the schema declares all bins.
+        person : array-like of shape (n_rows,) or None, default=None
+            Who each row is about.
+
+        Returns
+        -------
+        TableCounts
+            Counts to be added up over sites.
+        """
+        budget = self._budget(person)
+        budget, agreed = self._agreed(budget, bins)
+        rows = self._rows(X, person, budget)
+        paid, self._paid = getattr(self, "_paid", False), False
+        if not paid:
+            self._charge(budget)
+        return self._counted_tables(rows, agreed, budget, 1.0 - budget.plan.bins_share if paid else 1.0)
+
+    @classmethod
+    def from_counts(
+        cls,
+        schema: Schema,
+        counts: TableCounts,
+        *,
+        structure: Literal["auto", "tree", "raked", "independent"] = "auto",
+    ) -> Self:
+        """Build the synthesizer from released counts alone, such as the sum of those of several sites.
+
+        Parameters
+        ----------
+        schema : onefold.tables.Schema
+            The contract that the counts were made with.
+        counts : TableCounts
+            Counts of tables.
+        structure : {"auto", "tree", "raked", "independent"}, default="auto"
+            Which pairs rows follow.
+
+        Returns
+        -------
+        TableSynthesizer
+            A fitted synthesizer.
+        """
+        if counts.schema != schema.digest:
+            raise InvalidInputError("the counts were made with another schema")
+        if counts.bins is None:
+            raise InvalidInputError("these are counts of fine cells: count_tables comes next")
+        if counts.is_raw:
+            raise InvalidInputError("these counts wait for noise: add a share of it, and open only the sum")
+        pair = counts.guarantee.person or counts.guarantee.record
+        found = cls(
+            schema,
+            pair[0] if math.isfinite(pair[0]) else None,
+            pair[1] if 0.0 < pair[1] < 1.0 else None,
+            structure=structure,
+            neighbours=counts.guarantee.neighbours,  # type: ignore[arg-type]
+            rows_per_person=counts.guarantee.rows_per_person,
+        )
+        return found._adopt(counts)
+
+    def _agreed(self, budget: "_Budget", counts: TableCounts | None) -> "tuple[_Budget, Bins]":
+        """Return the bins that all sites use, and the plan with their fine cells."""
+        if counts is None:
+            if budget.plan.open:
+                raise InvalidInputError("bins= must be the sum of all sites' count_bins")
+            return budget, budget.plan.bins(None)
+        if not budget.plan.open:
+            raise InvalidInputError("the schema declares all bins: leave bins out")
+        if counts.schema != self.schema.digest:
+            raise InvalidInputError("bins= were counted with another schema")
+        plan = CountingPlan.of(self.schema, counts.n_fine)
+        if counts.bins is not None or counts.layout != plan.fine_layout or counts.is_raw:
+            raise InvalidInputError("bins= must be the sum of all sites' count_bins")
+        return replace(budget, plan=plan), plan.bins(counts)
+
+    def _charge(self, budget: "_Budget") -> None:
+        if self.noise:  # otherwise nothing is released here: who opens the sum answers for it
+            charge(self.ledger, budget.guarantee, "table synthesizer")
+
+    def _budget(self, person: Any) -> "_Budget":
+        check_parameters(self, CONSTRAINTS)
+        self.schema.require_declared()
+        by_person = person is not None or self.schema.person is not None
+        k = self.rows_per_person if self.rows_per_person is not None else self.schema.rows_per_person
+        if by_person and k is None:
+            raise InvalidInputError(
+                "rows belong to persons: declare rowsPerPerson, the most rows of a person"
+            )
+        if self.rows_per_person is not None and not by_person:
+            raise InvalidInputError("rows_per_person needs person: whom each row is about")
+        about = float(self.schema.rows_about or ROWS_ABOUT)
+        delta = float(self.delta) if self.delta is not None else min(1e-5, 1.0 / (10.0 * about))
+        mu = None if self.epsilon is None else mu_of(self.epsilon, delta)
+        rows = int(k or 1) if by_person else 1
+        change = rows * (math.sqrt(2.0) if self.neighbours == "replace" else 1.0)
+        plan = CountingPlan.for_noise(self.schema, about, 0.0 if mu is None else change / mu)
+        promise = self._promise(mu, delta, len(plan.columns), rows if by_person else None)
+        return _Budget(mu, change, rows if by_person else None, plan, promise)
+
+    def _promise(self, mu: float | None, delta: float, n_features: int, rows: int | None) -> Guarantee:
+        """Return the guarantee of the release, from the noise that is drawn."""
+        stated = replaced = NOTHING
+        if mu is not None and self.epsilon is not None:
+            stated = float(self.epsilon), delta
+            # A record more can take the place of another one of its person: see onefold.privacy.persons.
+            more = 1.0 if self.neighbours == "replace" else math.sqrt(2.0)
+            replaced = (epsilon_of(more * mu / (rows or 1), delta), delta) if more > 1.0 or rows else stated
+        found = Guarantee(
+            unit="record" if rows is None else "person",
+            entry=replaced,
+            record=stated if rows is None else replaced,
+            replaced=replaced,
+            labels=replaced,
+            labels_in_record=True,
+            n_features=n_features,
+            untouched_entries=0.0,
+            voided_by=(NO_NOISE,) * (mu is None) + (RAW,) * (not self.noise),
+            mechanism="Gaussian on counts of cells and of pairs of cells, hardened sampler",
+            sensitivity=1.0,
+            neighbours=self.neighbours,
+            person=None if rows is None else stated,
+            rows_per_person=rows,
+            clipped=True,
+            mu=mu,
+        ).seeded(self.random_state)
+        if rows is not None:
+            found = found.provided("a changed record stays with its person")
+        return found.provided(DECLARED)
+
+    def _rows(self, X: Any, person: Any, budget: "_Budget") -> "_CountedRows":
+        """Parse a table by the rules of its schema, and choose the rows that count."""
+        parsed = self.schema.parse(X, strict=False, roles=("feature", "label"))
+        label = self.schema.label
+        n = len(next(iter(parsed.values()))) if parsed else 0
+        counts = np.ones(n, dtype=np.bool_)
+        if budget.rows_per_person is not None:
+            whose = self.schema.persons(X) if person is None else person
+            counts = _of_persons(whose, n, budget.rows_per_person, self.random_state)
+        classes = np.zeros(n, dtype=np.intp)
+        if label is not None:
+            told = parsed[label.name]
+            counts = counts & (told >= 0 if label.is_category else ~np.isnan(told))
+            if budget.plan.n_classes > 1:
+                classes = np.asarray(told, dtype=np.intp)
+        return _CountedRows(parsed, np.where(counts, classes, -1))
+
+    def _counted_bins(self, rows: "_CountedRows", budget: "_Budget") -> TableCounts:
+        columns = [budget.plan.columns[place] for place in budget.plan.open]
+        return self._released(rows, budget.plan.fine_layout, columns, None, budget, budget.plan.bins_share)
+
+    def _counted_tables(
+        self, rows: "_CountedRows", bins: Bins, budget: "_Budget", share: float
+    ) -> TableCounts:
+        layout = budget.plan.layout(bins)
+        return self._released(rows, layout, budget.plan.columns, bins, budget, share)
+
+    def _released(
+        self,
+        rows: "_CountedRows",
+        layout: CountLayout,
+        columns: Sequence[ColumnCells],
+        bins: Bins | None,
+        budget: "_Budget",
+        share: float,
+    ) -> TableCounts:
+        """Count, and add the noise for a share of the budget."""
+        noise = 0.0 if budget.mu is None else budget.change / budget.mu
+        single, pair = budget.plan.levels(layout, share)
+        sigmas = noise * single, noise * pair
+        if max(sigmas) > LARGEST_SIGMA:
+            raise InvalidInputError("epsilon or delta is too small for exact noise")
+        classes = rows.classes if layout.n_classes > 1 else np.minimum(rows.classes, 0)
+        vector = layout.count(rows.coder(columns, bins), classes)
+        if self.noise:
+            vector = with_noise(layout, vector, sigmas, self.random_state)
+        n_fine = budget.plan.n_fine
+        return TableCounts(self.schema.digest, n_fine, layout, vector, sigmas, budget.guarantee, bins)
+
+    # --- what follows from the counts -------------------------------------------------------------------
+
+    def _adopt(self, counts: TableCounts) -> Self:
+        check_parameter("structure", self.structure, OneOf(STRUCTURES))
+        plan = CountingPlan.of(self.schema, counts.n_fine)
+        sizes = () if counts.bins is None else tuple(len(own) for own in counts.bins.cells)
+        if counts.bins is None or sizes != tuple(column.size for column in plan.columns):
+            raise InvalidInputError("the counts do not fit the schema")
+        if plan.layout(counts.bins) != counts.layout:
+            raise InvalidInputError("the counts do not fit the schema")
+        self.counts_, self.guarantee_, self._plan = counts, counts.guarantee, plan
+        self._repaired: Repaired = repair(counts.layout, counts.vector, counts.sigmas)
+        self.n_rows_ = round(float(self._repaired.sizes.sum()))
+        self.structure_ = self.structure
+        if self.structure == "auto":
+            if self.n_rows_ < ROWS_PER_NOISE * counts.sigmas[1] or not counts.layout.pairs:
+                self.structure_ = "independent"
+            else:
+                self.structure_ = "raked" if self.n_rows_ >= RAKED_ROWS else "tree"
+        self._quality: TableQuality | None = None
+        return self
+
+    def sample(self, n: int | None = None, random_state: RandomState = None) -> dict[str, AnyArray]:
+        """Draw synthetic rows; as many tables as wanted, at no further cost.
+
+        Parameters
+        ----------
+        n : int or None, default=None
+            Number of rows; None takes the noisy number of rows of the table.
+        random_state : None, int or Generator, default=None
+            Source of the choices. They protect nothing, so a seed does no harm.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Columns in the order of the schema, of types that follow from the schema alone.
+        """
+        check_is_fitted(self)
+        check_parameter("n", n, (Whole(0), None))
+        rng = generator(random_state)
+        cells, classes = self._drawn(self.n_rows_ if n is None else int(n), rng)
+        bins = self.counts_.bins
+        assert bins is not None
+        parsed = {
+            column.name: column.draw(bins.spread(place, cells[place], rng), rng)
+            for place, column in enumerate(self._plan.columns)
+        }
+        if self._plan.n_classes > 1 and self.schema.label is not None:
+            parsed[self.schema.label.name] = classes
+        return self.schema.show(parsed)
+
+    def _drawn(self, n: int, rng: np.random.Generator) -> tuple[Index, Index]:
+        return draw_cells(self._repaired, self.structure_, n, rng)
+
+    @property
+    def quality_(self) -> TableQuality:
+        """How close synthetic rows come to the noisy counts, and how close those are to the table."""
+        check_is_fitted(self)
+        if self._quality is None:
+            n = min(max(self.n_rows_, 1), JUDGED_ROWS)
+            cells, classes = self._drawn(n, np.random.default_rng(0))
+            self._quality = judge_rows(self._repaired, self.counts_, self.structure_, cells, classes)
+        return self._quality
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "counts_")
+
+
+# --- one table on its way to its counts -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Budget:
+    mu: float | None
+    change: float  # of one count, in rows: by what the unit of privacy changes it
+    rows_per_person: int | None
+    plan: CountingPlan
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True)
+class _CountedRows:
+    """Parsed columns, and the class of every row that counts; -1 for the others."""
+
+    parsed: dict[str, AnyArray]
+    classes: Index
+
+    def coder(self, columns: Sequence[ColumnCells], bins: Bins | None) -> Any:
+        """Return what tells the cells of a slice of rows in a column."""
+
+        def codes(place: int, rows: slice) -> Index:
+            fine = columns[place].code(self.parsed[columns[place].name][rows])
+            return fine if bins is None else bins.cells[place][fine]
+
+        return codes
+
+
+def _of_persons(person: Any, n: int, most: int, random_state: RandomState) -> Mask:
+    """Choose at most so many rows of each person; rows of nobody are left out, whatever else there is."""
+    names, missing = cells_of(person, NOBODY)
+    if names.shape != (n,):
+        raise InvalidInputError("person must be a column of texts or numbers, one for each row")
+    kept = np.zeros(n, dtype=np.bool_)
+    rows = np.flatnonzero(~missing)
+    if len(rows):
+        codes = person_codes(np.array(list(texts_of(names[rows])), dtype=object), len(rows))
+        kept[rows[limit_rows(codes, most, random_state)]] = True
+    return kept
