@@ -26,15 +26,26 @@ from onefold.federated._rows import (
     more_identifiers,
     partition_of,
     positions_of,
+    schema_arrays,
+    schema_from,
     with_more_rows,
 )
 from onefold.federated.log import MembershipLog
-from onefold.federated.messages import Answers, ModelParcel, Profile, Query, check_guarantee, plain_labels
+from onefold.federated.messages import (
+    Answers,
+    ModelParcel,
+    Profile,
+    Query,
+    check_guarantee,
+    plain_labels,
+    schema_fields,
+)
 from onefold.federated.rules import align, check_answers
 from onefold.io import from_bytes, load, load_extras, save, to_bytes
 from onefold.models import MAXIMA
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 from onefold.privacy.ledger import AnyLedger
+from onefold.tables import Schema
 
 __all__ = ["Forgotten", "LocalModel"]
 
@@ -68,6 +79,10 @@ class LocalModel(BaseEstimator):
         Account of what was spent on the same data, for a model with noise: every :meth:`fit` and
         :meth:`extend` is entered there before any noise is drawn, and refused beyond its limit. None counts
         nothing.
+    schema : Schema or None, default=None
+        The declared contract of the site's table, the same at all sites. Rows and queries are then tables: a
+        frame, a dict of columns, or a table that was read. They are encoded by the contract, and a
+        classifier of None sees them at a scale that follows from it. None takes rows of numbers.
 
     Attributes
     ----------
@@ -136,6 +151,7 @@ class LocalModel(BaseEstimator):
         random_state: Any = None,
         keep_rows: bool = True,
         ledger: AnyLedger = None,
+        schema: Schema | None = None,
     ) -> None:
         self.estimator = estimator
         self.mechanism = mechanism
@@ -144,13 +160,14 @@ class LocalModel(BaseEstimator):
         self.random_state = random_state
         self.keep_rows = keep_rows
         self.ledger = ledger
+        self.schema = schema
 
     # --- fitting and changing -----------------------------------------------------------------------------
 
     def fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: ArrayLike | None = None,
         *,
         batches: ArrayLike | None = None,
         batches_are_public: bool = False,
@@ -161,10 +178,10 @@ class LocalModel(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, p)
-            Rows of the site.
-        y : array-like of shape (n,)
-            Their labels.
+        X : array-like of shape (n, p), or table
+            Rows of the site; with a schema a table.
+        y : array-like of shape (n,) or None, default=None
+            Their labels; None takes the label column of the schema.
         batches : array-like of int of shape (n,) or None, default=None
             Rows of one class with one number share a machine. None divides the rows as the estimator does.
             ``batches_`` holds what was used. With a mechanism, given batches make the guarantee void.
@@ -184,13 +201,17 @@ class LocalModel(BaseEstimator):
             This model, fitted. A fit that fails leaves the earlier model as it was.
         """
         recipe = Recipe.of(self)
-        samples, labels = check_rows(recipe.checks, X, y, declared_type=recipe.maker is not None)
-        names = None if ids is None else identifiers(ids, len(samples))
+        given = recipe.given(X, y, person)
+        private = recipe.maker is not None
+        samples, labels = check_rows(recipe.checks, given.rows, given.labels, declared_type=private)
+        n_rows = given.count(len(samples))
+        names = None if ids is None else identifiers(ids, n_rows)
         numbers = None if batches is None else np.asarray(batches)
-        if numbers is not None and (numbers.shape != (len(samples),) or numbers.dtype.kind not in "iu"):
+        if numbers is not None and (numbers.shape != (n_rows,) or numbers.dtype.kind not in "iu"):
             raise InvalidInputError("batches must be one whole number per row")
         chosen = None if numbers is None else "public" if batches_are_public else "given"
-        rows, guarantee = self._prepared(recipe, samples, labels, person, chosen)
+        rows, guarantee = self._prepared(recipe, samples, labels, given.person, chosen)
+        rows = given.numbered(rows)
         if numbers is not None:
             rows = replace(rows, batches=numbers[rows.numbers].astype(np.intp), partition="given")
         self._install(*recipe.fit(rows, guarantee))
@@ -307,8 +328,8 @@ class LocalModel(BaseEstimator):
 
     def extend(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: ArrayLike | None = None,
         *,
         ids: Sequence[Any] | None = None,
         person: ArrayLike | None = None,
@@ -326,10 +347,10 @@ class LocalModel(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, p)
-            New rows.
-        y : array-like of shape (n,)
-            Their labels.
+        X : array-like of shape (n, p), or table
+            New rows; with a schema a table.
+        y : array-like of shape (n,) or None, default=None
+            Their labels; None takes the label column of the schema.
         ids : sequence or None, default=None
             Their identifiers, if :meth:`fit` had identifiers.
         person : array-like of shape (n,) or None, default=None
@@ -346,13 +367,17 @@ class LocalModel(BaseEstimator):
         """
         kept, recipe = self._kept(), self._recipe
         private = recipe.maker is not None
-        samples, labels = check_rows(recipe.checks, X, y, reset=False, declared_type=private)
+        given = recipe.given(X, y, person)
+        found = (given.rows, given.labels)
+        samples, labels = check_rows(recipe.checks, *found, reset=False, declared_type=private)
         if (labels.dtype.kind in "OUS") != (kept.labels.dtype.kind in "OUS"):
             raise InvalidInputError("labels must be all texts or all numbers")
-        names = more_identifiers(self._ids, kept.numbers, ids, len(samples), self.guarantee_)
+        n_rows = given.count(len(samples))
+        names = more_identifiers(self._ids, kept.numbers, ids, n_rows, self.guarantee_)
         if recipe.maker is not None and self.guarantee_ is None:
             raise InvalidInputError("this model holds raw rows: noise on further ones would promise nothing")
-        more, guarantee = self._prepared(recipe, samples, labels, person)
+        more, guarantee = self._prepared(recipe, samples, labels, given.person)
+        more = given.numbered(more)
         if guarantee is not None and self.guarantee_ is not None:
             guarantee = with_more_rows(self.guarantee_, guarantee)
         estimator, touched = recipe.unfitted(), np.unique(more.labels)
@@ -403,17 +428,23 @@ class LocalModel(BaseEstimator):
         return found
 
     @property
+    def schema_(self) -> Schema | None:
+        """The contract by which the fitted model encodes tables; None for rows of numbers."""
+        self._fitted()
+        return self._recipe.schema
+
+    @property
     def is_private(self) -> bool:
         """Whether a guarantee holds for everything this model gives away."""
         return self.guarantee_ is not None and self.guarantee_.holds
 
-    def answers(self, X: ArrayLike, classes: ArrayLike | None = None) -> Array:
+    def answers(self, X: Any, classes: ArrayLike | None = None) -> Array:
         """Measure each row by each class; for a class that the site lacks, answer the measure's maximum.
 
         Parameters
         ----------
-        X : array-like of shape (n, p)
-            Queries.
+        X : array-like of shape (n, p), or table
+            Queries; with a schema a table, in which a cell without a value in the contract counts as missing.
         classes : array-like of shape (C,) or None, default=None
             Labels of the columns, in any order, including all of the site's; None takes ``classes_``.
 
@@ -422,8 +453,12 @@ class LocalModel(BaseEstimator):
         ndarray of shape (n, C)
             One number per row and class: the smaller, the closer.
         """
+        schema = self.schema_
+        return self._answers(X if schema is None else schema.transform(X), classes)
+
+    def _answers(self, rows: ArrayLike, classes: ArrayLike | None = None) -> Array:
         largest = MAXIMA[self.measure]
-        distances = check_answers(self._fitted().distances(X), 2, largest)
+        distances = check_answers(self._fitted().distances(rows), 2, largest)
         if classes is None:
             return distances
         columns = np.asarray(classes)
@@ -437,7 +472,7 @@ class LocalModel(BaseEstimator):
         Parameters
         ----------
         query : Query
-            What is asked.
+            What is asked; its rows are encoded where the sites have a schema.
         site : str
             Name of this site.
 
@@ -446,7 +481,7 @@ class LocalModel(BaseEstimator):
         Answers
             The message.
         """
-        values = self.answers(query.features)
+        values = self._answers(query.features)
         return Answers(query.id, site, plain_labels(self.classes_), self.measure, self.scale, values)
 
     def profile(self, site: str) -> Profile:
@@ -464,8 +499,12 @@ class LocalModel(BaseEstimator):
         """
         guarantee = None if self.guarantee_ is None else self.guarantee_.to_dict()
         n_features = int(self._fitted().n_features_in_)
-        classes = plain_labels(self.classes_)
-        return Profile(site, classes, self.measure, self.scale, n_features, guarantee, self.digest())
+        declared: dict[str, Any] = {}
+        if self.schema_ is not None:
+            declared["schema"] = self.schema_.digest
+            declared["schema_fields"] = schema_fields(self.schema_.field_digests)
+        known = (plain_labels(self.classes_), self.measure, self.scale, n_features)
+        return Profile(site, *known, guarantee, self.digest(), **declared)
 
     def digest(self) -> str:
         """Compute the digest of the fitted model.
@@ -476,7 +515,7 @@ class LocalModel(BaseEstimator):
             SHA-256 sum of the bytes that :func:`onefold.io.to_bytes` gives, in hexadecimal digits.
         """
         if self._digest is None:
-            self._digest = hashlib.sha256(to_bytes(self._fitted())).hexdigest()
+            self._digest = hashlib.sha256(self._content()).hexdigest()
         return self._digest
 
     # --- travelling and files -----------------------------------------------------------------------------
@@ -498,7 +537,7 @@ class LocalModel(BaseEstimator):
             raise InvalidInputError(
                 "only a private model may travel: this one holds raw rows, or its guarantee is void"
             )
-        return ModelParcel(site, to_bytes(self._fitted()))
+        return ModelParcel(site, self._content())
 
     @classmethod
     def from_parcel(cls, parcel: ModelParcel) -> Self:
@@ -521,6 +560,7 @@ class LocalModel(BaseEstimator):
         """
         try:
             estimator = from_bytes(parcel.content, LARGEST_MACHINE)
+            schema = schema_from(load_extras(parcel.content), estimator.n_features_in_)
         except InvalidInputError:
             raise MessageError("the parcel holds no model") from None
         guarantee = getattr(estimator, "guarantee_", None)
@@ -529,7 +569,7 @@ class LocalModel(BaseEstimator):
         check_guarantee(guarantee.to_dict())
         if hasattr(estimator, "n_jobs"):
             estimator.n_jobs = None  # how many threads answer is for this machine to say
-        return cls._of(estimator)
+        return cls._of(estimator, schema)
 
     def save(self, path: str | os.PathLike[str], *, with_rows: bool = True) -> None:
         """Write the fitted model to a file, without pickle.
@@ -545,8 +585,8 @@ class LocalModel(BaseEstimator):
             Add what :meth:`forget` needs, in the same privacy, at twice the size.
         """
         rows = getattr(self, "_rows", None)
-        extras = rows.to_arrays() if with_rows and rows is not None else None
-        save(cast(Any, self._fitted()), path, extras)
+        kept = rows.to_arrays() if with_rows and rows is not None else {}
+        save(cast(Any, self._fitted()), path, kept | schema_arrays(self.schema_))
 
     @classmethod
     def load(
@@ -572,9 +612,9 @@ class LocalModel(BaseEstimator):
         estimator = load(path)
         if not hasattr(estimator, "distances"):
             raise InvalidInputError("the file holds no classifier")
-        model = cls._of(estimator, like)
         arrays = load_extras(path)
-        if arrays:
+        model = cls._of(estimator, schema_from(arrays, estimator.n_features_in_), like)
+        if "values" in arrays:
             rows = model._rows = replace(Rows.from_arrays(arrays), partition=partition_of(estimator))
             model._ids = None if ids is None else identifiers(ids, rows.n_ever, rows.numbers)
         return model
@@ -582,13 +622,14 @@ class LocalModel(BaseEstimator):
     # --- inside -------------------------------------------------------------------------------------------
 
     @classmethod
-    def _of(cls, estimator: Any, like: Any = None) -> Self:
-        """A model with this fitted classifier."""
+    def _of(cls, estimator: Any, schema: Schema | None, like: Any = None) -> Self:
+        """A model with this fitted classifier, for tables of this schema."""
         model = cls(clone(estimator))
         if like is not None:
             model.set_params(**{**like.get_params(deep=False), "keep_rows": True})
             if not isinstance(like.estimator, PrivateClassifier):
                 model.estimator = clone(estimator)
+        model.schema = schema
         model.estimator_ = estimator
         model._must_be_private = model.guarantee_ is not None
         model._recipe, model._ids = Recipe.of(model, estimator), None
@@ -633,6 +674,10 @@ class LocalModel(BaseEstimator):
         self.estimator_, self._digest, self.fit_count_ = estimator, None, self.fit_count_ + 1
         if self.keep_rows:
             self._rows = rows
+
+    def _content(self) -> bytes:
+        """The file of the model without its rows."""
+        return to_bytes(self._fitted(), schema_arrays(self.schema_))
 
     def _kept(self) -> Rows:
         self._fitted()

@@ -30,6 +30,7 @@ from onefold.federated.rules import (
 )
 from onefold.federated.trust import LabelledSet, Reason, accept, constant_sites
 from onefold.models import MEASURES, maximum_of
+from onefold.tables import Schema
 
 __all__ = ["RULES", "GlobalClassifier", "Result", "check_alike"]
 
@@ -251,16 +252,14 @@ class GlobalClassifier:
         site = "local" if self.log is None else str(client_id)
         return member.forget(rows, repartition=repartition, log=self.log, site=site)
 
-    def learn_trust(
-        self, X: ArrayLike | None, y: ArrayLike, answers: Mapping[Hashable, Answers] | None = None
-    ) -> Self:
+    def learn_trust(self, X: Any, y: ArrayLike, answers: Mapping[Hashable, Answers] | None = None) -> Self:
         """Keep a small labelled set, public or held out, by which the weighted rule tests the sites.
 
         Trust is computed anew from the sites that take part, so it follows joining and leaving exactly.
 
         Parameters
         ----------
-        X : array-like of shape (n, p) or None
+        X : array-like of shape (n, p), table or None
             Labelled queries, which models are asked about.
         y : array-like of shape (n,)
             Their labels.
@@ -277,14 +276,14 @@ class GlobalClassifier:
 
     # --- answering ----------------------------------------------------------------------------------------
 
-    def measures(self, X: ArrayLike | None = None) -> Array:
+    def measures(self, X: Any = None) -> Array:
         """Return the combined measure of each query by each class.
 
         Parameters
         ----------
-        X : array-like of shape (n, p) or None, default=None
-            Queries. Models are asked about them, and answers given to :meth:`add` must be answers to these
-            very rows. None combines these answers alone.
+        X : array-like of shape (n, p), table or None, default=None
+            Queries, as tables where the sites have a schema. Models are asked about them, and answers given
+            to :meth:`add` must be answers to these very rows. None combines these answers alone.
 
         Returns
         -------
@@ -300,12 +299,12 @@ class GlobalClassifier:
         weights = self._weights(self.clients, classes, self._largest()) if self.rule == "weighted" else None
         return combine(np.stack(answers), self.rule, self.n_liars, self._largest(), weights)
 
-    def predict(self, X: ArrayLike | None = None) -> Labels:
+    def predict(self, X: Any = None) -> Labels:
         """Return the label of each query (000 eq. 103-104, 004 eq. 118).
 
         Parameters
         ----------
-        X : array-like of shape (n, p) or None, default=None
+        X : array-like of shape (n, p), table or None, default=None
             Queries; see :meth:`measures`.
 
         Returns
@@ -430,7 +429,7 @@ class GlobalClassifier:
             raise InvalidInputError("the weighted rule needs a labelled set: call learn_trust first")
         return self._labelled.weights(sites, self._members, classes, largest)
 
-    def _answers_of(self, member: LocalModel | Array, X: ArrayLike | None, classes: Labels) -> Array:
+    def _answers_of(self, member: LocalModel | Array, X: Any, classes: Labels) -> Array:
         if not isinstance(member, LocalModel):
             return member
         if X is None:
@@ -457,6 +456,7 @@ class GlobalClassifier:
         if self.measure not in (None, model.measure):
             raise InvalidInputError("sites must use the measure of this federation")
         for other in self._models()[:1]:
+            check_schemas(model.schema_, other.schema_)
             check_alike((model.measure, model.scale), (other.measure, other.scale))
 
     def _note(self, client_id: Hashable, joining: bool) -> None:
@@ -468,6 +468,14 @@ class GlobalClassifier:
             known = site in map(attrgetter("site"), self.log)
             event = MembershipEvent.REJOIN if known else MembershipEvent.JOIN
         self.log.append(event, site)
+
+
+def check_schemas(one: Schema | None, other: Schema | None) -> None:
+    """Refuse sites whose tables have different contracts, naming the first difference."""
+    if (one is None) != (other is None):
+        raise InvalidInputError("some sites use a schema and others do not: give all the same schema")
+    if one is not None and other is not None and one.digest != other.digest:
+        raise InvalidInputError(f"the schemas of two sites differ: {other.difference(one)}")
 
 
 def check_alike(one: tuple[str, float | None], other: tuple[str, float | None]) -> None:

@@ -15,13 +15,16 @@ from onefold._base.progress import track
 from onefold.datasets import partition as spread
 from onefold.datasets import train_test_split
 from onefold.exceptions import InvalidInputError
+from onefold.federated._rows import class_labels, default_classifier, encoded_table
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Query, to_bytes
 from onefold.federated.rules import align, combine, decide, liars_withstood
 from onefold.federated.server import GlobalClassifier, check_alike
 from onefold.federated.trust import learn_trust
-from onefold.models import AutoencoderClassifier, maximum_of
+from onefold.models import maximum_of
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
+from onefold.privacy.contract import under_contract
+from onefold.tables import Schema
 
 __all__ = ["LIES", "Simulation", "lie", "simulate"]
 
@@ -101,18 +104,19 @@ class Simulation:
 
 
 def simulate(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: ArrayLike | None,
     n_clients: int,
     partition: str | Sequence[ArrayLike] = "iid",
     *,
+    schema: Schema | None = None,
     estimator: DistanceClassifier | None = None,
-    X_test: ArrayLike | None = None,
+    X_test: Any = None,
     y_test: ArrayLike | None = None,
     rule: str = "min",
     n_liars: int | None = None,
     liars: Mapping[int, str] | None = None,
-    labelled: tuple[ArrayLike, ArrayLike] | None = None,
+    labelled: tuple[Any, Any] | None = None,
     mechanism: Mechanism | None = None,
     fabricate: bool = True,
     label_mechanism: RandomisedLabels | None = None,
@@ -128,17 +132,19 @@ def simulate(
 
     Parameters
     ----------
-    X : array-like of shape (n, p)
-        Rows to be spread.
-    y : array-like of shape (n,)
-        Their labels.
+    X : array-like of shape (n, p), or table
+        Rows to be spread; with a schema a table.
+    y : array-like of shape (n,) or None
+        Their labels; None takes the label column of the schema, here and below.
     n_clients : int
         Number of sites.
     partition : str or sequence of array-like, default="iid"
         A way of :func:`onefold.datasets.partition`, or one array of row numbers per site.
+    schema : Schema or None, default=None
+        The declared contract of the table, as in :class:`LocalModel`.
     estimator : classifier or None, default=None
         The classifier every site uses; None stands for ``AutoencoderClassifier()``.
-    X_test : array-like of shape (m, p) or None, default=None
+    X_test : array-like of shape (m, p), table or None, default=None
         Rows to be judged on; None takes a quarter of every class of ``X``, which no site then has. Row
         numbers in ``partition`` count the rows that are left.
     y_test : array-like of shape (m,) or None, default=None
@@ -187,10 +193,16 @@ def simulate(
     >>> result.federated > max(result.alone)
     True
     """
+    if schema is not None:
+        X, y = encoded_table(schema, X, y, mechanism)
+        if X_test is not None:
+            X_test, y_test = schema.transform(X_test), class_labels(schema, X_test, y_test)
+        if labelled is not None:
+            labelled = schema.transform(labelled[0]), class_labels(schema, *labelled)
     features, labels, asked, truth = _parts(X, y, X_test, y_test)
     sites = _sites(labels, n_clients, partition, random_state, partition_options)
     lies = _lies(liars, n_clients)
-    prototype = AutoencoderClassifier() if estimator is None else estimator
+    prototype = default_classifier(schema) if estimator is None else estimator
     expected = max(len(lies), 1) if n_liars is None else n_liars
     server = GlobalClassifier(rule, classes=np.unique(labels), n_liars=expected)
     public = None if labelled is None else (np.asarray(labelled[0]), _columns(labelled[1], server.classes_))
@@ -219,7 +231,7 @@ def simulate(
         honest=plain.accuracy(lying=False),
         private_alone=None if private is None else tuple(private.alone),
         private_federated=None if private is None else private.accuracy(lying=True),
-        guarantees=None if private is None else tuple(private.guarantees),
+        guarantees=None if private is None else tuple(private.promised(schema)),
         query_bytes=n_clients * len(to_bytes(Query("simulation", floats))),
         answer_bytes=plain.answer_bytes,
         model_bytes=None if private is None else private.model_bytes,
@@ -269,6 +281,11 @@ class _Round:
                 answers = lie(self.lies[number], answers, largest, self.rng)
                 labelled = None if labelled is None else lie(self.lies[number], labelled, largest, self.rng)
             self._keep(True, largest).add(answers, labelled)
+
+    def promised(self, schema: Schema | None) -> list[Guarantee]:
+        """What each site's model promises; the rows were encoded by the schema."""
+        given = self.guarantees
+        return given if schema is None else [under_contract(each, schema) for each in given]
 
     def accuracy(self, lying: bool) -> float:
         """Accuracy of the combined answers."""
@@ -396,6 +413,8 @@ def lie(kind: str, answers: Array, largest: float, rng: np.random.Generator) -> 
 
 
 def _parts(X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[AnyArray, Labels, AnyArray, Labels]:
+    if y is None:
+        raise InvalidInputError("y is missing: give the labels, or a schema that names their column")
     X, y = np.asarray(X), np.asarray(y)
     if (X_test is None) != (y_test is None):
         raise InvalidInputError("X_test and y_test go together")

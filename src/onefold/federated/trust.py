@@ -267,7 +267,7 @@ class LabelledSet:
 
     Parameters
     ----------
-    X : array-like of shape (n, p) or None
+    X : array-like of shape (n, p), table or None
         The labelled queries, about which models are asked.
     y : array-like of shape (n,)
         Their labels.
@@ -275,9 +275,7 @@ class LabelledSet:
         Instead of ``X``, the answers of sites to these queries.
     """
 
-    def __init__(
-        self, X: ArrayLike | None, y: ArrayLike, answers: Mapping[Hashable, Answers] | None = None
-    ) -> None:
+    def __init__(self, X: Any, y: ArrayLike, answers: Mapping[Hashable, Answers] | None = None) -> None:
         self.queries, self.labels = X, np.asarray(y)
         if self.labels.ndim != 1 or self.labels.size == 0:
             raise InvalidInputError("y must be a list of labels, at least one")

@@ -89,17 +89,17 @@ def save(
             raise InvalidInputError("extras can be saved with a model only")
         cast(Any, model).save(path)
         return
-    about, arrays = to_parts(model, compact)
-    arrays |= {EXTRA + name: array for name, array in (extras or {}).items()}
-    save_archive(path, KIND, about, arrays)
+    save_archive(path, KIND, *_with_extras(model, extras, compact))
 
 
-def to_bytes(model: Model, *, compact: bool = False) -> bytes:
+def to_bytes(model: Model, extras: Mapping[str, AnyArray] | None = None, *, compact: bool = False) -> bytes:
     """Return what :func:`save` writes, as bytes.
 
     Parameters
     ----------
     model : fitted model
+        As in :func:`save`.
+    extras : mapping of str to ndarray or None, default=None
         As in :func:`save`.
     compact : bool, default=False
         As in :func:`save`.
@@ -121,7 +121,14 @@ def to_bytes(model: Model, *, compact: bool = False) -> bytes:
     >>> type(io.from_bytes(io.to_bytes(model))).__name__
     'KAHM'
     """
-    return archive_bytes(KIND, *to_parts(model, compact))
+    return archive_bytes(KIND, *_with_extras(model, extras, compact))
+
+
+def _with_extras(
+    model: Any, extras: Mapping[str, AnyArray] | None, compact: bool
+) -> tuple[dict[str, Any], Arrays]:
+    about, arrays = to_parts(model, compact)
+    return about, arrays | {EXTRA + name: array for name, array in (extras or {}).items()}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -207,13 +214,13 @@ def from_bytes(content: bytes, largest_machine: int | None = None) -> Any:
     return from_parts(about, arrays, largest_machine)
 
 
-def load_extras(path: str | os.PathLike[str]) -> Arrays:
-    """Read the further arrays that were given to :func:`save`.
+def load_extras(path: str | os.PathLike[str] | bytes) -> Arrays:
+    """Read the further arrays that were given to :func:`save` or :func:`to_bytes`.
 
     Parameters
     ----------
-    path : path
-        The file of a model.
+    path : path or bytes
+        The file of a model, or its content.
 
     Returns
     -------
