@@ -362,8 +362,8 @@ def test_sweep_of_a_declared_table_states_the_epsilon_of_the_noise(frame, table,
     assert b"VOID" not in out.read_bytes()
     assert b"least error for age" in out.read_bytes()
     assert len(result["strengths"]) == 9
-    # A record is two numbers and three categories, each of which moves two entries.
-    noise = FisherGaussian(result["strengths"][4]["lam"], sensitivity=math.sqrt(2 + 3 * 2), delta=1e-3)
+    # A record is two numbers and three categories, each of which changes by 1 in Euclidean length.
+    noise = FisherGaussian(result["strengths"][4]["lam"], sensitivity=math.sqrt(2 + 3), delta=1e-3)
     assert result["strengths"][4]["epsilon"] == pytest.approx(noise.guarantee(1).record[0], rel=1e-4)
 
 

@@ -95,6 +95,23 @@ def add_data(parser: Any, what: str = "table to read") -> None:
     parser.add_argument("data", metavar="DATA", help=f"{what}: a .csv, .npz or .parquet file")
 
 
+def add_schema(parser: Any, what: str = "it declares ranges, categories, label and persons") -> None:
+    """The declared contract of the table."""
+    option(parser, "--schema FILE", f"schema of the table, a JSON file; {what}")
+
+
+def load_schema(path: str | None, given: dict[str, Any]) -> Any:
+    """Read a schema, or None without one; options that say what the schema says are refused."""
+    if path is None:
+        return None
+    for name, value in given.items():
+        if value:
+            raise InvalidInputError(f"--schema declares what {name} would say: leave out {name}")
+    from onefold.tables import Schema
+
+    return Schema.load(path)
+
+
 def add_label(parser: Any) -> None:
     """The label column of a command that cannot do without."""
     option(parser, "--label COL", "column that holds the classes", required=True)

@@ -29,6 +29,7 @@ from onefold.exceptions import FileFormatError, InvalidInputError
 
 if TYPE_CHECKING:
     from onefold.release import Curve, Strength, TableCodec, TableRelease
+    from onefold.tables import Schema
 
 Range = tuple[float, float]
 Told = tuple[dict[str, Any], list[str]]  # a result for machines, and the same in words
@@ -46,9 +47,10 @@ def add_parser(commands: Any) -> None:
         "as little about a row as noise of its strength can. Columns keep their names, their order and what "
         "is declared about them. Labels and class sizes are released as they are unless --label-epsilon is "
         "given.",
-        epilog="Every column is declared, from what it means and without looking at the data: with --range "
-        "or --declared. Values outside a range are clipped to it. Released numbers are fractions unless "
-        "--whole names their column.",
+        epilog="Every column is declared, from what it means and without looking at the data: with --schema, "
+        "or with --range and --declared. Values outside a range are clipped to it; a cell without a value is "
+        "released by the rule of the schema, or as the middle of its range. Released numbers are fractions "
+        "unless --whole names their column.",
     )
     shared.add_data(parser)
     option(parser, "--label COL", "column that others shall learn to predict")
@@ -82,6 +84,7 @@ def _add_noise_options(group: Any) -> None:
 
 
 def _add_column_options(group: Any) -> None:
+    shared.add_schema(group, "it takes the place of the options below, of --label, --classes and --person")
     limits = "range of a column, known without the data; without COL= of all columns that have no other"
     repeated(group, "--range COL=LOW:HIGH", limits)
     repeated(group, "--whole COL", "column whose released values are whole numbers")
@@ -106,6 +109,7 @@ def _add_curve_options(group: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Release, or sweep."""
+    schema = _schema(args)
     noise = NoiseAmount(
         args.lam,
         args.adversary_error,
@@ -133,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
         _check_sweep(args.data, args.out, noise, labels)
     else:
         _check(args.data, args.out, noise, labels, bounded=bool(args.allowed))
-    declared = Declarations.read(args.range, args.whole, args.allowed, args.declared, args.infer)
+    declared = Declarations.read(args.range, args.whole, args.allowed, args.declared, args.infer, schema)
     table = read_mixed(args.data, args.label, args.ignore, args.person, args.quiet)
     check_header(table.path, table.columns)
     if args.sweep:
@@ -143,9 +147,27 @@ def run(args: argparse.Namespace) -> int:
         result, words = _keep_classifier(table, args.keep_classifier, args.label, args.out, args.quiet)
     else:
         made = _release(table, declared, noise, labels, args.rows_per_person, args.ledger, args.quiet)
-        result, words = _published(table, made, args.out)
+        result, words = _published(table, made, args.out, schema)
     show(result, words, as_json=args.json, quiet=args.quiet)
     return 0
+
+
+def _schema(args: argparse.Namespace) -> Schema | None:
+    """The declared schema, whose label, person and limit take the place of options."""
+    names = ("range", "whole", "declared", "infer", "label", "classes", "ignore", "person", "rows_per_person")
+    given = {f"--{name.replace('_', '-')}": getattr(args, name) for name in names}
+    schema: Schema | None = shared.load_schema(
+        args.schema, given | {"--keep-classifier": args.keep_classifier}
+    )
+    if schema is None:
+        return None
+    schema.require_declared()
+    label, person, most = schema.label, schema.person, schema.rows_per_person
+    if label is not None and label.is_category:
+        args.label, args.classes = label.name, [str(level) for level in label.levels]
+    if person is not None and most is not None and not args.sweep:  # a curve promises nothing to persons
+        args.person, args.rows_per_person = person.name, most
+    return schema
 
 
 # --- what the options say ---------------------------------------------------------------------------------
@@ -188,6 +210,7 @@ class Declarations:
     whole: tuple[str, ...] = ()
     others: Range | None = None
     infer: bool = False
+    schema: Schema | None = None
 
     @classmethod
     def read(
@@ -197,6 +220,7 @@ class Declarations:
         allowed: list[str],
         file: str | None,
         infer: bool = False,
+        schema: Schema | None = None,
     ) -> Declarations:
         """Take them from the options and from the file; an option wins against the file."""
         given = dict(_column_range("--range", text) for text in ranges)
@@ -205,7 +229,7 @@ class Declarations:
         if "" in limits:
             raise InvalidInputError("--allowed must look like COL=LOW:HIGH, with LOW below HIGH")
         columns, more = ({}, []) if file is None else _read_json(file)
-        found = cls(given, {}, limits, tuple(dict.fromkeys([*whole, *more])), others, infer)
+        found = cls(given, {}, limits, tuple(dict.fromkeys([*whole, *more])), others, infer, schema)
         for name, what in columns.items():
             kind: dict[str, Any] = found.ranges if _is_range(what) else found.categories
             if name not in found.ranges:
@@ -219,6 +243,8 @@ class Declarations:
         """The codec for the features of a table, and these features; only --infer looks at their cells."""
         from onefold.release import TableCodec
 
+        if self.schema is not None:
+            return TableCodec.from_schema(self.schema, self.allowed), table.columns
         features = table.features
         undeclared = [name for name in features if name not in self.ranges and name not in self.categories]
         ranges = self.ranges
@@ -356,16 +382,13 @@ def _release(
         bounded=bounded,
         delta=noise.delta,
         sampler=noise.sampler,
-        person=table.persons,
-        rows_per_person=rows_per_person,
-        labels=None if labels.column is None else _labels(table, labels),
-        label_mechanism=shared.label_mechanism(labels.epsilon, labels.classes),
         ledger=ledger,
+        **_rows_about(table, declared.schema, labels, rows_per_person),
     )
     return Made(made, strength.lam, None if bounded else strength.documented_epsilon)
 
 
-def _published(table: MixedTable, made: Made, out: str) -> Told:
+def _published(table: MixedTable, made: Made, out: str, schema: Schema | None) -> Told:
     """Write the released table and its guarantee, and say what it promises."""
     release = made.release
     promise = {"lam": made.lam, **release.to_dict()}
@@ -374,7 +397,12 @@ def _published(table: MixedTable, made: Made, out: str) -> Told:
             "epsilon_per_record": made.documented,
             "note": "for comparison only; it is too small for weak noise",
         }
-    columns = table.with_values(out, release.columns, release.labels)
+    if schema is None:
+        columns = table.with_values(out, release.columns, release.labels)
+    else:
+        labels = {} if release.labels is None else {str(table.label): release.labels}
+        values = release.columns | labels
+        columns = {known.name: values[known.name] for known in schema.fields if known.name in values}
     rows = len(next(iter(release.columns.values())))
     words = [f"lam {made.lam:.4g}", *shared.promise_in_words(release.guarantee), *release.in_words()]
     return _told(columns, rows, promise, words, out)
@@ -401,16 +429,35 @@ def _strength(noise: NoiseAmount, codec: TableCodec, bounded: bool) -> Strength:
     return choose(codec.n_encoded, lam=lam, adversary_error=error, epsilon=epsilon, **options)
 
 
+def _rows_about(
+    table: MixedTable, schema: Schema | None, labels: Labelling, rows_per_person: int | None
+) -> dict[str, Any]:
+    """Labels, persons and what is done with them: a schema says so itself."""
+    if schema is not None:
+        from onefold.privacy import RandomisedLabels
+
+        classes = schema.classes
+        made = None if not labels.epsilon or classes is None else RandomisedLabels(labels.epsilon, classes)
+        return {"schema": schema, "label_mechanism": made}
+    return {
+        "person": table.persons,
+        "rows_per_person": rows_per_person,
+        "labels": None if labels.column is None else _labels(table, labels),
+        "label_mechanism": shared.label_mechanism(labels.epsilon, labels.classes),
+    }
+
+
 def _labels(table: MixedTable, labels: Labelling) -> AnyArray:
-    """Labels as they are, or, where classes are declared, in their type, cell by cell."""
-    from onefold.release.columns import Column
+    """Labels as they are; where classes are declared, in their type, and the first for any other label."""
+    from onefold.tables import Field
 
     name = str(labels.column)
     if labels.classes is None:
         return table.typed([name]).columns[name]
-    declared = shared.declared_classes(labels.classes)
-    column = Column(name, declared.dtype, levels=tuple(declared.tolist()))
-    return column.named(column.places(table.columns[name]))
+    classes = shared.declared_classes(labels.classes)
+    kind = "string" if classes.dtype.kind == "U" else "integer"
+    declared = Field(name, kind, "label", levels=tuple(classes.tolist()))
+    return declared.show(np.maximum(declared.read(table.columns[name])[0], 0))
 
 
 def _keep_classifier(table: MixedTable, variance: float, label: str, out: str, quiet: bool) -> Told:

@@ -1,4 +1,4 @@
-"""What is declared about the columns of a table, and the code between them and rows in a cube."""
+"""What is declared about the columns of a released table, and the code between them and noisy rows."""
 
 import math
 import warnings
@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from onefold._base.arrays import AnyArray, Floats, Index
+from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.privacy.contract import EncodedBox
 from onefold.privacy.frozen import Frozen
 from onefold.privacy.sensitivity import Box
 from onefold.release.releases import noise_bounds
+from onefold.tables import Field, Schema
+from onefold.tables.cells import cells_of, texts_of
 
 __all__ = ["Column", "OneHotBox", "TableCodec"]
 
@@ -24,18 +27,31 @@ MOST_LEVELS = 200
 
 
 class OneHotBox(Box):
-    """The unit cube in which blocks of columns are one-hot: another category moves two entries, not all."""
+    """The unit cube in which blocks of columns are one-hot; schemas have :class:`EncodedBox` instead.
+
+    Parameters
+    ----------
+    n_numbers : int
+        Columns of numbers.
+    levels : sequence of int
+        Number of categories of each column of categories.
+    inferred : bool, default=False
+        Whether they were taken from the data.
+    """
 
     def __init__(self, n_numbers: int, levels: Sequence[int], inferred: bool = False) -> None:
         super().__init__(0.0, 1.0, n_numbers + sum(levels))
+        self.inferred, self.cell_entries = inferred, 2 if levels else 1
         self._squares = n_numbers + 2 * len(levels)
-        self._categories = bool(levels)
-        self.inferred = inferred
 
     @property
     def entry(self) -> float:
-        """Change of one cell of the table: 1 for a number, the diagonal of a square for a category."""
-        return math.nextafter(math.sqrt(2.0), math.inf) if self._categories else 1.0
+        """Change of one cell: 1 for a number, the diagonal of a square for a category."""
+        return math.nextafter(math.sqrt(2.0), math.inf) if self.cell_entries > 1 else 1.0
+
+    def entry_in(self, norm: int) -> float:
+        """Change of one cell, in a norm."""
+        return self.entry if norm == 2 else float(self.cell_entries)
 
     @property
     def l1(self) -> float:
@@ -64,6 +80,8 @@ class Column:
         Declared categories; empty for numbers.
     allowed : tuple of (float, float), default=None
         Range that released numbers must keep; None stands for the declared range.
+    declared : Field or None, default=None
+        All that is declared; None makes it of the other parameters.
     """
 
     name: str
@@ -71,101 +89,39 @@ class Column:
     range: Range | None = None
     levels: tuple[Any, ...] = ()
     allowed: Range | None = None
+    declared: Field | None = None
 
-    @property
-    def size(self) -> int:
-        """Number of encoded columns."""
-        return 1 if self.range is not None else len(self.levels)
+    @cached_property
+    def field(self) -> Field:
+        """All that is declared."""
+        if self.declared is not None:
+            return self.declared
+        if self.range is None:
+            return _category(self.name, self.levels)
+        kind = "integer" if self.dtype.kind in "iu" else "number"
+        return Field(self.name, kind, low=self.range[0], high=self.range[1])
 
     @property
     def width(self) -> float:
         """Width of the declared range; 1 for categories."""
         return 1.0 if self.range is None else self.range[1] - self.range[0]
 
-    def encode(self, values: AnyArray) -> Floats:
-        """Scale numbers to [0, 1] after clipping; make categories one-hot."""
-        if self.range is not None:
-            clipped = np.clip(_numbers(self.name, values), *self.range)
-            return ((clipped - self.range[0]) / self.width)[:, np.newaxis]
-        return np.eye(len(self.levels))[self.places(values)]
-
-    def places(self, values: AnyArray) -> Index:
-        """Return which declared category each cell holds."""
-        as_numbers = self.dtype.kind in "iuf"
-        cells = _numbers(self.name, values) if as_numbers else _texts(self.name, values)
-        levels = np.asarray(self.levels, dtype=cells.dtype if as_numbers else str)
-        order = np.argsort(levels)
-        places = order[np.minimum(np.searchsorted(levels[order], cells), len(levels) - 1)]
-        known = levels[places] == cells
-        if not np.all(known):
-            raise InvalidInputError(
-                f"column {self.name!r} holds a category that is not declared in row {_first(~known)}"
-            )
-        return np.asarray(places)
-
     def decode(self, encoded: Floats) -> AnyArray:
         """Clip numbers to what is allowed and round whole ones; the largest entry names the category."""
-        if self.range is None:
-            return self.named(np.argmax(encoded, axis=1))
+        values = self.field.decode(encoded)
+        if self.range is None or self.field.type in ("date", "datetime"):
+            return self.field.show(values)
         low, high = self.allowed or self.range
-        values = np.clip(self.range[0] + self.width * encoded[:, 0], low, high)
-        if self.dtype.kind in "iu":
-            limits = np.iinfo(self.dtype)
-            largest = float(limits.max) if limits.bits < 64 else math.nextafter(float(limits.max), 0.0)
-            inside = np.clip(np.rint(values), max(math.ceil(low), limits.min), min(high, largest))
-            values = np.floor(inside)
-        kept: AnyArray = values.astype(self.dtype)
-        return kept
-
-    def named(self, places: Index) -> AnyArray:
-        """Return the categories at the given places."""
-        return np.asarray(np.array(self.levels, dtype=self.dtype)[places])
-
-
-def _first(mask: AnyArray) -> int:
-    return int(np.argmax(mask)) + 1
-
-
-def _numbers(name: str, values: AnyArray) -> Floats:
-    """Return cells as float64, one by one: no cell decides how another is read."""
-    if values.ndim == 1 and values.dtype.kind in "OUS":
-        distinct, inverse = np.unique(_texts(name, values), return_inverse=True)
-        numbers = np.array([_number(text) for text in distinct.tolist()], dtype=np.float64)[inverse]
-    elif values.ndim == 1 and values.dtype.kind in "iufb":
-        numbers = values.astype(np.float64)
-    else:
-        raise InvalidInputError(f"column {name!r} holds neither numbers nor text")
-    if np.isnan(numbers).any():
-        raise InvalidInputError(
-            f"column {name!r} holds no number in row {_first(np.isnan(numbers))}: fill it in, or leave it out"
-        )
-    return numbers
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def _texts(name: str, values: AnyArray) -> AnyArray:
-    """Return cells as texts, one by one; a whole number reads the same from any type of column."""
-    kind = values.dtype.kind
-    if values.ndim != 1 or kind not in "OUSiufb":
-        raise InvalidInputError(f"column {name!r} holds neither numbers nor text")
-    if kind == "O":
-        missing = np.array([cell is None or cell != cell for cell in values], dtype=bool)
-        if missing.any():
-            raise InvalidInputError(f"column {name!r} has a missing value in row {_first(missing)}")
-    if kind in "fO":
-        return np.array([_text(cell) for cell in values.tolist()], dtype=str)
-    return np.char.decode(values, "utf-8", "replace") if kind == "S" else values.astype(str)
-
-
-def _text(cell: Any) -> str:
-    whole = isinstance(cell, float) and cell.is_integer()
-    return str(int(cell)) if whole else str(cell)
+        if self.allowed is not None:
+            values = np.clip(self.range[0] + self.width * encoded[:, 0], low, high)
+        if self.dtype.kind not in "iu":
+            return values.astype(self.dtype)
+        limits = np.iinfo(self.dtype)
+        largest = float(limits.max) if limits.bits < 64 else math.nextafter(float(limits.max), 0.0)
+        inside = np.clip(np.rint(values), max(math.ceil(low), limits.min), min(high, largest))
+        absent = np.isnan(inside)
+        whole: AnyArray = np.floor(np.where(absent, 0.0, inside)).astype(self.dtype)
+        return np.ma.masked_array(whole, mask=absent) if self.field.nullable else whole
 
 
 class TableCodec(Frozen):
@@ -208,16 +164,18 @@ class TableCodec(Frozen):
     Notes
     -----
     *Guarantees.* Names, order and types of decoded columns, the widths of texts and the categories come from
-    the declarations. Values outside a range, infinite ones too, are clipped; nothing says how many. A cell
-    that is missing, or no declared category, is refused in one line that names the column and the row:
-    whoever sees that line learns about the data.
+    the declarations. Values outside a range, infinite ones too, are clipped; nothing says how many. No cell
+    is refused, since a refusal would say something about the data: a cell that is missing, or says no number
+    where one is declared, counts as the middle of the range, and one that is no declared category as none of
+    them, unless a schema declares another rule. Where the empty text is declared as a category, missing texts
+    are released as such.
 
     Examples
     --------
     >>> columns = {"age": np.array([30, 41]), "town": np.array(["b", "a"])}
     >>> codec = TableCodec(columns, {"age": (18, 98)}, {"town": ["a", "b"]}, types={"age": "int64"})
-    >>> codec.encode(columns).tolist()
-    [[0.15, 0.0, 1.0], [0.2875, 1.0, 0.0]]
+    >>> codec.encode(columns).round(4).tolist()
+    [[0.15, 0.0, 0.7071], [0.2875, 0.7071, 0.0]]
     >>> {name: values.tolist() for name, values in codec.decode(codec.encode(columns)).items()}
     {'age': [30, 41], 'town': ['b', 'a']}
     """
@@ -236,7 +194,7 @@ class TableCodec(Frozen):
         allowed = dict(allowed or {})
         if not columns:
             raise InvalidInputError("the table has no columns to release")
-        _refuse_unknown(columns, {**ranges, **categories, **allowed, **types})
+        _refuse_unknown(list(columns), {**ranges, **categories, **allowed, **types})
         undeclared = [name for name in columns if name not in ranges and name not in categories]
         if undeclared and not infer:
             raise InvalidInputError(
@@ -246,6 +204,7 @@ class TableCodec(Frozen):
         for name in undeclared:
             _infer(name, np.asarray(columns[name]), ranges, categories, types)
         self.columns = tuple(_column(name, ranges, categories, allowed, types) for name in columns)
+        self.missing_values: tuple[str, ...] = ("",)
         self.inferred = tuple(undeclared)
         if self.inferred:
             warnings.warn(
@@ -255,19 +214,41 @@ class TableCodec(Frozen):
                 stacklevel=3,  # past what seals the object
             )
 
+    @classmethod
+    def from_schema(cls, schema: Schema, allowed: Mapping[str, Range] | None = None) -> "TableCodec":
+        """Make the codec of a schema: of its features, and of a label that is a number.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is declared; a schema that was inferred from private rows is refused.
+        allowed : dict of str to (float, float) or None, default=None
+            Range (low, high) that released values must keep; the declared range where it is not given.
+
+        Returns
+        -------
+        TableCodec
+            The codec.
+        """
+        schema.require_declared()
+        limits = dict(allowed or {})
+        known = [each for each in schema.fields if is_released(each)]
+        _refuse_unknown([each.name for each in known], limits)
+        found = cls.__new__(cls)
+        found.columns = tuple(_kept(each, limits.get(each.name)) for each in known)
+        found.missing_values, found.inferred = tuple(schema.missing_values), ()
+        found._seal()
+        return found
+
     @property
     def n_encoded(self) -> int:
         """Number of columns of the encoded rows."""
-        return sum(column.size for column in self.columns)
+        return sum(column.field.width for column in self.columns)
 
     @cached_property
-    def domain(self) -> OneHotBox:
+    def domain(self) -> EncodedBox:
         """Domain in which encoded rows lie by declaration."""
-        return OneHotBox(
-            sum(column.range is not None for column in self.columns),
-            [len(column.levels) for column in self.columns if column.range is None],
-            inferred=bool(self.inferred),
-        )
+        return EncodedBox([column.field for column in self.columns], inferred=bool(self.inferred))
 
     def bounds(self) -> Floats:
         """Compute bounds of the noise on encoded rows that keep every number inside what is allowed.
@@ -279,8 +260,8 @@ class TableCodec(Frozen):
         """
         pairs: list[Any] = []
         for column in self.columns:
-            if column.range is None or column.allowed is None:
-                pairs += [FREE] * column.size
+            if column.allowed is None or column.range is None:
+                pairs += [FREE] * column.field.width
             else:
                 pairs.append(noise_bounds(column.range, column.allowed) / column.width)
         return np.array(pairs, dtype=np.float64)
@@ -304,7 +285,7 @@ class TableCodec(Frozen):
                 if column.range is None:
                     raise InvalidInputError(f"column {name!r} holds categories: it has no error in units")
                 return at
-            at += column.size
+            at += column.field.width
         raise InvalidInputError(f"there is no column {name!r} to release")
 
     def column(self, name: str) -> Column:
@@ -335,10 +316,8 @@ class TableCodec(Frozen):
         ndarray of shape (n_samples, n_encoded)
             Encoded rows.
         """
-        encoded = [column.encode(np.asarray(columns[column.name])) for column in self.columns]
-        if len({len(rows) for rows in encoded}) > 1:
-            raise InvalidInputError("the columns must have equally many rows")
-        return np.hstack(encoded)
+        read = Schema([column.field for column in self.columns], missing_values=self.missing_values)
+        return read.encode(read.parse(columns, strict=bool(self.inferred)))
 
     def decode(self, rows: Floats) -> dict[str, AnyArray]:
         """Decode noisy rows into columns, looking at nothing but the noisy rows.
@@ -355,12 +334,17 @@ class TableCodec(Frozen):
         """
         decoded, at = {}, 0
         for column in self.columns:
-            decoded[column.name] = column.decode(rows[:, at : at + column.size])
-            at += column.size
+            decoded[column.name] = column.decode(rows[:, at : at + column.field.width])
+            at += column.field.width
         return decoded
 
 
-def _refuse_unknown(columns: Mapping[str, AnyArray], declared: Mapping[str, Any]) -> None:
+def is_released(known: Field) -> bool:
+    """Whether noise is added to a column: to features, and to a label that is a number."""
+    return known.role == "feature" or (known.role == "label" and not known.is_category)
+
+
+def _refuse_unknown(columns: Sequence[str], declared: Mapping[str, Any]) -> None:
     unknown = [name for name in declared if name not in columns]
     if unknown:
         raise InvalidInputError(f"something is declared about a column that is not there: {unknown[0]!r}")
@@ -376,40 +360,49 @@ def _column(
     if name in categories:
         if name in ranges or name in allowed or name in types:
             raise InvalidInputError(f"column {name!r} holds categories: it has neither range nor type")
-        levels = _levels(name, categories[name])
-        return Column(name, levels.dtype, levels=tuple(levels.tolist()))
-    declared = _range(name, ranges[name])
-    if not math.isfinite(declared[1] - declared[0]):
+        return _kept(_category(name, categories[name]))
+    low, high = _range(name, ranges[name])
+    if not math.isfinite(high - low):
         raise InvalidInputError(f"the range of column {name!r} must be finite: values are scaled by it")
-    kept = None
-    if name in allowed:
-        kept = _range(name, allowed[name])
-        if not kept[0] <= declared[0] < declared[1] <= kept[1]:
-            raise InvalidInputError(f"column {name!r}: what is allowed must contain the declared range")
     dtype = _type(name, types.get(name, np.float64))
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        if max(math.ceil(declared[0]), limits.min) > min(math.floor(declared[1]), limits.max):
+        if max(math.ceil(low), limits.min) > min(math.floor(high), limits.max):
             raise InvalidInputError(f"the range of column {name!r} holds no number of this type")
-    return Column(name, dtype, range=declared, allowed=kept)
+    known = Field(name, "integer" if dtype.kind in "iu" else "number", low=low, high=high)
+    return _kept(known, allowed.get(name), dtype)
 
 
-def _levels(name: str, declared: Sequence[Any]) -> AnyArray:
-    """Return the declared categories, different and in order, in the one type that holds them all."""
+def _kept(known: Field, allowed: Any = None, dtype: np.dtype[Any] | None = None) -> Column:
+    """A column whose released values keep what is allowed."""
+    declared = None if known.is_category else (float(known.low or 0.0), float(known.high or 0.0))
+    kept = None
+    if allowed is not None:
+        kept = _range(known.name, allowed)
+        if declared is None or known.nullable or known.scale != "linear" or known.type.startswith("date"):
+            raise InvalidInputError(f"column {known.name!r}: only plain numbers can be held inside a range")
+        if not kept[0] <= declared[0] < declared[1] <= kept[1]:
+            raise InvalidInputError(f"column {known.name!r}: what is allowed must contain the declared range")
+    return Column(known.name, dtype or known.dtype, declared, known.levels, kept, known)
+
+
+def _category(name: str, declared: Sequence[Any]) -> Field:
+    """Declare categories, different and in order, in the one type that holds them all."""
     words = [declared] if isinstance(declared, str) else list(declared)
     if not words:
         raise InvalidInputError(f"column {name!r} needs at least one category")
     kinds = {np.asarray(word).dtype.kind for word in words}
-    try:
-        if kinds == {"b"}:
-            return np.unique(np.array(words, dtype=bool))
-        if kinds <= set("iu"):
-            return np.unique(np.array(words, dtype=np.int64))
-        if kinds <= set("iuf"):
-            return np.unique(np.array(words, dtype=np.float64))
-    except OverflowError:
-        raise InvalidInputError(f"column {name!r}: a category is too large a number") from None
-    return np.unique(np.array([str(word) for word in words]))
+    if kinds == {"b"}:
+        return Field(name, "boolean")
+    if kinds <= set("iuf"):
+        whole = kinds <= set("iu")
+        levels = sorted({int(word) if whole else float(word) for word in words})
+        if whole and not -(2**63) <= levels[0] <= levels[-1] < 2**63:
+            raise InvalidInputError(f"column {name!r}: a category is too large a number")
+        return Field(name, "integer" if whole else "number", levels=tuple(levels))
+    texts = sorted({str(word).strip() for word in words})
+    rule = "indicator" if "" in texts else "refuse"  # the empty text stands for a missing one
+    return Field(name, "string", levels=tuple(text for text in texts if text), missing=rule)
 
 
 def _type(name: str, given: DTypeLike) -> np.dtype[Any]:
@@ -432,16 +425,19 @@ def _infer(
     """Take from the data what is not declared about a column: nothing can be promised then."""
     if values.ndim != 1 or values.dtype.kind not in "iufbUSO":
         raise InvalidInputError(f"column {name!r} holds neither numbers nor text")
+    cells, missing = cells_of(values)
+    if missing.any():
+        raise InvalidInputError(
+            f"column {name!r} has no value in row {int(np.argmax(missing)) + 1}: fill it in, or leave it out"
+        )
     if values.dtype.kind in "iuf":
-        numbers = _numbers(name, values)
-        if not np.isfinite(numbers).all():
+        low, high = float(values.min()), float(values.max())
+        if not math.isfinite(high - low):
             raise InvalidInputError(f"column {name!r} has infinite values: declare its range")
-        low, high = float(numbers.min()), float(numbers.max())
         ranges[name] = (low, high) if low < high else (low, low + 1.0)
         types.setdefault(name, values.dtype)
         return
-    cells = values if values.dtype.kind == "b" else _texts(name, values)
-    categories[name] = np.unique(cells).tolist()
+    categories[name] = [False, True] if values.dtype.kind == "b" else sorted(set(texts_of(cells)))
     if len(categories[name]) > MOST_LEVELS:
         raise InvalidInputError(
             f"column {name!r} has more than {MOST_LEVELS} different texts: leave it out, or declare them"

@@ -1,20 +1,23 @@
 """Tables of mixed columns: encoded as rows in a cube, released with the optimal noise, decoded again."""
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr
+from sklearn.base import clone
 
 from onefold._base.arrays import AnyArray
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee, RandomisedLabels, charge
+from onefold.privacy.contract import ContractRows, contract_rows, under_contract
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.persons import kept_rows
 from onefold.privacy.samplers import RandomState, chosen_sampler, generator
-from onefold.release.columns import Column, OneHotBox, TableCodec
+from onefold.release.columns import Column, OneHotBox, TableCodec, is_released
 from onefold.release.releases import TOGETHER, promised
+from onefold.tables import Schema
 
 __all__ = ["Column", "OneHotBox", "TableCodec", "TableRelease", "release_table"]
 
@@ -93,10 +96,11 @@ class TableRelease:
 
 
 def release_table(
-    columns: Mapping[str, AnyArray],
-    codec: TableCodec,
-    lam: float,
+    columns: Any,
+    codec: TableCodec | None = None,
+    lam: float | None = None,
     *,
+    schema: Schema | None = None,
     bounded: bool = False,
     delta: float = 1e-5,
     sampler: str = "hardened",
@@ -115,12 +119,15 @@ def release_table(
 
     Parameters
     ----------
-    columns : dict of str to ndarray
-        Name and values of each column.
-    codec : TableCodec
-        What is declared about the columns.
-    lam : float
-        Weight of utility, for columns scaled to [0, 1].
+    columns : dict of str to ndarray, or table
+        Name and values of each column; with a schema also a frame or a table that was read.
+    codec : TableCodec or None, default=None
+        What is declared about the columns; None makes it of the schema.
+    lam : float or None, default=None
+        Required: weight of utility, for columns scaled to [0, 1].
+    schema : Schema or None, default=None
+        What is declared about the table: also its label, whom rows are about, and how many rows of a person
+        count. A row whose class is not declared counts as the first class.
     bounded : bool, default=False
         Use noise that keeps every number inside the codec's ``allowed`` ranges, instead of clipping.
     delta : float, default=1e-5
@@ -133,12 +140,13 @@ def release_table(
     random_state : int, Generator or None, default=None
         None takes the noise from the system's cryptographic generator. A seed voids the guarantee: for tests
         only.
-    person : array-like of shape (n_samples,), default=None
+    person : array-like of shape (n_samples,), False or None, default=None
         Whose each row is, and no column to release. With ``rows_per_person`` the guarantee then covers
-        persons.
+        persons. None takes the person column of the schema if it declares ``rows_per_person``; False takes
+        none.
     rows_per_person : int, default=None
         Largest number of rows of a person; others, with their labels, are dropped at random before anything
-        else.
+        else. None takes that of the schema.
     labels : ndarray of shape (n_samples,) or None, default=None
         Labels to publish with the columns.
     label_mechanism : RandomisedLabels or None, default=None
@@ -170,13 +178,20 @@ def release_table(
     ({'age': 'int64', 'town': '<U1'}, True)
     """
     sampler = chosen_sampler(sampler, hardened, stacklevel=3)
+    if schema is not None:
+        codec = TableCodec.from_schema(schema) if codec is None else codec
+        rows, labels, person = _rows_of(schema, columns, labels, person)
+        rows_per_person = None if person is None else rows_per_person or schema.rows_per_person
+    if codec is None or lam is None:
+        raise InvalidInputError("release_table needs lam, and a codec or a schema")
     options: dict[str, Any] = {"delta": delta, "sensitivity": codec.domain, "sampler": sampler}
     noise: FisherGaussian | BoundedFisherNoise
     if bounded:
         noise = BoundedFisherNoise(lam, codec.bounds(), **options)
     else:
         noise = FisherGaussian(lam, **options)
-    rows = codec.encode(columns)
+    if schema is None:
+        rows, person = codec.encode(columns), None if person is False else person
     if label_mechanism is not None and labels is None:
         raise InvalidInputError("label_mechanism needs labels")
     if labels is not None and np.shape(labels) != (len(rows),):
@@ -188,9 +203,11 @@ def release_table(
     guarantee = promised(noise, codec.n_encoded, rows_per_person, random_state)
     numbers = [column for column in codec.columns if column.range is not None]
     categories = [column for column in codec.columns if column.range is None]
-    if bounded and categories:  # a category moves two encoded entries at once: state what always holds
+    if bounded and codec.domain.cell_entries > 1:  # a cell moves two entries at once: state what always holds
         guarantee = replace(guarantee, entry=guarantee.record)
     guarantee = replace(guarantee, n_features=len(codec.columns))
+    if schema is not None:
+        guarantee = under_contract(guarantee, schema)
     if label_mechanism is not None:
         guarantee = guarantee.with_labels(label_mechanism.epsilon)
     charge(ledger, guarantee, "released table")
@@ -202,14 +219,23 @@ def release_table(
         codec.decode(noisy),
         guarantee,
         {c.name: float(errors[codec.position(c.name)]) * c.width for c in numbers},
-        {c.name: _kept(len(c.levels), lam**-0.25) for c in categories},
+        {c.name: _kept(c.field.width, lam**-0.25) for c in categories},
         {c.name: c.width for c in numbers},
         labels,
     )
 
 
+def _rows_of(schema: Schema, table: Any, labels: Any, person: Any) -> ContractRows:
+    """Encode what is released of a table; a label that is a number is a column like the others."""
+    label = schema.label
+    if label is not None and is_released(label):
+        fields = [replace(each, role="feature") if each is label else each for each in schema.fields]
+        schema = clone(schema).set_params(fields=fields)
+    return contract_rows(schema, table, labels, person)
+
+
 def _kept(levels: int, scale: float) -> float:
-    """Return the probability E[Phi(z + 1/scale)^(levels - 1)] that the true category keeps the lead."""
+    """Return the probability E[Phi(z + 1/(sqrt(2) scale))^(levels - 1)] that the true category leads."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
-    values = np.exp((levels - 1) * log_ndtr(nodes + 1.0 / scale))
+    values = np.exp((levels - 1) * log_ndtr(nodes + math.sqrt(0.5) / scale))
     return float(weights @ values / weights.sum())
