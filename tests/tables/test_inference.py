@@ -167,3 +167,19 @@ def test_an_empty_table_is_refused() -> None:
     for table in ({}, {"x": [], "y": []}):
         with pytest.raises(InvalidInputError, match=r"no columns|no rows|empty"):
             Schema.infer(table, None if not table else "y")
+
+
+def test_one_column_with_a_decimal_comma_decides_how_ambiguous_columns_are_read() -> None:
+    ambiguous = {"price": ["1,234", "12,345", "2,500"], "salary": ["1.234", "950", "45.000"]}
+    alone = Schema.infer(ambiguous)
+    assert alone.field("price").high >= 12_345
+    assert alone.field("salary").high == pytest.approx(1000, abs=60)
+    together = Schema.infer(ambiguous | {"weight": ["70,5", "81,25", "64"]})
+    assert together.field("price").written.decimal == ","
+    assert together.field("price").high < 20
+    assert together.field("salary").high >= 45_000
+    assert together.parse(ambiguous | {"weight": ["70,5"] * 3})["salary"].tolist() == [
+        1234.0,
+        950.0,
+        45_000.0,
+    ]

@@ -29,6 +29,9 @@ CODE = re.compile(r"[-+]?0[0-9]")  # a leading zero makes a code of what would b
 ROW_NUMBER = re.compile(r"(unnamed(: ?\d+)?|index|row[_ .]?(id|no|nr|num|number|name)?s?|id|)", re.I)
 IDENTIFIER = re.compile(r".*(^|[_ .\-])(id|ids|uuid|guid|key|nr|no)$|.*[a-z]Id$|.*ID$", re.I)
 PERSON = re.compile(r".*(patient|person|customer|client|subject|user|member|student|employee).*", re.I)
+# Numbers as they may look where the comma is the decimal mark, and those that can be nothing else.
+COMMA_NUMBER = re.compile(r"[-+]?[0-9.]+(,[0-9]+)?")
+DECIMAL_COMMA = re.compile(r"[-+]?([0-9.]*,([0-9]{1,2}|[0-9]{4,})|0,[0-9]+)")
 NUMBER_FORMATS = tuple(
     NumberFormat(*marks, bare)
     for bare, marks in product((True, False), ((".", ""), (".", ","), (",", ""), (",", "."), (",", " ")))
@@ -75,6 +78,9 @@ def guess_fields(
         raise InvalidInputError("the table has no columns")
     if label is not None and label not in guesses:
         raise InvalidInputError(f"there is no column {label!r} among the {len(guesses)} of the table")
+    if any(guess.has_decimal_comma() for guess in guesses.values()):
+        for guess in guesses.values():  # so that "1,234" and "1.234" are read alike in all columns
+            guess.in_comma_table = True
     fields = tuple(
         guess.as_label() if name == label else guess.as_feature(closed) for name, guess in guesses.items()
     )
@@ -93,6 +99,7 @@ class _Column:
         self.is_cut = False  # there were more distinct cells than are remembered
         self.low, self.high = math.inf, -math.inf  # of numbers that are not remembered
         self.tokens: set[str] = set()
+        self.in_comma_table = False  # a column of the table can only be read with the decimal mark ","
 
     def see(self, column: Any) -> None:
         """Take note of further cells."""
@@ -110,6 +117,13 @@ class _Column:
                 self.is_cut = True
                 number = cell if isinstance(cell, (int, float)) else math.nan
                 self.low, self.high = min(self.low, number), max(self.high, number)
+
+    def has_decimal_comma(self) -> bool:
+        """Whether the cells are numbers whose decimal mark can only be the comma."""
+        texts = [cell for cell in self.cells if isinstance(cell, str)]
+        if not any(DECIMAL_COMMA.fullmatch(text) for text in texts):
+            return False
+        return sum(bool(COMMA_NUMBER.fullmatch(text)) for text in texts) > 0.9 * len(texts)
 
     # --- the two kinds of proposal -------------------------------------------------------------------------
 
@@ -284,7 +298,10 @@ class _Column:
         cells = list(self.cells)
         best: tuple[float, NumberFormat, Floats] | None = None
         units = {without_unit(cell)[1] for cell in cells if isinstance(cell, str)} - {""}
-        for written in NUMBER_FORMATS:
+        formats: Sequence[NumberFormat] = NUMBER_FORMATS
+        if self.in_comma_table and any(isinstance(cell, str) and {*cell} & {*".,"} for cell in cells):
+            formats = sorted(formats, key=lambda written: (not written.bare, written.decimal == "."))
+        for written in formats:
             if not written.bare and len(units) != 1:  # "12a" and "12b" are no numbers
                 break
             numbers = self._numbers(written)
