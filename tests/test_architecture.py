@@ -71,6 +71,7 @@ SEES = {
     "federated.fhe": CORE,
     "federated.flower": (
         *CORE,
+        "federated.contract",
         "federated.local_model",
         "federated.moments",
         "federated.server",  # a query from Python ends in one combined result

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as npst
 from onefold._base import frames
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated import messages
+from onefold.federated.contract import schema_fields
 from onefold.federated.messages import (
     VERSION,
     Answers,
@@ -30,7 +31,6 @@ from onefold.federated.messages import (
     from_bytes,
     from_parts,
     plain_labels,
-    schema_fields,
     to_bytes,
     to_parts,
 )

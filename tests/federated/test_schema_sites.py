@@ -11,7 +11,7 @@ import pytest
 from onefold import io
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.federated import GlobalClassifier, LocalModel, simulate
-from onefold.federated._rows import schema_scale
+from onefold.federated.contract import schema_scale
 from onefold.federated.messages import ModelParcel, Query, from_bytes, to_bytes
 from onefold.models import AutoencoderClassifier, FoldingClassifier, WideKAHM
 from onefold.privacy import Box, OptimalNoise, RandomisedLabels, domain_of

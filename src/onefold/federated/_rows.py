@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,15 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from onefold._base.arrays import AnyArray, Array, Arrays, Floats, Index, Labels
+from onefold._base.arrays import AnyArray, Array, Arrays, Index, Labels
 from onefold._base.validation import check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
-from onefold.models import AutoencoderClassifier, ClassModels, StackMemory, WideKAHM
-from onefold.models.scale import AUTO_MEAN_SQUARE
-from onefold.privacy import Guarantee, Mechanism, charge
+from onefold.federated.contract import default_classifier, encoded_table
+from onefold.models import ClassModels, StackMemory
+from onefold.privacy import Guarantee, charge
 from onefold.privacy.calibration import epsilon_of
-from onefold.privacy.contract import EncodedBox, contract_rows, domain_of, under_contract
+from onefold.privacy.contract import under_contract
 from onefold.privacy.ledger import AnyLedger, all_of
 from onefold.privacy.persons import kept_rows
 from onefold.tables import Schema
@@ -28,7 +27,6 @@ from onefold.tables import Schema
 GIVEN_BATCHES = "the division into batches was given: it may have been chosen by looking at the raw rows"
 NEW_ROWS = "no row that was added had been there before, forgotten or not: it would have noise twice"
 PUBLIC_BATCHES = "the given division into batches was chosen without looking at the raw rows"
-SCHEMA = "schema"  # the name under which a file of a model keeps it
 
 
 @dataclass(frozen=True)
@@ -391,103 +389,6 @@ def with_more_rows(one: Guarantee, other: Guarantee) -> Guarantee:
         return replace(found, person=(epsilon, min(1.0, delta)), rows_per_person=rows, mu=None)
     mu, delta = math.nextafter(math.hypot(one.mu, other.mu), math.inf), found.person[1]
     return replace(found, person=(epsilon_of(mu, delta), delta), rows_per_person=rows, mu=mu)
-
-
-# --- tables by their contract -----------------------------------------------------------------------------
-
-
-def encoded_table(
-    schema: Schema, X: Any, y: Any = None, mechanism: Mechanism | None = None
-) -> tuple[Floats, Labels]:
-    """Rows and labels of a table to be fitted, with or without noise.
-
-    Without noise, a cell that has no value in the contract is refused. With noise an error would be an
-    answer about the data: such cells are mapped by the rules of the contract. The noise must be that of the
-    schema's own domain, which knows how many entries one cell moves.
-    """
-    if mechanism is None:
-        return schema.encode(schema.parse(X)), class_labels(schema, X, y)
-    own, domain = domain_of(schema), mechanism.domain
-    if not isinstance(domain, EncodedBox) or _size(domain) != _size(own):
-        raise InvalidInputError("the noise needs the domain of the schema: sensitivity=domain_of(schema)")
-    found = contract_rows(schema, X, y, person=False)
-    if found.labels is None:
-        schema.labels(X)  # says what is missing
-    return found.rows, _plain(np.asarray(found.labels), () if schema.label is None else schema.label.levels)
-
-
-def _size(domain: EncodedBox) -> tuple[Any, ...]:
-    return domain.high.tolist(), domain.entry, domain.entry_in(1), domain.l1, domain.l2
-
-
-def class_labels(schema: Schema, X: Any, y: Any = None) -> Labels:
-    """Labels of a table, or of ``y``, as messages can carry them.
-
-    Which type they have follows from the declaration: truth values become the texts "false" and "true",
-    numbers that are not all whole become texts.
-    """
-    label = schema.label
-    if label is None or not label.is_category:
-        if y is None:
-            schema.labels(X)  # says what is missing
-        return np.asarray(y)
-    if y is None:
-        found, _ = schema.labels(X)
-    else:
-        found = np.asarray(label.show(label.parse(y, tuple(schema.missing_values))))
-    return _plain(found, label.levels)
-
-
-def class_list(schema: Schema) -> Labels:
-    """The declared classes in the types of :func:`class_labels`, sorted."""
-    classes = schema.classes
-    if schema.label is None or classes is None:
-        raise InvalidInputError("the schema declares no classes")
-    return np.sort(_plain(classes, schema.label.levels))
-
-
-def _plain(labels: Labels, levels: Sequence[Any]) -> Labels:
-    if labels.dtype.kind == "b":
-        return np.where(labels, "true", "false")
-    if labels.dtype.kind == "f":
-        whole = all(float(level).is_integer() for level in levels)
-        return labels.astype(np.int64 if whole else np.str_)
-    return labels
-
-
-def schema_scale(schema: Schema) -> float:
-    """The factor at which machines see encoded rows: from the declaration alone, so equal at all sites.
-
-    It brings the mean square of the entries to that which "auto" aims at, if numbers are in the middle of
-    their ranges.
-    """
-    square = sum(0.5 if known.is_category else 0.25 for known in schema.features)
-    return math.sqrt(AUTO_MEAN_SQUARE * schema.width / square)
-
-
-def default_classifier(schema: Schema | None) -> AutoencoderClassifier:
-    """The classifier of a site that names none."""
-    return AutoencoderClassifier(None if schema is None else WideKAHM(scale=schema_scale(schema)))
-
-
-def schema_arrays(schema: Schema | None) -> Arrays:
-    """A schema for the file of a model; nothing without one."""
-    if schema is None:
-        return {}
-    return {SCHEMA: np.frombuffer(json.dumps(schema.to_dict()).encode(), dtype=np.uint8)}
-
-
-def schema_from(arrays: Mapping[str, AnyArray], n_features: int) -> Schema | None:
-    """The schema that :func:`schema_arrays` put into a file, for a model of so many features."""
-    if SCHEMA not in arrays:
-        return None
-    try:
-        schema = Schema.from_dict(json.loads(arrays[SCHEMA].astype(np.uint8).tobytes()))
-    except (TypeError, ValueError, RecursionError):
-        raise FileFormatError("the schema in this file cannot be read") from None
-    if schema.width != n_features:
-        raise FileFormatError("the schema in this file is not that of its model")
-    return schema
 
 
 # --- naming rows: by their numbers, or by identifiers that stay with their site ----------------------------

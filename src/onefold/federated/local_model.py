@@ -26,10 +26,9 @@ from onefold.federated._rows import (
     more_identifiers,
     partition_of,
     positions_of,
-    schema_arrays,
-    schema_from,
     with_more_rows,
 )
+from onefold.federated.contract import schema_arrays, schema_fields, schema_from
 from onefold.federated.log import MembershipLog
 from onefold.federated.messages import (
     Answers,
@@ -38,7 +37,6 @@ from onefold.federated.messages import (
     Query,
     check_guarantee,
     plain_labels,
-    schema_fields,
 )
 from onefold.federated.rules import align, check_answers
 from onefold.io import from_bytes, load, load_extras, save, to_bytes

@@ -57,7 +57,6 @@ __all__ = [
     "from_parts",
     "is_text",
     "plain_labels",
-    "schema_fields",
     "to_bytes",
     "to_parts",
 ]
@@ -221,8 +220,8 @@ class Profile(_Checked):
     schema : str or None, default=None
         Digest of the declared contract of the site's table (``Schema.digest``); None without one.
     schema_fields : tuple of (str, str), default=()
-        Name and sum of each field of that contract (:func:`schema_fields`), so that the first one in which
-        two sites differ can be named. A contract is public among the sites; nothing of it travels without.
+        Name and sum of each field of that contract, so that the first one in which two sites differ can be
+        named. A contract is public among the sites; nothing of it travels without one.
     """
 
     site: str
@@ -526,17 +525,6 @@ def columns_digest(names: Iterable[str] | None) -> str | None:
     if names is None:
         return None
     return hashlib.sha256(json.dumps([str(name) for name in names]).encode()).hexdigest()
-
-
-def schema_fields(sums: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return the names and sums of ``Schema.field_digests`` as messages carry them.
-
-    A long name is cut off, and what cannot be printed becomes a question mark: the sums are of whole names.
-    """
-    return tuple(
-        ("".join(sign if sign.isprintable() else "?" for sign in name[:LONGEST_LABEL]), total)
-        for name, total in sums
-    )
 
 
 def plain_labels(classes: Iterable[Any]) -> ClassLabels:

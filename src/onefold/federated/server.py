@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from onefold._base.arrays import Array, Labels
 from onefold._base.validation import Entry, OneOf, Whole, check_parameters
 from onefold.exceptions import InvalidInputError
+from onefold.federated.contract import check_schemas
 from onefold.federated.local_model import Forgotten, LocalModel
 from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import Answers, Failure, Profile, Query
@@ -30,7 +31,6 @@ from onefold.federated.rules import (
 )
 from onefold.federated.trust import LabelledSet, Reason, accept, constant_sites
 from onefold.models import MEASURES, maximum_of
-from onefold.tables import Schema
 
 __all__ = ["RULES", "GlobalClassifier", "Result", "check_alike"]
 
@@ -468,14 +468,6 @@ class GlobalClassifier:
             known = site in map(attrgetter("site"), self.log)
             event = MembershipEvent.REJOIN if known else MembershipEvent.JOIN
         self.log.append(event, site)
-
-
-def check_schemas(one: Schema | None, other: Schema | None) -> None:
-    """Refuse sites whose tables have different contracts, naming the first difference."""
-    if (one is None) != (other is None):
-        raise InvalidInputError("some sites use a schema and others do not: give all the same schema")
-    if one is not None and other is not None and one.digest != other.digest:
-        raise InvalidInputError(f"the schemas of two sites differ: {other.difference(one)}")
 
 
 def check_alike(one: tuple[str, float | None], other: tuple[str, float | None]) -> None:

@@ -15,7 +15,7 @@ from onefold._base.progress import track
 from onefold.datasets import partition as spread
 from onefold.datasets import train_test_split
 from onefold.exceptions import InvalidInputError
-from onefold.federated._rows import class_labels, default_classifier, encoded_table
+from onefold.federated.contract import class_labels, default_classifier, encoded_table
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Query, to_bytes
 from onefold.federated.rules import align, combine, decide, liars_withstood

@@ -22,6 +22,7 @@ from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.site_app import answer
 from onefold.federated.flower.spool import Reply, Request, Spool
 from onefold.federated.messages import Failure, Message, to_bytes
+from onefold.tables import Field, Schema
 
 pytest.importorskip("cryptography")
 
@@ -424,3 +425,93 @@ def test_site_that_trusts_another_key_refuses_to_answer_encrypted(
         assert (result.partial, result.refused) == (True, {"south": "untrusted-key"})
     finally:
         site.folder.trusted_keys.unlink()
+
+
+# --- tables by a schema -----------------------------------------------------------------------------------
+
+SCHEMA = Schema(
+    [
+        Field("age", "integer", low=0, high=100),
+        Field("pulse", low=40, high=200, missing="indicator"),
+        Field("ward", "string", levels=("cardio", "neuro", "other"), other="other"),
+        Field("sick", "boolean", "label"),
+    ]
+)
+
+
+def make_table(n_rows: int, seed: int) -> dict[str, list[Any]]:
+    """Text, gaps, an undeclared category, a column too many."""
+    rng = np.random.default_rng(seed)
+    sick = rng.random(n_rows) < 0.5
+    return {
+        "note": ["-"] * n_rows,
+        "ward": ["cardio" if s else str(rng.choice(["neuro", "maternity"])) for s in sick],
+        "sick": ["true" if s else "false" for s in sick],
+        "pulse": ["" if rng.random() < 0.2 else f"{80 + 60 * s + 10 * rng.random():.1f}" for s in sick],
+        "age": [str(int(30 + 40 * s + 10 * rng.random())) for s in sick],
+    }
+
+
+@pytest.fixture(scope="module")
+def by_schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Federation, GlobalClassifier]]:
+    """Two sites with one schema, and the same federation in one process."""
+    root = tmp_path_factory.mktemp("schema")
+    federation = Federation.create(root, NAMES[:2], insecure=True)
+    expected = GlobalClassifier()
+    for number, name in enumerate(NAMES[:2]):
+        site = Site(root / "sites" / name)
+        site.fit(make_table(80, number), schema=SCHEMA).configure(per_minute=10**6)
+        Registry(federation.folder).admit(name, site.profile)
+        expected.add(name, LocalModel(schema=SCHEMA).fit(make_table(80, number)))
+    made = FakeRun(federation, root / "sites")
+    made.thread.start()
+    while not federation.is_running:
+        time.sleep(0.01)
+    yield federation, expected
+    made.stopping.set()
+    made.thread.join()
+
+
+def test_tables_are_asked_about_by_the_schema_of_the_sites(
+    by_schema: tuple[Federation, GlobalClassifier],
+) -> None:
+    federation, expected = by_schema
+    asked = make_table(40, 9)
+    result = federation.query(asked, schema=SCHEMA)
+    np.testing.assert_array_equal(result.measures, expected.measures(asked))
+    assert np.mean(result.predictions == np.array(asked["sick"])) > 0.9
+    broken = {"age": ["?", 30], "ward": ["cardio", None], "pulse": [None, None]}
+    assert federation.query(broken, schema=SCHEMA).n_rows == 2
+    held_out = (make_table(30, 8), None)
+    weighted = federation.query(asked, schema=SCHEMA, rule="weighted", held_out=held_out)
+    np.testing.assert_array_equal(weighted.predictions, result.predictions)
+    assert "not-trusted" not in weighted.outliers.values()
+
+
+def test_query_by_another_schema_or_none_is_refused_by_the_first_difference(
+    by_schema: tuple[Federation, GlobalClassifier],
+) -> None:
+    federation, _ = by_schema
+    wider = Field("age", "integer", low=0, high=120)
+    other = Schema([wider, *SCHEMA.fields[1:]])
+    with pytest.raises(InvalidInputError, match=r"^the schema is not that of the sites: field 'age'$"):
+        federation.query(make_table(4, 9), schema=other)
+    with pytest.raises(InvalidInputError, match="the sites have a schema: give it"):
+        federation.query(SCHEMA.transform(make_table(4, 9)))
+    with pytest.raises(InvalidInputError, match="has no column 'pulse'"):
+        federation.query({"age": [1], "ward": ["cardio"]}, schema=SCHEMA)
+
+
+def test_query_by_a_schema_of_sites_without_one_is_refused(federation: Federation) -> None:
+    with pytest.raises(InvalidInputError, match="the sites have no schema"):
+        federation.query(make_table(4, 9), schema=SCHEMA)
+
+
+def test_encrypted_query_takes_a_table(
+    by_schema: tuple[Federation, GlobalClassifier], tmp_path: Path
+) -> None:
+    pytest.importorskip("seal")
+    federation, expected = by_schema
+    asked = make_table(10, 9)
+    result = federation.query(asked, schema=SCHEMA, encrypted=True, bits=8, keys=tmp_path / "keys")
+    assert np.mean(result.predictions == expected.predict(asked)) >= 0.8

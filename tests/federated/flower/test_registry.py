@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.federated.contract import schema_fields
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, private_folder
 from onefold.federated.flower.registry import Registry, Status
-from onefold.federated.messages import Profile, schema_fields
+from onefold.federated.messages import Profile
 from onefold.tables import Field, Schema
 
 DIGEST = "ab" * 32

@@ -14,12 +14,14 @@ pytest.importorskip("flwr")
 from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.arrays import Arrays
 from onefold.federated import LocalModel
+from onefold.federated.contract import schema_fields
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, private_folder
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.server_app import Coordinator, Reception
 from onefold.federated.flower.site_app import KEPT_OUT, MODEL, PROFILE
 from onefold.federated.flower.spool import Request
 from onefold.federated.messages import Failure, FailureCode, Message, ModelParcel, Profile, Query, Refusal
+from onefold.tables import Field, Schema
 
 
 @dataclass
@@ -180,3 +182,23 @@ def test_model_that_was_announced_is_kept_and_not_asked_for_again(
     again.look([Present(0, "tomorrow")])
     again.take(str(len(post.sent) - 1), [replace(profile, model_digest="ab" * 32)])  # it was fitted anew
     assert [kind for kind, _ in post.sent].count(MODEL) == 2
+
+
+@pytest.mark.parametrize("reception", ["model"], indirect=True)
+def test_model_of_a_schema_is_kept_only_with_the_schema_that_was_announced(
+    reception: Reception, post: Post, tmp_path: Path
+) -> None:
+    schema = Schema([Field("age", low=0, high=100), Field("sick", "boolean", "label")])
+    other = Schema([Field("age", low=0, high=120), Field("sick", "boolean", "label")])
+    table = {"age": [10, 20, 70, 80], "sick": [False, False, True, True]}
+    model = LocalModel(schema=schema, keep_rows=False).fit(table)
+    model.save(tmp_path / "model.onefold", with_rows=False)
+    content, profile = (tmp_path / "model.onefold").read_bytes(), model.profile("north")
+    lying = replace(profile, schema=other.digest, schema_fields=schema_fields(other.field_digests))
+    reception.take("0", [lying])
+    reception.take("2", [ModelParcel("north", content)])
+    assert reception.registry.sites["north"].reason == "other-model"
+    reception.look([Present(0, "tomorrow")])
+    reception.take("4", [profile])
+    reception.take("5", [ModelParcel("north", content)])
+    assert list(reception.registry.members) == ["north"]

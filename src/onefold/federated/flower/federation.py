@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from onefold._base.arrays import Array
 from onefold._base.validation import Number, Whole, check_parameter
 from onefold.exceptions import FederationError, InvalidInputError
+from onefold.federated.contract import check_query_schema, class_labels
 from onefold.federated.fhe import Querier
 from onefold.federated.flower.asking import (
     Collected,
@@ -50,6 +50,7 @@ from onefold.federated.flower.setup import add_site, create_federation, make_sit
 from onefold.federated.flower.site_app import column_names
 from onefold.federated.flower.spool import NOT_RUNNING, Spool
 from onefold.federated.messages import Profile, columns_digest
+from onefold.tables import Schema
 
 __all__ = ["Federation"]
 
@@ -127,7 +128,8 @@ class Federation:
         mode: str = "query",
         rule: str = "min",
         n_liars: int = 1,
-        held_out: tuple[ArrayLike, ArrayLike] | None = None,
+        held_out: tuple[Any, Any] | None = None,
+        schema: Schema | None = None,
         own_keys: bool = False,
         insecure: bool = False,
     ) -> Federation:
@@ -151,6 +153,8 @@ class Federation:
             Number of lying sites that the rule is to withstand.
         held_out : tuple of array-like (X, y), default=None
             Rows with known classes that no site knows, for the weighted rule.
+        schema : Schema, default=None
+            The declared contract of the sites' tables, by which held-out rows are encoded.
         own_keys : bool, default=False
             Make no keys for the sites: each makes its own.
         insecure : bool, default=False
@@ -167,7 +171,7 @@ class Federation:
             If there is a federation already, or a setting cannot be used.
         """
         settings = ServerSettings(host, port, mode, rule, n_liars, insecure)
-        rows = None if held_out is None else (finite_rows(held_out[0]), np.asarray(held_out[1]))
+        rows = _labelled(held_out, schema)
         if (rule == "weighted") != (rows is not None):
             raise InvalidInputError("the weighted rule needs held-out rows (--held-out FILE), others none")
         place = Path(root)
@@ -314,13 +318,14 @@ class Federation:
 
     def query(
         self,
-        X: ArrayLike,
+        X: Any,
         *,
+        schema: Schema | None = None,
         columns: Sequence[str] | None = None,
         encrypted: bool = False,
         rule: str | None = None,
         n_liars: int | None = None,
-        held_out: tuple[ArrayLike, ArrayLike] | None = None,
+        held_out: tuple[Any, Any] | None = None,
         timeout: float = TIMEOUT,
         batch_size: int = BATCH_SIZE,
         querier: str | None = None,
@@ -334,8 +339,12 @@ class Federation:
 
         Parameters
         ----------
-        X : array-like of shape (n, p)
-            Rows with the features of the sites, in their order and units.
+        X : array-like of shape (n, p), or table
+            Rows with the features of the sites, in their order and units; with a schema a table, whose
+            columns may stand in any order.
+        schema : Schema, default=None
+            The declared contract of the sites' tables, needed if they have one. The rows are encoded by it; a
+            cell without a value in it counts as missing.
         columns : sequence of str, default=None
             Names of the features, compared with those of the sites; None takes those of a data frame.
         encrypted : bool, default=False
@@ -347,7 +356,8 @@ class Federation:
         n_liars : int, default=None
             Number of lying sites to withstand; None takes the server's. Not for an encrypted query.
         held_out : tuple of array-like (X, y), default=None
-            Rows with known classes for the weighted rule; None takes those in the server's folder.
+            Rows with known classes for the weighted rule; None takes those in the server's folder. Classes
+            of None are those of the label column of the schema.
         timeout : float, default=60.0
             Seconds that the sites have. Whoever has not answered then is missing from the result.
         batch_size : int, default=5000
@@ -384,9 +394,8 @@ class Federation:
         elif any(value is not None for value in (bits, bound, power, floor, keys)):
             raise InvalidInputError("bits, bound, power, floor and keys are for encrypted queries")
         else:
-            labelled = None if held_out is None else (finite_rows(held_out[0]), np.asarray(held_out[1]))
-            combining = Combining(self.folder, rule, n_liars, labelled)
-        rows, members = self._check_query(X, columns, timeout, batch_size)
+            combining = Combining(self.folder, rule, n_liars, _labelled(held_out, schema))
+        rows, members = self._check_query(X, schema, columns, timeout, batch_size)
         asker = _querier_name(querier)
         if encrypted:
             numbers = (BITS if bits is None else bits, bound, 1.0 if power is None else power, floor or 0.0)
@@ -418,10 +427,11 @@ class Federation:
 
     def collect(
         self,
-        X: ArrayLike,
+        X: Any,
         query_key: PathLike,
         out: PathLike,
         *,
+        schema: Schema | None = None,
         columns: Sequence[str] | None = None,
         timeout: float = TIMEOUT,
         batch_size: int = BATCH_SIZE,
@@ -431,12 +441,14 @@ class Federation:
 
         Parameters
         ----------
-        X : array-like of shape (n, p)
+        X : array-like of shape (n, p), or table
             Rows with the features of the sites.
         query_key : str or path-like
             File that the querier made with :func:`make_query_key`.
         out : str or path-like
             File to write, ending in ``.encrypted``; it goes back to the querier.
+        schema : Schema, default=None
+            The declared contract of the sites' tables, as in :meth:`query`.
         columns : sequence of str, default=None
             Names of the features, as in :meth:`query`.
         timeout : float, default=60.0
@@ -462,25 +474,34 @@ class Federation:
             raise InvalidInputError(f"{out}: the name must end in {ANSWERS_SUFFIXES[0]}")
         self._check_encrypted(None, None, None)
         key = QueryKeyFile.load(query_key)
-        rows, members = self._check_query(X, columns, timeout, batch_size)
+        rows, members = self._check_query(X, schema, columns, timeout, batch_size)
         asker = _querier_name(querier)
         parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size)
         save_answers(out, key.query_key, parts)
         return collected(Path(out), key.key_id, parts)
 
     def _check_query(
-        self, X: ArrayLike, columns: Sequence[str] | None, timeout: float, batch_size: int
+        self,
+        X: Any,
+        schema: Schema | None,
+        columns: Sequence[str] | None,
+        timeout: float,
+        batch_size: int,
     ) -> tuple[Array, Mapping[str, RegistryEntry]]:
-        """The rows, and those who will be asked: at least one, with columns of the same number and names."""
+        """The rows, and those who will be asked: at least one, with the same schema or the same columns."""
         check_parameter("timeout", timeout, Number(above=0))
         check_parameter("batch_size", batch_size, Whole(1))
-        rows, names = finite_rows(X), column_names(X) if columns is None else tuple(columns)
+        if schema is None:
+            rows, names = finite_rows(X), column_names(X) if columns is None else tuple(columns)
+        else:
+            rows, names = finite_rows(schema.transform(X)), None
         if names is not None and len(names) != rows.shape[1]:
             raise InvalidInputError(f"there are {len(names)} column names for {rows.shape[1]} feature(s)")
         members = Registry(self.folder).members
         if not members:
             raise FederationError("no site has joined the federation yet")
         profiles: list[Profile] = [site.profile for site in members.values() if site.profile is not None]
+        check_query_schema(schema, profiles)
         widths = {profile.n_features for profile in profiles}
         if widths and rows.shape[1] not in widths:
             raise InvalidInputError(
@@ -596,6 +617,15 @@ def _find_folder(folder: PathLike | None) -> ServerFolder:
     where = "this folder" if folder is None else os.fspath(folder)
     advice = "name the server's folder with --folder, or make one with onefold federate init"
     raise InvalidInputError(f"no federation in {where}: {advice}")
+
+
+def _labelled(held_out: tuple[Any, Any] | None, schema: Schema | None) -> tuple[Array, Array] | None:
+    """Held-out rows as sites are asked about them, and their classes."""
+    if held_out is None:
+        return None
+    if schema is None:
+        return finite_rows(held_out[0]), np.asarray(held_out[1])
+    return finite_rows(schema.transform(held_out[0])), class_labels(schema, *held_out)
 
 
 def _querier_name(name: str | None) -> str:

@@ -20,6 +20,7 @@ from onefold.federated.flower.site_app import column_names, may_send, read_profi
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Profile, check_digest
 from onefold.privacy.ledger import AnyLedger, Ledger, all_of
+from onefold.tables import Schema
 
 __all__ = ["Site"]
 
@@ -102,8 +103,8 @@ class Site:
 
     def fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: ArrayLike | None = None,
         estimator: Any = None,
         mechanism: Any = None,
         *,
@@ -112,6 +113,7 @@ class Site:
         columns: Sequence[str] | None = None,
         person: ArrayLike | None = None,
         ledger: AnyLedger = None,
+        schema: Schema | None = None,
     ) -> Self:
         """Fit a model of the site's rows and keep it in the folder; its rows are not kept.
 
@@ -122,10 +124,10 @@ class Site:
 
         Parameters
         ----------
-        X : array-like of shape (n, p)
-            Rows of this site.
-        y : array-like of shape (n,)
-            Class of each row, whole numbers or texts.
+        X : array-like of shape (n, p), or table
+            Rows of this site; with a schema a table.
+        y : array-like of shape (n,), default=None
+            Class of each row, whole numbers or texts; None takes the label column of the schema.
         estimator : estimator, default=None
             Classifier with ``distances``, as in :class:`onefold.federated.LocalModel`; the same at all sites.
         mechanism : Mechanism, default=None
@@ -144,6 +146,10 @@ class Site:
             Account in which a fit with noise is entered before any noise is drawn, besides the folder's own;
             a fit beyond the limit of either is refused. A folder whose ledger has counted a fit takes
             another one only if a ledger is named; its own will do.
+        schema : Schema, default=None
+            The declared contract of the table, the same at all sites, as in
+            :class:`onefold.federated.LocalModel`. The server compares it; names of its fields are told to
+            the server.
 
         Returns
         -------
@@ -151,10 +157,17 @@ class Site:
             This object.
         """
         model = LocalModel(
-            estimator, mechanism, fabricate=fabricate, label_mechanism=label_mechanism, keep_rows=False
+            estimator,
+            mechanism,
+            fabricate=fabricate,
+            label_mechanism=label_mechanism,
+            keep_rows=False,
+            schema=schema,
         )
-        model.ledger = self._ledgers(model, np.shape(X)[-1], ledger)
-        return self.store(model.fit(X, y, person=person), column_names(X) if columns is None else columns)
+        model.ledger = self._ledgers(model, np.shape(X)[-1] if schema is None else schema.width, ledger)
+        if columns is None and schema is None:
+            columns = column_names(X)
+        return self.store(model.fit(X, y, person=person), columns)
 
     def _ledgers(self, model: LocalModel, n_features: int, ledger: AnyLedger) -> AnyLedger:
         """Return where a fit is entered: the given ledger and the folder's own."""

@@ -1,0 +1,175 @@
+"""Tables of sites by their declared contract: rows, labels and scale that are equal at all sites.
+
+All of it follows from the schema and from one row at a time, so that sites need no message to prepare their
+tables alike.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray, Arrays, Floats, Labels
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.federated.messages import LONGEST_LABEL, Profile
+from onefold.models import AutoencoderClassifier, WideKAHM
+from onefold.models.scale import AUTO_MEAN_SQUARE
+from onefold.privacy import Mechanism
+from onefold.privacy.contract import EncodedBox, contract_rows, domain_of
+from onefold.tables import Schema
+from onefold.tables.schema import differing
+
+__all__ = [
+    "check_query_schema",
+    "check_schemas",
+    "class_labels",
+    "class_list",
+    "default_classifier",
+    "encoded_table",
+    "schema_arrays",
+    "schema_fields",
+    "schema_from",
+    "schema_scale",
+]
+
+SCHEMA = "schema"  # the name under which a file of a model keeps it
+
+
+# --- tables -----------------------------------------------------------------------------------------------
+
+
+def encoded_table(
+    schema: Schema, X: Any, y: Any = None, mechanism: Mechanism | None = None
+) -> tuple[Floats, Labels]:
+    """Rows and labels of a table to be fitted, with or without noise.
+
+    Without noise, a cell that has no value in the contract is refused. With noise an error would be an
+    answer about the data: such cells are mapped by the rules of the contract. The noise must be that of the
+    schema's own domain, which knows how many entries one cell moves.
+    """
+    if mechanism is None:
+        return schema.encode(schema.parse(X)), class_labels(schema, X, y)
+    own, domain = domain_of(schema), mechanism.domain
+    if not isinstance(domain, EncodedBox) or _size(domain) != _size(own):
+        raise InvalidInputError("the noise needs the domain of the schema: sensitivity=domain_of(schema)")
+    found = contract_rows(schema, X, y, person=False)
+    if found.labels is None:
+        schema.labels(X)  # says what is missing
+    return found.rows, _plain(np.asarray(found.labels), () if schema.label is None else schema.label.levels)
+
+
+def _size(domain: EncodedBox) -> tuple[Any, ...]:
+    return domain.high.tolist(), domain.entry, domain.entry_in(1), domain.l1, domain.l2
+
+
+def class_labels(schema: Schema, X: Any, y: Any = None) -> Labels:
+    """Labels of a table, or of ``y``, as messages can carry them.
+
+    Which type they have follows from the declaration: truth values become the texts "false" and "true",
+    numbers that are not all whole become texts.
+    """
+    label = schema.label
+    if label is None or not label.is_category:
+        if y is None:
+            schema.labels(X)  # says what is missing
+        return np.asarray(y)
+    if y is None:
+        found, _ = schema.labels(X)
+    else:
+        found = np.asarray(label.show(label.parse(y, tuple(schema.missing_values))))
+    return _plain(found, label.levels)
+
+
+def class_list(schema: Schema) -> Labels:
+    """The declared classes in the types of :func:`class_labels`, sorted."""
+    classes = schema.classes
+    if schema.label is None or classes is None:
+        raise InvalidInputError("the schema declares no classes")
+    return np.sort(_plain(classes, schema.label.levels))
+
+
+def _plain(labels: Labels, levels: Sequence[Any]) -> Labels:
+    if labels.dtype.kind == "b":
+        return np.where(labels, "true", "false")
+    if labels.dtype.kind == "f":
+        whole = all(float(level).is_integer() for level in levels)
+        return labels.astype(np.int64 if whole else np.str_)
+    return labels
+
+
+def schema_scale(schema: Schema) -> float:
+    """The factor at which machines see encoded rows: from the declaration alone, so equal at all sites.
+
+    It brings the mean square of the entries to that which "auto" aims at, if numbers are in the middle of
+    their ranges.
+    """
+    square = sum(0.5 if known.is_category else 0.25 for known in schema.features)
+    return math.sqrt(AUTO_MEAN_SQUARE * schema.width / square)
+
+
+def default_classifier(schema: Schema | None) -> AutoencoderClassifier:
+    """The classifier of a site that names none."""
+    return AutoencoderClassifier(None if schema is None else WideKAHM(scale=schema_scale(schema)))
+
+
+# --- comparing contracts ----------------------------------------------------------------------------------
+
+
+def check_schemas(one: Schema | None, other: Schema | None) -> None:
+    """Refuse sites whose tables have different contracts, naming the first difference."""
+    if (one is None) != (other is None):
+        raise InvalidInputError("some sites use a schema and others do not: give all the same schema")
+    if one is not None and other is not None and one.digest != other.digest:
+        raise InvalidInputError(f"the schemas of two sites differ: {other.difference(one)}")
+
+
+def check_query_schema(schema: Schema | None, profiles: Iterable[Profile]) -> None:
+    """Refuse a query that is not encoded by the contract of the sites, naming the first difference."""
+    digest = None if schema is None else schema.digest
+    for profile in profiles:
+        if profile.schema == digest:
+            continue
+        if schema is None:
+            raise InvalidInputError("the sites have a schema: give it with the query (--schema FILE)")
+        if profile.schema is None:
+            raise InvalidInputError("the sites have no schema: ask about rows of numbers, without one")
+        where = differing(profile.schema_fields, schema_fields(schema.field_digests))
+        raise InvalidInputError(f"the schema is not that of the sites: {where or 'the digest'}")
+
+
+def schema_fields(sums: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return the names and sums of ``Schema.field_digests`` as messages carry them.
+
+    A long name is cut off, and what cannot be printed becomes a question mark: the sums are of whole names.
+    """
+    return tuple(
+        ("".join(sign if sign.isprintable() else "?" for sign in name[:LONGEST_LABEL]), total)
+        for name, total in sums
+    )
+
+
+# --- in files ---------------------------------------------------------------------------------------------
+
+
+def schema_arrays(schema: Schema | None) -> Arrays:
+    """A schema for the file of a model; nothing without one."""
+    if schema is None:
+        return {}
+    return {SCHEMA: np.frombuffer(json.dumps(schema.to_dict()).encode(), dtype=np.uint8)}
+
+
+def schema_from(arrays: Mapping[str, AnyArray], n_features: int) -> Schema | None:
+    """The schema that :func:`schema_arrays` put into a file, for a model of so many features."""
+    if SCHEMA not in arrays:
+        return None
+    try:
+        schema = Schema.from_dict(json.loads(arrays[SCHEMA].astype(np.uint8).tobytes()))
+    except (TypeError, ValueError, RecursionError):
+        raise FileFormatError("the schema in this file cannot be read") from None
+    if schema.width != n_features:
+        raise FileFormatError("the schema in this file is not that of its model")
+    return schema
