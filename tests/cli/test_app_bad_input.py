@@ -26,7 +26,7 @@ BAD_TABLES = {
     "missing label": (GOOD.replace("8,v", "8,"), "label column 'y' has a missing value in row 4"),
     "one class": (GOOD.replace("v", "u"), "one class only"),
     "fractions as labels": (GOOD.replace("u", SECRET).replace("v", "1.5"), "holds fractions"),
-    "ragged": (GOOD + "1,2\n", "row 5 has 2 columns"),
+    "ragged": (GOOD + "1,2\n", "line 6 has 2 cells"),
     "no features": ("y\nu\nv\n", "no feature column"),
     "no header": (f"{SECRET},{SECRET},u\n1,2,v\n", "columns 1 and 2 have one name"),
 }
@@ -74,7 +74,7 @@ def test_fit_refuses_a_bad_table_in_one_line_without_showing_a_cell(
     [
         ("fit none.csv --label y --out m", "none.csv: no such file"),
         ("fit . --label y --out m", "must end in"),
-        ("fit good.xlsx --label y --out m", "must end in .csv, .npz or .parquet"),
+        ("fit good.xlsx --label y --out m", "must end in .csv,"),
         ("fit good.csv --label y --out none/m", "the folder does not exist"),
         ("fit good.csv --label y --out .", "is a folder"),
         ("fit good.csv --label y", "--out"),
@@ -200,7 +200,7 @@ def test_table_too_large_for_memory_is_refused_in_one_line(tmp_path: Path, capsy
         raise MemoryError
 
     (tmp_path / "t.csv").write_text(GOOD)
-    monkeypatch.setattr("onefold.cli.tables.np.loadtxt", starve)
+    monkeypatch.setattr("onefold.tables.sources.np.loadtxt", starve)
     refused(capsys, ["fit", tmp_path / "t.csv", "--label", "y", "--out", tmp_path / "m"], "not enough memory")
 
 

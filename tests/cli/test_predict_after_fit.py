@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 
 from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM, io
 from onefold.cli.app import main
-from onefold.cli.tables import read_table
+from onefold.cli.tables import read_numbers
 
 KINDS = ["csv", "npz", "parquet"]
 
@@ -20,7 +20,7 @@ def label_of(kind: str) -> str:
 
 
 def predictions(path: Path) -> list[str]:
-    return read_table(path, keep=["prediction", "digit"]).kept["prediction"].tolist()
+    return read_numbers(path, keep=["prediction", "digit"]).kept["prediction"].tolist()
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +114,9 @@ def test_predict_writes_distances_and_scores(digits, model_file, tmp_path: Path)
         np.testing.assert_allclose(arrays["distances"], model.distances(digits.X_test), rtol=1e-12)
         np.testing.assert_allclose(arrays["scores"], model.matching_score(digits.X_test), rtol=1e-12)
         np.testing.assert_array_equal(arrays["prediction"], model.predict(digits.X_test))
-        flat = read_table(out["csv"], features=[f"distance_{c}" for c in range(10)])
+        flat = read_numbers(out["csv"], features=[f"distance_{c}" for c in range(10)])
         np.testing.assert_array_equal(flat.values, arrays["distances"])
-        flat = read_table(out["csv"], features=[f"score_{c}" for c in range(10)])
+        flat = read_numbers(out["csv"], features=[f"score_{c}" for c in range(10)])
         np.testing.assert_array_equal(flat.values, arrays["scores"])
 
 

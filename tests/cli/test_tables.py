@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onefold.cli.tables import agreement, identifiers_of, labels_of, read_table
+from onefold.cli.tables import agreement, identifiers_of, labels_of, read_numbers
 from onefold.exceptions import FileFormatError, InvalidInputError, MissingDependencyError
 
 VALUES = np.array([[1.5, -2.0], [0.1, 1e300], [3.0, 4.0]])
@@ -19,7 +19,7 @@ def write_csv(path: Path, text: str) -> Path:
 
 def refuse(path: Path, **options: object) -> str:
     with pytest.raises(InvalidInputError) as caught:
-        read_table(path, **options)
+        read_numbers(path, **options)
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -33,7 +33,7 @@ def test_csv_gives_values_names_and_labels(tmp_path: Path, delimiter: str, start
     path = tmp_path / "t.csv"
     text = start + newline.join(delimiter.join(row) for row in rows) + newline
     path.write_text(text, encoding="utf-8", newline="")
-    table = read_table(path, keep=["kind"])
+    table = read_numbers(path, keep=["kind"])
     assert table.names == ("a", "b c")
     np.testing.assert_array_equal(table.values, VALUES)
     assert labels_of(table, "kind").tolist() == ["x", '"y"', "x"]
@@ -41,7 +41,7 @@ def test_csv_gives_values_names_and_labels(tmp_path: Path, delimiter: str, start
 
 def test_csv_reads_quoted_delimiters_and_skips_blank_lines(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", '"a, b",y\n"1.5","p, q"\n\n2,r\n')
-    table = read_table(path, keep=["y"])
+    table = read_numbers(path, keep=["y"])
     assert table.names == ("a, b",)
     assert table.values.tolist() == [[1.5], [2.0]]
     assert table.kept["y"].tolist() == ["p, q", "r"]
@@ -49,10 +49,10 @@ def test_csv_reads_quoted_delimiters_and_skips_blank_lines(tmp_path: Path) -> No
 
 def test_features_are_taken_by_name_and_unused_text_columns_are_left_out(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", "b,name,a,more\n2,Ada,1,9\n4,Bob,3,9\n")
-    table = read_table(path, features=["a", "b"])
+    table = read_numbers(path, features=["a", "b"])
     assert table.values.tolist() == [[1, 2], [3, 4]]
     assert table.ignored == 2
-    assert read_table(path, ignore=["name", "more"]).values.tolist() == [[2, 1], [4, 3]]
+    assert read_numbers(path, ignore=["name", "more"]).values.tolist() == [[2, 1], [4, 3]]
 
 
 def test_hundred_thousand_rows_keep_their_order(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_hundred_thousand_rows_keep_their_order(tmp_path: Path) -> None:
     rows = np.arange(n)
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "\n".join(f"{i},c{i % 7}" for i in rows), encoding="utf-8")
-    table = read_table(path, keep=["y"])
+    table = read_numbers(path, keep=["y"])
     np.testing.assert_array_equal(table.values[:, 0], rows)
     assert table.kept["y"][-1] == f"c{(n - 1) % 7}"
 
@@ -70,7 +70,7 @@ def test_npz_matrix_keeps_its_precision(tmp_path: Path, dtype: type) -> None:
     path = tmp_path / "t.npz"
     X = np.arange(12, dtype=dtype).reshape(4, 3)
     np.savez(path, X=X, y=np.array([0, 1, 0, 1]), other=np.zeros(9))
-    table = read_table(path, keep=["y"])
+    table = read_numbers(path, keep=["y"])
     assert table.names is None
     assert table.values.dtype == dtype
     np.testing.assert_array_equal(table.values, X)
@@ -80,11 +80,11 @@ def test_npz_matrix_keeps_its_precision(tmp_path: Path, dtype: type) -> None:
 def test_npz_with_names_columns_or_images_is_read(tmp_path: Path) -> None:
     X = np.arange(6.0).reshape(3, 2)
     np.savez(tmp_path / "named.npz", X=X, feature_names=["p", "q"], y=["u", "v", "u"])
-    assert read_table(tmp_path / "named.npz", features=["q", "p"]).values.tolist() == X[:, ::-1].tolist()
+    assert read_numbers(tmp_path / "named.npz", features=["q", "p"]).values.tolist() == X[:, ::-1].tolist()
     np.savez(tmp_path / "columns.npz", p=[0, 2, 4], q=[1, 3, 5], y=["u", "v", "u"])
-    assert read_table(tmp_path / "columns.npz", keep=["y"]).values.tolist() == X.tolist()
+    assert read_numbers(tmp_path / "columns.npz", keep=["y"]).values.tolist() == X.tolist()
     np.savez(tmp_path / "images.npz", X=np.zeros((5, 4, 3), dtype=np.uint8))
-    assert read_table(tmp_path / "images.npz").values.shape == (5, 12)
+    assert read_numbers(tmp_path / "images.npz").values.shape == (5, 12)
 
 
 def test_parquet_gives_the_same_table_as_csv(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_parquet_gives_the_same_table_as_csv(tmp_path: Path) -> None:
 
     columns = {"a": VALUES[:, 0], "kind": ["x", "y", "x"], "b": VALUES[:, 1]}
     parquet.write_table(arrow.table(columns), tmp_path / "t.parquet")
-    table = read_table(tmp_path / "t.parquet", keep=["kind"])
+    table = read_numbers(tmp_path / "t.parquet", keep=["kind"])
     assert table.names == ("a", "b")
     np.testing.assert_array_equal(table.values, VALUES)
     assert labels_of(table, "kind").tolist() == ["x", "y", "x"]
@@ -103,10 +103,9 @@ def test_parquet_gives_the_same_table_as_csv(tmp_path: Path) -> None:
     "text, options, words",
     [
         ("", {}, "empty"),
-        ("\n1,2\n", {}, "header"),
         ("a,b\n", {}, "no rows"),
-        ("a,b\n1,2\n3\n", {}, "row 2 has 1 columns"),
-        ("a,b\n1,2,3\n", {}, "the header has 2 columns"),
+        ("a,b\n1,2\n3\n", {}, "line 3 has 1 cells"),
+        ("a,b\n1,2,3\n", {}, "line 2 has 3 cells, the header line has 2"),
         ("a,b\n1,2\n3,secret\n", {}, "column 'b' is not numeric (row 2)"),
         ("a,b\n1,2\n,4\n", {}, "column 'a' has an empty cell in row 2"),
         ("a,b\n1,2\n3,nan\n", {}, "column 'b' has a NaN or infinite value in row 2"),
@@ -117,7 +116,7 @@ def test_parquet_gives_the_same_table_as_csv(tmp_path: Path) -> None:
         ("a,b\n1,2\n", {"keep": ["a"], "features": ["a", "b"]}, "is a feature of the model"),
         ("a,b\n1,2\n", {"keep": ["a"], "ignore": ["b"]}, "no feature column is left"),
         ("a,,b\n1,2,3\n", {}, "column 2 has no name"),
-        ("7.25,7.25\n1,2\n", {}, "columns 1 and 2 have one name: is there a header?"),
+        ("7.25,7.25\n1,2\n", {}, "columns 1 and 2 have one name: is there a header line?"),
     ],
 )
 def test_bad_csv_is_refused_with_the_place_of_the_mistake(
@@ -132,9 +131,9 @@ def test_bad_csv_is_refused_with_the_place_of_the_mistake(
 def test_error_of_a_bad_cell_has_no_cause_that_shows_the_cell(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", "a\nsecret\n")
     with pytest.raises(InvalidInputError) as caught:
-        read_table(path)
+        read_numbers(path)
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
 
 
 def test_bad_path_is_refused(tmp_path: Path) -> None:
@@ -145,9 +144,6 @@ def test_bad_path_is_refused(tmp_path: Path) -> None:
     binary = tmp_path / "b.csv"
     binary.write_bytes(bytes(range(128, 256)))
     assert "UTF-8" in refuse(binary)
-    late = tmp_path / "late.csv"
-    late.write_bytes(b"a\n" + b"1\n" * 50_000 + b"\xff\xfe\n")
-    assert "UTF-8" in refuse(late)
 
 
 def test_bad_npz_is_refused(tmp_path: Path) -> None:
@@ -161,7 +157,7 @@ def test_bad_npz_is_refused(tmp_path: Path) -> None:
     ]:
         (tmp_path / name).write_bytes(damaged)
         with pytest.raises(FileFormatError, match="NPZ"):
-            read_table(tmp_path / name)
+            read_numbers(tmp_path / name)
     np.savez(tmp_path / "objects.npz", X=np.array([[1, "a"]], dtype=object))
     assert "Python objects" in refuse(tmp_path / "objects.npz")
     np.savez(tmp_path / "text2.npz", X=np.array([["1", "a"]]))
@@ -180,7 +176,7 @@ def test_bad_parquet_is_refused(tmp_path: Path) -> None:
 
     path = tmp_path / "t.parquet"
     parquet.write_table(arrow.table({"a": [1.0, None], "b": ["x", "y"], "c": [1, 2]}), path)
-    assert "column 'a' has 1 missing" in refuse(path, features=["a"])
+    assert "column 'a' has a NaN or infinite value in row 2" in refuse(path, features=["a"])
     assert "column 'b' is not numeric" in refuse(path, features=["c", "b"])
     (tmp_path / "cut.parquet").write_bytes(path.read_bytes()[:-30])
     assert "Parquet" in refuse(tmp_path / "cut.parquet")
@@ -189,7 +185,7 @@ def test_bad_parquet_is_refused(tmp_path: Path) -> None:
 def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'onefold\[parquet\]'"):
-        read_table(write_csv(tmp_path / "t.parquet", "PAR1"))
+        read_numbers(write_csv(tmp_path / "t.parquet", "PAR1"))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +204,7 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: py
 def test_labels_from_text_are_whole_numbers_or_text(
     tmp_path: Path, cells: list[str], expected: list[object] | None
 ) -> None:
-    table = read_table(
+    table = read_numbers(
         write_csv(tmp_path / "t.csv", "a,y\n" + "".join(f"1,{c}\n" for c in cells)), keep=["y"]
     )
     if expected is None:
@@ -234,7 +230,7 @@ def test_labels_from_arrays_are_whole_numbers_or_text(
     tmp_path: Path, column: np.ndarray, expected: list[object] | None
 ) -> None:
     np.savez(tmp_path / "t.npz", X=np.zeros((2, 1)), y=column)
-    table = read_table(tmp_path / "t.npz", keep=["y"])
+    table = read_numbers(tmp_path / "t.npz", keep=["y"])
     if expected is None:
         with pytest.raises(InvalidInputError, match="label column 'y'"):
             labels_of(table, "y")
@@ -244,7 +240,7 @@ def test_labels_from_arrays_are_whole_numbers_or_text(
 
 def test_identifiers_keep_leading_zeros(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", "a,i,j\n1,001,10\n2,x,20\n")
-    table = read_table(path, keep=["i", "j"])
+    table = read_numbers(path, keep=["i", "j"])
     assert identifiers_of(table, "i").tolist() == ["001", "x"]
     assert identifiers_of(table, "j").tolist() == [10, 20]
 

@@ -59,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 nobody answers, 2 bad input, 130 interrupted."""
     words = sys.argv[1:] if argv is None else argv
     try:
-        args = build_parser(words).parse_args(words)
-        with plain_warnings():
+        with plain_warnings():  # packages may warn when a command imports them
+            args = build_parser(words).parse_args(words)
             code: int = args.run(args) or DONE
         sys.stdout.flush()
         return code

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray
-from onefold.cli.tables import Table, as_labels, distinct_texts
+from onefold.cli.tables import NumberTable, as_labels, distinct_texts
 from onefold.exceptions import InvalidInputError
 
 # --- declaring options ------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class NoiseOptions:
             raise InvalidInputError("--person and --label name the same column")
         return found
 
-    def persons(self, table: Table) -> Any:
+    def persons(self, table: NumberTable) -> Any:
         """Whom each row is about, without missing ones; None without --person."""
         if self.person is None:
             return None

@@ -17,7 +17,7 @@ from onefold.cli.arguments import option
 from onefold.cli.console import busy, show
 from onefold.cli.models import load_classifier, read_known, tell_ignored
 from onefold.cli.outputs import check_writable
-from onefold.cli.tables import Table, labels_of
+from onefold.cli.tables import NumberTable, labels_of
 from onefold.exceptions import InvalidInputError
 
 WIDTH = 88
@@ -82,7 +82,7 @@ def _run_on_model(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read(path: str, model: Any, names: list[str] | None, label: str | None, quiet: bool) -> Table:
+def _read(path: str, model: Any, names: list[str] | None, label: str | None, quiet: bool) -> NumberTable:
     table = read_known(path, model, names, [] if label is None else [label], quiet)
     if len(table.values) < FEWEST_ROWS:
         raise InvalidInputError(f"{path}: an audit needs at least {FEWEST_ROWS} rows")
@@ -90,7 +90,7 @@ def _read(path: str, model: Any, names: list[str] | None, label: str | None, qui
     return table
 
 
-def _labels(table: Table, model: Any, name: str) -> Any:
+def _labels(table: NumberTable, model: Any, name: str) -> Any:
     labels = labels_of(table, name)
     known = {str(label) for label in model.classes_}
     if not {str(label) for label in labels} <= known:

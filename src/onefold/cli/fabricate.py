@@ -9,8 +9,9 @@ from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import show, without_bars
 from onefold.cli.outputs import check_private_table, write_private_table
-from onefold.cli.tables import Table, check_header, labels_of, read_table
+from onefold.cli.tables import NumberTable, labels_of, read_numbers
 from onefold.exceptions import InvalidInputError
+from onefold.tables.sources import check_header
 
 
 def add_parser(commands: Any) -> None:
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     _check(noise, args.label, args.hardened)
     stopping = _stopping(args.stopping)
     keep = noise.kept_columns(args.label)
-    table = read_table(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
+    table = read_numbers(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
     check_header(table.path, table.names or ())
     y = noise.labels(None if args.label is None else labels_of(table, args.label))
     from onefold.fabrication import Fabricator
@@ -89,7 +90,7 @@ def _stopping(text: str) -> str | int:
     return int(text)
 
 
-def _columns(out: str, table: Table, made: Any) -> dict[str, Any]:
+def _columns(out: str, table: NumberTable, made: Any) -> dict[str, Any]:
     """The features under their own names; an unnamed NPZ array stays one."""
     if table.names is None and out.lower().endswith(".npz"):
         return {"X": made}

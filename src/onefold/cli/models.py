@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from onefold.cli.console import say, without_bars
-from onefold.cli.tables import Table, read_table
+from onefold.cli.tables import NumberTable, read_numbers
 from onefold.exceptions import InvalidInputError
 
 
@@ -26,16 +26,16 @@ def load_classifier(path: str, quiet: bool = True) -> tuple[Any, list[str] | Non
     return model, None if names is None else [str(name) for name in names]
 
 
-def read_known(path: str, model: Any, names: list[str] | None, keep: list[str], quiet: bool) -> Table:
+def read_known(path: str, model: Any, names: list[str] | None, keep: list[str], quiet: bool) -> NumberTable:
     """The table with the features that the model knows; another number of features is an error."""
-    table = read_table(path, keep=keep, features=names, quiet=quiet)
+    table = read_numbers(path, keep=keep, features=names, quiet=quiet)
     found, wanted = table.values.shape[1], int(model.n_features_in_)
     if found != wanted:
         raise InvalidInputError(f"{path}: {found} feature(s), the model was fitted with {wanted}")
     return table
 
 
-def tell_ignored(table: Table, quiet: bool) -> None:
+def tell_ignored(table: NumberTable, quiet: bool) -> None:
     """Say how many columns of a table the model does not know."""
     if table.ignored:
         say(f"{table.ignored} column(s) of {table.path} left out: the model does not know them", quiet)

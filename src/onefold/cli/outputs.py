@@ -1,4 +1,4 @@
-"""Writing tables: the suffix says the format, and a file appears whole or not at all.
+"""Outputs of commands: what is checked before the work starts, private tables with their guarantee.
 
 Tables whose columns are released (numbers, whole numbers and texts) are read here too, so that what comes out
 has the columns that went in.
@@ -6,28 +6,25 @@ has the columns that went in.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
 import sys
-import zipfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from onefold._base.arrays import AnyArray
-from onefold._base.files import output_file, write_whole
-from onefold._base.optional import require
+from onefold._base.files import write_whole
 from onefold.cli.console import busy
-from onefold.cli.tables import DECIMAL, WHOLE, distinct_texts, open_source, read_table
+from onefold.cli.tables import DECIMAL, WHOLE, as_text, distinct_texts
 from onefold.exceptions import InvalidInputError
-
-Columns = Mapping[str, AnyArray]
+from onefold.tables.reading import gather
+from onefold.tables.sources import open_table
+from onefold.tables.writing import Columns, check_format, write_rows, write_table
 
 STANDARD_OUTPUT = "-"
 
@@ -52,11 +49,7 @@ def check_table_format(path: str, *inputs: str) -> None:
     check_writable(path, *inputs)
     if path == STANDARD_OUTPUT:
         return
-    suffix = Path(path).suffix.lower()
-    if suffix not in WRITERS:
-        raise InvalidInputError(f"{path}: the name must end in .csv, .npz or .parquet")
-    if suffix in (".parquet", ".pq"):
-        require("pyarrow.parquet", "parquet")
+    check_format(path)
 
 
 def check_private_table(path: str, *inputs: str) -> None:
@@ -83,70 +76,12 @@ def write_private_table(path: str, columns: Columns, promise: Mapping[str, Any])
     return write_guarantee(path, promise)
 
 
-def write_table(path: str, columns: Columns) -> None:
-    """Write columns of equal length; 2-D columns become one column per entry in CSV and Parquet.
-
-    Column ``classes`` is special: it names the second axis of 2-D columns, and is stored only in NPZ files.
-    """
+def write_columns(path: str, columns: Columns) -> None:
+    """Write a table to a file, or as CSV to standard output."""
     if path == STANDARD_OUTPUT:
-        _write_rows(sys.stdout, _flat(columns), ",")
-        return
-    with output_file(path) as file:
-        WRITERS[Path(path).suffix.lower()](file, columns)
-
-
-def _flat(columns: Columns) -> dict[str, AnyArray]:
-    """One 1-D array per output column: ``distances`` of class 3 is called ``distance_3``."""
-    flat: dict[str, AnyArray] = {}
-    for name, values in columns.items():
-        if name == "classes" and any(column.ndim > 1 for column in columns.values()):
-            continue
-        if values.ndim == 1:
-            flat[name] = values
-        else:
-            stem = name.removesuffix("s")
-            flat.update({f"{stem}_{label}": values[:, j] for j, label in enumerate(columns["classes"])})
-    return flat
-
-
-def _write_rows(file: Any, flat: Mapping[str, AnyArray], delimiter: str) -> None:
-    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(flat)
-    writer.writerows(zip(*(values.tolist() for values in flat.values()), strict=True))
-
-
-def _write_text(file: IO[bytes], columns: Columns, delimiter: str) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    _write_rows(text, _flat(columns), delimiter)
-    text.flush()
-    text.detach()
-
-
-def _write_npz(file: IO[bytes], columns: Columns) -> None:
-    arrays: dict[str, Any] = {
-        name: values.astype(str) if values.dtype.kind == "O" else values for name, values in columns.items()
-    }
-    # Not np.savez, which has parameters that a column may be named like.
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, values in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as part:
-                np.lib.format.write_array(part, np.asanyarray(values), allow_pickle=False)
-
-
-def _write_parquet(file: IO[bytes], columns: Columns) -> None:
-    arrow = require("pyarrow", "parquet")
-    parquet = require("pyarrow.parquet", "parquet")
-    table = arrow.table({name: arrow.array(values) for name, values in _flat(columns).items()})
-    parquet.write_table(table, file)
-
-
-WRITERS: dict[str, Callable[[IO[bytes], Columns], None]] = {
-    ".csv": lambda file, columns: _write_text(file, columns, ","),
-    ".tsv": lambda file, columns: _write_text(file, columns, "\t"),
-    ".npz": _write_npz,
-    ".parquet": _write_parquet,
-    ".pq": _write_parquet,
-}
+        write_rows(sys.stdout, columns)
+    else:
+        write_table(path, columns)
 
 
 # --- tables that are read and written back ---------------------------------------------------------------
@@ -210,25 +145,17 @@ def read_mixed(
 ) -> MixedTable:
     """Read every column as it stands in the file; what its cells mean is declared, not guessed."""
     kept_apart = [name for name in (label, person) if name is not None]
-    with busy(f"reading {path}", quiet), open_source(Path(path)) as source:
-        for name in [*ignore, *kept_apart]:
-            source.require_column(name)
+    with busy(f"reading {path}", quiet), open_table(path) as source:
+        source.require([*ignore, *kept_apart])
         if set(kept_apart) & set(ignore):
             raise InvalidInputError("--ignore names a column that --label or --person needs")
-        if source.matrix is None:
-            wanted = [name for name in source.names or () if name not in ignore]
-            _, kept = source.read([], wanted)
-    if source.matrix is not None:
-        table = read_table(path, keep=kept_apart, ignore=ignore)
-        names = table.names or tuple(f"x{j}" for j in range(table.values.shape[1]))
-        columns = {name: table.values[:, j] for j, name in enumerate(names)} | table.kept
-        return MixedTable(Path(path), columns, label, person, matrix=True, named=table.names is not None)
-    columns = {name: kept[name] for name in wanted}
-    if len(columns) == len(set(kept_apart)):
-        raise InvalidInputError(f"{path}: no feature column is left")
-    if not len(next(iter(columns.values()))):
-        raise InvalidInputError(f"{path}: the table has no rows")
-    return MixedTable(Path(path), columns, label, person)
+        candidates = (*source.matrix, *kept_apart) if source.matrix else source.names
+        wanted = [name for name in dict.fromkeys(candidates) if name not in ignore]
+        if len(wanted) == len(set(kept_apart)):
+            raise InvalidInputError(f"{path}: no feature column is left")
+        found = gather(source, wanted)
+    columns = {name: as_text(f"{path}: column {name!r}", values) for name, values in found.items()}
+    return MixedTable(Path(path), columns, label, person, source.matrix is not None, source.named)
 
 
 def _typed(where: str, values: AnyArray) -> AnyArray:

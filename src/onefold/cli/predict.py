@@ -13,7 +13,7 @@ from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import print_json, say
 from onefold.cli.models import load_classifier, read_known, tell_ignored
-from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_table
+from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_columns
 from onefold.cli.tables import agreement, identifiers_of, labels_of
 from onefold.exceptions import InvalidInputError
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     columns |= predictions(
         model, table.values, distances=args.distances, scores=args.scores, quiet=args.quiet
     )
-    write_table(args.out, columns)
+    write_columns(args.out, columns)
     result: dict[str, Any] = {"predictions": args.out, "rows": int(table.values.shape[0])}
     accuracy = ""
     if labels is not None:

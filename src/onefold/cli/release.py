@@ -17,15 +17,16 @@ from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import busy, say, show, without_bars
 from onefold.cli.outputs import (
     STANDARD_OUTPUT,
-    Columns,
     MixedTable,
     check_private_table,
     check_writable,
     read_mixed,
     write_private_table,
 )
-from onefold.cli.tables import as_labels, check_header
+from onefold.cli.tables import as_labels
 from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.tables.sources import check_header
+from onefold.tables.writing import Columns
 
 if TYPE_CHECKING:
     from onefold.release import Curve, Strength, TableCodec, TableRelease
@@ -139,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
         _check(args.data, args.out, noise, labels, bounded=bool(args.allowed))
     declared = Declarations.read(args.range, args.whole, args.allowed, args.declared, args.infer, schema)
     table = read_mixed(args.data, args.label, args.ignore, args.person, args.quiet)
-    check_header(table.path, table.columns)
+    check_header(table.path, table.features)
     if args.sweep:
         curve = CurveSettings(args.repetitions, args.rows, args.learner, args.seed, args.delta)
         result, words = _sweep(table, declared, curve, args.out, args.quiet)

@@ -2,6 +2,8 @@
 
 from onefold.tables.checking import Finding, check_table
 from onefold.tables.fields import Field
+from onefold.tables.reading import read_table
 from onefold.tables.schema import Schema
+from onefold.tables.writing import write_table
 
-__all__ = ["Field", "Finding", "Schema", "check_table"]
+__all__ = ["Field", "Finding", "Schema", "check_table", "read_table", "write_table"]

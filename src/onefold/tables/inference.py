@@ -14,7 +14,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import PLAIN_NUMBERS, NumberFormat, cells_of, moment_reader, text_of, without_unit
 from onefold.tables.fields import FALSE, TRUE, Field
 
-__all__ = ["guess_fields"]
+__all__ = ["guess_fields", "is_index"]
 
 # Texts that mean "no value" whatever the column is about; others must be declared.
 MISSING_TOKENS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "?")
@@ -26,6 +26,7 @@ JUNK_SHARE, MOST_JUNK = 0.1, 5  # so many cells, so many texts, may stand betwee
 # Ratio of the range to the typical value from which on numbers are read by their logarithm.
 HEAVY_TAIL = 15.0
 CODE = re.compile(r"[-+]?0[0-9]")  # a leading zero makes a code of what would be a number
+INDEX = re.compile(r"Unnamed: 0(\.[0-9]+)?|__index_level_[0-9]+__")
 ROW_NUMBER = re.compile(r"(unnamed(: ?\d+)?|index|row[_ .]?(id|no|nr|num|number|name)?s?|id|)", re.I)
 IDENTIFIER = re.compile(r".*(^|[_ .\-])(id|ids|uuid|guid|key|nr|no)$|.*[a-z]Id$|.*ID$", re.I)
 PERSON = re.compile(r".*(patient|person|customer|client|subject|user|member|student|employee).*", re.I)
@@ -41,6 +42,22 @@ DATE_FORMATS = (
     *("%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y", "%b-%Y", "%Y-%m", "%m/%Y"),
 )
 TIMES = ("", " %H:%M", " %H:%M:%S")
+
+
+def is_index(name: str) -> bool:
+    """Tell whether a column is the index of rows that pandas or R wrote into a file.
+
+    Parameters
+    ----------
+    name : str
+        Heading of the column; an empty first heading is read as ``Unnamed: 0``.
+
+    Returns
+    -------
+    bool
+        Whether the column numbers the rows and says nothing about them.
+    """
+    return bool(INDEX.fullmatch(name))
 
 
 def guess_fields(
@@ -153,6 +170,8 @@ class _Column:
 
     def as_feature(self, closed: bool) -> Field:
         """Propose a type, a range or categories, and whether to use the column at all."""
+        if is_index(self.name):
+            return self._left_out("identifier", "string", "it numbers the rows")
         if not self.cells:
             return self._left_out("ignored", "string", "no cell has a value")
         if len(self.cells) == 1:

@@ -9,8 +9,8 @@ from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, print_json, say, show
 from onefold.cli.federate import common
-from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_table
-from onefold.cli.tables import WHOLE, agreement, identifiers_of, labels_of, read_labelled, read_table
+from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_columns
+from onefold.cli.tables import WHOLE, agreement, identifiers_of, labels_of, read_labelled, read_numbers
 from onefold.exceptions import FederationError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def run_query(args: argparse.Namespace) -> int:
     else:
         out = _destination(args.out, args.json, args.data)
     keep = [name for name in (args.label, args.id) if name is not None]
-    table = read_table(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
+    table = read_numbers(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
     ways = {
         "timeout": args.timeout,
         "batch_size": args.batch,
@@ -165,7 +165,7 @@ def run_query(args: argparse.Namespace) -> int:
     if args.measures:
         columns |= _measures(result)
     if out is not None:
-        write_table(out, columns)
+        write_columns(out, columns)
     accuracy = None if args.label is None else agreement(result.predictions, labels_of(table, args.label))
     return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=args.quiet)
 
@@ -307,5 +307,5 @@ def run_decrypt(args: argparse.Namespace) -> int:
             raise InvalidInputError(f"{args.data}: is not the table that was asked about")
         accuracy = agreement(result.predictions, labels)
     if out is not None:
-        write_table(out, {"prediction": result.predictions})
+        write_columns(out, {"prediction": result.predictions})
     return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=False)

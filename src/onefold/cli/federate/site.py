@@ -14,8 +14,9 @@ from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import say, show, without_bars
 from onefold.cli.federate import common
-from onefold.cli.tables import check_header, read_labelled
+from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
+from onefold.tables.sources import check_header
 
 if TYPE_CHECKING:
     from onefold.federated import Simulation

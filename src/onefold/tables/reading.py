@@ -1,0 +1,215 @@
+"""Reading tables from CSV, NPZ or Parquet files.
+
+:func:`scan` yields blocks of rows, so that a file of any length can be read; :func:`read_table` gathers them,
+as they stand or read by a schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray
+from onefold.exceptions import InvalidInputError
+from onefold.tables.fields import Field
+from onefold.tables.schema import Parsed, Schema
+from onefold.tables.sources import BLOCK_ROWS, LOOKS_LIKE_A_NUMBER, Source, open_table
+
+__all__ = ["Table", "columns_of", "gather", "read_table", "scan"]
+
+MOST_SHARED = 10_000  # different texts of a column that are held once each
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Mapping[str, Any]):
+    """Columns of a file: a mapping from their names to arrays of one length.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : dict of str to ndarray
+        The columns, in the order of the file or as asked for. Those that a schema has read are of a type that
+        only a schema understands.
+    n_rows : int
+        Number of rows.
+    """
+
+    path: Path
+    columns: dict[str, Any]
+    n_rows: int
+
+    def __getitem__(self, name: str) -> Any:
+        return self.columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def columns_of(path: str | Path) -> tuple[str, ...]:
+    """Return the names of a file's columns.
+
+    Parameters
+    ----------
+    path : path
+        A file that :func:`read_table` understands.
+
+    Returns
+    -------
+    tuple of str
+        The names, in the order of the file.
+    """
+    with open_table(path) as source:
+        return source.names
+
+
+def scan(
+    path: str | Path, block_rows: int = BLOCK_ROWS, *, columns: Sequence[str] | None = None
+) -> Iterator[dict[str, AnyArray]]:
+    """Read a file in blocks of rows, so that its length does not matter.
+
+    Parameters
+    ----------
+    path : path
+        A file that :func:`read_table` understands.
+    block_rows : int, default=20000
+        Number of rows in a block. Blocks of very wide tables have fewer, so that memory stays bounded.
+    columns : sequence of str, optional
+        The columns wanted, in this order. Default: all, in the order of the file.
+
+    Yields
+    ------
+    dict of str to ndarray
+        The columns of a block. CSV: texts without the blanks around them. Parquet: numbers, texts, booleans
+        and dates, NaN, None or NaT where a value is missing. NPZ: slices of the arrays.
+
+    Notes
+    -----
+    Of a CSV file are told: the delimiter (comma, semicolon, tab or bar; the one that cuts most of the first
+    lines into as many cells as the header), and the encoding (UTF-8; UTF-16 by its byte-order mark; otherwise
+    Windows-1252, with a warning). Cells in quotes may hold delimiters and line ends. Blank lines are skipped,
+    and so is one delimiter at the end of a line. A line with too few or too many cells is an error.
+    """
+    with open_table(path) as source:
+        if columns is not None:
+            source.require(columns)
+        yield from source.blocks(source.names if columns is None else columns, block_rows)
+
+
+def read_table(
+    path: str | Path, *, schema: Schema | None = None, columns: Sequence[str] | None = None
+) -> Table:
+    """Read a table from a file.
+
+    Parameters
+    ----------
+    path : path
+        A file ending in .csv, .tsv, .npz or .parquet; .csv.gz and .tsv.gz are read too.
+    schema : Schema or None, default=None
+        The contract of the table. Features and label are read by it block by block, so that a long table
+        takes the memory of its numbers and not that of its texts; :meth:`Schema.parse` says which cells break
+        the contract. None leaves the cells as they stand in the file.
+    columns : sequence of str or None, default=None
+        The columns wanted, in this order; None for all columns of the file, or with a schema for those it has
+        a use for: the features, and label, person and identifiers if they are there.
+
+    Returns
+    -------
+    Table
+        A mapping of columns, for :class:`Schema` and everything that takes one.
+
+    See Also
+    --------
+    write_table : Writes a table.
+    Schema : The contract of a table.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from onefold.tables import Schema, read_table
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "wards.csv"
+    ...     _ = path.write_text("age;ward\\n31;a\\n64;b\\n")
+    ...     table = read_table(path)
+    >>> table["ward"].tolist()
+    ['a', 'b']
+    """
+    with open_table(path) as source:
+        if columns is None:
+            columns = source.names if schema is None else _used(schema, source.names)
+        source.require(columns)
+        found = gather(source, columns, schema)
+    return Table(source.path, found, len(next(iter(found.values()))))
+
+
+def gather(source: Source, columns: Sequence[str], schema: Schema | None = None) -> dict[str, Any]:
+    """Read columns of an open file to its end.
+
+    Parameters
+    ----------
+    source : Source
+        The open file.
+    columns : sequence of str
+        The columns wanted.
+    schema : Schema or None, default=None
+        The contract by which features and label are read.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The columns, in the order asked for.
+    """
+    fields = (
+        {} if schema is None else {known.name: known for known in (*schema.features, schema.label) if known}
+    )
+    tokens = () if schema is None else tuple(schema.missing_values)
+    numbers = [name for name, known in fields.items() if _is_plain_number(known, tokens)]
+    parts: dict[str, list[AnyArray]] = {name: [] for name in columns}
+    problems: dict[str, list[AnyArray]] = {name: [] for name in columns if name in fields}
+    books: dict[str, dict[str, str]] = {}
+    for block in source.blocks(columns, numbers=numbers):
+        for name, values in block.items():
+            if name in fields:
+                values, wrong = fields[name].read(values, tokens)
+                problems[name].append(wrong.astype(np.int8))
+            elif source.delimiter is not None:
+                values = _shared(values, books.setdefault(name, {}))
+            parts[name].append(values)
+    if not columns or not all(parts.values()):
+        raise InvalidInputError(f"{source.path}: the table has no rows")
+    found: dict[str, Any] = {name: np.concatenate(values) for name, values in parts.items()}
+    return found | {name: Parsed(found[name], np.concatenate(wrong)) for name, wrong in problems.items()}
+
+
+def _used(schema: Schema, names: Collection[str]) -> list[str]:
+    return [
+        known.name
+        for known in schema.fields
+        if known.role == "feature" or (known.role != "ignored" and known.name in names)
+    ]
+
+
+def _is_plain_number(known: Field, tokens: Collection[str]) -> bool:
+    """Whether a text that spells a number means this number, whatever the other cells are."""
+    special = tokens if known.missing_values is None else known.missing_values
+    return (
+        known.type in ("number", "integer")
+        and not known.is_category
+        and known.written.is_plain
+        and not any(LOOKS_LIKE_A_NUMBER.fullmatch(token.strip()) for token in special)
+    )
+
+
+def _shared(values: AnyArray, book: dict[str, str]) -> AnyArray:
+    """The same texts, the first different ones of a column each once in memory: a text takes 50 bytes."""
+    if len(book) >= MOST_SHARED:
+        return values
+    return np.array([book.setdefault(text, text) for text in values.tolist()], dtype=object)

@@ -1,0 +1,194 @@
+"""Writing tables: the suffix says the format, and a file appears whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray
+from onefold._base.files import output_file
+from onefold._base.optional import require
+from onefold.exceptions import InvalidInputError
+
+__all__ = ["Columns", "check_format", "write_rows", "write_table"]
+
+Columns = Mapping[str, AnyArray]
+BLOCK_ROWS = 10_000
+
+
+def check_format(path: str | Path) -> None:
+    """Refuse a name whose suffix names no format, or one that needs a missing package.
+
+    Parameters
+    ----------
+    path : path
+        The file to be written.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in WRITERS:
+        raise InvalidInputError(f"{path}: the name must end in .csv, .tsv, .npz or .parquet")
+    if WRITERS[suffix] is _write_parquet:
+        require("pyarrow.parquet", "parquet")
+
+
+def write_table(path: str | Path, columns: Columns) -> None:
+    """Write a table to a file that is there whole and synced when this returns, or not at all.
+
+    Parameters
+    ----------
+    path : path
+        A file ending in .csv, .tsv, .npz or .parquet.
+    columns : mapping of str to ndarray
+        Columns of one length: numbers, truth values, texts, ``datetime64``, or masked arrays of any of these.
+
+    See Also
+    --------
+    read_table : Reads what was written.
+
+    Notes
+    -----
+    A missing value (NaN, NaT, None, or masked) is an empty cell in CSV and null in Parquet. A masked array of
+    whole numbers stays whole numbers with gaps there; NPZ has none and stores it as float64 with NaN. Dates
+    are written as in ISO 8601. Texts are quoted where they need it and otherwise written as they are: a
+    spreadsheet may take a text that begins with ``=`` for a formula.
+
+    A 2-D column becomes one column for each of its own in CSV and Parquet. The column ``classes`` then names
+    these and is stored only in NPZ files: ``distances`` of class 3 is called ``distance_3``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> from onefold.tables import write_table
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "wards.csv"
+    ...     write_table(path, {"age": np.array([31.5, np.nan]), "ward": np.array(["a, b", "c"])})
+    ...     print(path.read_text())
+    age,ward
+    31.5,"a, b"
+    ,c
+    <BLANKLINE>
+    """
+    check_format(path)
+    with output_file(path) as file:
+        WRITERS[Path(path).suffix.lower()](file, columns)
+
+
+def write_rows(file: Any, columns: Columns, delimiter: str = ",") -> None:
+    """Write a table as text to an open file.
+
+    Parameters
+    ----------
+    file : text file
+        Where the lines go.
+    columns : mapping of str to ndarray
+        Columns of one length.
+    delimiter : str, default=","
+        What separates cells.
+    """
+    flat = _flat(columns)
+    usual = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    # Some versions of Python do not see that a carriage return needs quotes.
+    careful = csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    (careful if any("\r" in name for name in flat) else usual).writerow(flat)
+    for start in range(0, len(next(iter(flat.values()))), BLOCK_ROWS):
+        block = [_cells(values[start : start + BLOCK_ROWS]) for values in flat.values()]
+        returns = any(isinstance(cell, str) and "\r" in cell for cells in block for cell in cells)
+        (careful if returns else usual).writerows(zip(*block, strict=True))
+
+
+def _flat(columns: Columns) -> dict[str, AnyArray]:
+    """One 1-D array per output column."""
+    flat: dict[str, AnyArray] = {}
+    for name, values in columns.items():
+        if name == "classes" and any(column.ndim > 1 for column in columns.values()):
+            continue
+        if values.ndim == 1:
+            flat[name] = values
+        else:
+            stem = name.removesuffix("s")
+            flat.update({f"{stem}_{label}": values[:, j] for j, label in enumerate(columns["classes"])})
+    if len({len(values) for values in flat.values()}) != 1:
+        raise InvalidInputError("a table needs columns, all of one length")
+    return flat
+
+
+def _cells(values: AnyArray) -> list[Any]:
+    """The cells as the CSV writer shows them, empty where a value is missing."""
+    if values.dtype.kind == "M":
+        shown: AnyArray = np.datetime_as_string(np.ma.getdata(values)).astype(object)
+    else:
+        shown = np.ma.getdata(values).astype(object)
+    shown[missing_in(values)] = ""
+    cells: list[Any] = shown.tolist()
+    return cells
+
+
+def missing_in(values: AnyArray) -> AnyArray:
+    """Which entries are missing: NaN, NaT, None or masked."""
+    data = np.ma.getdata(values)
+    masked = np.ma.getmaskarray(values)
+    if data.dtype.kind == "f":
+        return masked | np.isnan(data)
+    if data.dtype.kind == "M":
+        return masked | np.isnat(data)
+    if data.dtype.kind == "O":
+        # NaN is the one value that differs from itself.
+        return masked | np.array([cell is None or cell != cell for cell in data], dtype=np.bool_)
+    return masked
+
+
+def _write_text(file: IO[bytes], columns: Columns, delimiter: str) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    write_rows(text, columns, delimiter)
+    text.flush()
+    text.detach()
+
+
+def _write_npz(file: IO[bytes], columns: Columns) -> None:
+    # Not np.savez, which has parameters that a column may be named like.
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, values in columns.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, _storable(values), allow_pickle=False)
+
+
+def _storable(values: AnyArray) -> AnyArray:
+    """An array without a mask and without Python objects, of a type that no single value decides."""
+    data: AnyArray = np.ma.getdata(values)
+    if data.dtype.kind == "O":
+        return np.array(_cells(values), dtype=str)
+    if not isinstance(values, np.ma.MaskedArray):
+        return data
+    missing = np.ma.getmaskarray(values)
+    if data.dtype.kind in "iuf":
+        return np.where(missing, np.nan, data.astype(np.float64))
+    if data.dtype.kind == "M":
+        return np.where(missing, np.datetime64("NaT"), data)
+    return np.where(missing, "", data.astype(str))
+
+
+def _write_parquet(file: IO[bytes], columns: Columns) -> None:
+    arrow = require("pyarrow", "parquet")
+    parquet = require("pyarrow.parquet", "parquet")
+    table = {
+        name: arrow.array(np.ma.getdata(values), mask=missing_in(values))
+        for name, values in _flat(columns).items()
+    }
+    parquet.write_table(arrow.table(table), file)
+
+
+WRITERS: dict[str, Callable[[IO[bytes], Columns], None]] = {
+    ".csv": lambda file, columns: _write_text(file, columns, ","),
+    ".tsv": lambda file, columns: _write_text(file, columns, "\t"),
+    ".npz": _write_npz,
+    ".parquet": _write_parquet,
+    ".pq": _write_parquet,
+}
