@@ -5,6 +5,7 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,8 +27,10 @@ from onefold.fabrication.smoother import (
 )
 from onefold.models import AutoencoderClassifier, branch_count, consecutive, split
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels, charge
+from onefold.privacy.contract import NO_LABELS, EncodedBox, contract_rows, released, under_contract
 from onefold.privacy.ledger import LEDGER, AnyLedger
 from onefold.privacy.persons import SAME_PERSON, kept_rows
+from onefold.tables import Schema
 
 __all__ = ["Fabricator", "PrivateClassifier"]
 
@@ -70,6 +73,9 @@ class Fabricator(BaseEstimator):
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
+    schema : Schema or None, default=None
+        What is declared about the table; the mechanism then needs ``sensitivity=domain_of(schema)``, and
+        what comes out is a dict of columns of the declared types. None takes rows of numbers.
 
     Attributes
     ----------
@@ -132,6 +138,7 @@ class Fabricator(BaseEstimator):
         clip: bool = False,
         n_jobs: int | None = None,
         ledger: AnyLedger = None,
+        schema: Schema | None = None,
     ) -> None:
         self.mechanism = mechanism
         self.n_components = n_components
@@ -142,6 +149,7 @@ class Fabricator(BaseEstimator):
         self.clip = clip
         self.n_jobs = n_jobs
         self.ledger = ledger
+        self.schema = schema
 
     def fabricate(
         self, X: Any, y: ArrayLike | None = None, random_state: Any = None, person: Any = None
@@ -150,25 +158,26 @@ class Fabricator(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            The raw rows.
+        X : array-like or DataFrame of shape (n_samples, n_features), or table
+            The raw rows; with a schema a frame, a dict of columns or a table that was read.
         y : array-like of shape (n_samples,), default=None
-            Labels; each class is then fabricated by itself.
+            Labels; each class is then fabricated by itself. With a schema None takes its label column.
         random_state : int, Generator or None, default=None
             None takes the noise from the entropy of the system. A seed makes the noise known, which voids
             the guarantee: for tests only.
         person : array-like of shape (n_samples,), default=None
             Who each row is about, for a mechanism with ``rows_per_person``: what a person has above is
-            dropped first, at random.
+            dropped first, at random. With a schema None takes its person column.
 
         Returns
         -------
-        ndarray or DataFrame of shape (n_samples, n_features)
+        ndarray or DataFrame of shape (n_samples, n_features), or dict of columns
             Row i stands for row i of ``X``, or of what is kept of it. A data frame keeps the names of its
-            columns. The numbers are float32 if all of ``X`` is, otherwise float64.
+            columns. The numbers are float32 if all of ``X`` is, otherwise float64. With a schema a dict of
+            the declared columns, the label among them.
         """
         raw, labels = self._limited(X, y, person, random_state)
-        return _like(X, self.fabricate_checked(raw, labels, random_state)[1])
+        return self._like(X, self.fabricate_checked(raw, labels, random_state)[1])
 
     def fabricate_checked(
         self, rows: Array, labels: Labels | None, random_state: Any = None
@@ -224,6 +233,9 @@ class Fabricator(BaseEstimator):
             guarantee = guarantee.provided(SAME_PERSON)
         if self.label_mechanism is not None:
             guarantee = guarantee.with_labels(self.label_mechanism.epsilon)
+        if self.schema is not None:
+            cells = len(released(self.schema).features)
+            guarantee = under_contract(replace(guarantee, n_features=cells), self.schema)
         return guarantee.voided(LOOKED) if smoothed and self.stopping == "documented" else guarantee
 
     def randomise(
@@ -248,7 +260,8 @@ class Fabricator(BaseEstimator):
         ndarray or DataFrame of shape (n_samples, n_features)
             The noisy rows, in the form that :meth:`fabricate` gives them.
         """
-        return _like(X, self.randomise_checked(*self._limited(X, y, person, random_state), random_state))
+        raw, labels = self._limited(X, y, person, random_state)
+        return self._like(X, self.randomise_checked(raw, labels, random_state))
 
     def randomise_checked(self, rows: Array, labels: Labels | None, random_state: Any = None) -> Array:
         """Do what :meth:`randomise` does, for parameters, rows and labels that the caller has checked.
@@ -333,15 +346,40 @@ class Fabricator(BaseEstimator):
             check_consistent_length(rows, labels)
         return rows, labels
 
-    def _limited(
-        self, X: Any, y: ArrayLike | None, person: Any, random_state: Any
-    ) -> tuple[Array, Labels | None]:
+    def _limited(self, X: Any, y: Any, person: Any, random_state: Any) -> tuple[Array, Labels | None]:
         """Check rows and labels, and drop rows of persons who have more than the mechanism is made for."""
-        rows, labels = self._checked(X, y)
-        kept = kept_rows(person, self.mechanism.rows_per_person, len(rows), random_state)
+        check_parameters(self)
+        limit = self.mechanism.rows_per_person
+        rows: Array
+        if self.schema is None:
+            rows, labels = self._checked(X, y)
+        else:
+            self._check_domain(self.schema)
+            whom = False if limit is None and person is None else person
+            rows, labels, person = contract_rows(self.schema, X, y, whom)
+        kept = kept_rows(person, limit, len(rows), random_state)
         if kept is None:
             return rows, labels
         return rows[kept], None if labels is None else labels[kept]
+
+    def _check_domain(self, schema: Schema) -> None:
+        domain = self.mechanism.domain
+        if not (isinstance(domain, EncodedBox) and domain.features == released(schema).features):
+            raise InvalidInputError("with this schema the mechanism needs sensitivity=domain_of(schema)")
+
+    def _like(self, X: Any, values: Array) -> Any:
+        """Put values into a table of the schema, or a frame with the names of ``X``, if it is one.
+
+        Types and index of a frame are not taken over.
+        """
+        schema = self.schema
+        if schema is None:
+            frame = hasattr(X, "columns") and hasattr(X, "index")
+            return type(X)(values, columns=X.columns) if frame else values
+        found = released(schema).inverse_transform(values)
+        if schema.label is not None and self.labels_ is not None:
+            found[schema.label.name] = self.labels_
+        return {known.name: found[known.name] for known in schema.fields if known.name in found}
 
     def _smooth(self, raw: Array, noisy: Array, labels: Labels | None) -> Array:
         mechanism = self.mechanism.for_features(noisy.shape[1])
@@ -372,13 +410,6 @@ class Fabricator(BaseEstimator):
         if self.clip and mechanism.domain is not None:
             result = np.asarray(mechanism.domain.clip(result), dtype=noisy.dtype)
         return result
-
-
-def _like(X: Any, values: Array) -> Any:
-    """Put values into a frame with the names of ``X``, if it is one; types and index are not taken over."""
-    if not (hasattr(X, "columns") and hasattr(X, "index")):
-        return values
-    return type(X)(values, columns=X.columns)
 
 
 # --- which rows are smoothed together ---------------------------------------------------------------------
@@ -462,6 +493,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
+    schema : Schema or None, default=None
+        What is declared about the table; the mechanism then needs ``sensitivity=domain_of(schema)``, and rows
+        and queries are tables. None takes rows of numbers.
 
     Attributes
     ----------
@@ -510,6 +544,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         label_mechanism: RandomisedLabels | None = None,
         random_state: Any = None,
         ledger: AnyLedger = None,
+        schema: Schema | None = None,
     ) -> None:
         self.classifier = classifier
         self.mechanism = mechanism
@@ -520,16 +555,17 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.label_mechanism = label_mechanism
         self.random_state = random_state
         self.ledger = ledger
+        self.schema = schema
 
-    def fit(self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, person: ArrayLike | None = None) -> Self:
         """Make the rows private, then fit the classifier to them.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The raw rows.
-        y : array-like of shape (n_samples,)
-            Their labels.
+        X : array-like of shape (n_samples, n_features), or table
+            The raw rows; with a schema a frame, a dict of columns or a table that was read.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their labels; with a schema None takes its label column.
         person : array-like of shape (n_samples,) or None, default=None
             Who each row is about, for a mechanism with ``rows_per_person``.
 
@@ -539,10 +575,16 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             This object.
         """
         maker = self.maker()
-        rows, labels = check_rows(self, X, y, declared_type=True)
         rng = None if self.random_state is None else np.random.default_rng(self.random_state)
-        make = maker.fabricate if self.fabricate else maker.randomise
-        private = make(rows, labels, rng, person)
+        if self.schema is None:
+            X, y = check_rows(self, X, y, declared_type=True)
+        rows, labels = maker._limited(X, y, person, rng)
+        if labels is None:
+            raise InvalidInputError(NO_LABELS)
+        if self.fabricate:
+            private = maker.fabricate_checked(rows, labels, rng)[1]
+        else:
+            private = maker.randomise_checked(rows, labels, rng)
         prototype = AutoencoderClassifier() if self.classifier is None else self.classifier
         fitted = clone(prototype).fit(private, maker.labels_)
         # Both or neither: the promise of this noise must not stand beside an earlier classifier.
@@ -567,6 +609,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             self.branch_size,
             label_mechanism=self.label_mechanism,
             ledger=self.ledger,
+            schema=self.schema,
         )
 
     def predict(self, X: ArrayLike) -> Labels:
@@ -616,4 +659,4 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
 
     def _queries(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
-        return np.asarray(check_rows(self, X, reset=False))
+        return self.schema.transform(X) if self.schema else np.asarray(check_rows(self, X, reset=False))

@@ -10,15 +10,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Floats, Index, Labels
+from onefold._base.arrays import Array, Arrays, Floats, Index, Labels
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Whole, check_parameter, check_rows
 from onefold.encoders import description, learns
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.privacy.contract import NO_LABELS, contract_rows, encoding_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.moments import PrivateMoments
 from onefold.privacy.terms import NOTHING
+from onefold.tables import Schema
 
 __all__ = ["MomentClassifier", "MomentFabricator"]
 
@@ -44,7 +46,7 @@ class _OnMoments(BaseEstimator):
         *,
         classes: ArrayLike | None = None,
         centre: Literal["private"] | ArrayLike | None = "private",
-        radius: float = 1.0,
+        radius: float | None = None,
         shares: tuple[float, float, float, float] = (0.05, 0.02, 0.28, 0.70),
         neighbours: Literal["add-remove", "replace"] = "add-remove",
         shrinkage: Literal["auto"] | float = "auto",
@@ -55,6 +57,7 @@ class _OnMoments(BaseEstimator):
         hardened: bool | None = None,
         random_state: int | np.random.Generator | None = None,
         ledger: AnyLedger = None,
+        schema: Schema | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -72,33 +75,36 @@ class _OnMoments(BaseEstimator):
         self.hardened = hardened
         self.random_state = random_state
         self.ledger = ledger
+        self.schema = schema
 
-    def fit(self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, person: Any = None) -> Self:
         """Encode the rows, release their moments once, and forget the rows.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The raw rows.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        person : array-like of shape (n_samples,) or None, default=None
+        X : array-like of shape (n_samples, n_features), or table
+            The raw rows; with a schema a frame, a dict of columns or a table that was read.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their labels; with a schema None takes its label column.
+        person : array-like of shape (n_samples,), False or None, default=None
             Who each row is about: the release is then private for persons, each of whom counts once whatever
-            the number of rows.
+            the number of rows. None takes the person column of a schema that declares ``rows_per_person``;
+            False takes none.
 
         Returns
         -------
         object
             This object.
         """
-        rows, labels = check_rows(self, X, y)
+        rows, labels, person = self._read(X, y, person)
         if learns(self.encoder):  # a ledger refuses it before there is a release
             void = Guarantee("record", NOTHING, NOTHING, rows.shape[1]).voided(LEARNED_ENCODER)
             charge(self.ledger, void, "private moments")
         self.encoder_ = None if self.encoder is None else clone(self.encoder).fit(rows)
         encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
-        moments = PrivateMoments(**_of_the_release(self)).fit(encoded, labels, person)
-        moments.encoding_ = description(self.encoder)
+        release = PrivateMoments(**self._release(person is not None))
+        moments = release.fit(encoded, labels, person, schema=self.schema)
+        moments.encoding_ = _encoding(self.schema, self.encoder)
         self._adopt(_voided_by(self.encoder, moments))
         return self
 
@@ -111,6 +117,7 @@ class _OnMoments(BaseEstimator):
         shrinkage: Literal["auto"] | float = "auto",
         floor: float = 0.2,
         least: float = 0.25,
+        schema: Schema | None = None,
     ) -> Self:
         """Build the estimator from a release alone, such as the sum of the moments of several sites.
 
@@ -126,6 +133,8 @@ class _OnMoments(BaseEstimator):
             Smallest eigenvalue of a covariance, in units of the noise's largest.
         least : float, default=0.25
             Smallest eigenvalue of a covariance as a share of the mean one.
+        schema : Schema or None, default=None
+            What the rows were encoded by; None if queries come encoded.
 
         Returns
         -------
@@ -135,12 +144,16 @@ class _OnMoments(BaseEstimator):
         check_is_fitted(moments)
         if encoder is not None:
             check_is_fitted(encoder)
-            if moments.encoding_ not in ("", description(encoder)):
-                raise InvalidInputError("the records of this release went through another encoder")
+        expected = _encoding(schema, encoder)
+        if expected and moments.encoding_ not in ("", expected):
+            raise InvalidInputError("the records of this release went through another schema or encoder")
         given = {**_of_the_release(moments), "random_state": None, "ledger": None}
-        found = cls(**given, encoder=encoder, shrinkage=shrinkage, floor=floor, least=least)
+        more: dict[str, Any] = {"shrinkage": shrinkage, "floor": floor, "least": least, "schema": schema}
+        found = cls(**given, encoder=encoder, **more)
         found.encoder_ = encoder
         found.n_features_in_ = moments.n_features_in_ if encoder is None else encoder.n_features_in_
+        if schema is not None:
+            found._name_features(schema)
         found._adopt(_voided_by(encoder, moments))
         return found
 
@@ -154,8 +167,39 @@ class _OnMoments(BaseEstimator):
     def _embed(self, X: ArrayLike) -> Floats:
         """Take rows to where the release lives: encoded, clipped, seen from the centre."""
         check_is_fitted(self)
-        rows = check_rows(self, X, reset=False)
+        rows = check_rows(self, X, reset=False) if self.schema is None else self.schema.transform(X)
         return self.moments_.embed(rows if self.encoder_ is None else self.encoder_.transform(rows))
+
+    def _read(self, X: Any, y: Any, person: Any) -> tuple[Floats, Labels, Any]:
+        """Return rows of numbers, their labels, and whom they are about."""
+        if self.schema is None:
+            rows, labels = check_rows(self, X, y)
+            return rows, labels, None if person is False else person
+        rows, found, person = contract_rows(self.schema, X, y, person, leave_out=True)
+        if found is None:
+            raise InvalidInputError(NO_LABELS)
+        self._name_features(self.schema)
+        return rows, found, person
+
+    def _release(self, of_persons: bool) -> dict[str, Any]:
+        """Return the parameters of the release; what is not given follows from the schema."""
+        given, schema = _of_the_release(self), self.schema
+        if schema is not None:
+            if given["classes"] is None:
+                given["classes"] = schema.classes
+            if given["radius"] is None and self.encoder is None:
+                given["radius"] = schema.row_norm
+            if given["rows_per_person"] is None and of_persons:
+                given["rows_per_person"] = schema.rows_per_person
+        return given if given["radius"] is not None else given | {"radius": 1.0}
+
+    def _name_features(self, schema: Schema) -> None:
+        self.n_features_in_ = len(schema.features)
+        self.feature_names_in_ = np.array([known.name for known in schema.features], dtype=object)
+
+
+def _encoding(schema: Schema | None, encoder: Any) -> str:
+    return description(encoder) if schema is None else encoding_of(schema, description(encoder))
 
 
 def _voided_by(encoder: Any, moments: PrivateMoments) -> PrivateMoments:
@@ -196,14 +240,16 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
         All labels there can be, known without looking at the data. None finds them privately.
     centre : "private", None or array of shape (n_features,), default="private"
         Where records are seen from: their noisy mean, the origin, or a public point.
-    radius : float, default=1.0
-        Rows are declared to be no longer than this; longer ones are shortened.
+    radius : float or None, default=None
+        Rows are declared to be no longer than this; longer ones are shortened. None stands for the longest
+        row of the schema, or for 1.
     shares : tuple of four floats, default=(0.05, 0.02, 0.28, 0.70)
         How the budget is divided among centre, counts, sums and second moments.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         What the guarantee compares: one record more or less, or one record replaced.
     shrinkage : "auto" or float in [0, 1], default="auto"
-        How far each covariance is drawn towards the pooled one; "auto" follows from the noise levels.
+        How far each covariance is drawn towards the pooled one; "auto" follows from the noise levels, and is
+        1 with a schema.
     floor : float, default=0.2
         Smallest eigenvalue of a covariance, in units of the largest eigenvalue that the noise alone would
         have.
@@ -223,6 +269,9 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
+    schema : Schema or None, default=None
+        What is declared about the table: classes, radius and, if it declares ``rows_per_person``, persons
+        follow from it. Rows whose class is not declared are left out. None takes rows of numbers.
 
     Attributes
     ----------
@@ -309,7 +358,9 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
 
     @one_blas_thread()  # a loaded classifier has the bits of the fitted one
     def _adopt(self, moments: PrivateMoments) -> None:
-        covariances = moments.covariances(self.shrinkage, self.floor, self.least)
+        # One-hot columns are no Gaussians: on tables one covariance for all classes was better throughout.
+        shrinkage = 1.0 if self.shrinkage == "auto" and self.schema is not None else self.shrinkage
+        covariances = moments.covariances(shrinkage, self.floor, self.least)
         self._means = moments.means_
         # x^T Sigma^-1 x = |x^T W|^2 with W = U diag(1 / sqrt(w)) of the eigendecomposition
         values, vectors = np.linalg.eigh(covariances)
@@ -347,8 +398,9 @@ class MomentFabricator(TransformerMixin, _OnMoments):
         All labels there can be, known without looking at the data. None finds them privately.
     centre : "private", None or array of shape (n_features,), default="private"
         Where records are seen from: their noisy mean, the origin, or a public point.
-    radius : float, default=1.0
-        Rows are declared to be no longer than this; longer ones are shortened.
+    radius : float or None, default=None
+        Rows are declared to be no longer than this; longer ones are shortened. None stands for the longest
+        row of the schema, or for 1.
     shares : tuple of four floats, default=(0.05, 0.02, 0.28, 0.70)
         How the budget is divided among centre, counts, sums and second moments.
     neighbours : {"add-remove", "replace"}, default="add-remove"
@@ -374,6 +426,9 @@ class MomentFabricator(TransformerMixin, _OnMoments):
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
+    schema : Schema or None, default=None
+        What is declared about the table: classes, radius and, if it declares ``rows_per_person``, persons
+        follow from it. Rows whose class is not declared are left out. None takes rows of numbers.
 
     Attributes
     ----------
@@ -396,7 +451,9 @@ class MomentFabricator(TransformerMixin, _OnMoments):
     *Guarantees.* ``guarantee_`` is that of the release; drawing is post-processing, however often it is done.
 
     Synthetic records live where the release does: encoded, and seen from its centre. Queries to a model
-    trained on them must be taken there by :meth:`transform`.
+    trained on them must be taken there by :meth:`transform`. With a schema the centre is the origin, since
+    records seen from another one lose their length, and :meth:`sample_table` makes a table of them;
+    :class:`TableSynthesizer` makes better ones.
 
     Examples
     --------
@@ -415,6 +472,14 @@ class MomentFabricator(TransformerMixin, _OnMoments):
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = []  # moments are float64
         return tags
+
+    def _release(self, of_persons: bool) -> dict[str, Any]:
+        given = super()._release(of_persons)
+        if self.schema is None:
+            return given
+        if not (self.centre is None or isinstance(self.centre, str)):
+            raise InvalidInputError("with a schema records are seen from the origin: leave out centre")
+        return given | {"centre": None}
 
     def transform(self, X: ArrayLike) -> Array:
         """Take real rows to where the synthetic ones live.
@@ -468,6 +533,38 @@ class MomentFabricator(TransformerMixin, _OnMoments):
             normal = rng.standard_normal((count, means.shape[1])) * np.sqrt(values[code])
             parts.append(means[code] + normal @ vectors[code].T)
         return self._on_sphere(np.vstack(parts)), np.repeat(self.classes_, shares)
+
+    def sample_table(
+        self,
+        n_samples: int = 1000,
+        *,
+        balanced: bool = False,
+        random_state: int | np.random.Generator | None = None,
+    ) -> Arrays:
+        """Draw a synthetic table with the columns of the schema.
+
+        Parameters
+        ----------
+        n_samples : int, default=1000
+            How many rows.
+        balanced : bool, default=False
+            Draw equally many of each class instead of in proportion to the noisy class sizes.
+        random_state : int, Generator or None, default=None
+            Seed of the draw; it is post-processing, so a known seed costs no privacy.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Features and label in the order and of the types that the schema declares.
+        """
+        schema = self.schema
+        if schema is None or self.encoder is not None or np.any(self.moments_.centre_):
+            raise InvalidInputError("a table needs a schema, and moments seen from the origin")
+        drawn, labels = self.sample(n_samples, balanced=balanced, random_state=random_state)
+        found = schema.inverse_transform(drawn * float(self.moments_.radius))
+        if schema.label is not None:
+            found[schema.label.name] = np.asarray(labels)
+        return {known.name: found[known.name] for known in schema.fields if known.name in found}
 
     def _on_sphere(self, drawn: Floats) -> Floats:
         """Scale records as the release does: to norm one if seen from a centre, else to at most one."""

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from onefold._base.arrays import AnyArray, Floats, Labels
 from onefold.exceptions import InvalidInputError
@@ -21,14 +22,17 @@ from onefold.tables import Field, Schema
 
 __all__ = [
     "DECLARED",
+    "NO_LABELS",
     "ContractRows",
     "EncodedBox",
     "contract_rows",
     "domain_of",
     "encoding_of",
+    "released",
     "under_contract",
 ]
 
+NO_LABELS = 'y is missing, and the schema has no field of the role "label" with classes'
 DECLARED = "the schema was declared without looking at the rows"
 
 
@@ -67,7 +71,7 @@ class EncodedBox(Box):
         # A category is encoded by one number, rounded down so that rows stay within their declared norm.
         high = [np.max(known.encode(np.arange(1))) if known.is_category else 1.0 for known in features]
         super().__init__(0.0, np.repeat(high, [known.width for known in features]))
-        self.inferred = inferred
+        self.features, self.inferred = tuple(features), inferred
         self.cell_entries = max(min(known.width, 2) for known in features)
         self._cells = tuple(_absolute_change(known) for known in features)
         self._squares = tuple(Fraction(known.change_squared) for known in features)
@@ -129,6 +133,28 @@ def _root(square: Fraction) -> float:
     return root
 
 
+def released(schema: Schema) -> Schema:
+    """Return the schema of rows to release: a label that is a number is a column like the others.
+
+    Parameters
+    ----------
+    schema : Schema
+        A schema that was declared, or inferred from a public sample.
+
+    Returns
+    -------
+    Schema
+        The same unless its label is a number.
+    """
+    schema.require_declared()
+    label = schema.label
+    if label is None or label.is_category:
+        return schema
+    fields = [replace(known, role="feature") if known is label else known for known in schema.fields]
+    found: Schema = clone(schema).set_params(fields=fields)
+    return found
+
+
 def domain_of(schema: Schema) -> EncodedBox:
     """Return the domain in which encoded rows of a schema lie; mechanisms take it as ``sensitivity``.
 
@@ -140,7 +166,7 @@ def domain_of(schema: Schema) -> EncodedBox:
     Returns
     -------
     EncodedBox
-        The domain of its features.
+        The domain of its features, and of a label that is a number.
 
     See Also
     --------
@@ -155,8 +181,7 @@ def domain_of(schema: Schema) -> EncodedBox:
     >>> Laplace(1.0, sensitivity=domain_of(schema)).guarantee(n_features=3).entry
     (1.0, 0.0)
     """
-    schema.require_declared()
-    return EncodedBox(schema.features)
+    return EncodedBox(released(schema).features)
 
 
 def under_contract(guarantee: Guarantee, schema: Schema) -> Guarantee:
@@ -213,7 +238,8 @@ def contract_rows(
     schema : Schema
         What was declared about the table; one that was taken from private rows is refused.
     X : table
-        A frame, a dict of columns, a table that was read, or an array with one column per feature.
+        A frame, a dict of columns, a table that was read, or an array with one column per feature. A label
+        that is a number is one of its features.
     y : array-like of shape (n_rows,) or None, default=None
         Classes of the rows; None takes the label column of the schema, if it has one.
     person : array-like of shape (n_rows,), False or None, default=None
@@ -241,7 +267,7 @@ def contract_rows(
     >>> contract_rows(schema, {"age": [50, "old"], "sick": ["yes", "?"]}).labels.tolist()
     ['yes', 'no']
     """
-    schema.require_declared()
+    schema = released(schema)
     rows = schema.transform(X)
     labels, kept = _labels(schema, X, y, leave_out)
     whom: AnyArray | None = None
@@ -265,8 +291,6 @@ def _labels(schema: Schema, X: Any, y: Any, leave_out: bool) -> tuple[Labels | N
     label = schema.label
     if label is None:
         return (None if y is None else np.asarray(y)), None
-    if not label.is_category:
-        raise InvalidInputError(f"the label {label.name!r} is a number; list its classes in constraints.enum")
     if y is None:
         codes = schema.parse(X, strict=False, roles=("label",))[label.name]
     else:

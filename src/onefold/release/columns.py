@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
-from onefold.privacy.contract import EncodedBox
+from onefold.privacy.contract import EncodedBox, released
 from onefold.privacy.frozen import Frozen
 from onefold.privacy.sensitivity import Box
 from onefold.release.releases import noise_bounds
@@ -230,9 +230,7 @@ class TableCodec(Frozen):
         TableCodec
             The codec.
         """
-        schema.require_declared()
-        limits = dict(allowed or {})
-        known = [each for each in schema.fields if is_released(each)]
+        known, limits = released(schema).features, dict(allowed or {})
         _refuse_unknown([each.name for each in known], limits)
         found = cls.__new__(cls)
         found.columns = tuple(_kept(each, limits.get(each.name)) for each in known)
@@ -337,11 +335,6 @@ class TableCodec(Frozen):
             decoded[column.name] = column.decode(rows[:, at : at + column.field.width])
             at += column.field.width
         return decoded
-
-
-def is_released(known: Field) -> bool:
-    """Whether noise is added to a column: to features, and to a label that is a number."""
-    return known.role == "feature" or (known.role == "label" and not known.is_category)
 
 
 def _refuse_unknown(columns: Sequence[str], declared: Mapping[str, Any]) -> None:

@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr
-from sklearn.base import clone
 
 from onefold._base.arrays import AnyArray
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee, RandomisedLabels, charge
-from onefold.privacy.contract import ContractRows, contract_rows, under_contract
+from onefold.privacy.contract import contract_rows, under_contract
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.persons import kept_rows
 from onefold.privacy.samplers import RandomState, chosen_sampler, generator
-from onefold.release.columns import Column, OneHotBox, TableCodec, is_released
+from onefold.release.columns import Column, OneHotBox, TableCodec
 from onefold.release.releases import TOGETHER, promised
 from onefold.tables import Schema
 
@@ -180,7 +179,7 @@ def release_table(
     sampler = chosen_sampler(sampler, hardened, stacklevel=3)
     if schema is not None:
         codec = TableCodec.from_schema(schema) if codec is None else codec
-        rows, labels, person = _rows_of(schema, columns, labels, person)
+        rows, labels, person = contract_rows(schema, columns, labels, person)
         rows_per_person = None if person is None else rows_per_person or schema.rows_per_person
     if codec is None or lam is None:
         raise InvalidInputError("release_table needs lam, and a codec or a schema")
@@ -223,15 +222,6 @@ def release_table(
         {c.name: c.width for c in numbers},
         labels,
     )
-
-
-def _rows_of(schema: Schema, table: Any, labels: Any, person: Any) -> ContractRows:
-    """Encode what is released of a table; a label that is a number is a column like the others."""
-    label = schema.label
-    if label is not None and is_released(label):
-        fields = [replace(each, role="feature") if each is label else each for each in schema.fields]
-        schema = clone(schema).set_params(fields=fields)
-    return contract_rows(schema, table, labels, person)
 
 
 def _kept(levels: int, scale: float) -> float:
