@@ -16,7 +16,7 @@ import pytest
 from onefold.federated.flower.launch import SECRET_HEADER
 from onefold.federated.flower.processes import (
     CONNECTION,
-    Finding,
+    ServerState,
     command,
     free_port,
     look_at,
@@ -68,12 +68,12 @@ def test_supernode_with_another_authority_is_refused(federation: Any, tmp_path: 
     key = str(federation.site("north").key)
     options = ("--root-certificates", str(tmp_path / "ca.crt"), "--auth-supernode-private-key", key)
     assert refused(outsider(federation, tmp_path, *options))
-    assert look_at("127.0.0.1", federation.server.settings.port, tmp_path / "ca.crt") is Finding.UNTRUSTED
+    assert look_at("127.0.0.1", federation.server.settings.port, tmp_path / "ca.crt") is ServerState.UNTRUSTED
 
 
 def test_supernode_in_plaintext_is_refused(federation: Any, tmp_path: Path) -> None:
     assert refused(outsider(federation, tmp_path, "--insecure"))
-    assert look_at("127.0.0.1", federation.server.settings.port, None) is Finding.OTHER
+    assert look_at("127.0.0.1", federation.server.settings.port, None) is ServerState.OTHER
 
 
 def post(federation: Any, path: str, headers: dict[str, str], body: bytes = b"") -> int:

@@ -22,7 +22,7 @@ from onefold.federated.flower.folders import (
     SiteSettings,
     is_loopback,
 )
-from onefold.federated.flower.processes import Finding, clock_ahead, free_port, look_at
+from onefold.federated.flower.processes import ServerState, clock_ahead, free_port, look_at
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.setup import add_site, create_federation, make_node_key, public_key_text
 
@@ -166,7 +166,7 @@ def test_only_keys_on_nist_curves_are_taken(tmp_path: Path) -> None:
 
 def test_look_at_distinguishes_no_server_from_another_server(tmp_path: Path) -> None:
     port = free_port()
-    assert look_at("127.0.0.1", port, None) is Finding.ABSENT
+    assert look_at("127.0.0.1", port, None) is ServerState.ABSENT
     with socket.create_server(("127.0.0.1", port)) as other:
 
         def babble() -> None:
@@ -177,7 +177,7 @@ def test_look_at_distinguishes_no_server_from_another_server(tmp_path: Path) -> 
 
         thread = threading.Thread(target=babble)
         thread.start()
-        assert look_at("127.0.0.1", port, None) is Finding.OTHER
+        assert look_at("127.0.0.1", port, None) is ServerState.OTHER
         thread.join()
 
 

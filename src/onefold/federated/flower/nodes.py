@@ -22,8 +22,8 @@ from onefold.federated.flower.folders import (
 from onefold.federated.flower.launch import CONNECTED, END_OF_ANSWER
 from onefold.federated.flower.processes import (
     CONNECTION,
-    Finding,
     Process,
+    ServerState,
     clock_ahead,
     command,
     free_port,
@@ -91,7 +91,7 @@ class ServerNode:
     def start(self) -> None:
         """Start the SuperLink, register the sites' keys, and start the run."""
         ca = self.folder.authority
-        if look_at(self.near, self.settings.port, ca) is not Finding.ABSENT:
+        if look_at(self.near, self.settings.port, ca) is not ServerState.ABSENT:
             raise FederationError(f"port {self.settings.port} is in use already")
         self._environment = make_environment(self.folder)
         for known in (self._nodes, self._keys, self._used_keys):
@@ -100,7 +100,7 @@ class ServerNode:
         self._process = Process(self._arguments(), self._environment, self.folder.process_log)
         try:
             wait_until(
-                lambda: look_at(self.near, self.settings.port, ca) is Finding.READY,
+                lambda: look_at(self.near, self.settings.port, ca) is ServerState.READY,
                 START_SECONDS,
                 "the SuperLink did not start",
                 self._process,
@@ -348,17 +348,17 @@ class Node:
     def _is_server_there(self) -> bool:
         """Look for the server, and refuse one that is not ours: Flower itself would try for ever."""
         finding = look_at(self.settings.host, self.settings.port, self.folder.authority)
-        if finding is Finding.ABSENT:
+        if finding is ServerState.ABSENT:
             self._refused_since = None
             if not self._said_absent:
                 self.say(f"no server at {self.settings.host}:{self.settings.port} yet; waiting")
-        self._said_absent = finding is Finding.ABSENT
-        if finding is Finding.UNTRUSTED:
+        self._said_absent = finding is ServerState.ABSENT
+        if finding is ServerState.UNTRUSTED:
             raise FederationError("this is not our server: its certificate is not signed by ca.crt")
-        self._others = self._others + 1 if finding is Finding.OTHER else 0
+        self._others = self._others + 1 if finding is ServerState.OTHER else 0
         if self._others > MOST_OTHERS:
             raise FederationError("this is not our server: it does not speak as it should (TLS or plaintext)")
-        return finding is Finding.READY
+        return finding is ServerState.READY
 
     def _arguments(self) -> list[str]:
         own = ["--superlink", address(self.settings.host, self.settings.port)]

@@ -32,8 +32,8 @@ from onefold.federated.flower.folders import (
 
 __all__ = [
     "MARK",
-    "Finding",
     "Process",
+    "ServerState",
     "Watch",
     "clock_ahead",
     "command",
@@ -265,7 +265,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 SECONDS = 5.0
 
 
-class Finding(StrEnum):
+class ServerState(StrEnum):
     """What a look at an address found."""
 
     READY = "ready"
@@ -274,16 +274,16 @@ class Finding(StrEnum):
     OTHER = "other"  # plaintext where TLS is expected, or the other way round, or no SuperLink at all
 
 
-def look_at(host: str, port: int, ca: Path | None) -> Finding:
+def look_at(host: str, port: int, ca: Path | None) -> ServerState:
     """Ask for the health of the SuperLink at an address; ``ca`` None asks in plaintext."""
     try:
-        return Finding.READY if _health(host, port, ca).status == 200 else Finding.OTHER
+        return ServerState.READY if _health(host, port, ca).status == 200 else ServerState.OTHER
     except ssl.SSLCertVerificationError:
-        return Finding.UNTRUSTED
+        return ServerState.UNTRUSTED
     except (ssl.SSLError, http.client.HTTPException):
-        return Finding.OTHER
+        return ServerState.OTHER
     except OSError:
-        return Finding.ABSENT
+        return ServerState.ABSENT
 
 
 def clock_ahead(host: str, port: int, ca: Path | None) -> float:
