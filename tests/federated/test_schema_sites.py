@@ -13,7 +13,7 @@ from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.federated import GlobalClassifier, LocalModel, simulate
 from onefold.federated.contract import schema_scale
 from onefold.federated.messages import ModelParcel, Query, from_bytes, to_bytes
-from onefold.models import AutoencoderClassifier, FoldingClassifier, WideKAHM
+from onefold.models import FoldingClassifier
 from onefold.privacy import Box, OptimalNoise, RandomisedLabels, domain_of
 from onefold.tables import Field, Schema
 
@@ -46,9 +46,9 @@ def noise(schema: Schema = SCHEMA, **options: object) -> OptimalNoise:
 
 def test_site_fits_a_table_as_it_would_fit_its_encoded_rows() -> None:
     rows = SCHEMA.transform(table())
-    machine = WideKAHM(scale=schema_scale(SCHEMA))
+    machines = FoldingClassifier(scale=schema_scale(SCHEMA))
     site = LocalModel(schema=SCHEMA).fit(table())
-    numbers = LocalModel(AutoencoderClassifier(machine)).fit(rows, table()["sick"])
+    numbers = LocalModel(machines).fit(rows, table()["sick"])
     np.testing.assert_array_equal(
         site.answers(table(seed=1)), numbers.answers(SCHEMA.transform(table(seed=1)))
     )

@@ -10,7 +10,7 @@ import argparse
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -176,6 +176,7 @@ class NoiseOptions:
     classes: list[str] | None
     person: str | None
     rows_per_person: int | None
+    domain: Any = None  # of the rows that a schema encodes
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> NoiseOptions:
@@ -183,12 +184,30 @@ class NoiseOptions:
         given: dict[str, Any] = {field.name: getattr(args, field.name, None) for field in fields(cls)}
         return cls(**given)
 
+    def by_schema(self, schema: Any) -> NoiseOptions:
+        """The same with the domain, classes and persons that a schema declares; nothing without noise."""
+        from onefold.privacy import domain_of
+
+        if self.epsilon is None:
+            return self
+        found = replace(self, domain=domain_of(schema))
+        if schema.classes is not None:
+            found = replace(found, classes=[str(level) for level in schema.classes])
+        if schema.person is None or schema.rows_per_person is None:
+            return found
+        return replace(found, person=schema.person.name, rows_per_person=schema.rows_per_person)
+
     def check(self) -> None:
         """Refuse noise without a domain, and what contradicts itself, before any data is read."""
-        if self.epsilon is not None and self.range is None and self.sensitivity is None:
+        if (
+            self.epsilon is not None
+            and self.range is None
+            and self.sensitivity is None
+            and self.domain is None
+        ):
             raise InvalidInputError(NO_DOMAIN)
         check_range(self.range)
-        if self.unit != "entry" and self.range is None:
+        if self.unit != "entry" and self.range is None and self.domain is None:
             raise InvalidInputError(
                 f"--unit {self.unit} needs --range LOW HIGH: the size of a row depends on it"
             )
@@ -199,7 +218,10 @@ class NoiseOptions:
         """Refuse persons without a limit on their rows, and a limit without persons."""
         check_person_options(self.person, self.rows_per_person)
         if self.unit == "person" and self.person is None:
-            raise InvalidInputError("--unit person needs --person COL and --rows-per-person K")
+            needed = "--person COL and --rows-per-person K"
+            if self.domain is not None:
+                needed = "a schema with a person column and rowsPerPerson"
+            raise InvalidInputError(f"--unit person needs {needed}")
 
     def kept_columns(self, *labels: str | None) -> list[str]:
         """Columns that are read but are no features: the labels and the person, each a column of its own."""
@@ -222,6 +244,8 @@ class NoiseOptions:
         from onefold.privacy import AnalyticGaussian, Box, Laplace, OptimalNoise
 
         size = self.sensitivity if self.range is None else Box(*self.range, n_features)
+        if self.domain is not None:
+            size = self.domain
         shared: dict[str, Any] = {"sensitivity": size, "unit": self.unit, "sampler": self.sampler}
         shared["rows_per_person"] = self.rows_per_person
         if self.noise == "laplace":
@@ -386,10 +410,14 @@ def encoder_of(encoder: str, image_shape: list[int] | None, margin: int | None, 
 MEASURES = ("euclidean", "rms", "product", "min", "max", "fuzzy")
 
 
-def add_model_options(group: Any) -> None:
-    """Which classifier: the options that a model has alone and in a federation."""
+def add_model_options(group: Any, usual: str | None = None) -> None:
+    """Which classifier: the options that a model has alone and in a federation.
+
+    A command that decides by itself which model is usual says so in words, and gets None.
+    """
     kinds = "wide: deep machines on clusters of rows; folding: one-layer machines on small batches of rows"
-    option(group, "--model", kinds, default="wide", choices=("wide", "folding"))
+    said = kinds if usual is None else f"{kinds} (default: {usual})"
+    option(group, "--model", said, default="wide" if usual is None else None, choices=("wide", "folding"))
     option(group, "--n-components N", "number of principal components each machine uses", whole, 20)
     option(
         group,

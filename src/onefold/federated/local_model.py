@@ -58,8 +58,8 @@ class LocalModel(BaseEstimator):
     ----------
     estimator : classifier or None, default=None
         A classifier with ``distances``, ``classes_`` and ``measure``; it is cloned, not changed. None stands
-        for ``AutoencoderClassifier()``. A :class:`~onefold.fabrication.PrivateClassifier` brings its own
-        mechanism and settings.
+        for ``AutoencoderClassifier()``, with a schema for ``FoldingClassifier`` at a scale that follows from
+        it. A :class:`~onefold.fabrication.PrivateClassifier` brings its own mechanism and settings.
     mechanism : Mechanism or None, default=None
         Noise of :mod:`onefold.privacy`. With it the model sees noisy rows only, drawn once, and carries
         ``guarantee_``. None: the model is of raw rows, and its answers are functions of them.
@@ -79,8 +79,8 @@ class LocalModel(BaseEstimator):
         nothing.
     schema : Schema or None, default=None
         The declared contract of the site's table, the same at all sites. Rows and queries are then tables: a
-        frame, a dict of columns, or a table that was read. They are encoded by the contract, and a
-        classifier of None sees them at a scale that follows from it. None takes rows of numbers.
+        frame, a dict of columns, or a table that was read, and are encoded by the contract. None takes rows
+        of numbers.
 
     Attributes
     ----------

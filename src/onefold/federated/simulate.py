@@ -143,7 +143,7 @@ def simulate(
     schema : Schema or None, default=None
         The declared contract of the table, as in :class:`LocalModel`.
     estimator : classifier or None, default=None
-        The classifier every site uses; None stands for ``AutoencoderClassifier()``.
+        The classifier every site uses; None takes that of :class:`LocalModel`.
     X_test : array-like of shape (m, p), table or None, default=None
         Rows to be judged on; None takes a quarter of every class of ``X``, which no site then has. Row
         numbers in ``partition`` count the rows that are left.

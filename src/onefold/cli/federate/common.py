@@ -11,11 +11,12 @@ from onefold.cli import arguments as shared
 from onefold.cli.arguments import option
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
+from onefold.tables import read_table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from onefold.tables import Schema
 
-    Rows = tuple[NDArray[Any], NDArray[Any]]
+    Rows = tuple[Any, Any]
 
 RULE = (
     "how the answers of the sites are combined. min: the closest site decides, for sites that trust each "
@@ -63,6 +64,20 @@ def until_stopped() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
+# --- the schema -------------------------------------------------------------------------------------------
+
+
+def add_schema(parser: Any) -> None:
+    """The contract that all sites share."""
+    shared.add_schema(parser, "the same at all sites; it says what --label and --ignore would say")
+
+
+def schema_of(args: Any, *others: str) -> Any:
+    """The schema that was given, or None; options that say what it says are refused."""
+    given = {f"--{name.replace('_', '-')}": getattr(args, name) for name in ("label", "ignore", *others)}
+    return shared.load_schema(args.schema, given)
+
+
 # --- the rule ---------------------------------------------------------------------------------------------
 
 
@@ -86,11 +101,20 @@ def check_rule(rule: str, held_out: str | None) -> None:
 
 
 def held_out_rows(
-    path: str | None, label: str | None, ignore: list[str], names: tuple[str, ...] | None = None
+    path: str | None,
+    label: str | None,
+    ignore: list[str],
+    names: tuple[str, ...] | None = None,
+    schema: Schema | None = None,
 ) -> Rows | None:
-    """The held-out rows of a table with their classes; ``names`` are the features, if they have names."""
+    """The held-out rows of a table with their classes; ``names`` are the features, if they have names.
+
+    With a schema they are a table, and the classes are those of its label column.
+    """
     if path is None:
         return None
+    if schema is not None:
+        return read_table(path, schema=schema), None
     if label is None:
         raise InvalidInputError("--held-out needs the name of its column with the classes: give --label COL")
     table, labels = read_labelled(path, label, ignore=[] if names else ignore, features=names)

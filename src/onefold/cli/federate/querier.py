@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
@@ -12,9 +13,11 @@ from onefold.cli.federate import common
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_columns
 from onefold.cli.tables import WHOLE, agreement, identifiers_of, labels_of, read_labelled, read_numbers
 from onefold.exceptions import FederationError, InvalidInputError
+from onefold.tables import read_table
 
 if TYPE_CHECKING:
     from onefold.federated.flower import Collected, QueryResult
+    from onefold.tables import Schema
 
 PARTIAL = 3  # exit code: only some sites answered
 BITS = 8
@@ -104,7 +107,8 @@ def add_query(parts: Any) -> None:
         "query",
         help="predict the classes of a table by the federation",
         description="Predict the class of every row of a table from the answers of all sites. The table must "
-        f"have the columns of the sites, in their order. {PARTLY}",
+        "have the columns of the sites, in their order; with --schema in any order, with further columns, "
+        f"missing cells and categories that no site has seen. {PARTLY}",
     )
     shared.add_data(parser)
     common.add_folder(parser)
@@ -112,6 +116,7 @@ def add_query(parts: Any) -> None:
     option(parser, "--label COL", "column with the true classes; makes the command print the accuracy")
     option(parser, "--id COL", "column to copy into the table of predictions")
     shared.add_ignore(parser)
+    common.add_schema(parser)
     flag(parser, "--measures", "also write the combined measure of every class")
     option(parser, "--timeout S", "seconds that the sites have to answer", shared.positive, 60.0)
     option(parser, "--batch N", "number of rows in one message", shared.whole, 5000)
@@ -144,30 +149,72 @@ def run_query(args: argparse.Namespace) -> int:
         check_writable(args.out, args.data, args.query_key)
     else:
         out = _destination(args.out, args.json, args.data)
-    keep = [name for name in (args.label, args.id) if name is not None]
-    table = read_numbers(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
+    table = _asked(args)
     ways = {
         "timeout": args.timeout,
         "batch_size": args.batch,
         "querier": args.querier,
         "columns": table.names,
+        "schema": table.schema,
     }
-    with busy(f"asking about {len(table.values)} rows", args.quiet):
+    with busy(f"asking about {table.n_rows} rows", args.quiet):
         if args.query_key is not None:
-            found = federation.collect(table.values, args.query_key, args.out, **ways)
+            found = federation.collect(table.rows, args.query_key, args.out, **ways)
             return _tell_collected(found, args.json, args.quiet)
         label = args.held_out_label or args.label
-        held_out = common.held_out_rows(args.held_out, label, args.ignore, table.names)
+        held_out = common.held_out_rows(args.held_out, label, args.ignore, table.names, table.schema)
         rule = {"rule": args.rule, "n_liars": args.liars, "held_out": held_out}
-        result = federation.query(table.values, encrypted=args.encrypted, **rule, **given, **ways)
-    columns = {} if args.id is None else {args.id: identifiers_of(table, args.id)}
+        result = federation.query(table.rows, encrypted=args.encrypted, **rule, **given, **ways)
+    columns = {} if args.id is None else {args.id: table.ids}
     columns["prediction"] = result.predictions
     if args.measures:
         columns |= _measures(result)
     if out is not None:
         write_columns(out, columns)
-    accuracy = None if args.label is None else agreement(result.predictions, labels_of(table, args.label))
+    accuracy = table.accuracy(result.predictions)
     return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=args.quiet)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The table of a query: rows of numbers, or columns that a schema encodes."""
+
+    rows: Any
+    n_rows: int
+    names: tuple[str, ...] | None = None
+    schema: Schema | None = None
+    ids: Any = None
+    labels: Any = None  # of the rows that have one
+    known: Any = None  # which rows these are; None for all
+
+    def accuracy(self, predictions: Any) -> float | None:
+        """Share of rows predicted right; None if no class is known."""
+        if self.labels is None or not len(self.labels):
+            return None
+        return agreement(predictions if self.known is None else predictions[self.known], self.labels)
+
+
+def _asked(args: argparse.Namespace) -> Asked:
+    """Read the table of a query."""
+    schema = common.schema_of(args, "held_out_label")
+    if schema is not None:
+        return _asked_by(schema, args.data, args.id)
+    keep = [name for name in (args.label, args.id) if name is not None]
+    table = read_numbers(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
+    ids = None if args.id is None else identifiers_of(table, args.id)
+    labels = None if args.label is None else labels_of(table, args.label)
+    return Asked(table.values, len(table.values), table.names, ids=ids, labels=labels)
+
+
+def _asked_by(schema: Schema, path: str, column: str | None = None) -> Asked:
+    """Read a table by its contract; the classes are known if its label column is there."""
+    from onefold.federated.contract import known_labels
+
+    table = read_table(path, schema=schema)
+    ids = None if column is None else read_table(path, columns=[column])[column]
+    found = known_labels(schema, table)
+    labels, known = (None, None) if found is None else found
+    return Asked(table, table.n_rows, schema=schema, ids=ids, labels=labels, known=known)
 
 
 def _check_query(
@@ -283,10 +330,11 @@ def add_decrypt(parts: Any) -> None:
     answers = "file of encrypted answers, written by onefold federate query --query-key"
     parser.add_argument("file", metavar="FILE", help=answers)
     option(parser, "--out PRED", OUT)
-    option(parser, "--data TABLE", "table that was asked about, for --label")
+    option(parser, "--data TABLE", "table that was asked about, for --label or --schema")
     option(
         parser, "--label COL", "column of --data with the true classes; makes the command print the accuracy"
     )
+    shared.add_schema(parser, "its label column of --data makes the command print the accuracy")
     _add_keys(parser)
     common.add_json(parser)
     parser.set_defaults(run=run_decrypt)
@@ -297,15 +345,21 @@ def run_decrypt(args: argparse.Namespace) -> int:
     from onefold.federated.flower import decrypt
 
     out = _destination(args.out, args.json, args.file)
-    if (args.data is None) != (args.label is None):
-        raise InvalidInputError("--data and --label go together")
+    schema = shared.load_schema(args.schema, {"--label": args.label})
+    if (args.data is None) != (args.label is None and schema is None):
+        raise InvalidInputError("--data and --label, or --data and --schema, go together")
     result = decrypt(args.file, keys=args.keys)
     accuracy = None
-    if args.label is not None:
-        _, labels = read_labelled(args.data, args.label, two_classes=False)
-        if len(labels) != len(result.predictions):
+    if args.data is not None:
+        table = _asked_by(schema, args.data) if schema is not None else _labelled(args.data, args.label)
+        if table.n_rows != len(result.predictions):
             raise InvalidInputError(f"{args.data}: is not the table that was asked about")
-        accuracy = agreement(result.predictions, labels)
+        accuracy = table.accuracy(result.predictions)
     if out is not None:
         write_columns(out, {"prediction": result.predictions})
     return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=False)
+
+
+def _labelled(path: str, label: str) -> Asked:
+    table, labels = read_labelled(path, label, two_classes=False)
+    return Asked(table.values, len(labels), labels=labels)

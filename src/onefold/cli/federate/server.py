@@ -39,6 +39,7 @@ def add_init(parts: Any) -> None:
     common.add_rule_options(parser, default="min")
     option(parser, "--label COL", "column of --held-out that holds the classes")
     shared.add_ignore(parser, "column of --held-out to leave out")
+    common.add_schema(parser)
     flag(parser, "--own-keys", "make no keys for the sites: each site makes its own, as GUIDE.md explains")
     flag(parser, "--insecure", "use plaintext without keys, on 127.0.0.1 only")
     common.add_json(parser)
@@ -50,6 +51,7 @@ def run_init(args: argparse.Namespace) -> int:
     from onefold.federated.flower import Federation
 
     common.check_rule(args.rule, args.held_out)
+    schema = common.schema_of(args)
     made = Federation.create(
         args.folder,
         args.sites,
@@ -58,7 +60,8 @@ def run_init(args: argparse.Namespace) -> int:
         mode=args.mode,
         rule=args.rule,
         n_liars=args.liars,
-        held_out=common.held_out_rows(args.held_out, args.label, args.ignore),
+        held_out=common.held_out_rows(args.held_out, args.label, args.ignore, schema=schema),
+        schema=schema,
         own_keys=args.own_keys,
         insecure=args.insecure,
     )

@@ -16,6 +16,7 @@ from onefold.cli.console import say, show, without_bars
 from onefold.cli.federate import common
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
+from onefold.tables import read_table
 from onefold.tables.sources import check_header
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 RAW = """\
 NOT PRIVATE: no noise was added. Every answer is a function of this site's raw rows, and whoever asks enough
 learns something about them. The limits below bound how much is asked, not what is learned. For a promise give
---epsilon, and --range or --sensitivity."""
+--epsilon, and --schema, --range or --sensitivity."""
 
 SENDS = {
     "send_model": "private-model",
@@ -56,6 +57,7 @@ def add_site(parts: Any) -> None:
     option(parser, "--data FILE", "table to fit: a .csv, .npz or .parquet file")
     option(parser, "--label COL", "column of --data that holds the classes")
     shared.add_ignore(parser, "column of --data to leave out")
+    common.add_schema(parser)
     flag(parser, "--fit-only", "fit the model, print its guarantee and exit without connecting")
     option(parser, "--seconds S", "stop after this many seconds (default: never)", shared.positive)
     give_up = "seconds after which a site that the server refuses gives up"
@@ -76,9 +78,10 @@ def add_site(parts: Any) -> None:
 
 
 def _add_model_options(group: Any) -> None:
-    shared.add_model_options(group)
+    shared.add_model_options(group, "wide, with --schema folding")
     scale = (
-        "factor applied to the data before fitting; needed with every measure but euclidean (default: auto)"
+        "factor applied to the data before fitting; needed with every measure but euclidean (default: auto; "
+        "with --schema a number that follows from it)"
     )
     option(group, "--scale F", scale, shared.positive)
     option(group, "--seed N", "seed of the clusters, never of the noise", shared.seed, 0)
@@ -111,30 +114,13 @@ def run_site(args: argparse.Namespace) -> int:
         sends=next((kind for option, kind in SENDS.items() if getattr(args, option)), None),
         trust_keys=args.trust_key,
     )
-    if (args.data is None) != (args.label is None):
-        raise InvalidInputError("--data and --label go together")
+    if args.data is None and (args.label is not None or args.schema is not None):
+        raise InvalidInputError(f"--{'label' if args.schema is None else 'schema'} goes with --data")
+    if args.data is not None and args.schema is None and args.label is None:
+        raise InvalidInputError("--data needs --label COL, or --schema FILE that names the column")
     if args.data is not None:
-        noise = shared.NoiseOptions.of(args)
-        _check_noise(noise, args.no_smoothing, args.ledger)
-        estimator = _estimator(args.model, args.measure, args.scale, args.n_components, args.seed)
-        keep = noise.kept_columns(args.label)[1:]
-        table, y = read_labelled(
-            args.data, args.label, keep=keep, ignore=args.ignore, two_classes=False, quiet=args.json
-        )
-        check_header(table.path, table.names or ())  # a sum of these names goes to the server
-        mechanism = None if noise.epsilon is None else noise.mechanism(table.values.shape[1])
-        extra = {"fabricate": not args.no_smoothing, "label_mechanism": noise.label_mechanism()}
-        extra["person"] = noise.persons(table)
         with without_bars(args.json):
-            site.fit(
-                table.values if mechanism is None else table.in_float64,
-                noise.labels(y),
-                estimator,
-                mechanism,
-                columns=table.names,
-                ledger=args.ledger,
-                **extra,
-            )
+            _fit(site, args)
     _tell(site, args.json)
     if args.fit_only:
         return 0
@@ -142,6 +128,52 @@ def run_site(args: argparse.Namespace) -> int:
     with common.until_stopped() as keep_going:
         site.serve(args.seconds, say=remark, give_up=args.give_up, keep_going=keep_going)
     return 0
+
+
+def _fit(site: Site, args: argparse.Namespace) -> None:
+    """Fit the site's model to its table."""
+    noise = shared.NoiseOptions.of(args)
+    chosen: dict[str, Any] = {"fabricate": not args.no_smoothing, "ledger": args.ledger}
+    if args.schema is not None:
+        _fit_by_schema(site, args, noise, chosen)
+        return
+    _check_noise(noise, args.no_smoothing, args.ledger)
+    estimator = _estimator(args.model or "wide", args.measure, args.scale, args.n_components, args.seed)
+    keep = noise.kept_columns(args.label)[1:]
+    table, y = read_labelled(
+        args.data, args.label, keep=keep, ignore=args.ignore, two_classes=False, quiet=args.json
+    )
+    check_header(table.path, table.names or ())  # a sum of these names goes to the server
+    mechanism = None if noise.epsilon is None else noise.mechanism(table.values.shape[1])
+    site.fit(
+        table.values if mechanism is None else table.in_float64,
+        noise.labels(y),
+        estimator,
+        mechanism,
+        columns=table.names,
+        label_mechanism=noise.label_mechanism(),
+        person=noise.persons(table),
+        **chosen,
+    )
+
+
+def _fit_by_schema(
+    site: Site, args: argparse.Namespace, noise: shared.NoiseOptions, chosen: dict[str, Any]
+) -> None:
+    """Fit the model to a table by its contract, from which domain, classes and persons follow."""
+    from onefold.federated.contract import class_list, schema_scale
+    from onefold.privacy import RandomisedLabels
+
+    schema = common.schema_of(args, "range", "sensitivity", "classes", "person", "rows_per_person")
+    noise = noise.by_schema(schema)
+    _check_noise(noise, args.no_smoothing, args.ledger)
+    scale = schema_scale(schema) if args.scale is None else args.scale
+    estimator = _estimator(args.model or "folding", args.measure, scale, args.n_components, args.seed)
+    if noise.label_epsilon is not None:
+        chosen["label_mechanism"] = RandomisedLabels(noise.label_epsilon, class_list(schema))
+    mechanism = None if noise.epsilon is None else noise.mechanism(schema.width)
+    table = read_table(args.data, schema=schema)
+    site.fit(table, None, estimator, mechanism, schema=schema, **chosen)
 
 
 def _check_noise(noise: shared.NoiseOptions, no_smoothing: bool, ledger: str | None) -> None:
@@ -210,8 +242,9 @@ def add_simulate(parts: Any) -> None:
         "round, and compare with one model of all rows. Nothing leaves this process, and no noise is added.",
     )
     shared.add_data(parser)
-    shared.add_label(parser)
+    option(parser, "--label COL", "column that holds the classes; needed without --schema")
     shared.add_ignore(parser)
+    common.add_schema(parser)
     shared.add_sites(parser)
     ways = "how rows are spread over the sites: equally, with unequal classes, or with few classes at each"
     option(parser, "--partition", ways, default="dirichlet", choices=WAYS)
@@ -236,18 +269,27 @@ def run_simulate(args: argparse.Namespace) -> int:
     if args.lie is not None and args.liars >= args.sites:
         raise InvalidInputError("--liars must be smaller than --sites: at least one site has to be honest")
     common.check_rule(args.rule, args.held_out)
-    table, y = read_labelled(args.data, args.label, ignore=args.ignore, quiet=args.json)
+    schema, names, y = common.schema_of(args), None, None
+    X: Any
+    if schema is not None:
+        X = read_table(args.data, schema=schema)
+    elif args.label is None:
+        raise InvalidInputError("--label COL is missing, or --schema FILE that names the column")
+    else:
+        table, y = read_labelled(args.data, args.label, ignore=args.ignore, quiet=args.json)
+        X, names = table.values, table.names
     spread = {"dirichlet": {"alpha": args.alpha}, "classes": {"classes_per_client": args.classes_per_site}}
     result = simulate(
-        table.values,
+        X,
         y,
         args.sites,
         args.partition,
+        schema=schema,
         rule=args.rule,
         n_liars=args.liars,
         random_state=args.seed,
         liars=None if args.lie is None else dict.fromkeys(range(args.liars), args.lie),
-        labelled=common.held_out_rows(args.held_out, args.label, args.ignore, table.names),
+        labelled=common.held_out_rows(args.held_out, args.label, args.ignore, names, schema),
         **spread.get(args.partition, {}),
     )
     # "owners" is the name that version 0.1 gave to "sites".

@@ -66,7 +66,7 @@ class RegistryEntry:
         if profile is None:
             return SiteStatus(*known)
         model = (profile.n_features, profile.measure, profile.model_digest, profile.guarantee)
-        return SiteStatus(*known, list(profile.classes), *model)
+        return SiteStatus(*known, list(profile.classes), *model, profile.schema)
 
     @classmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any]) -> RegistryEntry:
@@ -113,6 +113,8 @@ class SiteStatus:
         SHA-256 sum of its model.
     guarantee : dict or None, default=None
         What its model promises about its rows; None if the answers are functions of raw rows.
+    schema : str or None, default=None
+        Digest of the schema of its table; None without one.
 
     See Also
     --------
@@ -134,6 +136,7 @@ class SiteStatus:
     measure: str | None = None
     model: str | None = None
     guarantee: dict[str, Any] | None = None
+    schema: str | None = None
 
 
 @dataclass(frozen=True)
