@@ -1,7 +1,8 @@
 """Private synthetic data and classifiers fitted to it: noise, then smoothing; noisy moments; noisy tables."""
 
+from onefold import io
 from onefold.fabrication.fabricator import Fabricator, PrivateClassifier
-from onefold.fabrication.moments import MomentClassifier, MomentFabricator
+from onefold.fabrication.moments import CLASSIFIER, MomentClassifier, MomentFabricator
 from onefold.fabrication.pair_tables import TableCounts
 from onefold.fabrication.plan import mock_table
 from onefold.fabrication.quality import TableQuality
@@ -19,3 +20,5 @@ __all__ = [
     "TableSynthesizer",
     "mock_table",
 ]
+
+io.register(CLASSIFIER, MomentClassifier)

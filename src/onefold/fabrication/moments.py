@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 import warnings
 from typing import Any, Literal, Self, cast
 
@@ -10,11 +11,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import Array, Arrays, Floats, Index, Labels
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Whole, check_parameter, check_rows
 from onefold.encoders import description, learns
-from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.contract import NO_LABELS, contract_rows, encoding_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
@@ -24,6 +26,7 @@ from onefold.tables import Schema
 
 __all__ = ["MomentClassifier", "MomentFabricator"]
 
+CLASSIFIER = "moment classifier"  # kind of its files
 LEARNED_ENCODER = "the encoder was fitted to the raw data"
 # Values of embedded queries that are looked at together.
 BLOCK_VALUES = 4_000_000
@@ -355,6 +358,47 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
         scores = self._scores(X)
         likely = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(likely / likely.sum(axis=1, keepdims=True))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the classifier to a file: the release, its guarantee and the schema, and nothing else.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
+        """
+        check_is_fitted(self)
+        if self.encoder_ is not None:
+            raise InvalidInputError(
+                "a classifier with an encoder has no file: save its moments_, and use from_moments"
+            )
+        about = {name: getattr(self, name) for name in ("shrinkage", "floor", "least")}
+        about["schema"] = None if self.schema is None else self.schema.to_dict()
+        release = np.frombuffer(self.moments_.to_bytes(), dtype=np.uint8)
+        save_archive(path, CLASSIFIER, about, {"moments": release})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "MomentClassifier":
+        """Read a classifier from a file.
+
+        Parameters
+        ----------
+        path : path
+            A file that :meth:`save` wrote.
+
+        Returns
+        -------
+        MomentClassifier
+            The fitted classifier, which answers as the saved one did.
+        """
+        about, arrays = read_archive(path, CLASSIFIER)
+        try:
+            schema = None if about["schema"] is None else Schema.from_dict(about["schema"])
+            moments = PrivateMoments.from_bytes(arrays["moments"].astype(np.uint8).tobytes())
+            more: dict[str, Any] = {name: about[name] for name in ("shrinkage", "floor", "least")}
+            return cls.from_moments(moments, schema=schema, **more)
+        except (LookupError, TypeError, ValueError):
+            raise FileFormatError(f"{os.fspath(path)}: the contents are not those of a classifier") from None
 
     @one_blas_thread()  # a loaded classifier has the bits of the fitted one
     def _adopt(self, moments: PrivateMoments) -> None:

@@ -16,7 +16,11 @@ EXTRA = "extra/"  # arrays that came with a model and are no part of it
 # Things that are no models save and load themselves: their class by the kind of their file.
 _OTHERS: dict[str, type] = {"private moments": PrivateMoments, "ledger": Ledger}
 # Where kinds are registered by rooms above this one, which are imported when such a file comes.
-HOMES = {"private source": "onefold.transfer", "transfer classifier": "onefold.transfer"}
+HOMES = {
+    "private source": "onefold.transfer",
+    "transfer classifier": "onefold.transfer",
+    "moment classifier": "onefold.fabrication",
+}
 
 
 def register(kind: str, cls: type) -> None:
@@ -56,7 +60,8 @@ def save(
     ----------
     model : fitted model
         One of onefold's autoencoders, classifiers or regressions; also ``PrivateMoments``, a ``Ledger``, a
-        ``PrivateSource`` or a ``TransferClassifier``. A ``guarantee_`` of a model is written too.
+        ``PrivateSource``, a ``TransferClassifier`` or a ``MomentClassifier``. A ``guarantee_`` of
+        a model is written too.
     path : path
         Where to write.
     extras : mapping of str to ndarray or None, default=None
