@@ -29,9 +29,11 @@ from onefold.models import (
     WideMembershipAutoencoder,
     check_measure,
 )
+from onefold.models.head import EncodedColumns, TableHead
 from onefold.models.pool import Pool, Stack
 from onefold.models.regression import Regression
 from onefold.privacy import Guarantee
+from onefold.tables import Schema
 
 MODELS: dict[str, type] = {
     model.__name__: model
@@ -52,6 +54,7 @@ MODELS: dict[str, type] = {
 Model = Autoencoder | ClassModels | Regression
 
 MAPPING = "mapping/"  # arrays of a regression
+HEAD = "head/"  # arrays of the head of a classifier of tables
 STACKS = "stacks/"  # arrays of all stacks, one after the other
 SHAPES = ".shapes"  # and their shapes, one per stack
 ABSENT = -1  # length of the array of a stack that does not have it
@@ -112,8 +115,12 @@ def to_parts(model: Model, compact: bool = False) -> tuple[dict[str, Any], Array
         for stack, owners, positions in zip(pool.stacks, pool.owners, pool.positions, strict=True)
     ]
     arrays = _joined(states)
-    if hasattr(model, "classes_"):
+    if isinstance(model, ClassModels):
         arrays["classes"] = _plain_classes(model.classes_)
+        if model.schema is not None:
+            about["schema"] = model.schema.to_dict()
+        if hasattr(model, "head_"):
+            arrays |= {HEAD + name: array for name, array in model.head_.state().items()}
     return about, arrays
 
 
@@ -126,7 +133,7 @@ def _describe(model: Any) -> dict[str, Any]:
         elif isinstance(value, np.generic):
             value = value.item()
         elif not isinstance(value, (str, int, float, bool, type(None))):
-            value = None  # a generator: its state is of no use after fitting
+            value = None  # a schema is kept beside the parameters; of a generator nothing is of use
         parameters[name] = value
     return {"class": type(model).__name__, "parameters": parameters}
 
@@ -210,7 +217,10 @@ def _made(about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_mach
         state = {name[len(MAPPING) :]: array for name, array in arrays.items() if name.startswith(MAPPING)}
         model.restore(state, about["n_features"])
     else:
+        if "schema" in about:
+            model.schema = Schema.from_dict(about["schema"])
         _restore_pool(model, about, arrays, largest_machine)
+        _restore_head(model, about["n_features"], arrays)
     model.n_features_in_ = about["n_features"]
     names = about["feature_names"]
     if names:
@@ -261,6 +271,20 @@ def _restore_pool(
     model.scale_ = pool["factor"] / pool["unit"]
     if isinstance(model, ClassModels):
         model.classes_ = arrays["classes"]
+
+
+def _restore_head(model: Any, n_features: int, arrays: Mapping[str, AnyArray]) -> None:
+    """The head of a classifier of tables, where there is one."""
+    schema = getattr(model, "schema", None)
+    state = {name[len(HEAD) :]: array for name, array in arrays.items() if name.startswith(HEAD)}
+    if schema is not None and schema.width != n_features:
+        raise FileFormatError("damaged: its schema does not fit its arrays")
+    if state:
+        model.head_ = TableHead.from_state(
+            EncodedColumns.plain(n_features) if schema is None else EncodedColumns.of(schema), state
+        )
+        if len(model.head_.offset_) != len(model.classes_):
+            raise FileFormatError("damaged: its head does not fit its classes")
 
 
 def _separated(arrays: Mapping[str, AnyArray]) -> list[Arrays]:

@@ -7,22 +7,37 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Index, Labels
+from onefold._base.arrays import Array, Floats, Index, Labels
 from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.models.compose import Autoencoder
 from onefold.models.folding import MEASURES
+from onefold.models.head import EncodedColumns, TableHead
 from onefold.models.kahm._estimator import WideKAHM
 from onefold.models.pool import Pool, StackMemory
 from onefold.models.scale import ScaleOption, unit_and_factor
+from onefold.tables import Schema
 
 __all__ = ["AutoencoderClassifier", "ClassModels", "FoldingClassifier"]
 
 DEFAULT = WideKAHM()  # what a classifier without an estimator uses; it is never fitted
+ENCODED = WideKAHM(scale="auto")  # and with a schema: most entries of one-hot rows are zero
+WIDEST_TABLE = 200  # from so many encoded columns on a table has no head unless one is asked for
+FOLDS = 3  # distances that the head learns from are those of machines that have not seen the row
+SMALLEST_DISTANCE = 1e-9  # the logarithm of a distance of zero
+MOST_FOLDED = 3000  # rows; beyond that the folds take longer than they are worth
+
+
+def _has_head(model: "ClassModels") -> bool:
+    """Whether there are scores to make probabilities of; before fitting, whether there would be."""
+    if hasattr(model, "pool_"):
+        return hasattr(model, "head_")
+    return model.wants_head
 
 
 class ClassModels(ClassifierMixin, BaseEstimator, ABC):
@@ -43,7 +58,13 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     scale_ : float
         Factor by which machines multiply the data, the same for all classes.
     n_features_in_ : int
-        Number of features.
+        Number of features; with a schema, of encoded columns.
+    head_ : TableHead
+        What decides between the classes of a table; only where there is a head.
+    cross_validated_ : dict
+        How well the head does on rows it has not seen: "rows", "accuracy", "balanced_accuracy" and the
+        counts "confusion", true classes by predicted ones. From leave-one-out scores of all rows, or of 2000
+        of a larger table. Only where there is a head.
 
     See Also
     --------
@@ -63,20 +84,26 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     """
 
     measure: str
+    head: str | None
+    schema: Schema | None
     n_jobs: int | None
     _n_probe: int | None = None  # how many machines of a class are asked, those with the nearest centres
     pool_: Pool
-    constraints: ClassVar[dict[str, Entry]] = {"measure": OneOf(MEASURES)}
+    constraints: ClassVar[dict[str, Entry]] = {
+        "measure": OneOf(MEASURES),
+        "head": ("auto", "ridge", None),
+        "schema": (None, Instance(Schema, "a Schema")),
+    }
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Model the rows of each class by an autoencoder of its own.
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Model the rows of each class by an autoencoder of its own, and fit the head if there is one.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-        y : array-like of shape (n_rows,)
-            Class labels.
+        X : array-like of shape (n_rows, n_features), or table
+            Rows; with a schema a frame, a dict of columns or a table that was read.
+        y : array-like of shape (n_rows,) or None, default=None
+            Class labels; None takes the label column that the schema names.
 
         Returns
         -------
@@ -86,16 +113,20 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         return self.fit_batches(X, y)
 
     def fit_batches(
-        self, X: ArrayLike, y: ArrayLike, batches: ArrayLike | None = None, memory: StackMemory | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        batches: ArrayLike | None = None,
+        memory: StackMemory | None = None,
     ) -> Self:
         """Fit as :meth:`fit` does, with the division of each class into batches given.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-        y : array-like of shape (n_rows,)
-            Class labels.
+        X : array-like of shape (n_rows, n_features), or table
+            Rows; with a schema a frame, a dict of columns or a table that was read.
+        y : array-like of shape (n_rows,) or None, default=None
+            Class labels; None takes the label column that the schema names.
         batches : array-like of int of shape (n_rows,) or None, default=None
             Rows of one class with the same number share a machine, and machines are ordered by it. None
             divides as :meth:`fit` does.
@@ -107,8 +138,15 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         ClassModels
             The fitted classifier itself.
         """
+        check_parameters(self)
+        if self.schema is not None:
+            encoded = self.schema.encode(self.schema.parse(X))
+            X, y = encoded, self.schema.labels(X)[0] if y is None else y
         samples, labels = check_rows(self, X, y)
-        return self.fit_checked(samples, labels, batches, memory)
+        self.fit_checked(samples, labels, batches, memory)
+        if self.wants_head:
+            self._fit_head(samples, labels)
+        return self
 
     def fit_checked(
         self, samples: Array, labels: Labels, batches: ArrayLike | None, memory: StackMemory | None
@@ -131,7 +169,8 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         ClassModels
             The fitted classifier itself.
         """
-        self.__dict__.pop("guarantee_", None)  # it was about the rows of an earlier fit
+        for name in ("guarantee_", "head_"):  # they were about the rows of an earlier fit
+            self.__dict__.pop(name, None)
         family = self.family
         check_parameters(self)
         check_parameters(family)
@@ -153,6 +192,51 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
             self.pool_ = family.fit_branches(samples, branches, unit, factor, self.n_jobs, memory)
         self.scale_ = factor / unit
         return self
+
+    @property
+    def wants_head(self) -> bool:
+        """Whether fitting gives a head: asked for, or for a table of fewer than 200 encoded columns."""
+        if self.head == "auto":
+            return self.schema is not None and self.schema.width < WIDEST_TABLE
+        return self.head is not None
+
+    @one_blas_thread()
+    def _fit_head(self, samples: Array, labels: Labels) -> None:
+        """Fit the head; its distances come from machines that have not seen the row (cross-fitting)."""
+        n_rows, n_classes = len(samples), len(self.classes_)
+        codes = np.searchsorted(self.classes_, labels)
+        extra = None
+        if FOLDS * n_classes <= n_rows <= MOST_FOLDED and n_classes > 1:
+            extra = np.zeros((n_rows, n_classes))
+            fold = np.empty(n_rows, dtype=np.intp)
+            fold[np.argsort(codes, kind="stable")] = np.arange(n_rows) % FOLDS  # every class in every fold
+            for number in range(FOLDS):
+                without = cast(Self, clone(self).set_params(head=None, schema=None))
+                without.fit_checked(samples[fold != number], labels[fold != number], None, None)
+                own = np.searchsorted(self.classes_, without.classes_)
+                extra[np.ix_(fold == number, own)] = without._log_distances(samples[fold == number])
+        layout = (
+            EncodedColumns.plain(samples.shape[1]) if self.schema is None else EncodedColumns.of(self.schema)
+        )
+        self.head_ = TableHead(layout).fit(samples, codes, n_classes, extra)
+
+    def _log_distances(self, rows: Array) -> Floats:
+        """Logarithms of the distances less their mean over the classes: how much nearer a class is."""
+        found = self.pool_.measures(rows, self.measure, self._n_probe, self.n_jobs).astype(np.float64)
+        logs = np.log(np.maximum(found, SMALLEST_DISTANCE))
+        return np.asarray(logs - logs.mean(axis=1, keepdims=True))
+
+    def _checked(self, X: ArrayLike) -> Array:
+        """Rows of a query, encoded if there is a schema: cells outside the contract count as missing."""
+        check_is_fitted(self)
+        if self.schema is not None:
+            X = self.schema.transform(X)
+        return cast(Array, check_rows(self, X, reset=False))
+
+    def _scores(self, X: ArrayLike) -> Floats:
+        """Scores of the classes by the head."""
+        rows = self._checked(X)
+        return self.head_.scores(rows, self._log_distances(rows) if self.head_.takes_extra else None)
 
     @one_blas_thread()
     def divide(self, X: Array, y: NDArray[Any], rows: Index) -> Index:
@@ -177,73 +261,99 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         return _batch_of_each(self.family.split_groups(X, groups, unit), len(X))[rows]
 
     def distances(self, X: ArrayLike) -> Array:
-        """Measure each row against each class; the smallest value decides.
+        """Measure each row against each class; without a head the smallest value decides.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
+        X : array-like of shape (n_rows, n_features), or table
+            Rows; a table where there is a schema.
 
         Returns
         -------
         ndarray of shape (n_rows, n_classes)
             Folding measure of each row by the autoencoder of each class.
         """
-        check_is_fitted(self)
-        queries = check_rows(self, X, reset=False)
+        queries = self._checked(X)
         return self.pool_.measures(queries, self.measure, self._n_probe, self.n_jobs)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class whose autoencoder folds each row least (000 eq. 62, 004 eq. 118).
 
+        Where there is a head, it is the class of the largest score.
+
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
+        X : array-like of shape (n_rows, n_features), or table
+            Rows; a table where there is a schema.
 
         Returns
         -------
         ndarray of shape (n_rows,)
             Class labels.
         """
+        if hasattr(self, "head_"):
+            return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
         nearest = self.distances(X).argmin(axis=1)  # the first of equal ones
         return np.asarray(self.classes_[nearest])
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return minus the distances, or for two classes the advantage of the second.
+        """Return scores, or for two classes the advantage of the second.
+
+        Scores are those of the head, and without one minus the distances.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
+        X : array-like of shape (n_rows, n_features), or table
+            Rows; a table where there is a schema.
 
         Returns
         -------
         ndarray of shape (n_rows, n_classes) or (n_rows,)
             Decision values.
         """
-        distances = self.distances(X)
-        if len(self.classes_) == 2:
-            return np.asarray(distances[:, 0] - distances[:, 1])
-        return -distances
+        scores = self._scores(X) if hasattr(self, "head_") else -self.distances(X)
+        return np.asarray(scores[:, 1] - scores[:, 0]) if len(self.classes_) == 2 else scores
+
+    @available_if(_has_head)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Return probabilities of the classes, calibrated on leave-one-out scores of the fitted rows.
+
+        Only where there is a head.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or table
+            Rows; a table where there is a schema.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Probabilities, in the order of ``classes_``.
+        """
+        return self.head_.probabilities(self._scores(X))
 
     def matching_score(self, X: ArrayLike) -> Array:
         """Compute the class-matching score of each row (000 eq. 63).
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
+        X : array-like of shape (n_rows, n_features), or table
+            Rows; a table where there is a schema.
 
         Returns
         -------
         ndarray of shape (n_rows, n_classes)
-            Scores in (1/e, 1]; the largest is that of the predicted class.
+            Scores in (1/e, 1]; the largest is that of the class with the smallest distance.
         """
         distances = self.distances(X).astype(np.float64)
         largest = distances.max(axis=1, keepdims=True)
         squares = np.divide(distances, largest, out=np.ones_like(distances), where=largest > 0.0) ** 2
         return np.asarray(np.exp(-squares / squares.sum(axis=1, keepdims=True)))
+
+    @property
+    def cross_validated_(self) -> dict[str, Any]:
+        """How well the head does on rows it has not seen; an AttributeError without a head."""
+        return self.head_.performance
 
     @property
     def machines_(self) -> list[Autoencoder]:
@@ -279,10 +389,19 @@ class AutoencoderClassifier(ClassModels):
     Parameters
     ----------
     estimator : Autoencoder or None, default=None
-        Unfitted autoencoder that models every class; None stands for ``WideKAHM()``.
+        Unfitted autoencoder that models every class; None stands for ``WideKAHM()``, and with a schema for
+        ``WideKAHM(scale="auto")``.
     measure : {"euclidean", "rms", "product", "min", "max", "fuzzy"}, default="euclidean"
         How folding is measured: the distance between a point and its image, a combination of the Euclidean
         and angular parts of 004 eq. 102 (options 1 to 4), or one minus the membership of 003 eq. 2.162.
+    schema : Schema or None, default=None
+        Contract of a table. Rows are then tables: frames, dicts of columns or tables that were read, with
+        text, missing cells and dates as declared. Cells of a query that are not in the contract count as
+        missing.
+    head : {"auto", "ridge"} or None, default="auto"
+        What decides between the classes. "ridge" is :class:`onefold.models.head.TableHead`, fitted to the
+        rows and to their distances; None takes the class with the smallest distance, as the documents do.
+        "auto" is "ridge" for a table with a schema of fewer than 200 encoded columns, and else None.
     n_jobs : int or None, default=None
         Worker threads; None uses as many as BLAS may use. Replaces the autoencoder's own setting.
 
@@ -297,7 +416,12 @@ class AutoencoderClassifier(ClassModels):
     scale_ : float
         Factor by which machines multiply the data, the same for all classes.
     n_features_in_ : int
-        Number of features.
+        Number of features; with a schema, of encoded columns.
+    head_ : TableHead
+        What decides between the classes; only where there is a head.
+    cross_validated_ : dict
+        Accuracy, balanced accuracy and confusion counts of the head on rows it has not seen, see
+        :class:`onefold.models.ClassModels`; only where there is a head.
 
     See Also
     --------
@@ -325,16 +449,22 @@ class AutoencoderClassifier(ClassModels):
         estimator: Autoencoder | None = None,
         measure: str = "euclidean",
         *,
+        schema: Schema | None = None,
+        head: str | None = "auto",
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.measure = measure
+        self.schema = schema
+        self.head = head
         self.n_jobs = n_jobs
 
     @property
     def family(self) -> Autoencoder:
         """The autoencoder that ``estimator`` is or stands for; not to be changed or fitted."""
-        return DEFAULT if self.estimator is None else self.estimator
+        if self.estimator is not None:
+            return self.estimator
+        return DEFAULT if self.schema is None else ENCODED
 
     @property
     def _n_probe(self) -> int | None:  # type: ignore[override]
@@ -355,7 +485,15 @@ class FoldingClassifier(ClassModels):
     scale : None, "auto" or float, default=None
         Factor by which the machine multiplies the data; images and distances stay in the units of ``X``.
         "auto" brings the mean square of the entries to 0.1, where the regularisation neither vanishes nor
-        dominates.
+        dominates. With a schema None stands for "auto".
+    schema : Schema or None, default=None
+        Contract of a table. Rows are then tables: frames, dicts of columns or tables that were read, with
+        text, missing cells and dates as declared. Cells of a query that are not in the contract count as
+        missing.
+    head : {"auto", "ridge"} or None, default="auto"
+        What decides between the classes. "ridge" is :class:`onefold.models.head.TableHead`, fitted to the
+        rows and to their distances; None takes the class with the smallest distance, as the documents do.
+        "auto" is "ridge" for a table with a schema of fewer than 200 encoded columns, and else None.
     n_jobs : int or None, default=None
         Worker threads; None uses as many as BLAS may use. Results do not depend on it.
 
@@ -370,7 +508,12 @@ class FoldingClassifier(ClassModels):
     scale_ : float
         Factor by which machines multiply the data, the same for all classes.
     n_features_in_ : int
-        Number of features.
+        Number of features; with a schema, of encoded columns.
+    head_ : TableHead
+        What decides between the classes; only where there is a head.
+    cross_validated_ : dict
+        Accuracy, balanced accuracy and confusion counts of the head on rows it has not seen, see
+        :class:`onefold.models.ClassModels`; only where there is a head.
 
     See Also
     --------
@@ -398,12 +541,16 @@ class FoldingClassifier(ClassModels):
         measure: str = "rms",
         *,
         scale: ScaleOption = None,
+        schema: Schema | None = None,
+        head: str | None = "auto",
         n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.batch_size = batch_size
         self.measure = measure
         self.scale = scale
+        self.schema = schema
+        self.head = head
         self.n_jobs = n_jobs
 
     @property
@@ -414,7 +561,7 @@ class FoldingClassifier(ClassModels):
             n_layers=1,
             branch_size=self.batch_size,
             partition="contiguous",
-            scale=self.scale,
+            scale="auto" if self.scale is None and self.schema is not None else self.scale,
         )
 
 

@@ -1,0 +1,631 @@
+"""A discriminative head for tables: ridge regression of the classes on similarities to landmark rows.
+
+A hull says how well a row fits into a class, not what tells the classes apart. The head learns that from
+sums over rows, in closed form. A row x is described by its similarities k(x, z) to at most 1500 landmark
+rows z of the table. The similarity is the mean of three kernels, each brought to the same spread:
+
+* exp(-D/l) with D the weighted sum over columns of differences in rank: thresholds in single columns and
+  their interplay, whatever the unit or the tail of a column;
+* exp(-g |x - z|^2) on standardised columns: smooth boundaries in all columns together;
+* 1 - D/max D, which is a sum over columns: effects of single columns, learned from all rows.
+
+Columns weigh by the share of the variance of the classes that they explain alone, and never nothing.
+
+Given these constants, everything that is learned is a sum over rows (:class:`HeadSums`), so rows may be
+added in any order and at any place. The penalty is the one with the smallest leave-one-out error, which a
+ridge has in closed form: the error of a row divided by one minus its leverage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from onefold._base.arrays import Array, Arrays, Floats, Index, Mask
+from onefold._base.lapack import cholesky, product, symmetric_product, triangular_solve
+from onefold.exceptions import InvalidInputError
+
+__all__ = ["EncodedColumns", "HeadSums", "TableHead"]
+
+LANDMARKS = 1500
+LEFT_OUT = 2000  # rows of which the leave-one-out error is computed
+SEED = 20260101  # of the choice of landmarks, the same for everyone
+BINS = 12  # of a number, when it is asked what it explains
+FLOOR = 0.3  # weight of a column that explains nothing alone
+KNOTS = 400  # ranks are interpolated between so many values
+FARTHEST = 4.0  # standard deviations; an outlier is not farther from everything than this
+# Length of the first kernel in roots of the number of columns, and sharpness of the second over that number.
+SHAPES = ((1.5, 0.3), (0.7, 2.0))
+CHOOSING = 1000  # rows on which the shape is chosen
+WORTH = 0.99  # a choice other than the first must lower the error to this part of it
+JITTER = 1e-6  # of the landmarks' own similarities: equal landmarks must not matter
+PENALTIES = 10.0 ** np.arange(-4.0, 2.25, 0.5)
+FIRST_PENALTY = 6  # 0.1
+BLOCK = 256  # rows whose similarities are computed at a time: they stay in the cache
+
+
+@dataclass(frozen=True)
+class EncodedColumns:
+    """Which encoded columns belong to the same column of the table, and which of them hold numbers.
+
+    Parameters
+    ----------
+    column : ndarray of int of shape (width,)
+        Number of the table's column that each encoded column is part of.
+    is_number : ndarray of bool of shape (width,)
+        Whether an encoded column holds a number; the others say whether something is so.
+    absent : ndarray of int of shape (width,)
+        For a number, the encoded column that says it is missing; -1 if there is none.
+    """
+
+    column: Index
+    is_number: Mask
+    absent: Index
+
+    @classmethod
+    def plain(cls, width: int) -> EncodedColumns:
+        """Return the layout of a table of numbers.
+
+        Parameters
+        ----------
+        width : int
+            Number of columns.
+
+        Returns
+        -------
+        EncodedColumns
+            Every column a number.
+        """
+        return cls(np.arange(width), np.ones(width, dtype=np.bool_), np.full(width, -1))
+
+    @classmethod
+    def of(cls, schema: Any) -> EncodedColumns:
+        """Return the layout of the rows that a schema encodes.
+
+        Parameters
+        ----------
+        schema : Schema
+            The contract of the table.
+
+        Returns
+        -------
+        EncodedColumns
+            Its columns.
+        """
+        column: list[int] = []
+        is_number: list[bool] = []
+        absent: list[int] = []
+        for place, known in enumerate(schema.features):
+            start = len(column)
+            column += [place] * known.width
+            is_number += [not known.is_category] + [False] * (known.width - 1)
+            nullable = not known.is_category and known.nullable
+            absent += [start + 1 if nullable else -1] + [-1] * (known.width - 1)
+        return cls(np.array(column), np.array(is_number, dtype=np.bool_), np.array(absent))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the table."""
+        return int(self.column.max(initial=-1)) + 1
+
+
+@dataclass(frozen=True)
+class HeadSums:
+    """What a head learns from rows: sums over them, which add up over parts of a table.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_classes,)
+        Rows of each class.
+    sums : ndarray of shape (n_features, n_classes)
+        Sum of the features over the rows of each class.
+    products : ndarray of shape (n_features, n_features)
+        Sum of the products of all pairs of features; the lower triangle.
+    """
+
+    counts: Floats
+    sums: Floats
+    products: Floats
+
+    def __add__(self, other: HeadSums) -> HeadSums:
+        """Sums over the rows of both."""
+        return HeadSums(self.counts + other.counts, self.sums + other.sums, self.products + other.products)
+
+
+class TableHead:
+    """Ridge regression of the classes on similarities to landmark rows.
+
+    Parameters
+    ----------
+    layout : EncodedColumns
+        What the encoded columns are.
+
+    Attributes
+    ----------
+    penalty_ : float
+        The penalty with the smallest leave-one-out error.
+    error_ : float
+        That error: the mean over rows of the squared distance of their scores to their class.
+    left_out_ : ndarray of shape (n_left_out, n_classes)
+        Scores of rows by the head without them; not kept in files.
+    left_out_rows_ : ndarray of int of shape (n_left_out,)
+        Which rows these are: all, or 2000 of them; not kept in files.
+    confusion_ : ndarray of int of shape (n_classes, n_classes)
+        Counts of these rows: true classes by those of the largest score.
+    temperature_ : float
+        Power that makes probabilities of scores.
+
+    See Also
+    --------
+    onefold.AutoencoderClassifier : Has a head where it is given a schema.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from onefold.models.head import EncodedColumns, TableHead
+    >>> X, y = load_iris(return_X_y=True)
+    >>> head = TableHead(EncodedColumns.plain(4)).fit(X, y, 3)
+    >>> bool((head.scores(X).argmax(axis=1) == y).mean() > 0.95)
+    True
+    """
+
+    def __init__(self, layout: EncodedColumns) -> None:
+        self.layout = layout
+
+    # --- constants: found once, before the sums ----------------------------------------------------------
+
+    def fit(self, rows: Array, codes: Index, n_classes: int, extra: Floats | None = None) -> TableHead:
+        """Learn from encoded rows and the numbers of their classes.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, width)
+            Encoded rows.
+        codes : ndarray of int of shape (n_rows,)
+            Number of each row's class.
+        n_classes : int
+            How many classes there are.
+        extra : ndarray of shape (n_rows, n_extra) or None, default=None
+            Further features of the rows, found without them.
+
+        Returns
+        -------
+        TableHead
+            The fitted head itself.
+        """
+        if rows.shape[1] != len(self.layout.column):
+            raise InvalidInputError(f"expected {len(self.layout.column)} encoded columns")
+        some = _drawn(len(rows), CHOOSING)
+        extras = [None] if extra is None else [None, extra]
+        trials = [
+            TableHead(self.layout)._learn(
+                rows[some], codes[some], n_classes, None if given is None else given[some], shape
+            )
+            for given in extras
+            for shape in SHAPES
+        ]
+        best = min(trials[1:], key=lambda trial: trial.error_)
+        if not best.error_ < WORTH * trials[0].error_:
+            best = trials[0]
+        if len(some) == len(rows):
+            vars(self).update(vars(best))
+            return self
+        return self._learn(rows, codes, n_classes, extra if best.takes_extra else None, best.shape_.tolist())
+
+    def _learn(
+        self, rows: Array, codes: Index, n_classes: int, extra: Floats | None, shape: Sequence[float]
+    ) -> TableHead:
+        self.shape_ = np.array(shape)
+        self._find_ranks(rows)
+        self._find_weights(rows, codes, n_classes)
+        self._find_kernels(rows[_drawn(len(rows), LANDMARKS)])
+        self._find_extra(extra)
+        left_out = _drawn(len(rows), LEFT_OUT)
+        self._solve(self.sums(rows, codes, n_classes, extra), rows, codes, extra, left_out)
+        return self
+
+    @property
+    def takes_extra(self) -> bool:
+        """Whether further features are needed at a query."""
+        return len(self.extra_centre_) > 0
+
+    def _find_ranks(self, rows: Array) -> None:
+        """Knots of the rank of each number, and its mean and deviation; nothing here sees a class."""
+        values, ranks, starts = [], [], [0]
+        width = rows.shape[1]
+        self.centre_, self.spread_ = np.zeros(width), np.ones(width)
+        for column in np.flatnonzero(self.layout.is_number).tolist():
+            present = rows[~self._absent(rows, column), column].astype(np.float64)
+            known, counts = np.unique(present, return_counts=True)
+            middle = (np.cumsum(counts) - 0.5 * counts) / max(len(present), 1)
+            if len(known) > KNOTS:
+                kept = np.unique(np.searchsorted(middle, np.linspace(0.0, middle[-1], KNOTS)))
+                known, middle = known[kept], middle[kept]
+            values.append(known)
+            ranks.append(middle)
+            starts.append(starts[-1] + len(known))
+            if len(known) > 1:
+                self.centre_[column], self.spread_[column] = present.mean(), present.std()
+        self.knots_ = np.concatenate([*values, np.empty(0)])
+        self.knot_ranks_ = np.concatenate([*ranks, np.empty(0)])
+        self.knot_starts_ = np.array(starts, dtype=np.int64)
+
+    def _absent(self, rows: Array, column: int) -> Mask:
+        told_by = self.layout.absent[column]
+        return np.zeros(len(rows), dtype=np.bool_) if told_by < 0 else rows[:, told_by] > 0
+
+    def _views(self, rows: Array) -> tuple[Floats, Floats]:
+        """Rows with ranks for numbers, and with standardised numbers; everything else 0 or 1 in both."""
+        ranked = (rows > 0).astype(np.float64)
+        standard = ranked.copy()
+        for place, column in enumerate(np.flatnonzero(self.layout.is_number).tolist()):
+            part = slice(*self.knot_starts_[place : place + 2])
+            absent = self._absent(rows, column)
+            if part.stop > part.start:
+                ranked[:, column] = np.interp(rows[:, column], self.knots_[part], self.knot_ranks_[part])
+            scaled = (rows[:, column] - self.centre_[column]) / self.spread_[column]
+            standard[:, column] = np.clip(scaled, -FARTHEST, FARTHEST)
+            ranked[absent, column], standard[absent, column] = 0.5, 0.0
+        return ranked, standard
+
+    def _find_weights(self, rows: Array, codes: Index, n_classes: int) -> None:
+        """Weigh columns by the share of the variance of the classes that their bins explain, less chance."""
+        ranked, _ = self._views(rows)
+        n_rows, layout = len(rows), self.layout
+        shares = np.zeros(layout.n_columns)
+        frequencies = np.bincount(codes, minlength=n_classes) / n_rows
+        total = n_rows * (1.0 - (frequencies**2).sum())
+        for place in range(layout.n_columns):
+            own = np.flatnonzero(layout.column == place)
+            on = ranked[:, own[layout.is_number[own].sum() :]]  # what is said beside the number
+            bins = np.where(on.max(axis=1, initial=0.0) > 0, 1 + on.argmax(axis=1) if on.size else 0, 0)
+            if layout.is_number[own[0]]:
+                bins = bins * BINS + np.minimum((ranked[:, own[0]] * BINS).astype(np.intp), BINS - 1)
+            table = np.zeros((int(bins.max(initial=0)) + 1, n_classes))
+            np.add.at(table, (bins, codes), 1.0)
+            table = table[table.any(axis=1)]
+            explained = (table**2 / table.sum(axis=1, keepdims=True)).sum() - n_rows * (frequencies**2).sum()
+            if total > 0.0:
+                shares[place] = max(explained / total - (len(table) - 1) / max(n_rows - 1, 1), 0.0)
+        relative = shares / shares.mean() if shares.sum() > 0.0 else np.ones_like(shares)
+        weights = (FLOOR + (1.0 - FLOOR) * relative)[layout.column]
+        # Two categories differ in two encoded columns.
+        is_category = ~np.isin(layout.column, layout.column[layout.is_number])
+        self.weights_ = np.where(is_category, 0.5 * weights, weights)
+
+    def _find_kernels(self, landmarks: Array) -> None:
+        """Landmarks, the factor of their own similarities, and the share of each kernel."""
+        self.landmarks_ = np.ascontiguousarray(landmarks, dtype=np.float64)
+        self.shares_ = np.ones(3)
+        self._prepare()
+        spreads = [
+            np.mean([part[place, place] for place in range(len(part))]) - part.mean()
+            for part in self._kernels(self.landmarks_)
+        ]
+        self.shares_ = np.array([1.0 / spread if spread > 1e-9 else 1.0 for spread in spreads]) / 3.0
+        own = np.asfortranarray(self._similarities(self.landmarks_))
+        own[np.diag_indices_from(own)] += JITTER * np.trace(own) / len(own)
+        if not cholesky(own):
+            raise InvalidInputError("the similarities of the rows are not those of finite rows")
+        self._factor = np.asfortranarray(np.tril(own))
+
+    def _prepare(self) -> None:
+        """What is needed of the landmarks at every query."""
+        ranked, standard = self._views(self.landmarks_)
+        number, weights = self.layout.is_number, self.weights_
+        self._numbers = np.flatnonzero(number)
+        self._rank_columns = np.ascontiguousarray(ranked[:, number].T, dtype=np.float32)
+        self._flags = ranked[:, ~number]
+        self._flag_sums = self._flags @ weights[~number]
+        self._standard = standard * np.sqrt(weights)
+        self._squares = (self._standard**2).sum(axis=1)
+        n_columns = max(self.layout.n_columns, 1)
+        self._length = float(self.shape_[0]) * math.sqrt(n_columns)
+        self._sharpness = float(self.shape_[1]) / n_columns
+        by_column = np.zeros(n_columns)
+        np.maximum.at(by_column, self.layout.column, weights)
+        is_category = ~np.isin(self.layout.column, self.layout.column[number])
+        self._widest = float(weights[number].sum() + weights[~number & ~is_category].sum())
+        categories = np.unique(self.layout.column[is_category])
+        self._widest += float(2.0 * by_column[categories].sum())
+
+    # --- similarities ------------------------------------------------------------------------------------
+
+    def _kernels(self, rows: Array) -> tuple[Floats, Floats, Floats]:
+        """The three similarities of a few rows to every landmark."""
+        ranked, standard = self._views(rows)
+        number, weights = self.layout.is_number, self.weights_
+        flags = ranked[:, ~number] * weights[~number]
+        # |a - b| = a + b - 2ab for zeros and ones, which makes a matrix product of all categories.
+        apart = (flags.sum(axis=1)[:, None] + self._flag_sums - 2.0 * (flags @ self._flags.T)).astype(
+            np.float32
+        )
+        difference = np.empty_like(apart)
+        for place, column in enumerate(self._numbers):
+            own = ranked[:, column, None].astype(np.float32)
+            np.subtract(own, self._rank_columns[place], out=difference)
+            np.abs(difference, out=difference)
+            difference *= np.float32(weights[column])
+            apart += difference
+        standard *= np.sqrt(weights)
+        squares = (standard**2).sum(axis=1)[:, None] + self._squares - 2.0 * (standard @ self._standard.T)
+        np.maximum(squares, 0.0, out=squares)
+        first = np.exp(apart * np.float32(-1.0 / self._length))
+        second = np.exp((squares * -self._sharpness).astype(np.float32))
+        third = 1.0 - apart / np.float32(max(self._widest, 1e-9))
+        return first.astype(np.float64), second.astype(np.float64), third.astype(np.float64)
+
+    def _similarities(self, rows: Array) -> Floats:
+        first, second, third = self._kernels(rows)
+        return np.asarray(self.shares_[0] * first + self.shares_[1] * second + self.shares_[2] * third)
+
+    def _find_extra(self, extra: Floats | None) -> None:
+        width = 0 if extra is None else extra.shape[1]
+        self.extra_centre_, self.extra_spread_ = np.zeros(width), np.ones(width)
+        if extra is not None and len(extra):
+            deviation = extra.std(axis=0)
+            self.extra_centre_, self.extra_spread_ = (
+                extra.mean(axis=0),
+                np.where(deviation > 0, deviation, 1.0),
+            )
+
+    def features(self, rows: Array, extra: Floats | None = None) -> Floats:
+        """Return what the ridge sees of rows.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, width)
+            Encoded rows.
+        extra : ndarray of shape (n_rows, n_extra) or None, default=None
+            Further features.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_landmarks + n_extra)
+            Similarities to the landmarks, and further features in standard deviations.
+        """
+        found = [self._similarities(rows[start : start + BLOCK]) for start in range(0, len(rows), BLOCK)]
+        joined = np.vstack([*found, np.empty((0, len(self.landmarks_)))])
+        if extra is None:
+            return joined
+        scaled = (extra - self.extra_centre_) / self.extra_spread_ / math.sqrt(extra.shape[1])
+        return np.hstack([joined, scaled])
+
+    # --- sums, and what follows from them ----------------------------------------------------------------
+
+    def sums(self, rows: Array, codes: Index, n_classes: int, extra: Floats | None = None) -> HeadSums:
+        """Return the sums that the head learns from.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, width)
+            Encoded rows.
+        codes : ndarray of int of shape (n_rows,)
+            Number of each row's class.
+        n_classes : int
+            How many classes there are.
+        extra : ndarray of shape (n_rows, n_extra) or None, default=None
+            Further features.
+
+        Returns
+        -------
+        HeadSums
+            Sums over these rows; those of several parts of a table add up.
+        """
+        size = len(self.landmarks_) + len(self.extra_centre_)
+        total = HeadSums(np.zeros(n_classes), np.zeros((size, n_classes)), np.zeros((size, size), order="F"))
+        for part in _parts(len(rows)):
+            seen = self.features(rows[part], None if extra is None else extra[part])
+            targets = np.eye(n_classes)[codes[part]]
+            total.counts[:] += targets.sum(axis=0)
+            total.sums[:] += product(np.asfortranarray(seen.T), targets)
+            total.products[:] += symmetric_product(seen, transposed=True)
+        return total
+
+    def _solve(
+        self, sums: HeadSums, rows: Array, codes: Index, extra: Floats | None, left_out: Index
+    ) -> None:
+        """Solve for the penalty with the smallest leave-one-out error among the given rows."""
+        n_rows, n_classes = sums.counts.sum(), len(sums.counts)
+        prior, mean = sums.counts / n_rows, sums.sums.sum(axis=1) / n_rows
+        lower = np.tril(sums.products)
+        gram = lower + np.tril(lower, -1).T - n_rows * np.outer(mean, mean)
+        gram = self._whitened(self._whitened(gram).T)
+        right = self._whitened(sums.sums - np.outer(mean, sums.counts))
+        seen = self.features(rows[left_out], None if extra is None else extra[left_out]) - mean
+        seen, targets = self._whitened(seen.T), np.eye(n_classes)[codes[left_out]]
+        tried: dict[int, tuple[float, Floats, Floats]] = {}
+
+        def attempt(place: int) -> float:
+            if place not in tried:
+                tried[place] = _ridge(gram, right, PENALTIES[place], seen, targets, prior, n_rows)
+            return tried[place][0]
+
+        best = FIRST_PENALTY
+        for step in (-1, 1):
+            while 0 <= best + step < len(PENALTIES) and attempt(best + step) < attempt(best):
+                best += step
+        attempt(best)
+        self.error_, solution, self.left_out_ = tried[best]
+        m = len(self.landmarks_)
+        solution[:m] = solve_triangular(self._factor, solution[:m], lower=True, trans="T")
+        self.penalty_, self.left_out_rows_ = float(PENALTIES[best]), left_out
+        self.solution_ = solution
+        self.offset_ = prior - mean @ solution
+        self.smallest_ = 0.5 / (n_rows + n_classes)
+        self.temperature_ = self._temperature(codes[left_out])
+        self.confusion_ = np.zeros((n_classes, n_classes), dtype=np.int64)
+        np.add.at(self.confusion_, (codes[left_out], self.left_out_.argmax(axis=1)), 1)
+
+    def _whitened(self, columns: Floats) -> Floats:
+        """Columns of sums of features in coordinates in which landmarks are an orthonormal system."""
+        found = np.array(columns, order="F")
+        m = len(self.landmarks_)
+        part = np.asfortranarray(found[:m])
+        triangular_solve(self._factor, part)
+        found[:m] = part
+        return found
+
+    def _temperature(self, codes: Index) -> float:
+        """The power with the smallest log loss on scores of rows that were left out."""
+        logs = np.log(np.maximum(self.left_out_, self.smallest_))
+        powers = 2.0 ** np.arange(-3.0, 4.1, 0.125)
+        losses = []
+        for power in powers:
+            scaled = power * logs
+            largest = scaled.max(axis=1)
+            total = np.log(np.exp(scaled - largest[:, None]).sum(axis=1)) + largest
+            losses.append(float((total - scaled[np.arange(len(codes)), codes]).mean()))
+        return float(powers[int(np.argmin(losses))])
+
+    # --- queries -----------------------------------------------------------------------------------------
+
+    def scores(self, rows: Array, extra: Floats | None = None) -> Floats:
+        """Return the score of each class; they add up to one.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, width)
+            Encoded rows.
+        extra : ndarray of shape (n_rows, n_extra) or None, default=None
+            Further features.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Scores; the largest decides.
+        """
+        found = np.empty((len(rows), len(self.offset_)))
+        for part in _parts(len(rows)):
+            seen = self.features(rows[part], None if extra is None else extra[part])
+            found[part] = seen @ self.solution_ + self.offset_
+        return found
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Return probabilities of classes, calibrated on rows that were left out.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_rows, n_classes)
+            Scores of rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Probabilities in the same order as the scores.
+        """
+        powers = self.temperature_ * np.log(np.maximum(scores, self.smallest_))
+        powers = np.exp(powers - powers.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+    @property
+    def performance(self) -> dict[str, Any]:
+        """How well the head does on rows that were left out: see :class:`onefold.models.ClassModels`."""
+        found, total = np.diag(self.confusion_), self.confusion_.sum(axis=1)
+        return {
+            "rows": int(total.sum()),
+            "accuracy": float(found.sum() / total.sum()),
+            "balanced_accuracy": float((found[total > 0] / total[total > 0]).mean()),
+            "confusion": self.confusion_.copy(),
+        }
+
+    # --- files -------------------------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """Return the arrays that make the head again.
+
+        Returns
+        -------
+        dict of str to ndarray
+            What was learned.
+        """
+        numbers = np.array([self.penalty_, self.error_, self.smallest_, self.temperature_])
+        return {"numbers": numbers, **{name: getattr(self, name + "_") for name in KEPT}}
+
+    @classmethod
+    def from_state(cls, layout: EncodedColumns, state: Arrays) -> TableHead:
+        """Make a head of the arrays that :meth:`state` returned.
+
+        Parameters
+        ----------
+        layout : EncodedColumns
+            What the encoded columns are.
+        state : dict of str to ndarray
+            What was learned.
+
+        Returns
+        -------
+        TableHead
+            The fitted head.
+        """
+        head = cls(layout)
+        for name in KEPT:
+            setattr(head, name + "_", state[name])
+        numbers = (float(number) for number in state["numbers"])
+        head.penalty_, head.error_, head.smallest_, head.temperature_ = numbers
+        width, n_landmarks = len(layout.column), len(head.landmarks_)
+        n_extra, n_classes = len(head.extra_centre_), len(head.offset_)
+        n_knots, n_numbers = len(head.knots_), int(layout.is_number.sum())
+        shapes = {
+            "landmarks": (n_landmarks, width),
+            "solution": (n_landmarks + n_extra, n_classes),
+            "confusion": (n_classes, n_classes),
+            "extra_spread": (n_extra,),
+            "knot_ranks": (n_knots,),
+            "knot_starts": (n_numbers + 1,),
+            **dict.fromkeys(("centre", "spread", "weights"), (width,)),
+            "shares": (3,),
+            "shape": (2,),
+        }
+        starts = head.knot_starts_
+        ordered = starts[0] == 0 and starts[-1] == n_knots and bool((np.diff(starts) >= 0).all())
+        positive = head.smallest_ > 0 and all(bool((state[name] > 0).all()) for name in POSITIVE)
+        if not (ordered and positive and all(state[name].shape == size for name, size in shapes.items())):
+            raise ValueError("the arrays of a head do not fit each other")
+        head._prepare()
+        return head
+
+
+POSITIVE = ("spread", "extra_spread", "weights", "shares", "shape")
+KEPT = (
+    *("knots", "knot_ranks", "knot_starts", "centre", "spread", "weights", "landmarks", "shares"),
+    "shape",
+    *("extra_centre", "extra_spread", "solution", "offset", "confusion"),
+)
+
+
+def _drawn(n_rows: int, at_most: int) -> Index:
+    """Row numbers in order: all, or so many drawn by the public seed."""
+    generator = np.random.default_rng(SEED)
+    return np.sort(generator.permutation(n_rows)[:at_most])
+
+
+def _parts(n_rows: int) -> Iterator[slice]:
+    """Parts of a table whose features are held at a time."""
+    return (slice(start, start + 8 * BLOCK) for start in range(0, n_rows, 8 * BLOCK))
+
+
+def _ridge(
+    gram: Floats, right: Floats, penalty: float, seen: Floats, targets: Floats, prior: Floats, n_rows: float
+) -> tuple[float, Floats, Floats]:
+    """Leave-one-out error, solution, and scores of rows by the ridge without them.
+
+    The intercept is not penalised, hence the part 1/n of the leverage.
+    """
+    factor = np.array(gram, order="F")
+    factor[np.diag_indices_from(factor)] += penalty
+    if not cholesky(factor):
+        return math.inf, np.zeros_like(right), np.tile(prior, (len(targets), 1))
+    half, lifted = np.array(right, order="F"), np.array(seen, order="F")
+    triangular_solve(factor, half)
+    triangular_solve(factor, lifted)
+    leverage = 1.0 / n_rows + (lifted**2).sum(axis=0)
+    scores = lifted.T @ half + prior
+    left_out = targets - (targets - scores) / np.maximum(1.0 - leverage, 1e-6)[:, None]
+    solution = solve_triangular(factor, half, lower=True, trans="T")
+    return float(((left_out - targets) ** 2).sum() / max(len(targets), 1)), solution, left_out

@@ -1,0 +1,249 @@
+"""The head for tables: against the literal version, its sums, its estimates, unusual tables, files."""
+
+import math
+
+import numpy as np
+import pytest
+
+from onefold import KAHM, AutoencoderClassifier, FoldingClassifier, WideKAHM, io
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.models import head as module
+from onefold.models.head import EncodedColumns, TableHead
+from onefold.tables import Field, Schema
+from reference import head as literal
+
+WARDS = ("a", "b", "c")
+
+
+def mixed(n, seed=0):
+    """A table of two numbers, one with gaps, and a category; the class follows a rule of two columns."""
+    rng = np.random.default_rng(seed)
+    age, dose = rng.integers(18, 91, n).astype(float), np.exp(rng.normal(size=n))
+    ward = rng.choice(WARDS, n)
+    ill = (age > 50) & (ward != "c") | (dose > 3)
+    ill ^= rng.random(n) < 0.05
+    dose[rng.random(n) < 0.2] = np.nan
+    return {"age": age, "dose": dose, "ward": ward, "outcome": np.where(ill, "ill", "well")}
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return Schema(
+        [
+            Field("age", "number", low=0, high=120),
+            Field("dose", "number", low=0, high=60, missing="indicator"),
+            Field("ward", "string", levels=WARDS),
+            Field("outcome", "string", levels=("ill", "well"), role="label"),
+        ]
+    )
+
+
+def part(table, rows):
+    return {name: column[rows] for name, column in table.items()}
+
+
+# --- the mathematics --------------------------------------------------------------------------------------
+
+
+def test_head_equals_literal_ridge_and_refitting_without_each_row(schema, monkeypatch) -> None:
+    monkeypatch.setattr(module, "SHAPES", module.SHAPES[:1] * 2)
+    monkeypatch.setattr(module, "JITTER", 1e-10)
+    table, queries = mixed(70), mixed(9, seed=1)
+    codes = (table["outcome"] == "well").astype(np.intp)
+    head = TableHead(EncodedColumns.of(schema)).fit(schema.transform(table), codes, 2)
+
+    kinds = (("number", "age"), ("number", "dose"), ("category", "ward"))
+    known = [(kind, table[name]) for kind, name in kinds]
+    asked = [(kind, queries[name]) for kind, name in kinds]
+    weight = literal.weights(known, codes)
+    own = literal.kernels(known, known, weight, *module.SHAPES[0])
+    share = literal.shares(own)
+    similar = sum(s * k for s, k in zip(share, own, strict=True))
+    targets = np.eye(2)[codes]
+    coefficients, intercept = literal.ridge(similar, targets, head.penalty_)
+    to_known = literal.kernels(asked, known, weight, *module.SHAPES[0])
+    expected = sum(s * k for s, k in zip(share, to_known, strict=True)) @ coefficients + intercept
+
+    np.testing.assert_allclose(head.scores(schema.transform(queries)), expected, rtol=0, atol=2e-5)
+    np.testing.assert_allclose(head.left_out_, literal.left_out(similar, targets, head.penalty_), atol=2e-5)
+    errors = {
+        penalty: ((literal.left_out(similar, targets, penalty) - targets) ** 2).sum(axis=1).mean()
+        for penalty in (head.penalty_ / math.sqrt(10), head.penalty_, head.penalty_ * math.sqrt(10))
+    }
+    assert min(errors, key=errors.get) == head.penalty_
+    assert head.error_ == pytest.approx(errors[head.penalty_], rel=1e-3)
+
+
+def test_sums_over_two_parts_of_a_table_equal_the_sums_over_all_of_it(schema) -> None:
+    table = mixed(300)
+    rows, codes = schema.transform(table), (table["outcome"] == "well").astype(np.intp)
+    head = TableHead(EncodedColumns.of(schema)).fit(rows, codes, 2)
+    whole = head.sums(rows, codes, 2)
+    joined = head.sums(rows[:113], codes[:113], 2) + head.sums(rows[113:], codes[113:], 2)
+    np.testing.assert_array_equal(joined.counts, whole.counts)
+    np.testing.assert_allclose(joined.sums, whole.sums, rtol=1e-12)
+    np.testing.assert_allclose(joined.products, whole.products, rtol=1e-11, atol=1e-9)
+
+
+def test_landmarks_fewer_than_rows_come_close_to_all_of_them(schema, monkeypatch) -> None:
+    table, queries = mixed(900), mixed(900, seed=1)
+    rows, codes = schema.transform(table), (table["outcome"] == "well").astype(np.intp)
+    right = (queries["outcome"] == "well").astype(np.intp)
+    monkeypatch.setattr(module, "CHOOSING", 300)
+    accuracies = []
+    for landmarks in (1500, 200):
+        monkeypatch.setattr(module, "LANDMARKS", landmarks)
+        head = TableHead(EncodedColumns.of(schema)).fit(rows, codes, 2)
+        assert len(head.landmarks_) == min(landmarks, 900)
+        accuracies.append((head.scores(schema.transform(queries)).argmax(axis=1) == right).mean())
+    assert accuracies[0] > 0.85
+    assert abs(accuracies[0] - accuracies[1]) < 0.03
+
+
+def test_scores_add_up_to_one_and_probabilities_keep_their_order(schema) -> None:
+    table, queries = mixed(200), mixed(50, seed=3)
+    codes = np.searchsorted(WARDS, table["ward"])
+    layout = EncodedColumns.plain(2)
+    rows = np.c_[table["age"] / 100, np.arange(200) % 7]
+    head = TableHead(layout).fit(rows, codes, 3)
+    scores = head.scores(np.c_[queries["age"] / 100, np.arange(50) % 7])
+    np.testing.assert_allclose(scores.sum(axis=1), 1.0, atol=1e-9)
+    probabilities = head.probabilities(scores)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-12)
+    assert (probabilities > 0).all()
+    np.testing.assert_array_equal(probabilities.argmax(axis=1), scores.argmax(axis=1))
+
+
+def test_similarities_of_a_row_do_not_depend_on_rows_asked_with_it(schema) -> None:
+    table, queries = mixed(200), mixed(60, seed=3)
+    rows, asked = schema.transform(table), schema.transform(queries)
+    head = TableHead(EncodedColumns.of(schema)).fit(rows, (table["outcome"] == "well").astype(np.intp), 2)
+    one_by_one = np.vstack([head.scores(asked[i : i + 1]) for i in range(60)])
+    np.testing.assert_allclose(head.scores(asked), one_by_one, rtol=0, atol=1e-6)
+
+
+# --- the classifiers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [AutoencoderClassifier, FoldingClassifier])
+def test_classifier_of_a_table_learns_a_rule_of_two_columns(kind, schema) -> None:
+    table, queries = mixed(600), mixed(1000, seed=5)
+    model = kind(schema=schema).fit(table)
+    accuracy = (model.predict(queries) == queries["outcome"]).mean()
+    nearest = model.classes_[model.distances(queries).argmin(axis=1)]
+    assert accuracy > 0.86  # the label noise leaves 0.95, and gaps hide some doses
+    assert accuracy > (nearest == queries["outcome"]).mean() + 0.05
+    told = model.cross_validated_
+    assert told["rows"] == 600 == told["confusion"].sum()
+    assert abs(told["accuracy"] - accuracy) < 0.04
+    probabilities = model.predict_proba(queries)
+    assert abs(probabilities.max(axis=1).mean() - accuracy) < 0.07  # calibrated
+    np.testing.assert_array_equal(model.decision_function(queries) > 0, model.predict(queries) == "well")
+
+
+def test_distances_join_the_head_where_they_help() -> None:
+    rng = np.random.default_rng(0)
+    turns = [np.linalg.qr(rng.normal(size=(12, 12)))[0][:, :3] for _ in range(4)]
+    codes = np.arange(400) % 4
+    rows = np.array([turns[c] @ rng.normal(size=3) for c in codes]) + 0.05 * rng.normal(size=(400, 12))
+    model = AutoencoderClassifier(KAHM(3, scale="auto"), head="ridge").fit(rows[:300], codes[:300])
+    assert model.head_.takes_extra
+    assert model.score(rows[300:], codes[300:]) > 0.95
+
+
+def test_classifier_without_a_schema_has_no_head_unless_asked() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.random((60, 3)), np.arange(60) % 2
+    plain = FoldingClassifier().fit(X, y)
+    assert not hasattr(plain, "head_")
+    assert not hasattr(plain, "cross_validated_")
+    assert not hasattr(plain, "predict_proba")
+    asked = FoldingClassifier(head="ridge").fit(X, y)
+    np.testing.assert_array_equal(asked.distances(X), plain.distances(X))
+    assert asked.predict_proba(X).shape == (60, 2)
+    assert not hasattr(asked.set_params(head=None).fit(X, y), "head_")
+
+
+def test_table_of_many_encoded_columns_has_a_head_only_if_asked() -> None:
+    levels = tuple(f"v{i}" for i in range(200))
+    wide = Schema(
+        [Field("code", "string", levels=levels), Field("y", "string", levels=("n", "p"), role="label")]
+    )
+    assert not AutoencoderClassifier(schema=wide).wants_head
+    assert AutoencoderClassifier(schema=wide, head="ridge").wants_head
+    assert not AutoencoderClassifier(schema=wide, head=None).wants_head
+
+
+def test_query_with_gaps_and_unknown_texts_is_answered(schema) -> None:
+    model = AutoencoderClassifier(schema=schema).fit(mixed(200))
+    strange = {"ward": ["zzz", ""], "age": [math.nan, 1e9], "dose": [math.nan, -5.0], "more": [1, 2]}
+    assert set(model.predict(strange)) <= {"ill", "well"}
+    assert np.isfinite(model.predict_proba(strange)).all()
+
+
+def test_fit_refuses_a_cell_outside_the_contract_without_quoting_it(schema) -> None:
+    table = mixed(30)
+    table["ward"] = table["ward"].astype(object)
+    table["ward"][4] = "secret"
+    with pytest.raises(InvalidInputError, match="ward") as caught:
+        AutoencoderClassifier(schema=schema).fit(table)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [{"head": "tree"}, {"schema": "table.json"}])
+def test_unknown_head_or_schema_is_refused(wrong) -> None:
+    with pytest.raises(InvalidInputError, match=next(iter(wrong))):
+        FoldingClassifier(**wrong).fit(np.eye(4), [0, 0, 1, 1])
+
+
+# --- unusual tables -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "codes", "n_classes"),
+    [
+        (np.zeros((1, 2)), [0], 1),
+        (np.eye(2), [0, 1], 2),
+        (np.full((20, 3), 0.5), [0, 1] * 10, 2),  # nothing tells the classes apart
+        (np.repeat(np.eye(3), 10, axis=0), [0] * 10 + [1] * 10 + [2] * 10, 3),  # the same rows many times
+        (np.random.default_rng(0).random((30, 2)), [0] * 29 + [1], 2),  # a class of one row
+        (np.random.default_rng(0).random((30, 2)), [0] * 30, 1),
+        (np.empty((5, 0)), [0, 1, 0, 1, 1], 2),
+    ],
+)
+def test_head_of_an_unusual_table_gives_finite_scores(rows, codes, n_classes) -> None:
+    head = TableHead(EncodedColumns.plain(rows.shape[1])).fit(rows, np.array(codes), n_classes)
+    scores = head.scores(rows)
+    assert np.isfinite(scores).all()
+    np.testing.assert_allclose(head.probabilities(scores).sum(axis=1), 1.0)
+    assert head.performance["rows"] == len(rows)
+
+
+def test_classes_of_one_row_and_one_class_alone_are_fitted(schema) -> None:
+    table = mixed(40)
+    for labels in (["ill"] * 39 + ["well"], ["ill"] * 40):
+        model = AutoencoderClassifier(WideKAHM(scale="auto"), schema=schema).fit(table, labels)
+        assert set(model.predict(table)) <= set(labels)
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [AutoencoderClassifier, FoldingClassifier])
+def test_loaded_classifier_of_a_table_gives_the_same_bits(kind, schema, tmp_path) -> None:
+    model, queries = kind(schema=schema).fit(mixed(150)), mixed(50, seed=2)
+    io.save(model, tmp_path / "model")
+    loaded = io.load(tmp_path / "model")
+    assert loaded.schema.digest == schema.digest
+    assert loaded.get_params()["head"] == "auto"
+    for method in ("predict_proba", "decision_function", "distances", "predict"):
+        np.testing.assert_array_equal(getattr(loaded, method)(queries), getattr(model, method)(queries))
+    np.testing.assert_array_equal(loaded.cross_validated_["confusion"], model.cross_validated_["confusion"])
+
+
+@pytest.mark.parametrize("damage", ["landmarks", "solution", "knot_starts", "spread", "offset"])
+def test_head_with_arrays_that_do_not_fit_is_refused(damage, schema) -> None:
+    about, arrays = io.to_parts(AutoencoderClassifier(schema=schema).fit(mixed(60)))
+    arrays[f"head/{damage}"] = arrays[f"head/{damage}"][:-1]
+    with pytest.raises(FileFormatError):
+        io.from_parts(about, arrays)
