@@ -19,6 +19,8 @@ NAMES = list(COMMANDS)
 def test_commands_and_their_order() -> None:
     assert NAMES == [
         "demo",
+        "schema",
+        "check",
         "fit",
         "predict",
         "fabricate",

@@ -1,5 +1,6 @@
 """Reading tables: a stranger's CSV file just works, and what cannot be read is refused in one clear line."""
 
+import csv
 import gzip
 import tracemalloc
 import warnings
@@ -11,7 +12,8 @@ import pytest
 from tests.reference.damage import refusals
 
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarning
-from onefold.tables import read_table
+from onefold.tables import Field, Schema, read_table, write_table
+from onefold.tables.cells import NumberFormat
 from onefold.tables.inference import is_index
 from onefold.tables.reading import columns_of, scan
 from onefold.tables.sources import open_table
@@ -188,7 +190,12 @@ def test_columns_may_be_numbered(tmp_path: Path, header: str) -> None:
         (lambda: 'a,b\n1,"' + "x\n" * 5_000_000 + '"\n2,3\n', "line 2 has a cell that is too long"),
     ],
 )
-def test_endless_headers_and_cells_are_refused(tmp_path: Path, make: Callable[[], str], words: str) -> None:
+@pytest.mark.parametrize("limit", [131_072, 2**31 - 1])
+def test_endless_headers_and_cells_are_refused(
+    tmp_path: Path, make: Callable[[], str], words: str, limit: int, request: pytest.FixtureRequest
+) -> None:
+    before = csv.field_size_limit(limit)  # for the whole process: other packages set it too
+    request.addfinalizer(lambda: csv.field_size_limit(before))
     assert words in refuse(write(tmp_path / "t.csv", make()))
 
 
@@ -296,3 +303,102 @@ def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
     assert refuse(tmp_path / "folder.csv") == ": not a file"
     assert "must end in" in refuse(write(tmp_path / "table", "a\n1\n"))
     assert issubclass(FileFormatError, InvalidInputError)
+
+
+# --- with a schema ----------------------------------------------------------------------------------------
+
+SCHEMA = Schema(
+    [
+        Field("age", "integer", low=0, high=100, missing="indicator"),
+        Field("income", low=0, high=1e5, written=NumberFormat(",", ".")),
+        Field("ward", "string", levels=("a", "b"), other="b"),
+        Field("day", "date", low=0, high=30_000),
+        Field("ill", "boolean", role="label"),
+        Field("who", "string", role="person"),
+        Field("note", "string", role="ignored"),
+    ],
+    missing_values=("", "NA"),
+)
+
+
+def mixed_csv(path: Path, n: int) -> Path:
+    rows = (
+        f"p{i % 7};{'NA' if i % 5 == 0 else i % 90};1.{i % 1000:03},5;{'abc'[i % 3]};2020-01-{i % 28 + 1:02};"
+        f"{i % 2 == 0};free text {i}\n"
+        for i in range(n)
+    )
+    return write(path, "who;age;income;ward;day;ill;note\n" + "".join(rows))
+
+
+def test_schema_reads_block_by_block_what_it_reads_of_whole_columns(tmp_path: Path) -> None:
+    path = mixed_csv(tmp_path / "t.csv", 45_000)
+    raw, table = read_table(path), read_table(path, schema=SCHEMA)
+    assert sorted(table) == ["age", "day", "ill", "income", "ward", "who"]
+    assert table.n_rows == 45_000
+    np.testing.assert_array_equal(SCHEMA.transform(table), SCHEMA.transform(raw))
+    np.testing.assert_array_equal(SCHEMA.labels(table)[0], SCHEMA.labels(raw)[0])
+    np.testing.assert_array_equal(SCHEMA.persons(table), SCHEMA.persons(raw))
+
+
+def test_schema_reads_numbers_alike_in_files_with_and_without_gaps_and_quotes(tmp_path: Path) -> None:
+    schema = Schema([Field("a", low=0, high=10, missing="indicator"), Field("b", low=0, high=10)])
+    plain_rows, odd = ["1,2", "3,4.5", "7,8"], {"gap": ",9", "quotes": '"5","6"', "blanks": " 5 , 6 "}
+    for name, line in odd.items():
+        path = write(tmp_path / f"{name}.csv", "\n".join(["a,b", *plain_rows, line]) + "\n")
+        found = parsed_columns(schema, read_table(path, schema=schema))
+        np.testing.assert_array_equal(found[:3], [[1, 2], [3, 4.5], [7, 8]])
+        np.testing.assert_array_equal(found[3], [np.nan, 9] if name == "gap" else [5, 6])
+
+
+def parsed_columns(schema: Schema, table: object) -> np.ndarray:
+    return np.column_stack(list(schema.parse(table).values()))
+
+
+def test_number_that_stands_for_a_missing_cell_is_missing_in_a_file_of_numbers(tmp_path: Path) -> None:
+    schema = Schema([Field("a", low=0, high=10, missing="indicator")], missing_values=("", "-999"))
+    path = write(tmp_path / "t.csv", "a\n1\n-999\n3\n")
+    np.testing.assert_array_equal(schema.parse(read_table(path, schema=schema))["a"], [1, np.nan, 3])
+
+
+def test_breach_of_the_schema_is_told_with_file_row_and_column(tmp_path: Path) -> None:
+    path = mixed_csv(tmp_path / "t.csv", 30_000)
+    text = path.read_text().splitlines()
+    text[25_000] = text[25_000].replace("2020-01", "secret")
+    path.write_text("\n".join(text))
+    table = read_table(path, schema=SCHEMA)
+    with pytest.raises(InvalidInputError, match=r"t.csv: row 25000, column 'day': cannot be read") as caught:
+        SCHEMA.parse(table)
+    assert "secret" not in str(caught.value)
+
+
+def test_schema_needs_its_features_and_takes_the_label_if_it_is_there(tmp_path: Path) -> None:
+    schema = Schema([Field("a", low=0, high=10), Field("y", "boolean", role="label")])
+    path = write(tmp_path / "t.csv", "b,a\n1,2\n")
+    assert list(read_table(path, schema=schema)) == ["a"]
+    with pytest.raises(InvalidInputError, match="there is no column 'a' among its 1"):
+        read_table(write(tmp_path / "u.csv", "aa\n1\n"), schema=schema)
+
+
+def test_schema_reads_parquet_and_npz_like_csv(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    schema = Schema(
+        [Field("a", "integer", low=0, high=9, missing="indicator"), Field("d", "date", low=0, high=9)]
+    )
+    columns = {"a": np.ma.masked_array([1, 2, 3], [0, 1, 0]), "d": np.array([1, 2, 3], "M8[D]")}
+    encoded = []
+    for suffix in ("csv", "npz", "parquet"):
+        write_table(tmp_path / f"t.{suffix}", columns)
+        encoded.append(schema.transform(read_table(tmp_path / f"t.{suffix}", schema=schema)))
+    np.testing.assert_array_equal(encoded[0], encoded[1])
+    np.testing.assert_array_equal(encoded[0], encoded[2])
+
+
+def test_table_read_by_a_schema_takes_no_memory_for_its_texts(tmp_path: Path) -> None:
+    path = mixed_csv(tmp_path / "t.csv", 60_000)
+    tracemalloc.start()
+    table = read_table(path, schema=SCHEMA)
+    size, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert table.n_rows == 60_000
+    assert size < 60_000 * (5 * 9 + 8) + 1_000_000  # five columns of numbers with marks, one of shared texts
+    assert peak < size + 35_000_000  # the texts of one block of 20 000 rows

@@ -25,6 +25,8 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "demo": Command("demo", "add_parser", "compare private and plain federations on one dataset"),
+    "schema": Command("schema", "add_parser", "declare what the columns of a table mean"),
+    "check": Command("check", "add_parser", "list where a table breaks its schema"),
     "fit": Command("fit", "add_parser", "fit a classifier to a table"),
     "predict": Command("predict", "add_parser", "predict the class of every row of a table"),
     "fabricate": Command("fabricate", "add_parser", "replace the rows of a table by private synthetic rows"),
@@ -56,7 +58,7 @@ def build_parser(argv: Sequence[str]) -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 nobody answers, 2 bad input, 130 interrupted."""
+    """Run one command and return its exit code: 0 done, 1 findings or no answer, 2 bad input, 130 stopped."""
     words = sys.argv[1:] if argv is None else argv
     try:
         with plain_warnings():  # packages may warn when a command imports them

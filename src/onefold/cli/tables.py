@@ -129,8 +129,6 @@ def _read(source: Source, features: list[str], keep: list[str]) -> tuple[AnyArra
         for name, values in kept.items():
             values.append(as_text(f"{source.path}: column {name!r}", block[name], first))
         first += len(rows[-1])
-    if not rows:
-        raise InvalidInputError(f"{source.path}: the table has no rows")
     return np.concatenate(rows), {name: np.concatenate(values) for name, values in kept.items()}
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray
-from onefold.exceptions import InvalidInputError
 from onefold.tables.fields import Field
 from onefold.tables.schema import Parsed, Schema
 from onefold.tables.sources import BLOCK_ROWS, LOOKS_LIKE_A_NUMBER, Source, open_table
@@ -183,8 +182,6 @@ def gather(source: Source, columns: Sequence[str], schema: Schema | None = None)
             elif source.delimiter is not None:
                 values = _shared(values, books.setdefault(name, {}))
             parts[name].append(values)
-    if not columns or not all(parts.values()):
-        raise InvalidInputError(f"{source.path}: the table has no rows")
     found: dict[str, Any] = {name: np.concatenate(values) for name, values in parts.items()}
     return found | {name: Parsed(found[name], np.concatenate(wrong)) for name, wrong in problems.items()}
 

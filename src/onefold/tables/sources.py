@@ -110,8 +110,19 @@ class Source:
         Yields
         ------
         dict of str to ndarray
-            The columns, in the order asked for.
+            The columns, in the order asked for. A file without rows is an error.
         """
+        empty = True
+        for block in self._blocks(columns, rows, numbers):
+            empty = False
+            yield block
+        if empty:
+            raise InvalidInputError(f"{self.path}: the table has no rows")
+
+    def _blocks(
+        self, columns: Sequence[str], rows: int, numbers: Collection[str]
+    ) -> Iterator[dict[str, AnyArray]]:
+        """The blocks of this format."""
         raise NotImplementedError
 
 
@@ -173,10 +184,19 @@ class CsvSource(Source):
         return lines
 
     def _reader(self, lines: Iterable[str] = ()) -> Any:
-        return csv.reader(chain(lines, self._stream, [END]), delimiter=self.delimiter or ",")
+        """Rows of the lines, then of the file; its limit does not depend on what others set in ``csv``."""
+        self._size = 0  # characters since the last row
+        return csv.reader(self._bounded(chain(lines, self._stream, [END])), delimiter=self.delimiter or ",")
 
-    def blocks(
-        self, columns: Sequence[str], rows: int = BLOCK_ROWS, numbers: Collection[str] = ()
+    def _bounded(self, lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            self._size += len(line)
+            if self._size > MOST_BYTES:
+                raise csv.Error("a row is too long")
+            yield line
+
+    def _blocks(
+        self, columns: Sequence[str], rows: int, numbers: Collection[str]
     ) -> Iterator[dict[str, AnyArray]]:
         """Read block after block; a block without quotes takes a shorter way."""
         rows = max(1, min(rows, MOST_CELLS // len(self.names)))
@@ -224,6 +244,7 @@ class CsvSource(Source):
         first = 1
         try:
             for row in reader:
+                self._size = 0
                 if row and row[-1].endswith(END):
                     if row == [END]:
                         break
@@ -391,8 +412,8 @@ class NpzSource(Source):
             self._arrays = {name: matrix[:, j] for j, name in enumerate(told)} | self._arrays
         self.names = tuple(self._arrays)
 
-    def blocks(
-        self, columns: Sequence[str], rows: int = BLOCK_ROWS, numbers: Collection[str] = ()
+    def _blocks(
+        self, columns: Sequence[str], rows: int, numbers: Collection[str]
     ) -> Iterator[dict[str, AnyArray]]:
         """Slices of the arrays."""
         chosen = {name: self._arrays[name] for name in columns}
@@ -439,8 +460,8 @@ class ParquetSource(Source):
         """Close the file."""
         self._file.close()
 
-    def blocks(
-        self, columns: Sequence[str], rows: int = BLOCK_ROWS, numbers: Collection[str] = ()
+    def _blocks(
+        self, columns: Sequence[str], rows: int, numbers: Collection[str]
     ) -> Iterator[dict[str, AnyArray]]:
         """Record batches; a missing value is None among texts and NaN among numbers."""
         try:
