@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from onefold import io
+from onefold._base.archive import archive_bytes, read_archive
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
-from onefold.federated import GlobalClassifier, LocalModel, simulate
+from onefold.fabrication import MomentClassifier
+from onefold.federated import GlobalClassifier, LocalModel, MomentFederation, release_moments, simulate
 from onefold.federated.contract import schema_scale
 from onefold.federated.messages import ModelParcel, Query, from_bytes, to_bytes
 from onefold.models import FoldingClassifier
-from onefold.privacy import Box, OptimalNoise, RandomisedLabels, domain_of
+from onefold.privacy import Box, OptimalNoise, PrivateMoments, RandomisedLabels, domain_of
 from onefold.tables import Field, Schema
 
 AGE = Field("age", "integer", low=0, high=100)
@@ -213,6 +215,57 @@ def test_labels_with_noise_are_drawn_among_the_declared_classes() -> None:
     labels = RandomisedLabels(1.0, ["no", "yes"])
     site = LocalModel(mechanism=noise(), label_mechanism=labels, schema=SCHEMA).fit(table())
     assert site.guarantee_.labels == (1.0, 0.0)
+
+
+# --- moments ----------------------------------------------------------------------------------------------
+
+AGREED = PrivateMoments(8.0, centre=None, random_state=0)
+
+
+def test_moments_of_tables_add_up_to_a_classifier_that_is_asked_about_tables() -> None:
+    federation = MomentFederation(SCHEMA)
+    for seed in range(3):
+        rows = table(2000, seed)
+        rows["age"][0], rows["sick"][1], rows["patient"][2] = "?", "perhaps", ""  # none of it is refused
+        federation.add(seed, release_moments(rows, None, AGREED, schema=SCHEMA))
+    total = federation.moments()
+    assert total.radius == SCHEMA.row_norm
+    assert total.classes_.tolist() == ["no", "yes"]
+    assert federation.guarantee.schema == SCHEMA.digest
+    assert federation.guarantee.person is not None
+    assert federation.guarantee.rows_per_person == 2
+    model = federation.fitted(MomentClassifier)
+    assert np.mean(model.predict(table(300, 9)) == np.array(table(300, 9)["sick"])) > 0.9
+
+
+def test_moments_by_another_schema_are_refused_by_the_first_difference() -> None:
+    wider = Schema([Field("age", "integer", low=0, high=120), PULSE, WARD, SICK, PATIENT], rows_per_person=2)
+    by_schema, open_to_all = MomentFederation(SCHEMA), MomentFederation()
+    open_to_all.add("north", release_moments(table(), None, AGREED, schema=SCHEMA))
+    other = release_moments(table(), None, AGREED, schema=wider)
+    with pytest.raises(InvalidInputError, match=r"^the schema of the release differs: field 'age'$"):
+        by_schema.add("south", other)
+    with pytest.raises(InvalidInputError, match=r"by different schemas cannot be added: field 'age'$"):
+        open_to_all.add("south", other)
+    numbers = release_moments(SCHEMA.transform(table()), table()["sick"], AGREED)
+    with pytest.raises(InvalidInputError, match="does not rest on the schema"):
+        by_schema.add("west", numbers)
+    with pytest.raises(InvalidInputError):
+        open_to_all.add("west", numbers)
+    with pytest.raises(InvalidInputError, match="inferred from private rows"):
+        release_moments(table(), None, AGREED, schema=Schema(SCHEMA.fields, source="private"))
+    with pytest.raises(InvalidInputError, match="y is missing"):
+        release_moments(np.eye(3), None, AGREED)
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, [["a"]], [["a\n", "0"]], [["a" * 201, "0"]], [[3, "0"]], "ab", [["a", "0"]] * 100_001]
+)
+def test_release_with_malformed_fields_is_refused(fields: object) -> None:
+    about, arrays = read_archive(release_moments(table(), None, AGREED, schema=SCHEMA), "private moments")
+    content = archive_bytes("private moments", {**about, "schema_fields": fields}, arrays)
+    with pytest.raises(FileFormatError):
+        MomentFederation().add("north", content)
 
 
 # --- simulated --------------------------------------------------------------------------------------------

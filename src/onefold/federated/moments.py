@@ -18,7 +18,11 @@ from sklearn.base import clone
 
 from onefold.encoders import Encoder, description, learns
 from onefold.exceptions import InvalidInputError
+from onefold.federated.contract import schema_fields
 from onefold.privacy import Guarantee, PrivateMoments
+from onefold.privacy.contract import contract_rows, encoding_of
+from onefold.tables import Schema
+from onefold.tables.schema import differing
 
 __all__ = ["MomentFederation", "release_moments"]
 
@@ -35,29 +39,36 @@ Model = TypeVar("Model", bound=FromMoments)
 
 
 def release_moments(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: ArrayLike | None,
     moments: PrivateMoments,
     encoder: Encoder | None = None,
-    person: ArrayLike | None = None,
+    person: Any = None,
+    *,
+    schema: Schema | None = None,
 ) -> bytes:
     """Release the private moments of a site's encoded records, once, as bytes without pickle.
 
     Parameters
     ----------
-    X : array-like of shape (n, p)
-        The site's records. They are encoded, released, and forgotten.
-    y : array-like of shape (n,)
-        Their labels.
+    X : array-like of shape (n, p), or table
+        The site's records, with a schema as a table. They are encoded, released, and forgotten.
+    y : array-like of shape (n,) or None
+        Their labels; None takes the label column of the schema.
     moments : PrivateMoments
         The agreed release, which is cloned and not changed. Its centre is None or a public vector: releases
-        around centres that sites found for themselves cannot be added up. Without ``classes`` small classes
-        are left out.
+        around centres that sites found for themselves cannot be added up. Without ``classes`` those of the
+        schema are taken; without a schema small classes are left out.
     encoder : Encoder or None, default=None
         One of :mod:`onefold.encoders`, with the parameters all sites agreed on.
-    person : array-like of shape (n,) or None, default=None
+    person : array-like of shape (n,), False or None, default=None
         Who each record is about: the release is then private for persons, see
-        :meth:`onefold.privacy.PrivateMoments.fit`.
+        :meth:`onefold.privacy.PrivateMoments.fit`. None takes the person column of a schema that declares
+        ``rows_per_person``; False takes none.
+    schema : Schema or None, default=None
+        The declared contract of the table, the same at all sites, of which the release tells the names of
+        the fields. Cells outside it are mapped by its rules, records without a declared class are left out,
+        and its longest row takes the place of ``radius`` unless there is an encoder.
 
     Returns
     -------
@@ -88,10 +99,32 @@ def release_moments(
         )
     if learns(encoder):
         raise InvalidInputError("sites need the same public encoder: one of onefold.encoders, or None")
+    agreed: PrivateMoments = clone(moments)
+    if schema is not None:
+        X, y, person = contract_rows(schema, X, y, person, leave_out=True)
+        agreed.set_params(**_declared(agreed, schema, encoder, person))
+    if y is None:
+        raise InvalidInputError("y is missing: give the labels, or a schema that names their column")
     rows = X if encoder is None else clone(encoder).fit_transform(X)
-    released: PrivateMoments = clone(moments).fit(rows, y, person=person)
-    released.encoding_ = description(encoder)
+    released = agreed.fit(rows, y, person=None if person is False else person, schema=schema)
+    if schema is None:
+        released.encoding_ = description(encoder)
+    else:
+        released.encoding_ = encoding_of(schema, description(encoder))
+        released.schema_fields_ = schema_fields(schema.field_digests)
     return released.to_bytes()
+
+
+def _declared(moments: PrivateMoments, schema: Schema, encoder: Any, person: Any) -> dict[str, Any]:
+    """Parameters of a release that follow from a schema."""
+    found: dict[str, Any] = {}
+    if moments.classes is None and schema.classes is not None:
+        found["classes"] = schema.classes
+    if encoder is None:
+        found["radius"] = schema.row_norm
+    if moments.rows_per_person is None and person is not None:
+        found["rows_per_person"] = schema.rows_per_person
+    return found
 
 
 class MomentFederation:
@@ -99,6 +132,12 @@ class MomentFederation:
 
     Leaving is exact: after :meth:`remove` everything is, bit for bit, what it would be had the site never
     taken part, in whatever order the others joined.
+
+    Parameters
+    ----------
+    schema : Schema or None, default=None
+        The declared contract of the sites' tables: releases by another one are refused with the first
+        difference, and a fitted model is asked about tables.
 
     See Also
     --------
@@ -133,7 +172,8 @@ class MomentFederation:
     ((1.0, 1e-05), 2)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, schema: Schema | None = None) -> None:
+        self.schema = schema
         self._members: dict[Hashable, tuple[bytes, PrivateMoments]] = {}
 
     @property
@@ -160,6 +200,7 @@ class MomentFederation:
             raise InvalidInputError("a site of this id takes part already: remove it first")
         packed = release.to_bytes() if isinstance(release, PrivateMoments) else bytes(release)
         moments = PrivateMoments.from_bytes(packed)  # a copy of its own, checked
+        self._check_schema(moments)
         digest = hashlib.sha256(packed).digest()
         for known, member in self._members.values():
             if known == digest:
@@ -167,6 +208,14 @@ class MomentFederation:
             member.check_comparable(moments)
         self._members[owner_id] = digest, moments
         return self
+
+    def _check_schema(self, moments: PrivateMoments) -> None:
+        if self.schema is None or moments.guarantee_.schema == self.schema.digest:
+            return
+        if not moments.schema_fields_:
+            raise InvalidInputError("the release does not rest on the schema of this federation")
+        where = differing(schema_fields(self.schema.field_digests), moments.schema_fields_)
+        raise InvalidInputError(f"the schema of the release differs: {where or 'the digest'}")
 
     def remove(self, owner_id: Hashable) -> Self:
         """Let a site leave, with everything it contributed.
@@ -210,7 +259,7 @@ class MomentFederation:
             ``MomentClassifier`` or ``MomentFabricator`` of :mod:`onefold.fabrication`.
         encoder : Encoder or None, default=None
             The encoder that the sites used, fitted, so that queries may come as they are; None if they come
-            encoded.
+            encoded, or as tables of the schema.
         **options : dict
             Passed on: ``shrinkage``, ``floor``, ``least``.
 
@@ -222,6 +271,8 @@ class MomentFederation:
         if encoder is not None and not hasattr(encoder, "n_features_in_"):
             raise InvalidInputError("the encoder must be fitted: encoder.fit(X) looks at the shape of X only")
         make: Any = kind.from_moments
+        if self.schema is not None:
+            options["schema"] = self.schema
         model: Model = make(self.moments(), encoder, **options)
         return model
 

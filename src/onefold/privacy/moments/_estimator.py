@@ -28,6 +28,7 @@ from onefold.privacy.samplers import RandomState, chosen_sampler
 from onefold.privacy.sensitivity import Ball
 from onefold.privacy.terms import NOTHING, Pair, two_steps
 from onefold.tables import Schema
+from onefold.tables.schema import differing
 
 # Products of 14 binary digits have 28; sums of so many of them fit into the 53 of float64.
 MOST_EXACT_RECORDS = 2**25
@@ -100,6 +101,8 @@ class PrivateMoments(BaseEstimator):
         Origin that was subtracted from the records.
     encoding_ : str
         Description of the schema or encoder that the records went through before; empty if none is known.
+    schema_fields_ : tuple of (str, str)
+        Name and sum of each field of the schema, if sites are to tell where theirs differ; else empty.
     guarantee_ : Guarantee
         What is promised.
     n_features_in_ : int
@@ -150,6 +153,7 @@ class PrivateMoments(BaseEstimator):
     classes_: Labels
     guarantee_: Guarantee
     encoding_: str
+    schema_fields_: tuple[tuple[str, str], ...] = ()
     n_features_in_: int
 
     def __init__(
@@ -238,6 +242,7 @@ class PrivateMoments(BaseEstimator):
             np.full(len(self.classes_), value) for value in (sigma.number, sigma.total, sigma.second)
         )
         self.guarantee_, self.encoding_ = guarantee, "" if schema is None else encoding_of(schema)
+        self.schema_fields_ = ()
         return self
 
     def _limited(self, rows: Floats, labels: Labels, person: Any) -> tuple[Floats, Labels, Index]:
@@ -298,10 +303,13 @@ class PrivateMoments(BaseEstimator):
         Raises
         ------
         InvalidInputError
-            If features, radius, centre, encoder, kind of labels or neighbouring relation differ.
+            If schema, features, radius, centre, encoder, kind of labels or neighbouring relation differ.
         """
         check_is_fitted(self)
         check_is_fitted(other)
+        where = differing(self.schema_fields_, other.schema_fields_)
+        if self.schema_fields_ and other.schema_fields_ and where:  # radius and features follow from it
+            raise InvalidInputError(f"moments by different schemas cannot be added: {where}")
         if self.centre_.shape != other.centre_.shape or self.radius != other.radius:
             raise InvalidInputError("moments of different features or radii cannot be added")
         if not np.array_equal(self.centre_, other.centre_):
@@ -355,7 +363,7 @@ class PrivateMoments(BaseEstimator):
                 raise InvalidInputError("the sum of these releases is beyond the largest number")
             setattr(found, name, np.sqrt(summed) if power == 2 else summed)
         found.centre_, found.n_features_in_ = first.centre_.copy(), first.n_features_in_
-        found.encoding_ = first.encoding_
+        found.encoding_, found.schema_fields_ = first.encoding_, first.schema_fields_
         found.guarantee_ = reduce(Guarantee.among_owners, (release.guarantee_ for release in releases))
         return found
 

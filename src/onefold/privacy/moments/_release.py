@@ -305,6 +305,7 @@ KIND = "private moments"
 DAMAGED = "damaged, or not a file of moments"
 LEVELS = ("count_noise", "sum_noise", "second_noise")
 NAMES = ("counts", "sums", "second_moments", *LEVELS, "centre")
+MOST_FIELDS, LONGEST_NAME = 100_000, 200  # of a schema, as sites tell each other
 
 
 def plain_labels(classes: Labels) -> Labels:
@@ -321,7 +322,7 @@ def parts_of_moments(moments: Any) -> tuple[dict[str, Any], Arrays]:
     guarantee: Guarantee = moments.guarantee_
     epsilon, delta = guarantee.record if guarantee.person is None else guarantee.person
     silent = not math.isfinite(epsilon)
-    about = {
+    about: dict[str, Any] = {
         "parameters": {  # as they were when the noise was drawn
             "epsilon": None if silent else epsilon,
             "delta": float(moments.delta) if silent else delta,
@@ -332,6 +333,11 @@ def parts_of_moments(moments: Any) -> tuple[dict[str, Any], Arrays]:
         },
         "guarantee": guarantee.to_dict(),
         "encoding": moments.encoding_,
+        **(
+            {"schema_fields": [list(pair) for pair in moments.schema_fields_]}
+            if moments.schema_fields_
+            else {}
+        ),
     }
     arrays = {name: getattr(moments, f"{name}_") for name in NAMES}
     return about, {"classes": plain_labels(moments.classes_), **arrays}
@@ -353,7 +359,8 @@ def moments_from_parts(
         encoding = about.get("encoding", "")
         if set(arrays) != {"classes", *NAMES} or set(given) != set(CONSTRAINTS):
             raise FileFormatError(DAMAGED)
-        if not isinstance(encoding, str):
+        fields = about.get("schema_fields", [])
+        if not isinstance(encoding, str) or not _are_fields(fields):
             raise FileFormatError(DAMAGED)
         for name, entry in CONSTRAINTS.items():
             check_parameter(name, given[name], entry)
@@ -363,9 +370,23 @@ def moments_from_parts(
         raise
     except NOT_READABLE:
         raise FileFormatError(DAMAGED) from None
-    fitted = {f"{name}_": array for name, array in arrays.items()}
+    fitted: dict[str, Any] = {f"{name}_": array for name, array in arrays.items()}
     size = len(arrays["centre"])
-    return given, {**fitted, "guarantee_": guarantee, "encoding_": encoding, "n_features_in_": size}
+    named = tuple((name, total) for name, total in fields)
+    fitted |= {"guarantee_": guarantee, "encoding_": encoding, "n_features_in_": size}
+    return given, fitted | {"schema_fields_": named}
+
+
+def _are_fields(pairs: Any) -> bool:
+    """Whether these are names and sums of the fields of a schema, as another site may show them."""
+    if not isinstance(pairs, list) or len(pairs) > MOST_FIELDS:
+        return False
+    return all(
+        isinstance(pair, list)
+        and len(pair) == 2
+        and all(isinstance(text, str) and len(text) <= LONGEST_NAME and text.isprintable() for text in pair)
+        for pair in pairs
+    )
 
 
 def _check_arrays(arrays: Mapping[str, AnyArray]) -> None:
