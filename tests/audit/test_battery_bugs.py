@@ -11,6 +11,7 @@ import pytest
 
 from onefold.audit.battery import attack
 from onefold.cli.audit import all_targets
+from onefold.fabrication import TableSynthesizer, pair_tables, synthesizer
 from onefold.fabrication.fabricator import Fabricator
 from onefold.privacy import Box, Laplace, samplers
 from onefold.privacy.mechanisms import bounded_fisher, fisher, labels, laplace, mechanism
@@ -23,7 +24,7 @@ FEW = 2000
 ENTRY, RECORD, PERSON = 0, 1, 2  # places of the targets of a mechanism
 Patch = pytest.MonkeyPatch
 Plant = Callable[[Patch], None]
-STREAM_USERS = (mechanism, fisher, bounded_fisher, labels, moments)
+STREAM_USERS = (mechanism, fisher, bounded_fisher, labels, moments, pair_tables)
 
 
 def caught(name: str, place: int = ENTRY, n_releases: int = FEW) -> set[str]:
@@ -144,6 +145,48 @@ def records_of_a_person_counted_one_by_one(patch: Patch) -> None:
     patch.setattr(moments, "person_weights", lambda codes: np.ones(len(codes)))
 
 
+def half_the_noise_on_pairs(patch: Patch) -> None:
+    original = pair_tables.with_noise
+    patch.setattr(
+        synthesizer,
+        "with_noise",
+        lambda layout, vector, sigmas, seed: original(layout, vector, (sigmas[0], sigmas[1] / 2), seed),
+    )
+
+
+def bins_from_raw_counts(patch: Patch) -> None:
+    original = pair_tables.with_noise
+
+    def with_noise(layout: Any, vector: Any, sigmas: Any, seed: Any) -> Any:
+        return original(layout, vector, sigmas, seed) if layout.pairs else vector
+
+    patch.setattr(synthesizer, "with_noise", with_noise)
+
+
+def raw_number_of_synthetic_rows(patch: Patch) -> None:
+    original = TableSynthesizer.fit
+
+    def fit(self: Any, X: Any, person: Any = None) -> Any:
+        original(self, X, person)
+        self.n_rows_ = len(next(iter(X.values())))
+        return self
+
+    patch.setattr(TableSynthesizer, "fit", fit)
+
+
+def rows_of_a_person_not_limited(patch: Patch) -> None:
+    patch.setattr(synthesizer, "limit_rows", lambda codes, most, seed: np.arange(len(codes)))
+
+
+def noise_for_one_row_of_a_person(patch: Patch) -> None:
+    original = pair_tables.with_noise
+    patch.setattr(
+        synthesizer,
+        "with_noise",
+        lambda layout, vector, sigmas, seed: original(layout, vector, (sigmas[0] / 3, sigmas[1] / 3), seed),
+    )
+
+
 # What is planted, and where it must be seen, by which look.
 BUGS: list[tuple[Plant, str, int, str]] = [
     (no_noise_on_the_last_column, "Laplace", ENTRY, "noise"),
@@ -175,6 +218,14 @@ BUGS: list[tuple[Plant, str, int, str]] = [
     (replaced_records_move_sums_by_one, "PrivateMoments", 3, "noise"),
     (fisher_noise_with_the_wrong_exponent, "FisherGaussian", RECORD, "noise"),
     (records_of_a_person_counted_one_by_one, "PrivateMoments", PERSON, "noise"),
+    (half_the_noise_on_pairs, "TableSynthesizer", 0, "noise"),
+    (half_the_noise_on_pairs, "TableSynthesizer", 2, "noise"),
+    (bins_from_raw_counts, "TableSynthesizer", 3, "noise"),
+    (bins_from_raw_counts, "TableSynthesizer", 3, "likelihood ratio"),
+    (raw_number_of_synthetic_rows, "TableSynthesizer", 4, "likelihood ratio"),
+    (rows_of_a_person_not_limited, "TableSynthesizer", 1, "noise"),
+    (noise_for_one_row_of_a_person, "TableSynthesizer", 1, "noise"),
+    (seed_0_for_every_call, "TableSynthesizer", 0, "independence"),
 ]
 
 
@@ -186,12 +237,12 @@ def test_planted_bug_is_caught(monkeypatch: Patch, plant: Plant, name: str, plac
     assert look in caught(name, place)
 
 
-def test_fourteen_kinds_of_bugs_are_planted() -> None:
+def test_nineteen_kinds_of_bugs_are_planted() -> None:
     kinds = {
         plant.__name__.removesuffix("_for_every_call").removesuffix("_for_every_process")
         for plant, *_ in BUGS
     }
-    assert len(kinds - {"records_of_a_person_counted_one_by_one"}) == 14
+    assert len(kinds - {"records_of_a_person_counted_one_by_one"}) == 19
 
 
 def test_type_that_depends_on_one_record_is_caught() -> None:

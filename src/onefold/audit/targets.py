@@ -1,4 +1,4 @@
-"""Targets of the battery in the privacy room: every mechanism, randomised labels, private moments.
+"""Targets of the battery: every mechanism, randomised labels, private moments, counts of tables.
 
 As in :mod:`onefold.audit.row_targets`, the record that the datasets differ in lies outside the declared ball,
 and what the numbers and their noise have to be is computed by hand.
@@ -16,7 +16,14 @@ from onefold.audit.battery import AttackTarget
 from onefold.audit.row_targets import CLOSE, DELTA, NORMS, mechanism_target, needed_mu, reachable
 from onefold.privacy import PrivateMoments, RandomisedLabels
 
-__all__ = ["moment_target", "privacy_targets"]
+__all__ = [
+    "CLASS_PAIRS",
+    "KEPT_ROWS",
+    "count_target",
+    "fine_count_target",
+    "moment_target",
+    "privacy_targets",
+]
 
 LARGE_DELTA = 0.3  # at which few releases show the loss of Gaussian noise
 
@@ -235,6 +242,113 @@ def _centre_target(epsilon: float) -> AttackTarget:
     pair = [count, total, total, second, second, second / math.sqrt(2.0)]
     levels = np.array([centre, centre, *pair, *pair])
     return AttackTarget("PrivateMoments, centre", "record", epsilon, DELTA, draw, means, levels, "gaussian")
+
+
+# --- counts of tables --------------------------------------------------------------------------------------
+
+CLASS_PAIRS = 10  # of a table: each is a release of its own, since records have one class
+KEPT_ROWS = 3  # of a person, who has many more: were they all counted, everybody could see it
+# (age, ward, class): ages are cut at 50, wards are "a" and "b".
+ALWAYS_COUNTED = [(10.0, "a", 0), (80.0, "b", 1), (80.0, "a", 0)]
+ODD_ROW, OTHER_ODD_ROW = (1e9, "nowhere", 1), (-1e9, "b", 0)  # what no schema allows
+CountedRow = tuple[float, str, int]
+
+
+def counted_rows(neighbours: str, side: int, copies: int) -> list[CountedRow]:
+    """Return the rows of two classes, and the record that the neighbours differ in, so many times."""
+    if neighbours == "replace":
+        return [*ALWAYS_COUNTED, *[(ODD_ROW, OTHER_ODD_ROW)[side]] * copies]
+    return [*ALWAYS_COUNTED, *[ODD_ROW] * (copies * side)]
+
+
+def counts_without_noise(rows: Sequence[CountedRow]) -> Floats:
+    """Count ages, wards and pairs of them in two classes, by hand."""
+    found = np.zeros((2, 8))
+    for age, ward, label in rows:
+        old, second = int(age >= 50.0), int(ward == "b")  # an undeclared ward counts as the first
+        for place in (old, 2 + second, 4 + 2 * old + second):
+            found[label, place] += 1
+    return found.ravel()
+
+
+def count_target(
+    name: str, unit: str, neighbours: str, epsilon: float, count: Callable[..., Any], **looks: Any
+) -> AttackTarget:
+    """Describe counts of a table of two columns and many classes: two classes are one release.
+
+    Parameters
+    ----------
+    name : str
+        What makes the release.
+    unit : {"record", "person"}
+        What the tables differ in.
+    neighbours : {"add-remove", "replace"}
+        The relation of the claim.
+    epsilon : float
+        Privacy loss of the unit.
+    count : callable
+        ``count(rows, person, neighbours=..., epsilon=..., delta=..., rows_per_person=...)`` returns the
+        guarantee and the counts of ages, wards and pairs of each class, of shape (2 CLASS_PAIRS, 8).
+    **looks : dict
+        Further fields of the target.
+
+    Returns
+    -------
+    AttackTarget
+        The target.
+    """
+    copies, kept = (KEPT_ROWS + 40, KEPT_ROWS) if unit == "person" else (1, 1)
+
+    def counted(side: int) -> Any:
+        block = counted_rows(neighbours, side, copies)
+        rows = [(age, ward, 2 * k + label) for k in range(CLASS_PAIRS) for age, ward, label in block]
+        numbers = np.minimum(np.arange(len(block)), len(ALWAYS_COUNTED))  # the last rows are one person's
+        person = np.add.outer(len(block) * np.arange(CLASS_PAIRS), numbers).ravel()
+        options: dict[str, Any] = {"neighbours": neighbours, "epsilon": epsilon, "delta": DELTA}
+        if unit == "person":
+            return count(rows, person, rows_per_person=kept, **options)
+        return count(rows, None, rows_per_person=None, **options)
+
+    def draw(side: int, n: int) -> Floats:
+        parts = [counted(side)[1].reshape(CLASS_PAIRS, 16) for _ in range(0, n, CLASS_PAIRS)]
+        return np.concatenate(parts)[:n]
+
+    def means(releases: Floats, side: int) -> Floats:
+        return counts_without_noise(counted_rows(neighbours, side, kept))
+
+    change = kept * (math.sqrt(2.0) if neighbours == "replace" else 1.0) / needed_mu(epsilon, DELTA)
+    levels = np.tile([change * math.sqrt(2 / 0.2)] * 4 + [change * math.sqrt(1 / 0.8)] * 4, 2)
+    claim = getattr(counted(0)[0], unit)
+    return AttackTarget(name, unit, claim[0], claim[1], draw, means, levels, "gaussian", **looks)
+
+
+def fine_count_target(name: str, epsilon: float, count: Callable[..., Any]) -> AttackTarget:
+    """Describe counts of the fine cells of one column of the whole numbers from 0 to 4.
+
+    Parameters
+    ----------
+    name : str
+        What makes the release.
+    epsilon : float
+        Privacy loss of a record for this release and the tables after it.
+    count : callable
+        ``count(values, epsilon, delta)`` returns five counts.
+
+    Returns
+    -------
+    AttackTarget
+        The target.
+    """
+    values = ([0.0, 2.0], [0.0, 2.0, 1e9])
+
+    def draw(side: int, n: int) -> Floats:
+        return np.array([count(values[side], epsilon, DELTA) for _ in range(n)], dtype=np.float64)
+
+    def means(releases: Floats, side: int) -> Floats:
+        return np.array([1.0, 0.0, 1.0, 0.0, float(side)])
+
+    levels = np.full(5, math.sqrt(1 / 0.1) / needed_mu(epsilon, DELTA))
+    return AttackTarget(name, "record", epsilon, DELTA, draw, means, levels, "gaussian")
 
 
 # --- all of them -------------------------------------------------------------------------------------------

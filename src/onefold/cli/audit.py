@@ -175,7 +175,13 @@ def all_targets(epsilon: float = 1.0) -> Makers:
     """Name everything that onefold releases with a claim; each target is made when it is asked for."""
     from onefold.audit.targets import privacy_targets
 
-    return {**privacy_targets(epsilon), **_of_rows(epsilon), **_of_moments(epsilon), **_of_releases(epsilon)}
+    return {
+        **privacy_targets(epsilon),
+        **_of_rows(epsilon),
+        **_of_moments(epsilon),
+        **_of_tables(epsilon),
+        **_of_releases(epsilon),
+    }
 
 
 def _of_rows(epsilon: float) -> Makers:
@@ -315,6 +321,94 @@ def _replay_fabricator() -> tuple[Any, Any]:
     model = MomentFabricator(classes=[0, 1]).fit(*_small_table())
     again = MomentFabricator.from_moments(model.moments_)
     return tuple(made.sample(20, random_state=0)[0].tobytes() for made in (model, again))  # type: ignore[return-value]
+
+
+def _of_tables(epsilon: float) -> Makers:
+    """Counts of tables, and synthetic tables made of them."""
+    from onefold.audit.targets import count_target, fine_count_target
+
+    name = "TableSynthesizer"
+    return {
+        name: [
+            partial(count_target, name, "record", "add-remove", epsilon, _counted, replay=_replay_table),
+            partial(count_target, name, "person", "add-remove", epsilon, _counted),
+            partial(count_target, f"{name}, replace", "record", "replace", epsilon, _counted),
+            partial(fine_count_target, f"{name}, bins", epsilon, _fine_counts),
+            partial(_length_target, epsilon),
+        ]
+    }
+
+
+def _counted(rows: Any, person: Any, **options: Any) -> Any:
+    from onefold.audit.targets import CLASS_PAIRS
+    from onefold.fabrication import TableSynthesizer
+    from onefold.tables import Field, Schema
+
+    schema = Schema(
+        [
+            Field("age", low=0, high=100, bins=(50,)),
+            Field("ward", "string", levels=("a", "b")),
+            Field("outcome", "integer", role="label", levels=tuple(range(2 * CLASS_PAIRS))),
+        ]
+    )
+    columns = {
+        field.name: list(cells) for field, cells in zip(schema.fields, zip(*rows, strict=True), strict=True)
+    }
+    made = TableSynthesizer(schema, **options).count_tables(columns, person=person)
+    tables = [*made.layout.singles(made.vector), *made.layout.doubles(made.vector)]
+    return made.guarantee, np.hstack([table.reshape(2 * CLASS_PAIRS, -1) for table in tables])
+
+
+def _fine_counts(values: Any, epsilon: float, delta: float) -> Any:
+    from onefold.fabrication import TableSynthesizer
+    from onefold.tables import Field, Schema
+
+    schema = Schema([Field("grade", "integer", low=0, high=4), Field("paid", "boolean")])
+    table = {"grade": values, "paid": [True] * len(values)}
+    return TableSynthesizer(schema, epsilon, delta).count_bins(table).vector
+
+
+def _synthesized(side: int, epsilon: float) -> Any:
+    """A synthesizer of few rows, of which one is odd and in one of the neighbours only."""
+    from onefold.fabrication import TableSynthesizer
+    from onefold.tables import Field, Schema
+
+    schema = Schema(
+        [Field("grade", "integer", low=0, high=4, bins=(2,)), Field("ward", "string", levels=("a", "b"))]
+    )
+    table = {"grade": [1, 2, *[1e9] * side], "ward": ["a", "b", *["a very rare ward"] * side]}
+    return TableSynthesizer(schema, epsilon).fit(table)
+
+
+def _length_target(epsilon: float) -> Any:
+    """The number of synthetic rows, and everything about them but their cells."""
+    from onefold.audit.battery import AttackTarget
+
+    def draw(side: int, n: int) -> Any:
+        made = (_synthesized(side, epsilon).sample() for _ in range(n))
+        return np.array([[len(table["grade"])] for table in made], dtype=np.float64)
+
+    def schema(side: int) -> dict[str, Any]:
+        made = _synthesized(side, epsilon)
+        table = made.sample(10)
+        return {
+            "types": {name: column.dtype for name, column in table.items()},
+            "bytes": len(made.counts_.to_bytes()),
+            "guarantee": str(made.guarantee_),
+        }
+
+    epsilon, delta = _synthesized(0, epsilon).guarantee_.record
+    return AttackTarget("TableSynthesizer, rows", "record", epsilon, delta, draw, schema=schema)
+
+
+def _replay_table() -> tuple[Any, Any]:
+    """The table of a synthesizer, and the one of its counts alone."""
+    from onefold.fabrication import TableSynthesizer
+
+    made = _synthesized(1, 1.0)
+    again = TableSynthesizer.from_counts(made.schema, made.counts_)
+    tables = (one.sample(50, random_state=0) for one in (made, again))
+    return tuple(tuple(column.tobytes() for column in table.values()) for table in tables)  # type: ignore[return-value]
 
 
 def _of_releases(epsilon: float) -> Makers:

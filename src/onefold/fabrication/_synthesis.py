@@ -27,7 +27,7 @@ SWEEPS = 15
 STEP, MOST_CHANGE = 0.7, 3.0  # of a weight, in one sweep
 ROWS_PER_RAKED = 3  # rows drawn from the tree for each one that is kept
 MOST_RAKED = 300_000  # rows that get weights
-MOST_RAKING = 1.5e9  # weights that are looked up: fewer rows are raked where there are many tables
+MOST_RAKING = 6e8  # weights that are looked up: fewer rows are raked where there are many tables
 TINY = 1e-12
 # (column, parent, number of their pair); parents come first.
 Tree = list[tuple[int, int | None, int | None]]
@@ -181,7 +181,9 @@ def spanning_tree(repaired: Repaired) -> Tree:
 # --- rows -------------------------------------------------------------------------------------------------
 
 
-def draw_cells(repaired: Repaired, structure: str, n: int, rng: np.random.Generator) -> tuple[Index, Index]:
+def draw_cells(
+    repaired: Repaired, structure: str, n: int, rng: np.random.Generator
+) -> tuple[AnyArray, Index]:
     """Draw rows as numbers of cells.
 
     Parameters
@@ -207,7 +209,7 @@ def draw_cells(repaired: Repaired, structure: str, n: int, rng: np.random.Genera
     if structure != "independent":
         tree = spanning_tree(repaired)
     wanted = _systematic(repaired.sizes, n, rng)
-    cells = np.empty((len(layout.sizes), n), dtype=np.intp)
+    cells = np.empty((len(layout.sizes), n), dtype=np.int32)
     classes = np.repeat(np.arange(layout.n_classes), wanted)
     start = 0
     for own, size in enumerate(wanted):
@@ -218,12 +220,15 @@ def draw_cells(repaired: Repaired, structure: str, n: int, rng: np.random.Genera
         if structure != "raked" or not layout.pairs:
             cells[:, part] = _along(repaired, tree, own, size, rng)
             continue
-        most = min(MOST_RAKED, int(MOST_RAKING / (SWEEPS * len(layout.pairs))))
+        share = repaired.sizes[own] / max(repaired.sizes.sum(), TINY)
+        most = min(MOST_RAKED, int(share * MOST_RAKING / (SWEEPS * len(layout.pairs))))
         pool = _along(repaired, tree, own, max(min(ROWS_PER_RAKED * int(size), most), 1000), rng)
         weights = _raked(repaired, own, pool)
         cells[:, part] = pool[:, np.repeat(np.arange(pool.shape[1]), _systematic(weights, size, rng))]
     order = rng.permutation(n)
-    return cells[:, order], classes[order]
+    for column in cells:
+        column[:] = column[order]
+    return cells, classes[order]
 
 
 def _systematic(weights: Floats, n: int, rng: np.random.Generator) -> Index:
@@ -241,7 +246,7 @@ def _along(
     own: int,
     n: int,
     rng: np.random.Generator,
-) -> Index:
+) -> AnyArray:
     """Draw rows of a class along the tree; the rows of a parent's cell are divided as evenly as can be."""
     cells = np.empty((len(repaired.layout.sizes), n), dtype=np.int32)
     for column, parent, number in tree:
@@ -253,7 +258,7 @@ def _along(
             table = table if parent < column else table.T
             above = cells[parent]
         cells[column] = _conditional(table, above, rng)
-    return cells.astype(np.intp)
+    return cells
 
 
 def _conditional(table: Floats, above: AnyArray, rng: np.random.Generator) -> AnyArray:
@@ -278,7 +283,7 @@ def _conditional(table: Floats, above: AnyArray, rng: np.random.Generator) -> An
     return drawn
 
 
-def _raked(repaired: Repaired, own: int, pool: Index) -> Floats:
+def _raked(repaired: Repaired, own: int, pool: AnyArray) -> Floats:
     """Weigh rows so that their pair tables come close to all of the repaired ones."""
     layout, n, size = repaired.layout, pool.shape[1], repaired.sizes[own]
     weights = np.full(n, max(size, 1.0) / n)
@@ -287,7 +292,7 @@ def _raked(repaired: Repaired, own: int, pool: Index) -> Floats:
     targets = [table[own].ravel() for table in repaired.doubles]
     for _ in range(SWEEPS):
         for target, (i, j) in zip(targets, layout.pairs, strict=True):
-            cells = pool[i] * layout.sizes[j]
+            cells = pool[i].astype(np.intp) * layout.sizes[j]
             cells += pool[j]
             current = np.bincount(cells, weights, minlength=len(target))
             ratio = target / np.maximum(current, TINY)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import Floats, Index
+from onefold._base.arrays import AnyArray, Floats, Index
 from onefold.fabrication._synthesis import Repaired
 from onefold.fabrication.pair_tables import TableCounts
 
@@ -105,7 +105,7 @@ def _of_hundred(share: float) -> str:
 
 
 def judge_rows(
-    repaired: Repaired, counts: TableCounts, structure: str, cells: Index, classes: Index
+    repaired: Repaired, counts: TableCounts, structure: str, cells: AnyArray, classes: Index
 ) -> TableQuality:
     """Compare drawn rows with the repaired counts, and these with their noise."""
     layout, n_rows = counts.layout, max(float(repaired.sizes.sum()), 1.0)

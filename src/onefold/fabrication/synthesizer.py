@@ -193,7 +193,8 @@ class TableSynthesizer(BaseEstimator):
         rows = self._rows(X, person, budget)
         charge(self.ledger, budget.guarantee, "table synthesizer")
         bins = budget.plan.bins(self._counted_bins(rows, budget) if budget.plan.open else None)
-        return self._adopt(self._counted_tables(rows, bins, budget, 1.0 - budget.plan.bins_share))
+        counts = self._counted_tables(rows, bins, budget, 1.0 - budget.plan.bins_share)
+        return self._adopt(counts, budget.plan)
 
     def count_bins(self, X: Any, person: Any = None) -> TableCounts:
         """Count the fine cells of every column that has to be cut: the first of two messages of a site.
@@ -285,7 +286,7 @@ class TableSynthesizer(BaseEstimator):
             neighbours=counts.guarantee.neighbours,  # type: ignore[arg-type]
             rows_per_person=counts.guarantee.rows_per_person,
         )
-        return found._adopt(counts)
+        return found._adopt(counts, CountingPlan.of(schema, counts.n_fine))
 
     def _agreed(self, budget: "_Budget", counts: TableCounts | None) -> "tuple[_Budget, Bins]":
         """Return the bins that all sites use, and the plan with their fine cells."""
@@ -295,7 +296,7 @@ class TableSynthesizer(BaseEstimator):
             return budget, budget.plan.bins(None)
         if not budget.plan.open:
             raise InvalidInputError("the schema declares all bins: leave bins out")
-        if counts.schema != self.schema.digest:
+        if counts.schema != budget.plan.schema:
             raise InvalidInputError("bins= were counted with another schema")
         plan = CountingPlan.of(self.schema, counts.n_fine)
         if counts.bins is not None or counts.layout != plan.fine_layout or counts.is_raw:
@@ -402,14 +403,13 @@ class TableSynthesizer(BaseEstimator):
         vector = layout.count(rows.coder(columns, bins), classes)
         if self.noise:
             vector = with_noise(layout, vector, sigmas, self.random_state)
-        n_fine = budget.plan.n_fine
-        return TableCounts(self.schema.digest, n_fine, layout, vector, sigmas, budget.guarantee, bins)
+        plan = budget.plan
+        return TableCounts(plan.schema, plan.n_fine, layout, vector, sigmas, budget.guarantee, bins)
 
     # --- what follows from the counts -------------------------------------------------------------------
 
-    def _adopt(self, counts: TableCounts) -> Self:
+    def _adopt(self, counts: TableCounts, plan: CountingPlan) -> Self:
         check_parameter("structure", self.structure, OneOf(STRUCTURES))
-        plan = CountingPlan.of(self.schema, counts.n_fine)
         sizes = () if counts.bins is None else tuple(len(own) for own in counts.bins.cells)
         if counts.bins is None or sizes != tuple(column.size for column in plan.columns):
             raise InvalidInputError("the counts do not fit the schema")
@@ -456,7 +456,7 @@ class TableSynthesizer(BaseEstimator):
             parsed[self.schema.label.name] = classes
         return self.schema.show(parsed)
 
-    def _drawn(self, n: int, rng: np.random.Generator) -> tuple[Index, Index]:
+    def _drawn(self, n: int, rng: np.random.Generator) -> tuple[AnyArray, Index]:
         return draw_cells(self._repaired, self.structure_, n, rng)
 
     @property
