@@ -19,15 +19,15 @@ from onefold._base.arrays import AnyArray, Floats, Index
 from onefold.fabrication.bins import simplex
 from onefold.fabrication.pair_tables import CountLayout
 
-__all__ = ["Repaired", "draw_cells", "repair", "spanning_tree"]
+__all__ = ["Repaired", "can_rake", "draw_cells", "repair", "spanning_tree"]
 
 FITTING_STEPS = 30
 FITTED = 1e-6  # relative distance from the margins at which fitting ends
-SWEEPS = 15
+SWEEPS = 5
 STEP, MOST_CHANGE = 0.7, 3.0  # of a weight, in one sweep
 ROWS_PER_RAKED = 3  # rows drawn from the tree for each one that is kept
 MOST_RAKED = 300_000  # rows that get weights
-MOST_RAKING = 6e8  # weights that are looked up: fewer rows are raked where there are many tables
+MOST_RAKING = 1e9  # weights that are looked up: fewer rows are raked where there are many tables
 TINY = 1e-12
 # (column, parent, number of their pair); parents come first.
 Tree = list[tuple[int, int | None, int | None]]
@@ -221,7 +221,7 @@ def draw_cells(
             cells[:, part] = _along(repaired, tree, own, size, rng)
             continue
         share = repaired.sizes[own] / max(repaired.sizes.sum(), TINY)
-        most = min(MOST_RAKED, int(share * MOST_RAKING / (SWEEPS * len(layout.pairs))))
+        most = min(MOST_RAKED, int(share * _most_rows(layout)))
         pool = _along(repaired, tree, own, max(min(ROWS_PER_RAKED * int(size), most), 1000), rng)
         weights = _raked(repaired, own, pool)
         cells[:, part] = pool[:, np.repeat(np.arange(pool.shape[1]), _systematic(weights, size, rng))]
@@ -281,6 +281,26 @@ def _conditional(table: Floats, above: AnyArray, rng: np.random.Generator) -> An
     drawn = np.empty(len(above), dtype=np.int32)
     drawn[shuffled[order]] = np.clip(found, 0, n_cells - 1)
     return drawn
+
+
+def can_rake(layout: CountLayout) -> bool:
+    """Tell whether as many rows can be raked as there are cells; fewer would follow them worse than a tree.
+
+    Parameters
+    ----------
+    layout : CountLayout
+        What is counted.
+
+    Returns
+    -------
+    bool
+        Whether all pairs can be followed.
+    """
+    return bool(layout.pairs) and _most_rows(layout) >= layout.length - layout.singles_length
+
+
+def _most_rows(layout: CountLayout) -> float:
+    return MOST_RAKING / (SWEEPS * len(layout.pairs))
 
 
 def _raked(repaired: Repaired, own: int, pool: AnyArray) -> Floats:

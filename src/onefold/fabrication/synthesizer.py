@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.arrays import AnyArray, Index, Mask
 from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import InvalidInputError
-from onefold.fabrication._synthesis import Repaired, draw_cells, repair
+from onefold.fabrication._synthesis import Repaired, can_rake, draw_cells, repair
 from onefold.fabrication.bins import Bins, ColumnCells
 from onefold.fabrication.pair_tables import LARGEST_SIGMA, NO_NOISE, RAW, CountLayout, TableCounts, with_noise
 from onefold.fabrication.plan import CountingPlan
@@ -64,7 +64,8 @@ class TableSynthesizer(BaseEstimator):
         number of rows if that is smaller.
     structure : {"auto", "tree", "raked", "independent"}, default="auto"
         Which pairs rows follow: all of them ("raked"), those of a tree of columns, or none, so that columns
-        are independent within a class. "auto" decides by the noisy number of rows.
+        are independent within a class. "auto" decides by the noisy number of rows, and takes a tree where
+        there are too many pairs of cells to follow all of them.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         How neighbouring tables differ: one record more or less, or replaced by any other.
     rows_per_person : int or None, default=None
@@ -423,7 +424,8 @@ class TableSynthesizer(BaseEstimator):
             if self.n_rows_ < ROWS_PER_NOISE * counts.sigmas[1] or not counts.layout.pairs:
                 self.structure_ = "independent"
             else:
-                self.structure_ = "raked" if self.n_rows_ >= RAKED_ROWS else "tree"
+                many = self.n_rows_ >= RAKED_ROWS and can_rake(counts.layout)
+                self.structure_ = "raked" if many else "tree"
         self._quality: TableQuality | None = None
         return self
 
