@@ -1,7 +1,10 @@
 """Synthetic tables: what they look like, what they promise, what they cost, and what no cell can change."""
 
+import copy
 import math
+import pickle
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -242,6 +245,26 @@ def test_two_messages_of_a_site_are_charged_once_and_a_third_again() -> None:
     second = maker.count_tables(table(30), bins)  # with the whole budget
     assert len(ledger.events) == 2
     assert second.sigmas[1] == pytest.approx(first.sigmas[1] * math.sqrt(0.9))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda maker: copy.deepcopy(maker),
+        lambda maker: pickle.loads(pickle.dumps(maker)),  # noqa: S301
+        lambda maker: maker.set_params(epsilon=5.0),
+        lambda maker: maker.set_params(ledger=Ledger(neighbours="add-remove")),
+        lambda maker: clone(maker),
+    ],
+)
+def test_only_the_object_that_has_paid_counts_tables_without_a_charge(change: Any, tmp_path: Path) -> None:
+    Ledger(neighbours="add-remove").save(tmp_path / "ledger")
+    maker = TableSynthesizer(schema(), 1.0, ledger=Ledger.load(tmp_path / "ledger"))
+    bins = maker.count_bins(table(30))
+    other = change(maker)
+    other.count_tables(table(30), bins)
+    epsilons = [event.epsilon for event in other.ledger.events]
+    assert epsilons in ([1.0, 1.0], [1.0, 5.0], [1.0] * (other.ledger.path is None))
 
 
 # --- several sites -----------------------------------------------------------------------------------------

@@ -220,7 +220,7 @@ class TableSynthesizer(BaseEstimator):
         rows = self._rows(X, person, budget)
         self._charge(budget)
         counts = self._counted_bins(rows, budget)
-        self._paid = True
+        self._paid: tuple[Guarantee, float, int] | None = self._account(budget)
         return counts
 
     def count_tables(self, X: Any, bins: TableCounts | None = None, person: Any = None) -> TableCounts:
@@ -243,7 +243,8 @@ class TableSynthesizer(BaseEstimator):
         budget = self._budget(person)
         budget, agreed = self._agreed(budget, bins)
         rows = self._rows(X, person, budget)
-        paid, self._paid = getattr(self, "_paid", False), False
+        known, self._paid = getattr(self, "_paid", None), None  # once, and with the parameters of then
+        paid = known is not None and known == self._account(budget)
         if not paid:
             self._charge(budget)
         return self._counted_tables(rows, agreed, budget, 1.0 - budget.plan.bins_share if paid else 1.0)
@@ -303,6 +304,15 @@ class TableSynthesizer(BaseEstimator):
         if counts.bins is not None or counts.layout != plan.fine_layout or counts.is_raw:
             raise InvalidInputError("bins= must be the sum of all sites' count_bins")
         return replace(budget, plan=plan), plan.bins(counts)
+
+    def _account(self, budget: "_Budget") -> tuple[Guarantee, float, int]:
+        """Return what was paid for the two messages of a site, and where."""
+        return budget.guarantee, budget.change, id(self.ledger)
+
+    def __getstate__(self) -> Any:
+        state = dict(super().__getstate__())
+        state.pop("_paid", None)  # a copy has paid for nothing
+        return state
 
     def _charge(self, budget: "_Budget") -> None:
         if self.noise:  # otherwise nothing is released here: who opens the sum answers for it
