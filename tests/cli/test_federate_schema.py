@@ -78,7 +78,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def site(name: str, *options: object, schema: str = "schema.json") -> list[str]:
-    words = ("federate", "site", "--folder", SITES / name, "--data", f"{name}.csv", "--schema", schema)
+    words = ("federate", "site", f"{name}.csv", "--folder", SITES / name, "--schema", schema)
     return [str(word) for word in (*words, *options)]
 
 
@@ -180,7 +180,7 @@ def test_schema_taken_from_private_rows_is_refused_with_noise(
     [
         (
             ["site", "--schema", "schema.json", "--folder", "federation/sites/north"],
-            "--schema goes with --data",
+            "--schema goes with DATA",
         ),
         (["site", "--data", "north.csv", "--folder", "federation/sites/north"], "needs --label"),
         (["query", "new.csv", "--schema", "schema.json", "--label", "died"], "leave out --label"),
@@ -265,8 +265,8 @@ def test_two_real_sites_with_one_schema_file_answer_and_a_third_is_told_where_it
     assert main([*words, "--insecure"]) == 0
 
     def real(name: str, schema: str = "schema.json") -> Path:
-        options = ("--data", f"{name}.csv", "--schema", schema)
-        return start(name, "federate", "site", "--folder", f"f/sites/{name}", *options)
+        words = (f"{name}.csv", "--folder", f"f/sites/{name}", "--schema", schema)
+        return start(name, "federate", "site", *words)
 
     start("server", "federate", "server", "--folder", "f/server")
     registry = Registry(ServerFolder(here / "f/server"))

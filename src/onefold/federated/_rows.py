@@ -16,7 +16,7 @@ from onefold._base.validation import check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
 from onefold.federated.contract import default_classifier, encoded_table
-from onefold.models import ClassModels, StackMemory
+from onefold.models import AutoencoderClassifier, ClassModels, StackMemory
 from onefold.privacy import Guarantee, charge
 from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.contract import under_contract
@@ -327,7 +327,7 @@ class Recipe:
 
     def unfitted(self) -> Any:
         """A classifier to be fitted."""
-        copy = default_classifier(self.schema) if self.classifier is None else clone(self.classifier)
+        copy = clone(self.classifier) if self.classifier is not None else self._default()
         if getattr(copy, "schema", None) is not None:
             raise InvalidInputError("give the schema to the LocalModel, not to its classifier")
         if not hasattr(copy, "distances") or not hasattr(copy, "measure"):
@@ -335,6 +335,9 @@ class Recipe:
                 "the estimator needs distances(X) and a measure, as onefold's classifiers have"
             )
         return copy
+
+    def _default(self) -> Any:
+        return AutoencoderClassifier() if self.schema is None else default_classifier(self.schema)
 
     def fit(self, rows: Rows, guarantee: Guarantee | None, estimator: Any = None) -> tuple[Any, Rows]:
         """A classifier fitted to these rows, in their batches if they have any, and the rows in its batches.

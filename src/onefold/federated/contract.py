@@ -16,7 +16,7 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Arrays, Floats, Labels, Mask
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.messages import LONGEST_LABEL, Profile
-from onefold.models import AutoencoderClassifier, ClassModels, FoldingClassifier
+from onefold.models import FoldingClassifier
 from onefold.models.scale import AUTO_MEAN_SQUARE
 from onefold.privacy import Mechanism
 from onefold.privacy.contract import EncodedBox, contract_rows, domain_of
@@ -121,9 +121,9 @@ def schema_scale(schema: Schema) -> float:
     return math.sqrt(AUTO_MEAN_SQUARE * schema.width / square)
 
 
-def default_classifier(schema: Schema | None) -> ClassModels:
-    """The classifier of a site that names none; small machines are steadier on encoded rows."""
-    return AutoencoderClassifier() if schema is None else FoldingClassifier(scale=schema_scale(schema))
+def default_classifier(schema: Schema) -> FoldingClassifier:
+    """The classifier of a site that names none: small machines are steadier on encoded rows."""
+    return FoldingClassifier(scale=schema_scale(schema))
 
 
 # --- comparing contracts ----------------------------------------------------------------------------------
@@ -165,17 +165,13 @@ def schema_fields(sums: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...
 # --- in files ---------------------------------------------------------------------------------------------
 
 
-def schema_arrays(schema: Schema | None) -> Arrays:
-    """A schema for the file of a model; nothing without one."""
-    if schema is None:
-        return {}
+def schema_arrays(schema: Schema) -> Arrays:
+    """A schema for the file of a model."""
     return {SCHEMA: np.frombuffer(json.dumps(schema.to_dict()).encode(), dtype=np.uint8)}
 
 
-def schema_from(arrays: Mapping[str, AnyArray], n_features: int) -> Schema | None:
+def schema_from(arrays: Mapping[str, AnyArray], n_features: int) -> Schema:
     """The schema that :func:`schema_arrays` put into a file, for a model of so many features."""
-    if SCHEMA not in arrays:
-        return None
     try:
         schema = Schema.from_dict(json.loads(arrays[SCHEMA].astype(np.uint8).tobytes()))
     except (TypeError, ValueError, RecursionError):

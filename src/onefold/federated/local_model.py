@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
-from onefold._base.arrays import Array, Index, Labels
+from onefold._base.arrays import Array, Arrays, Index, Labels
 from onefold._base.validation import check_rows
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.fabrication import PrivateClassifier
@@ -28,7 +28,7 @@ from onefold.federated._rows import (
     positions_of,
     with_more_rows,
 )
-from onefold.federated.contract import schema_arrays, schema_fields, schema_from
+from onefold.federated.contract import SCHEMA, schema_arrays, schema_fields, schema_from
 from onefold.federated.log import MembershipLog
 from onefold.federated.messages import (
     Answers,
@@ -558,7 +558,7 @@ class LocalModel(BaseEstimator):
         """
         try:
             estimator = from_bytes(parcel.content, LARGEST_MACHINE)
-            schema = schema_from(load_extras(parcel.content), estimator.n_features_in_)
+            schema = _schema_in(load_extras(parcel.content), estimator)
         except InvalidInputError:
             raise MessageError("the parcel holds no model") from None
         guarantee = getattr(estimator, "guarantee_", None)
@@ -584,7 +584,7 @@ class LocalModel(BaseEstimator):
         """
         rows = getattr(self, "_rows", None)
         kept = rows.to_arrays() if with_rows and rows is not None else {}
-        save(cast(Any, self._fitted()), path, kept | schema_arrays(self.schema_))
+        save(cast(Any, self._fitted()), path, kept | self._declared())
 
     @classmethod
     def load(
@@ -611,7 +611,7 @@ class LocalModel(BaseEstimator):
         if not hasattr(estimator, "distances"):
             raise InvalidInputError("the file holds no classifier")
         arrays = load_extras(path)
-        model = cls._of(estimator, schema_from(arrays, estimator.n_features_in_), like)
+        model = cls._of(estimator, _schema_in(arrays, estimator), like)
         if "values" in arrays:
             rows = model._rows = replace(Rows.from_arrays(arrays), partition=partition_of(estimator))
             model._ids = None if ids is None else identifiers(ids, rows.n_ever, rows.numbers)
@@ -675,7 +675,10 @@ class LocalModel(BaseEstimator):
 
     def _content(self) -> bytes:
         """The file of the model without its rows."""
-        return to_bytes(self._fitted(), schema_arrays(self.schema_))
+        return to_bytes(self._fitted(), self._declared())
+
+    def _declared(self) -> Arrays:
+        return {} if self.schema_ is None else schema_arrays(self.schema_)
 
     def _kept(self) -> Rows:
         self._fitted()
@@ -687,3 +690,7 @@ class LocalModel(BaseEstimator):
         if not hasattr(self, "estimator_"):
             raise NotFittedError("this LocalModel has not been fitted: call fit(X, y) first")
         return self.estimator_
+
+
+def _schema_in(arrays: Arrays, estimator: Any) -> Schema | None:
+    return schema_from(arrays, estimator.n_features_in_) if SCHEMA in arrays else None

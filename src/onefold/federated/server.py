@@ -456,7 +456,8 @@ class GlobalClassifier:
         if self.measure not in (None, model.measure):
             raise InvalidInputError("sites must use the measure of this federation")
         for other in self._models()[:1]:
-            check_schemas(model.schema_, other.schema_)
+            if model.schema_ is not other.schema_:
+                check_schemas(model.schema_, other.schema_)
             check_alike((model.measure, model.scale), (other.measure, other.scale))
 
     def _note(self, client_id: Hashable, joining: bool) -> None:

@@ -21,7 +21,7 @@ from onefold.federated.messages import Answers, Query, to_bytes
 from onefold.federated.rules import align, combine, decide, liars_withstood
 from onefold.federated.server import GlobalClassifier, check_alike
 from onefold.federated.trust import learn_trust
-from onefold.models import maximum_of
+from onefold.models import AutoencoderClassifier, maximum_of
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 from onefold.privacy.contract import under_contract
 from onefold.tables import Schema
@@ -202,7 +202,8 @@ def simulate(
     features, labels, asked, truth = _parts(X, y, X_test, y_test)
     sites = _sites(labels, n_clients, partition, random_state, partition_options)
     lies = _lies(liars, n_clients)
-    prototype = default_classifier(schema) if estimator is None else estimator
+    usual = AutoencoderClassifier() if schema is None else default_classifier(schema)
+    prototype = usual if estimator is None else estimator
     expected = max(len(lies), 1) if n_liars is None else n_liars
     server = GlobalClassifier(rule, classes=np.unique(labels), n_liars=expected)
     public = None if labelled is None else (np.asarray(labelled[0]), _columns(labelled[1], server.classes_))

@@ -94,7 +94,8 @@ def save(
             raise InvalidInputError("extras can be saved with a model only")
         cast(Any, model).save(path)
         return
-    save_archive(path, KIND, *_with_extras(model, extras, compact))
+    about, arrays = to_parts(model, compact)
+    save_archive(path, KIND, about, arrays | _named(extras))
 
 
 def to_bytes(model: Model, extras: Mapping[str, AnyArray] | None = None, *, compact: bool = False) -> bytes:
@@ -126,14 +127,12 @@ def to_bytes(model: Model, extras: Mapping[str, AnyArray] | None = None, *, comp
     >>> type(io.from_bytes(io.to_bytes(model))).__name__
     'KAHM'
     """
-    return archive_bytes(KIND, *_with_extras(model, extras, compact))
-
-
-def _with_extras(
-    model: Any, extras: Mapping[str, AnyArray] | None, compact: bool
-) -> tuple[dict[str, Any], Arrays]:
     about, arrays = to_parts(model, compact)
-    return about, arrays | {EXTRA + name: array for name, array in (extras or {}).items()}
+    return archive_bytes(KIND, about, arrays | _named(extras))
+
+
+def _named(extras: Mapping[str, AnyArray] | None) -> Arrays:
+    return {EXTRA + name: array for name, array in (extras or {}).items()}
 
 
 def load(path: str | os.PathLike[str]) -> Any:

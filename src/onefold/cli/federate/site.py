@@ -48,15 +48,17 @@ def add_site(parts: Any) -> None:
         "site",
         help="run a site of a federation",
         description="Fit a model to a table and answer queries with one number per row and class, until "
-        "interrupted. Before any answer, the guarantee for the rows is printed. Without --data, the site "
+        "interrupted. Before any answer, the guarantee for the rows is printed. Without DATA, the site "
         "answers with the model fitted last.",
         epilog="Every fit with noise spends its epsilon again: fit once. ledger.json in the folder counts "
         "what was spent; a second fit with noise needs --ledger.",
     )
+    about = "table to fit: a .csv, .npz or .parquet file"
+    parser.add_argument("table", nargs="?", metavar="DATA", help=about)
     option(parser, "--folder DIR", "folder of the site", default=".")
-    option(parser, "--data FILE", "table to fit: a .csv, .npz or .parquet file")
-    option(parser, "--label COL", "column of --data that holds the classes")
-    shared.add_ignore(parser, "column of --data to leave out")
+    option(parser, "--data FILE", f"the same as DATA: {about}")
+    option(parser, "--label COL", "column of the table that holds the classes")
+    shared.add_ignore(parser, "column of the table to leave out")
     common.add_schema(parser)
     flag(parser, "--fit-only", "fit the model, print its guarantee and exit without connecting")
     option(parser, "--seconds S", "stop after this many seconds (default: never)", shared.positive)
@@ -114,10 +116,15 @@ def run_site(args: argparse.Namespace) -> int:
         sends=next((kind for option, kind in SENDS.items() if getattr(args, option)), None),
         trust_keys=args.trust_key,
     )
+    if None not in (args.table, args.data):
+        raise InvalidInputError("DATA and --data name a table each: give one of them")
+    args.data = args.table if args.data is None else args.data
     if args.data is None and (args.label is not None or args.schema is not None):
-        raise InvalidInputError(f"--{'label' if args.schema is None else 'schema'} goes with --data")
+        raise InvalidInputError(
+            f"--{'label' if args.schema is None else 'schema'} goes with DATA: name the table to fit"
+        )
     if args.data is not None and args.schema is None and args.label is None:
-        raise InvalidInputError("--data needs --label COL, or --schema FILE that names the column")
+        raise InvalidInputError("DATA needs --label COL, or --schema FILE that names the column")
     if args.data is not None:
         with without_bars(args.json):
             _fit(site, args)
