@@ -23,10 +23,10 @@ def _field(cells, name="x", **options):
     [
         (["1", "2", "3"], {"type": "integer", "low": 1, "high": 3}),
         (["1.5", "2", "-3"], {"type": "number"}),
-        (["1,5", "2", "3,25"], {"type": "number", "high": 3.3}),
+        (["1,5", "2", "3,25"], {"type": "number", "high": 3.4}),
         (["1.234,5", "2,25", "3"], {"type": "number"}),
         (["$1,200", "$3", "$40.5"], {"type": "number"}),
-        (["36 months", "60 months"], {"type": "integer", "low": 36, "high": 60}),
+        (["36 months", "60 months"], {"type": "integer", "low": 35, "high": 60}),
         (["12%", "7.5%", "99%"], {"type": "number"}),
         (["True", "False"], {"type": "boolean"}),
         (["TRUE", "false"], {"type": "boolean"}),

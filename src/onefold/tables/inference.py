@@ -208,7 +208,7 @@ class _Column:
         whole = bool(np.all(values == np.rint(values)) and max(abs(low), abs(high)) < 2**53)
         if self._is_identifier(values, weights, whole):
             return self._left_out("identifier", "integer", "looks like the number of a row, record or person")
-        limits = _outward(low, high, whole)
+        limits = _outward(low, high, whole, closed)
         own: dict[str, Any] = {"low": limits[0], "high": limits[1], "written": written}
         told = "range rounded outward from the sample"
         middle = _median(values, weights)
@@ -393,9 +393,11 @@ def _tidy(value: float) -> float:
     return float(f"{value:.0e}")
 
 
-def _outward(low: float, high: float, whole: bool) -> tuple[float, float]:
-    """Round a range outward, so that it is easy to read and says less about the rows."""
-    step = 10.0 ** math.floor(math.log10(high - low)) / 10.0
+def _outward(low: float, high: float, whole: bool, closed: bool) -> tuple[float, float]:
+    """Round a range outward, so that it is easy to read; a sample may lack the largest values: more there."""
+    step = 10.0 ** math.floor(math.log10(high - low))
+    steps = (high - low) / step  # from 1 to 10
+    step *= 0.1 if closed else 0.2 if steps < 2 else 0.5 if steps < 5 else 1.0
     step = max(step, 1.0) if whole else step
     wide = math.floor(low / step) * step, math.ceil(high / step) * step
     tidy = float(f"{wide[0]:.12g}"), float(f"{wide[1]:.12g}")
