@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from onefold import io
 from onefold.exceptions import BudgetExceededError, InvalidInputError
 from onefold.fabrication import TableCounts, TableSynthesizer, mock_table
 from onefold.fabrication.bins import ColumnCells, coarse_bins
@@ -21,6 +23,7 @@ from onefold.fabrication.plan import CountingPlan
 from onefold.privacy import Ledger
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.tables import Field, Schema
+from reference.damage import refusals
 
 FIELDS = (
     Field("patient", "string", role="identifier"),
@@ -524,6 +527,21 @@ def test_mock_table_comes_from_the_schema_alone() -> None:
     assert np.isnan(made["income"]).any()
     assert len(mock_table(schema(), 0)["age"]) == 0
     schema().parse(made, strict=True, roles=("feature", "label"))
+
+
+def test_synthesizer_survives_its_file(fitted: TableSynthesizer, tmp_path: Path) -> None:
+    for save, load in ((fitted.save, TableSynthesizer.load), (partial(io.save, fitted), io.load)):
+        save(tmp_path / "maker")
+        read = load(tmp_path / "maker")
+        assert read.guarantee_ == fitted.guarantee_
+        one, two = read.sample(50, random_state=0), fitted.sample(50, random_state=0)
+        assert all(one[name].tobytes() == two[name].tobytes() for name in one)
+    words = refusals(
+        tmp_path / "maker", range(0, 4000, 83), lambda: io.load(tmp_path / "maker").counts_.vector
+    )
+    assert len(words) > 20
+    io.save(fitted.counts_, tmp_path / "counts")
+    assert io.load(tmp_path / "counts").to_bytes() == fitted.counts_.to_bytes()
 
 
 def test_synthesizer_can_be_cloned_and_says_when_it_is_not_fitted() -> None:

@@ -3,11 +3,11 @@
 from onefold import io
 from onefold.fabrication.fabricator import Fabricator, PrivateClassifier
 from onefold.fabrication.moments import CLASSIFIER, MomentClassifier, MomentFabricator
-from onefold.fabrication.pair_tables import TableCounts
+from onefold.fabrication.pair_tables import KIND, TableCounts
 from onefold.fabrication.plan import mock_table
 from onefold.fabrication.quality import TableQuality
 from onefold.fabrication.smoother import Smoother
-from onefold.fabrication.synthesizer import TableSynthesizer
+from onefold.fabrication.synthesizer import SYNTHESIZER, TableSynthesizer
 
 __all__ = [
     "Fabricator",
@@ -22,3 +22,5 @@ __all__ = [
 ]
 
 io.register(CLASSIFIER, MomentClassifier)
+io.register(KIND, TableCounts)
+io.register(SYNTHESIZER, TableSynthesizer)

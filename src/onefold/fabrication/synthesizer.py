@@ -1,6 +1,7 @@
 """Private synthetic tables with columns of any kind: all pairs of columns are counted once, with noise."""
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
@@ -9,9 +10,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import AnyArray, Index, Mask
+from onefold._base.stored_zip import NOT_READABLE
 from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
-from onefold.exceptions import InvalidInputError
+from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication._synthesis import Repaired, can_rake, draw_cells, repair
 from onefold.fabrication.bins import Bins, ColumnCells
 from onefold.fabrication.pair_tables import LARGEST_SIGMA, NO_NOISE, RAW, CountLayout, TableCounts, with_noise
@@ -28,6 +31,7 @@ from onefold.tables.cells import cells_of, texts_of
 
 __all__ = ["TableSynthesizer"]
 
+SYNTHESIZER = "table synthesizer"
 ROWS_ABOUT = 10_000  # where the schema does not say how many rows there are about
 RAKED_ROWS = 5000  # below, all pairs at once follow the noise more than the rows
 ROWS_PER_NOISE = 20.0  # below so many rows for one standard deviation, pairs are not used
@@ -289,6 +293,40 @@ class TableSynthesizer(BaseEstimator):
             rows_per_person=counts.guarantee.rows_per_person,
         )
         return found._adopt(counts, CountingPlan.of(schema, counts.n_fine))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the synthesizer to a file: its counts, their guarantee and the schema, and nothing else.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        """
+        check_is_fitted(self)
+        about = {"schema": self.schema.to_dict(), "structure": self.structure}
+        counts = np.frombuffer(self.counts_.to_bytes(), dtype=np.uint8)
+        save_archive(path, SYNTHESIZER, about, {"counts": counts})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "TableSynthesizer":
+        """Read a synthesizer from a file.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        TableSynthesizer
+            A synthesizer that draws the same rows from the same seed.
+        """
+        about, arrays = read_archive(path, SYNTHESIZER)
+        try:
+            counts = TableCounts.from_bytes(arrays["counts"].tobytes())
+            return cls.from_counts(Schema.from_dict(about["schema"]), counts, structure=about["structure"])
+        except NOT_READABLE:
+            raise FileFormatError(f"{os.fspath(path)}: damaged, or not a file of a synthesizer") from None
 
     def _agreed(self, budget: "_Budget", counts: TableCounts | None) -> "tuple[_Budget, Bins]":
         """Return the bins that all sites use, and the plan with their fine cells."""

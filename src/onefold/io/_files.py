@@ -20,6 +20,8 @@ HOMES = {
     "private source": "onefold.transfer",
     "transfer classifier": "onefold.transfer",
     "moment classifier": "onefold.fabrication",
+    "table counts": "onefold.fabrication",
+    "table synthesizer": "onefold.fabrication",
 }
 
 
@@ -60,8 +62,8 @@ def save(
     ----------
     model : fitted model
         One of onefold's autoencoders, classifiers or regressions; also ``PrivateMoments``, a ``Ledger``, a
-        ``PrivateSource``, a ``TransferClassifier`` or a ``MomentClassifier``. A ``guarantee_`` of
-        a model is written too.
+        ``PrivateSource``, a ``TransferClassifier``, a ``MomentClassifier``, a ``TableSynthesizer`` or its
+        ``TableCounts``. A ``guarantee_`` of a model is written too.
     path : path
         Where to write.
     extras : mapping of str to ndarray or None, default=None
