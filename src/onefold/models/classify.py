@@ -215,10 +215,10 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
                 without.fit_checked(samples[fold != number], labels[fold != number], None, None)
                 own = np.searchsorted(self.classes_, without.classes_)
                 extra[np.ix_(fold == number, own)] = without._log_distances(samples[fold == number])
-        layout = (
+        columns = (
             EncodedColumns.plain(samples.shape[1]) if self.schema is None else EncodedColumns.of(self.schema)
         )
-        self.head_ = TableHead(layout).fit(samples, codes, n_classes, extra)
+        self.head_ = TableHead(columns).fit(samples, codes, n_classes, extra)
 
     def _log_distances(self, rows: Array) -> Floats:
         """Logarithms of the distances less their mean over the classes: how much nearer a class is."""

@@ -46,6 +46,9 @@ WORTH = 0.99  # a choice other than the first must lower the error to this part 
 JITTER = 1e-6  # of the landmarks' own similarities: equal landmarks must not matter
 PENALTIES = 10.0 ** np.arange(-4.0, 2.25, 0.5)
 FIRST_PENALTY = 6  # 0.1
+# What temperatures may be: at least one of two is not zero, so that probabilities keep the order of scores.
+LINEAR = (0.5, *(2.0 ** np.arange(0.0, 5.6, 0.5)).tolist())
+POWERS = (0.0, *(2.0 ** np.arange(-3.0, 3.1, 0.5)).tolist())
 BLOCK = 256  # rows whose similarities are computed at a time: they stay in the cache
 
 
@@ -69,7 +72,7 @@ class EncodedColumns:
 
     @classmethod
     def plain(cls, width: int) -> EncodedColumns:
-        """Return the layout of a table of numbers.
+        """Describe a table of numbers.
 
         Parameters
         ----------
@@ -85,7 +88,7 @@ class EncodedColumns:
 
     @classmethod
     def of(cls, schema: Any) -> EncodedColumns:
-        """Return the layout of the rows that a schema encodes.
+        """Describe the rows that a schema encodes.
 
         Parameters
         ----------
@@ -142,7 +145,7 @@ class TableHead:
 
     Parameters
     ----------
-    layout : EncodedColumns
+    columns : EncodedColumns
         What the encoded columns are.
 
     Attributes
@@ -157,8 +160,8 @@ class TableHead:
         Which rows these are: all, or 2000 of them; not kept in files.
     confusion_ : ndarray of int of shape (n_classes, n_classes)
         Counts of these rows: true classes by those of the largest score.
-    temperature_ : float
-        Power that makes probabilities of scores.
+    temperatures_ : ndarray of shape (2,)
+        Two numbers a and b: the probability of a class is proportional to exp(a s) s^b of its score s.
 
     See Also
     --------
@@ -174,8 +177,8 @@ class TableHead:
     True
     """
 
-    def __init__(self, layout: EncodedColumns) -> None:
-        self.layout = layout
+    def __init__(self, columns: EncodedColumns) -> None:
+        self.columns = columns
 
     # --- constants: found once, before the sums ----------------------------------------------------------
 
@@ -198,20 +201,19 @@ class TableHead:
         TableHead
             The fitted head itself.
         """
-        if rows.shape[1] != len(self.layout.column):
-            raise InvalidInputError(f"expected {len(self.layout.column)} encoded columns")
+        if rows.shape[1] != len(self.columns.column):
+            raise InvalidInputError(f"expected {len(self.columns.column)} encoded columns")
         some = _drawn(len(rows), CHOOSING)
-        extras = [None] if extra is None else [None, extra]
-        trials = [
-            TableHead(self.layout)._learn(
-                rows[some], codes[some], n_classes, None if given is None else given[some], shape
-            )
-            for given in extras
-            for shape in SHAPES
-        ]
-        best = min(trials[1:], key=lambda trial: trial.error_)
-        if not best.error_ < WORTH * trials[0].error_:
-            best = trials[0]
+
+        def trial(shape: Sequence[float], given: Floats | None = None) -> TableHead:
+            own = None if given is None else given[some]
+            return TableHead(self.columns)._learn(rows[some], codes[some], n_classes, own, shape)
+
+        best = trial(SHAPES[0])
+        for shape in SHAPES[1:]:
+            best = _better(trial(shape), best)
+        if extra is not None:
+            best = _better(trial(best.shape_.tolist(), extra), best)
         if len(some) == len(rows):
             vars(self).update(vars(best))
             return self
@@ -239,7 +241,7 @@ class TableHead:
         values, ranks, starts = [], [], [0]
         width = rows.shape[1]
         self.centre_, self.spread_ = np.zeros(width), np.ones(width)
-        for column in np.flatnonzero(self.layout.is_number).tolist():
+        for column in np.flatnonzero(self.columns.is_number).tolist():
             present = rows[~self._absent(rows, column), column].astype(np.float64)
             known, counts = np.unique(present, return_counts=True)
             middle = (np.cumsum(counts) - 0.5 * counts) / max(len(present), 1)
@@ -256,14 +258,14 @@ class TableHead:
         self.knot_starts_ = np.array(starts, dtype=np.int64)
 
     def _absent(self, rows: Array, column: int) -> Mask:
-        told_by = self.layout.absent[column]
+        told_by = self.columns.absent[column]
         return np.zeros(len(rows), dtype=np.bool_) if told_by < 0 else rows[:, told_by] > 0
 
     def _views(self, rows: Array) -> tuple[Floats, Floats]:
         """Rows with ranks for numbers, and with standardised numbers; everything else 0 or 1 in both."""
         ranked = (rows > 0).astype(np.float64)
         standard = ranked.copy()
-        for place, column in enumerate(np.flatnonzero(self.layout.is_number).tolist()):
+        for place, column in enumerate(np.flatnonzero(self.columns.is_number).tolist()):
             part = slice(*self.knot_starts_[place : place + 2])
             absent = self._absent(rows, column)
             if part.stop > part.start:
@@ -276,15 +278,15 @@ class TableHead:
     def _find_weights(self, rows: Array, codes: Index, n_classes: int) -> None:
         """Weigh columns by the share of the variance of the classes that their bins explain, less chance."""
         ranked, _ = self._views(rows)
-        n_rows, layout = len(rows), self.layout
-        shares = np.zeros(layout.n_columns)
+        n_rows, columns = len(rows), self.columns
+        shares = np.zeros(columns.n_columns)
         frequencies = np.bincount(codes, minlength=n_classes) / n_rows
         total = n_rows * (1.0 - (frequencies**2).sum())
-        for place in range(layout.n_columns):
-            own = np.flatnonzero(layout.column == place)
-            on = ranked[:, own[layout.is_number[own].sum() :]]  # what is said beside the number
+        for place in range(columns.n_columns):
+            own = np.flatnonzero(columns.column == place)
+            on = ranked[:, own[columns.is_number[own].sum() :]]  # what is said beside the number
             bins = np.where(on.max(axis=1, initial=0.0) > 0, 1 + on.argmax(axis=1) if on.size else 0, 0)
-            if layout.is_number[own[0]]:
+            if columns.is_number[own[0]]:
                 bins = bins * BINS + np.minimum((ranked[:, own[0]] * BINS).astype(np.intp), BINS - 1)
             table = np.zeros((int(bins.max(initial=0)) + 1, n_classes))
             np.add.at(table, (bins, codes), 1.0)
@@ -293,9 +295,9 @@ class TableHead:
             if total > 0.0:
                 shares[place] = max(explained / total - (len(table) - 1) / max(n_rows - 1, 1), 0.0)
         relative = shares / shares.mean() if shares.sum() > 0.0 else np.ones_like(shares)
-        weights = (FLOOR + (1.0 - FLOOR) * relative)[layout.column]
+        weights = (FLOOR + (1.0 - FLOOR) * relative)[columns.column]
         # Two categories differ in two encoded columns.
-        is_category = ~np.isin(layout.column, layout.column[layout.is_number])
+        is_category = ~np.isin(columns.column, columns.column[columns.is_number])
         self.weights_ = np.where(is_category, 0.5 * weights, weights)
 
     def _find_kernels(self, landmarks: Array) -> None:
@@ -317,21 +319,21 @@ class TableHead:
     def _prepare(self) -> None:
         """What is needed of the landmarks at every query."""
         ranked, standard = self._views(self.landmarks_)
-        number, weights = self.layout.is_number, self.weights_
+        number, weights = self.columns.is_number, self.weights_
         self._numbers = np.flatnonzero(number)
         self._rank_columns = np.ascontiguousarray(ranked[:, number].T, dtype=np.float32)
         self._flags = ranked[:, ~number]
         self._flag_sums = self._flags @ weights[~number]
         self._standard = standard * np.sqrt(weights)
         self._squares = (self._standard**2).sum(axis=1)
-        n_columns = max(self.layout.n_columns, 1)
+        n_columns = max(self.columns.n_columns, 1)
         self._length = float(self.shape_[0]) * math.sqrt(n_columns)
         self._sharpness = float(self.shape_[1]) / n_columns
         by_column = np.zeros(n_columns)
-        np.maximum.at(by_column, self.layout.column, weights)
-        is_category = ~np.isin(self.layout.column, self.layout.column[number])
+        np.maximum.at(by_column, self.columns.column, weights)
+        is_category = ~np.isin(self.columns.column, self.columns.column[number])
         self._widest = float(weights[number].sum() + weights[~number & ~is_category].sum())
-        categories = np.unique(self.layout.column[is_category])
+        categories = np.unique(self.columns.column[is_category])
         self._widest += float(2.0 * by_column[categories].sum())
 
     # --- similarities ------------------------------------------------------------------------------------
@@ -339,7 +341,7 @@ class TableHead:
     def _kernels(self, rows: Array) -> tuple[Floats, Floats, Floats]:
         """The three similarities of a few rows to every landmark."""
         ranked, standard = self._views(rows)
-        number, weights = self.layout.is_number, self.weights_
+        number, weights = self.columns.is_number, self.weights_
         flags = ranked[:, ~number] * weights[~number]
         # |a - b| = a + b - 2ab for zeros and ones, which makes a matrix product of all categories.
         apart = (flags.sum(axis=1)[:, None] + self._flag_sums - 2.0 * (flags @ self._flags.T)).astype(
@@ -458,7 +460,7 @@ class TableHead:
         self.solution_ = solution
         self.offset_ = prior - mean @ solution
         self.smallest_ = 0.5 / (n_rows + n_classes)
-        self.temperature_ = self._temperature(codes[left_out])
+        self.temperatures_ = self._temperatures(codes[left_out])
         self.confusion_ = np.zeros((n_classes, n_classes), dtype=np.int64)
         np.add.at(self.confusion_, (codes[left_out], self.left_out_.argmax(axis=1)), 1)
 
@@ -471,17 +473,17 @@ class TableHead:
         found[:m] = part
         return found
 
-    def _temperature(self, codes: Index) -> float:
-        """The power with the smallest log loss on scores of rows that were left out."""
-        logs = np.log(np.maximum(self.left_out_, self.smallest_))
-        powers = 2.0 ** np.arange(-3.0, 4.1, 0.125)
-        losses = []
-        for power in powers:
-            scaled = power * logs
-            largest = scaled.max(axis=1)
-            total = np.log(np.exp(scaled - largest[:, None]).sum(axis=1)) + largest
-            losses.append(float((total - scaled[np.arange(len(codes)), codes]).mean()))
-        return float(powers[int(np.argmin(losses))])
+    def _temperatures(self, codes: Index) -> Floats:
+        """The pair with the smallest log loss on scores of rows that were left out."""
+        logs, rows = np.log(np.maximum(self.left_out_, self.smallest_)), np.arange(len(codes))
+        tried = {}
+        for linear in LINEAR:
+            for power in POWERS:
+                raised = linear * self.left_out_ + power * logs
+                raised -= raised.max(axis=1, keepdims=True)
+                loss = np.log(np.exp(raised).sum(axis=1)) - raised[rows, codes]
+                tried[linear, power] = float(loss.mean())
+        return np.array(min(tried, key=lambda pair: tried[pair]))
 
     # --- queries -----------------------------------------------------------------------------------------
 
@@ -519,9 +521,10 @@ class TableHead:
         ndarray of shape (n_rows, n_classes)
             Probabilities in the same order as the scores.
         """
-        powers = self.temperature_ * np.log(np.maximum(scores, self.smallest_))
-        powers = np.exp(powers - powers.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+        linear, power = self.temperatures_
+        raised = linear * scores + power * np.log(np.maximum(scores, self.smallest_))
+        raised = np.exp(raised - raised.max(axis=1, keepdims=True))
+        return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
     @property
     def performance(self) -> dict[str, Any]:
@@ -544,16 +547,16 @@ class TableHead:
         dict of str to ndarray
             What was learned.
         """
-        numbers = np.array([self.penalty_, self.error_, self.smallest_, self.temperature_])
+        numbers = np.array([self.penalty_, self.error_, self.smallest_])
         return {"numbers": numbers, **{name: getattr(self, name + "_") for name in KEPT}}
 
     @classmethod
-    def from_state(cls, layout: EncodedColumns, state: Arrays) -> TableHead:
+    def from_state(cls, columns: EncodedColumns, state: Arrays) -> TableHead:
         """Make a head of the arrays that :meth:`state` returned.
 
         Parameters
         ----------
-        layout : EncodedColumns
+        columns : EncodedColumns
             What the encoded columns are.
         state : dict of str to ndarray
             What was learned.
@@ -563,14 +566,14 @@ class TableHead:
         TableHead
             The fitted head.
         """
-        head = cls(layout)
+        head = cls(columns)
         for name in KEPT:
             setattr(head, name + "_", state[name])
         numbers = (float(number) for number in state["numbers"])
-        head.penalty_, head.error_, head.smallest_, head.temperature_ = numbers
-        width, n_landmarks = len(layout.column), len(head.landmarks_)
+        head.penalty_, head.error_, head.smallest_ = numbers
+        width, n_landmarks = len(columns.column), len(head.landmarks_)
         n_extra, n_classes = len(head.extra_centre_), len(head.offset_)
-        n_knots, n_numbers = len(head.knots_), int(layout.is_number.sum())
+        n_knots, n_numbers = len(head.knots_), int(columns.is_number.sum())
         shapes = {
             "landmarks": (n_landmarks, width),
             "solution": (n_landmarks + n_extra, n_classes),
@@ -581,6 +584,7 @@ class TableHead:
             **dict.fromkeys(("centre", "spread", "weights"), (width,)),
             "shares": (3,),
             "shape": (2,),
+            "temperatures": (2,),
         }
         starts = head.knot_starts_
         ordered = starts[0] == 0 and starts[-1] == n_knots and bool((np.diff(starts) >= 0).all())
@@ -595,8 +599,13 @@ POSITIVE = ("spread", "extra_spread", "weights", "shares", "shape")
 KEPT = (
     *("knots", "knot_ranks", "knot_starts", "centre", "spread", "weights", "landmarks", "shares"),
     "shape",
-    *("extra_centre", "extra_spread", "solution", "offset", "confusion"),
+    *("extra_centre", "extra_spread", "solution", "offset", "confusion", "temperatures"),
 )
+
+
+def _better(other: TableHead, best: TableHead) -> TableHead:
+    """The other head if its error is clearly smaller: the first choices are right for most tables."""
+    return other if other.error_ < WORTH * best.error_ else best
 
 
 def _drawn(n_rows: int, at_most: int) -> Index:
