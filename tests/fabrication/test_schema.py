@@ -91,7 +91,7 @@ def test_moments_of_a_table_serve_later_and_only_with_their_schema() -> None:
     test = table(200, seed=2)
     assert np.array_equal(again.predict(test), model.predict(test))
     other = Schema([Field("age", low=0, high=99), *SCHEMA.fields[2:]])
-    with pytest.raises(InvalidInputError, match="another schema"):
+    with pytest.raises(InvalidInputError, match="another encoder or schema"):
         MomentClassifier.from_moments(moments, schema=other)
 
 

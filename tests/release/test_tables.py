@@ -381,6 +381,15 @@ def test_a_schema_says_everything_about_a_released_table() -> None:
     assert alone.guarantee.record == noise.guarantee(TABLE_SCHEMA.width).record
 
 
+def test_a_scale_of_logarithms_states_no_error_in_units() -> None:
+    schema = Schema([Field("x", low=0, high=1000, scale="log"), Field("y", low=0, high=1)])
+    made = release_table({"x": [1, 1000], "y": [0, 1]}, lam=1e10, schema=schema)
+    assert list(made.standard_errors) == ["y"]
+    assert made.columns["x"] == pytest.approx([1, 1000], rel=0.1)
+    with pytest.raises(InvalidInputError, match="scale of logarithms"):
+        TableCodec.from_schema(schema).position("x")
+
+
 def test_a_label_that_is_a_number_is_released_like_a_feature() -> None:
     schema = Schema([Field("x", low=0, high=1), Field("price", "number", "label", low=0, high=9)])
     made = release_table({"x": [0.5, 0.1], "price": [3, "?"]}, lam=1e8, schema=schema)

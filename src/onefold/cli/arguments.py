@@ -100,13 +100,15 @@ def add_schema(parser: Any, what: str = "it declares ranges, categories, label a
     option(parser, "--schema FILE", f"schema of the table, a JSON file; {what}")
 
 
-def load_schema(path: str | None, given: dict[str, Any]) -> Any:
-    """Read a schema, or None without one; options that say what the schema says are refused."""
+def load_schema(args: argparse.Namespace, *options: str) -> Any:
+    """Read the schema of a command, or None without one; options that would say what it says are refused."""
+    path = args.schema
     if path is None:
         return None
-    for name, value in given.items():
-        if value:
-            raise InvalidInputError(f"--schema declares what {name} would say: leave out {name}")
+    for name in options:
+        if getattr(args, name) not in (None, False, []):
+            shown = f"--{name.replace('_', '-')}"
+            raise InvalidInputError(f"--schema declares what {shown} would say: leave out {shown}")
     from onefold.tables import Schema
 
     return Schema.load(path)
@@ -155,9 +157,11 @@ SAMPLER = (
     "nothing"
 )
 HARDENED = "accepted for older scripts: noise is hardened unless --sampler float is given"
+# What a schema says; each of these options beside one would contradict it, or repeat it.
+BY_SCHEMA = ("label", "ignore", "classes", "range", "sensitivity", "person", "rows_per_person")
 NO_DOMAIN = (
-    "noise needs --range LOW HIGH (values are clipped to it) or --sensitivity S (the largest change of an "
-    "entry, on your word), known without looking at the data"
+    "noise needs --range LOW HIGH (values are clipped to it), --schema FILE or --sensitivity S (the largest "
+    "change of an entry, on your word), known without looking at the data"
 )
 
 
@@ -253,9 +257,13 @@ class NoiseOptions:
         kind = OptimalNoise if self.noise == "optimal" else AnalyticGaussian
         return kind(self.epsilon, self.delta, **shared)
 
-    def label_mechanism(self) -> Any:
+    def label_mechanism(self, schema: Any = None) -> Any:
         """The mechanism for the labels; None unless it was asked for."""
-        return label_mechanism(self.label_epsilon, self.classes)
+        if schema is None or self.label_epsilon is None:
+            return label_mechanism(self.label_epsilon, self.classes)
+        from onefold.privacy import RandomisedLabels
+
+        return RandomisedLabels(self.label_epsilon, schema.classes)
 
     def labels(self, labels: Any) -> Any:
         """The labels of the data in the type of the declared classes, if there are any."""

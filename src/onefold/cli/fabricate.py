@@ -7,11 +7,17 @@ from typing import Any
 
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
-from onefold.cli.console import show, without_bars
+from onefold.cli.console import busy, show, without_bars
 from onefold.cli.outputs import check_private_table, write_private_table
 from onefold.cli.tables import NumberTable, labels_of, read_numbers
 from onefold.exceptions import InvalidInputError
+from onefold.tables.reading import read_table
 from onefold.tables.sources import check_header
+
+BETTER = (
+    "This protects single cells best; to protect whole records or persons, onefold synthesize keeps more of "
+    "the table."
+)
 
 
 def add_parser(commands: Any) -> None:
@@ -21,13 +27,16 @@ def add_parser(commands: Any) -> None:
         description="Replace every row of a table by a private synthetic row, and write the guarantee to a "
         "file beside the new table. Labels and class sizes are released as they are unless --label-epsilon "
         "is given.",
-        epilog="The range of the features must be known without looking at the data: give it with --range, "
-        "or the largest change of an entry with --sensitivity. The column of --person is not released.",
+        epilog="What the columns can hold must be known without looking at the data: give a schema, one "
+        "range for all features with --range, or the largest change of an entry with --sensitivity. The "
+        "column of --person is not released. With a schema an entry is a cell of the table; whole records "
+        "and persons are better served by onefold synthesize.",
     )
     shared.add_data(parser)
     option(parser, "--label COL", "column with the classes; each class is then smoothed by itself")
     option(parser, "--out SYNTH", "table to write: .csv, .npz or .parquet", required=True)
     shared.add_ignore(parser)
+    shared.add_schema(parser, "it takes the place of --label, --classes, --range and --person")
     shared.add_output_options(parser)
     group = parser.add_argument_group("privacy")
     shared.add_noise_options(group, required=True)
@@ -46,14 +55,35 @@ def run(args: argparse.Namespace) -> int:
     """Read, fabricate, write the table and the guarantee, tell."""
     noise = shared.NoiseOptions.of(args)
     check_private_table(args.out, args.data)
-    _check(noise, args.label, args.hardened)
+    schema = shared.load_schema(args, *shared.BY_SCHEMA)
+    if args.hardened and noise.sampler == "float":
+        raise InvalidInputError("--hardened and --sampler float contradict each other: leave out one")
     stopping = _stopping(args.stopping)
-    keep = noise.kept_columns(args.label)
-    table = read_numbers(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
-    check_header(table.path, table.names or ())
-    y = noise.labels(None if args.label is None else labels_of(table, args.label))
+    if schema is None:
+        columns, maker = _of_numbers(args, noise, stopping)
+    else:
+        columns, maker = _of_table(args, noise.by_schema(schema), stopping, schema)
+    rows = len(next(iter(columns.values())))
+    file = write_private_table(args.out, columns, maker.guarantee_.to_dict())
+    result = {"table": args.out, "rows": rows, "guarantee": file, "holds": maker.guarantee_.holds}
+    words = [f"{rows} rows written to {args.out}, their guarantee to {file}"]
+    words += shared.promise_in_words(maker.guarantee_)
+    if schema is not None:
+        words.append(BETTER)
+    show(result | {"promise": maker.guarantee_.to_dict()}, words, as_json=args.json, quiet=args.quiet)
+    return 0
+
+
+def _of_numbers(args: argparse.Namespace, noise: shared.NoiseOptions, stopping: str | int) -> tuple[Any, Any]:
+    """Rows of numbers: the columns to write, and what made them."""
     from onefold.fabrication import Fabricator
 
+    noise.check()
+    if args.label is None and (noise.label_epsilon is not None or noise.classes is not None):
+        raise InvalidInputError("--label-epsilon and --classes need --label")
+    table = read_numbers(args.data, keep=noise.kept_columns(args.label), ignore=args.ignore, quiet=args.quiet)
+    check_header(table.path, table.names or ())
+    y = noise.labels(None if args.label is None else labels_of(table, args.label))
     maker = Fabricator(
         noise.mechanism(table.values.shape[1]),
         stopping=stopping,
@@ -64,22 +94,23 @@ def run(args: argparse.Namespace) -> int:
     with without_bars(args.quiet):
         made = maker.fabricate(table.in_float64, y, person=noise.persons(table))
     labels = {} if maker.labels_ is None else {args.label: maker.labels_}
-    columns = _columns(args.out, table, made) | labels
-    file = write_private_table(args.out, columns, maker.guarantee_.to_dict())
-    result = {"table": args.out, "rows": len(made), "guarantee": file, "holds": maker.guarantee_.holds}
-    words = [f"{len(made)} rows written to {args.out}, their guarantee to {file}"]
-    words += shared.promise_in_words(maker.guarantee_)
-    show(result | {"promise": maker.guarantee_.to_dict()}, words, as_json=args.json, quiet=args.quiet)
-    return 0
+    return _columns(args.out, table, made) | labels, maker
 
 
-def _check(noise: shared.NoiseOptions, label: str | None, hardened: bool) -> None:
-    """Refuse what contradicts itself, before any data is read."""
+def _of_table(
+    args: argparse.Namespace, noise: shared.NoiseOptions, stopping: str | int, schema: Any
+) -> tuple[Any, Any]:
+    """A table by its schema: the columns to write, and what made them."""
+    from onefold.fabrication import Fabricator
+
     noise.check()
-    if label is None and (noise.label_epsilon is not None or noise.classes is not None):
-        raise InvalidInputError("--label-epsilon and --classes need --label")
-    if hardened and noise.sampler == "float":
-        raise InvalidInputError("--hardened and --sampler float contradict each other: leave out one")
+    mechanism = noise.mechanism(schema.width)
+    with busy(f"reading {args.data}", args.quiet):
+        table = read_table(args.data, schema=schema)
+    about: dict[str, Any] = {"label_mechanism": noise.label_mechanism(schema), "ledger": args.ledger}
+    maker = Fabricator(mechanism, stopping=stopping, schema=schema, **about)
+    with without_bars(args.quiet):
+        return maker.fabricate(table), maker
 
 
 def _stopping(text: str) -> str | int:

@@ -25,6 +25,7 @@ from onefold.cli.outputs import (
 )
 from onefold.cli.tables import as_labels
 from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.tables.reading import read_table
 from onefold.tables.sources import check_header
 from onefold.tables.writing import Columns
 
@@ -139,8 +140,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         _check(args.data, args.out, noise, labels, bounded=bool(args.allowed))
     declared = Declarations.read(args.range, args.whole, args.allowed, args.declared, args.infer, schema)
-    table = read_mixed(args.data, args.label, args.ignore, args.person, args.quiet)
-    check_header(table.path, table.features)
+    if schema is None:
+        table = read_mixed(args.data, args.label, args.ignore, args.person, args.quiet)
+        check_header(table.path, list(table.columns))
+    else:
+        with busy(f"reading {args.data}", args.quiet):
+            read = read_table(args.data, schema=schema)
+        table = MixedTable(read.path, read.columns, args.label, args.person)
     if args.sweep:
         curve = CurveSettings(args.repetitions, args.rows, args.learner, args.seed, args.delta)
         result, words = _sweep(table, declared, curve, args.out, args.quiet)
@@ -155,11 +161,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _schema(args: argparse.Namespace) -> Schema | None:
     """The declared schema, whose label, person and limit take the place of options."""
-    names = ("range", "whole", "declared", "infer", "label", "classes", "ignore", "person", "rows_per_person")
-    given = {f"--{name.replace('_', '-')}": getattr(args, name) for name in names}
-    schema: Schema | None = shared.load_schema(
-        args.schema, given | {"--keep-classifier": args.keep_classifier}
-    )
+    own = ("whole", "declared", "infer", "keep_classifier")
+    known = [name for name in shared.BY_SCHEMA if name != "sensitivity"]
+    schema: Schema | None = shared.load_schema(args, *known, *own)
     if schema is None:
         return None
     schema.require_declared()
@@ -515,12 +519,17 @@ def _sweep(table: MixedTable, declared: Declarations, settings: CurveSettings, o
     """Fit to noisy rows over a range of lam and draw what privacy costs the learner."""
     from sklearn.model_selection import train_test_split
 
+    from onefold.privacy.contract import contract_rows
     from onefold.release import sweep
     from onefold.report.figures import write_curve
 
     codec, features = declared.codec(table)
     label = str(table.label)
-    X, y = codec.encode(features), table.typed([label]).columns[label]
+    if declared.schema is None:
+        X, y = codec.encode(features), table.typed([label]).columns[label]
+    else:
+        X, found, _ = contract_rows(declared.schema, features, person=False)
+        y = np.asarray(found)
     where = f"{table.path}: label column {label!r}"
     model, measure = _learner(settings.learner, y, where)
     rng = np.random.default_rng(settings.seed)
@@ -588,7 +597,7 @@ def _learner(kind: str, y: AnyArray, where: str) -> tuple[Any, str]:
 
 def _errors(codec: TableCodec, curve: Curve) -> dict[str, Any] | None:
     """For the lower axis: the first column of numbers, in its units."""
-    numbers = [column for column in codec.columns if column.range is not None]
+    numbers = [c for c in codec.columns if c.range is not None and c.field.scale == "linear"]
     if not numbers:
         return None
     first = numbers[0]

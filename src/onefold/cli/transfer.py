@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from onefold.cli.console import Parser, busy, say, show, without_bars
 from onefold.cli.outputs import check_writable
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
+from onefold.tables.reading import read_table
 
+MOST_NAMES = 10  # of classes that are listed
 METHODS = ("moments", "noise", "fabricated")
 UNIT = (
     "what epsilon protects: with moments a record (a row with its label) or, with --person, a person (all "
@@ -42,16 +45,20 @@ def _add_source(parts: Any) -> None:
         "source",
         help="make a private source of a labelled table",
         description="Describe a labelled table privately. moments: noisy means and covariances of each "
-        "class, which protect whole rows with their labels (give --classes and --radius). noise: a "
-        "classifier fitted to rows with noise on every entry; labels are not protected without "
+        "class, which protect whole rows with their labels (give --schema, or --classes and --radius). "
+        "noise: a classifier fitted to rows with noise on every entry; labels are not protected without "
         "--label-epsilon. fabricated: the same, with the noisy rows smoothed first.",
     )
     shared.add_data(parser)
-    shared.add_label(parser)
+    option(parser, "--label COL", "column that holds the classes (default: the label of --schema)")
+    shared.add_schema(parser, "it takes the place of --label, --classes, --range, --radius and --person")
     option(parser, "--out SOURCE", "file to write the source to", required=True)
     shared.add_ignore(parser)
     option(parser, "--method", "what the source holds", default="moments", choices=METHODS)
-    radius = "largest length of a row, for moments; longer rows are shortened (default: 1)"
+    radius = (
+        "largest length of a row, for moments; longer rows are shortened (default: the longest row that "
+        "--schema or --range allows; 1 behind an encoder)"
+    )
     option(parser, "--radius R", radius, shared.positive)
     shared.add_encoder_options(parser.add_argument_group("encoder"))
     privacy = parser.add_argument_group("privacy")
@@ -70,7 +77,9 @@ def _add_fit(parts: Any) -> None:
     )
     parser.add_argument("source", metavar="SOURCE", help="file written by onefold transfer source")
     shared.add_data(parser, "table of the target")
-    option(parser, "--label COL", "column with the classes; -1 means unknown", required=True)
+    what = "column with the classes; -1 means unknown (default: the label of the schema)"
+    option(parser, "--label COL", what)
+    shared.add_schema(parser, "the source's own schema is taken if it has one")
     option(parser, "--out MODEL", "file to write the model to", required=True)
     shared.add_ignore(parser)
     option(
@@ -92,40 +101,72 @@ def _add_fit(parts: Any) -> None:
 def run_source(args: argparse.Namespace) -> int:
     """Read, make private, store, tell what is promised."""
     noise = shared.NoiseOptions.of(args)
+    schema = shared.load_schema(args, *shared.BY_SCHEMA, "radius")
+    if schema is not None:
+        noise = noise.by_schema(schema)
+    elif args.label is None:
+        raise InvalidInputError("name the column of classes with --label COL, or a schema with --schema FILE")
     if noise.unit is None:
         whole = "record" if noise.person is None else "person"
         noise = replace(noise, unit=whole if args.method == "moments" else "entry")
-    _check_source(args.method, noise, args.radius)
+    _check_source(args, noise, schema)
     check_writable(args.out, args.data)
-    table, labels = read_labelled(
-        args.data,
-        args.label,
-        keep=noise.kept_columns(args.label)[1:],
-        ignore=args.ignore,
-        two_classes=noise.classes is None,
-        quiet=args.quiet,
-    )
     from onefold.transfer import PrivateSource
 
     encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
+    given: dict[str, Any]
+    rows: Any
+    if schema is None:
+        table, labels = read_labelled(
+            args.data,
+            args.label,
+            keep=noise.kept_columns(args.label)[1:],
+            ignore=args.ignore,
+            two_classes=noise.classes is None,
+            quiet=args.quiet,
+        )
+        rows, width = table.in_float64, _encoded_width(table.values, encoder)
+        given = {"y": noise.labels(labels), "person": noise.persons(table)}
+        reach = math.sqrt(table.values.shape[1]) * max(map(abs, noise.range or (0.0,)))
+        mechanism = _mechanism(args.method, noise, args.radius or reach or 1.0, width)
+    else:
+        with busy(f"reading {args.data}", args.quiet):
+            rows = read_table(args.data, schema=schema)
+        alone = args.method == "moments" and noise.unit == "record"
+        given = {"schema": schema, "person": False if alone else None}
+        mechanism = _mechanism(args.method, noise, 1.0, schema.width, schema)
     with without_bars(args.quiet), busy("describing the source", args.quiet):
         source = PrivateSource.fit(
-            table.in_float64,
-            noise.labels(labels),
-            _mechanism(args.method, noise, args.radius, _encoded_width(table.values, encoder)),
+            rows,
+            mechanism=mechanism,
             encoder=encoder,
-            label_mechanism=noise.label_mechanism() if args.method == "noise" else None,
-            person=noise.persons(table),
+            label_mechanism=noise.label_mechanism(schema) if args.method == "noise" else None,
             ledger=args.ledger,
+            **given,
         )
     source.save(args.out)
     promise = source.guarantee_
     result: dict[str, Any] = {"source": args.out, "classes": len(source.classes_)}
-    words = [f"source written to {args.out}", *shared.promise_in_words(promise)]
+    words = [f"source written to {args.out}", *_classes_in_words(source, noise, schema)]
     if promise.neighbours == "replace" and promise.person is None:  # else the number of rows is private
-        result["rows"] = len(labels)
+        result["rows"] = len(given["y"]) if schema is None else rows.n_rows
+    words += shared.promise_in_words(promise)
     show(result | {"promise": promise.to_dict()}, words, as_json=args.json, quiet=args.quiet)
     return 0
+
+
+def _classes_in_words(source: Any, noise: shared.NoiseOptions, schema: Any) -> list[str]:
+    """Which classes the source knows, and of which it knows little."""
+    names = ", ".join(str(label) for label in source.classes_[:MOST_NAMES])
+    more = f" and {len(source.classes_) - MOST_NAMES} more" if len(source.classes_) > MOST_NAMES else ""
+    found = schema is None and noise.classes is None and source.guarantee_.labels_in_record
+    rest = "; smaller ones, if there are any, are left out: --classes declares them" if found else ""
+    lines = [f"{len(source.classes_)} classes: {names}{more}{rest}"]
+    small = source.small_classes()
+    if small:
+        named = ", ".join(str(label) for label in small[:MOST_NAMES])
+        lines.append(f"too few rows for the source to say much about: {named}")
+    return lines
 
 
 def run_fit(args: argparse.Namespace) -> int:
@@ -133,20 +174,19 @@ def run_fit(args: argparse.Namespace) -> int:
     check_writable(args.out, args.data, args.source)
     if not Path(args.source).is_file():
         raise InvalidInputError(f"{args.source}: no such file")
-    table, labels = read_labelled(
-        args.data, args.label, ignore=args.ignore, two_classes=False, quiet=args.quiet
-    )
     from onefold.transfer import PrivateSource, TransferClassifier
 
     with busy(f"loading {args.source}", args.quiet):
         source = PrivateSource.load(args.source)
+    schema = _schema_of_target(args, source.schema_)
     encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
-    more = {"allow_missing": args.allow_missing, "random_state": args.seed}
+    more = {"allow_missing": args.allow_missing, "random_state": args.seed, "schema": schema}
     model = TransferClassifier(source, args.strategy, to_source=encoder, **more)
+    names, rows, labels = _target(args, schema)
     with without_bars(args.quiet), busy("fitting", args.quiet):
-        model.fit(table.values, labels)
-    if table.names is not None:
-        model.feature_names_in_ = np.array(table.names, dtype=object)
+        model.fit(rows, labels)
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
     model.save(args.out)
     free = int(np.sum(labels.astype(str) == "-1"))
     result = {
@@ -156,17 +196,75 @@ def run_fit(args: argparse.Namespace) -> int:
         "weights": model.weights_,
         "source_gain": model.source_gain_,
         "decisions_changed": model.decisions_changed_,
+        "accuracy": model.accuracy_,
+        "majority": model.majority_,
     }
     words = [f"{len(labels)} rows, {free} without a label; model written to {args.out}"]
+    words += _missing_in_words(model, labels)
     show(result, [*words, *_in_words(model, free)], as_json=args.json, quiet=args.quiet)
     guard = "the model holds means and covariances, or rows, of the target: guard it like the data"
     say(guard, args.quiet or args.json)
     return 0
 
 
+def _schema_of_target(args: argparse.Namespace, known: Any) -> Any:
+    """The schema of the target: the one given or the source's own, with the label column that is named."""
+    from onefold.tables import Schema
+
+    schema = known if args.schema is None else Schema.load(args.schema)
+    if schema is None:
+        if args.label is None:
+            raise InvalidInputError("name the column of classes with --label COL")
+        return None
+    label = schema.label
+    if label is None:
+        raise InvalidInputError('the schema has no label: set "onefold:role" of a field to "label"')
+    if args.ignore:
+        raise InvalidInputError("the schema says which columns are used: leave out --ignore")
+    if args.label in (None, label.name):
+        return schema
+    fields = [replace(each, name=args.label) if each is label else each for each in schema.fields]
+    return Schema(
+        [each for each in fields if each.role in ("feature", "label")],
+        missing_values=schema.missing_values,
+        source=schema.source,
+    )
+
+
+def _target(args: argparse.Namespace, schema: Any) -> tuple[Any, Any, AnyArray]:
+    """Names of the features, rows and labels of the target."""
+    if schema is None:
+        table, labels = read_labelled(
+            args.data, args.label, ignore=args.ignore, two_classes=False, quiet=args.quiet
+        )
+        return table.names, table.values, labels
+    from onefold.transfer.classifier import few_labels, with_unlabelled
+
+    few = with_unlabelled(schema)
+    with busy(f"reading {args.data}", args.quiet):
+        rows = read_table(args.data, schema=few)
+    return None, rows, few_labels(schema, rows)
+
+
+def _missing_in_words(model: Any, labels: AnyArray) -> list[str]:
+    """Classes of the source that no labelled row has, and those of which it knows little."""
+    seen = set(labels.astype(str).tolist())
+    absent = [str(label) for label in model.classes_ if str(label) not in seen]
+    small = [str(label) for label in model.source.small_classes()]
+    told = (
+        ("no row is labelled as: {}; the source alone decides about them", absent),
+        ("the source has too few rows of: {}", small),
+    )
+    return [words.format(", ".join(names[:MOST_NAMES])) for words, names in told if names]
+
+
 def _in_words(model: Any, free: int) -> list[str]:
-    """What the source contributed."""
+    """What the source contributed, and whether the model is worth anything."""
     lines = [f"{model.decisions_changed_} of {free} labels found would differ without the source"]
+    if model.accuracy_ is not None:
+        which = "labelled rows" if model.source_gain_ is None else "held-out labelled rows"
+        right, most = 100 * model.accuracy_, 100 * model.majority_
+        lines.append(f"accuracy on {which}: {right:.1f} %; the most frequent label alone: {most:.1f} %")
     if model.source_gain_ is None:
         return lines
     if any(list(model.weights_.values())[1:]):
@@ -178,17 +276,16 @@ def _in_words(model: Any, free: int) -> list[str]:
     ]
 
 
-def _check_source(method: str, noise: shared.NoiseOptions, radius: float | None) -> None:
-    if method != "moments":
-        if radius is not None:
+def _check_source(args: argparse.Namespace, noise: shared.NoiseOptions, schema: Any) -> None:
+    if args.method != "moments":
+        if args.radius is not None:
             raise InvalidInputError(
-                "--radius goes with --method moments: noise takes --range or --sensitivity"
+                "--radius goes with --method moments: noise takes --schema, --range or --sensitivity"
             )
         noise.check()
         return
     given = {
         "--label-epsilon": noise.label_epsilon is not None,
-        "--range": noise.range is not None,
         "--noise": noise.noise != "optimal",
         "--sensitivity": noise.sensitivity is not None,
     }
@@ -197,10 +294,19 @@ def _check_source(method: str, noise: shared.NoiseOptions, radius: float | None)
             raise InvalidInputError(f"{name} goes with --method noise: moments cover rows with their labels")
     if noise.unit == "entry":
         raise InvalidInputError("--unit entry goes with --method noise: moments are private per record")
+    if schema is not None:
+        noise.check_person()
+        return
     if noise.unit == "record" and noise.person is not None:
         raise InvalidInputError("--person makes moments private per person: leave --unit record out")
     noise.check_person()
     shared.check_label_options(noise.label_epsilon, noise.classes)
+    shared.check_range(noise.range)
+    if args.radius is None and noise.range is None and args.encoder == "none":
+        raise InvalidInputError(
+            "moments need to know how long rows can be, without looking at the data: give --schema FILE, "
+            "--range LOW HIGH or --radius R"
+        )
 
 
 def _encoded_width(values: AnyArray, encoder: Any) -> int:
@@ -210,16 +316,17 @@ def _encoded_width(values: AnyArray, encoder: Any) -> int:
     return int(encoder.fit(values[:1]).transform(values[:1]).shape[1])
 
 
-def _mechanism(method: str, noise: shared.NoiseOptions, radius: float | None, width: int) -> Any:
+def _mechanism(method: str, noise: shared.NoiseOptions, radius: float, width: int, schema: Any = None) -> Any:
     from onefold.fabrication import Fabricator
     from onefold.privacy import PrivateMoments
 
     if method == "moments":
-        classes = None if noise.classes is None else shared.declared_classes(noise.classes)
-        radius = 1.0 if radius is None else radius
-        more: dict[str, Any] = {"sampler": noise.sampler, "rows_per_person": noise.rows_per_person}
+        declared = schema is None and noise.classes is not None
+        classes = shared.declared_classes(noise.classes or []) if declared else None
+        most = noise.rows_per_person if noise.unit == "person" else None
+        more: dict[str, Any] = {"sampler": noise.sampler, "rows_per_person": most}
         return PrivateMoments(noise.epsilon, noise.delta, classes=classes, radius=radius, **more)
     mechanism = noise.mechanism(width)
     if method == "noise":
         return mechanism
-    return Fabricator(mechanism, label_mechanism=noise.label_mechanism())
+    return Fabricator(mechanism, label_mechanism=noise.label_mechanism(schema))

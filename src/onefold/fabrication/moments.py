@@ -149,7 +149,7 @@ class _OnMoments(BaseEstimator):
             check_is_fitted(encoder)
         expected = _encoding(schema, encoder)
         if expected and moments.encoding_ not in ("", expected):
-            raise InvalidInputError("the records of this release went through another schema or encoder")
+            raise InvalidInputError("the records of this release went through another encoder or schema")
         given = {**_of_the_release(moments), "random_state": None, "ledger": None}
         more: dict[str, Any] = {"shrinkage": shrinkage, "floor": floor, "least": least, "schema": schema}
         found = cls(**given, encoder=encoder, **more)

@@ -280,8 +280,9 @@ class TableCodec(Frozen):
         at = 0
         for column in self.columns:
             if column.name == name:
-                if column.range is None:
-                    raise InvalidInputError(f"column {name!r} holds categories: it has no error in units")
+                if column.range is None or column.field.scale != "linear":
+                    what = "holds categories" if column.range is None else "is on a scale of logarithms"
+                    raise InvalidInputError(f"column {name!r} {what}: it has no error in units")
                 return at
             at += column.field.width
         raise InvalidInputError(f"there is no column {name!r} to release")

@@ -32,7 +32,8 @@ class TableRelease:
     guarantee : Guarantee
         Differential privacy per entry, per record and, if rows were limited, per person.
     standard_errors : dict of str to float
-        Per column of numbers and in its units, the least error of an unbiased estimate.
+        Per column of numbers and in its units, the least error of an unbiased estimate; columns on a scale of
+        logarithms have none.
     kept : dict of str to float
         Per column of categories, the probability that one is released as it is.
     widths : dict of str to float
@@ -200,7 +201,8 @@ def release_table(
     if kept is not None:
         rows, labels = rows[kept], None if labels is None else np.asarray(labels)[kept]
     guarantee = promised(noise, codec.n_encoded, rows_per_person, random_state)
-    numbers = [column for column in codec.columns if column.range is not None]
+    # On a scale of logarithms an error has no unit.
+    numbers = [c for c in codec.columns if c.range is not None and c.field.scale == "linear"]
     categories = [column for column in codec.columns if column.range is None]
     if bounded and codec.domain.cell_entries > 1:  # a cell moves two entries at once: state what always holds
         guarantee = replace(guarantee, entry=guarantee.record)

@@ -53,6 +53,7 @@ class Default:
     weights: Floats  # (3,)
     n_classes: int
     gain: float
+    accuracy: float | None = None  # on labelled rows that were held out; None where none were
 
     @property
     def named_weights(self) -> dict[str, float]:
@@ -124,10 +125,9 @@ def fit_default(
     chosen = _best_view(problem, rng) if way.source is not None else None
     final = _fit_experts(problem, codes, chosen, _sample(codes, MOST_ROWS, rng), np.arange(len(rows)))
     scales = np.array([typical_lead(scores) for scores in final.scores])
-    weights, gain = _weigh(problem, chosen, scales, rng)
-    return Default(
-        way, own, final.target, final.mapping, final.view, is_open, scales, weights, n_classes, gain
-    )
+    weights, gain, accuracy = _weigh(problem, chosen, scales, rng)
+    experts = (final.target, final.mapping, final.view)
+    return Default(way, own, *experts, is_open, scales, weights, n_classes, gain, accuracy)
 
 
 def _own_rows_serve(rows: Array, placed: Array, codes: Index, n_classes: int) -> bool:
@@ -213,10 +213,10 @@ def _neutral(scores: Floats, present: Index) -> Floats:
 
 def _weigh(
     problem: TargetTask, chosen: int | None, scales: Floats, rng: np.random.Generator
-) -> tuple[Floats, float]:
-    """Weigh the three experts and measure the accuracy that the source adds, on labels hidden in turn."""
+) -> tuple[Floats, float, float | None]:
+    """Weigh the three experts; measure accuracy, and what the source adds to it, on labels hidden in turn."""
     if chosen is None:
-        return np.array(TARGET_ALONE), 0.0
+        return np.array(TARGET_ALONE), 0.0, None
     parts: list[list[Floats]] = []
     truths: list[Index] = []
     fair: list[Mask] = []
@@ -228,7 +228,11 @@ def _weigh(
     by_expert = zip(zip(*parts, strict=True), scales, strict=True)
     experts = [bounded(np.concatenate(scores), scale) for scores, scale in by_expert]
     known = np.unique(problem.codes[problem.codes >= 0])
-    return weigh(HeldOut(experts, np.concatenate(truths), np.concatenate(fair)), known, problem.n_classes)
+    truth, shown_class = np.concatenate(truths), np.concatenate(fair)
+    weights, gain = weigh(HeldOut(experts, truth, shown_class), known, problem.n_classes)
+    right = pooled(experts, weights).argmax(axis=1) == truth
+    counted = right if weights[1:].any() else right[shown_class]  # alone, the target cannot know the others
+    return weights, gain, float(counted.mean()) if len(counted) else None
 
 
 def _folds(codes: Index, rng: np.random.Generator) -> Iterator[tuple[Index, Index]]:

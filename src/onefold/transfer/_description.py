@@ -109,7 +109,9 @@ class MomentDescription:
 
     @cached_property
     def covariances(self) -> Floats:
-        """Repaired covariance of each class, (C, q, q)."""
+        """Repaired covariance of each class, (C, q, q); of a table one for all, as its classifier has."""
+        if self.moments.guarantee_.schema is not None:
+            return self.moments.covariances(1.0)
         return self.moments.covariances_
 
     def place(self, rows: Array) -> Array:

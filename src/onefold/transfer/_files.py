@@ -19,6 +19,7 @@ from onefold.encoders import Encoder
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
 from onefold.models import AutoencoderClassifier, MembershipMapping
 from onefold.privacy import Guarantee, PrivateMoments
+from onefold.tables import Schema
 from onefold.transfer._default import Default
 from onefold.transfer._description import Description, MomentDescription, RowDescription
 from onefold.transfer._documented import Documented
@@ -110,6 +111,7 @@ def parts_of_source(source: "PrivateSource", compact: bool = False) -> tuple[Abo
         guarantee=source.guarantee_.to_dict(),
         encoder=_describe_encoder(source.encoder_),
         n_features=source.n_features_in_,
+        **_describe_schema(source.schema_),
     )
     parts.arrays["subspace"] = source.subspace_
     if isinstance(described, MomentDescription):
@@ -139,9 +141,12 @@ def _source_from(parts: Parts) -> dict[str, Any]:
     guarantee, width = Guarantee.from_dict(parts.about["guarantee"]), int(parts.about["n_features"])
     encoder, described = _restore_encoder(parts.about["encoder"]), _description_from(parts)
     subspace = parts.array("subspace", None, described.means.shape[1])
+    schema = _restore_schema(parts.about)
     row = np.zeros((1, width))
     n_encoded = (row if encoder is None else encoder.transform(row)).shape[1]
     fits = len(subspace) >= 1 and n_encoded == subspace.shape[1]
+    if schema is not None:
+        fits = fits and (schema.width, schema.digest) == (width, guarantee.schema)
     if isinstance(described, MomentDescription):
         # The moments carry their own guarantee, which was checked against their noise: no other may be told.
         own = described.moments.guarantee_
@@ -157,6 +162,7 @@ def _source_from(parts: Parts) -> dict[str, Any]:
         "guarantee_": guarantee,
         "encoder_": encoder,
         "n_features_in_": width,
+        "schema_": schema,
     }
 
 
@@ -189,6 +195,8 @@ def parts_of_classifier(model: "TransferClassifier", compact: bool = False) -> t
         names=[str(name) for name in getattr(model, "feature_names_in_", [])],
         source_gain=model.source_gain_,
         decisions_changed=model.decisions_changed_,
+        held_out=[model.accuracy_, model.majority_],
+        **_describe_schema(model.schema_),
     )
     if isinstance(strategy, Default):
         _add_default(parts, strategy, compact)
@@ -218,6 +226,9 @@ def _classifier_from(parts: Parts, source: "PrivateSource | None") -> tuple[dict
     classes = np.array(about["classes"])
     if classes.ndim != 1 or not len(classes) or (source and not np.array_equal(classes, source.classes_)):
         raise FileFormatError("its classes are not those of its source")
+    schema, (accuracy, majority) = _restore_schema(about), about.get("held_out", (None, None))
+    if schema is not None and schema.width != width:
+        raise FileFormatError(MISFIT)
     way = Way(source, to_source)
     strategy: Default | Documented
     if given["strategy"] == "default":
@@ -233,11 +244,14 @@ def _classifier_from(parts: Parts, source: "PrivateSource | None") -> tuple[dict
         "source_gain_": about["source_gain"],
         "decisions_changed_": int(about["decisions_changed"]),
         "guarantee_": promise_to(source),
+        "schema_": schema,
+        "accuracy_": accuracy,
+        "majority_": majority,
         "weights_": strategy.named_weights if isinstance(strategy, Default) else None,
     }
     if about["names"]:
         fitted["feature_names_in_"] = np.array([str(name) for name in about["names"]], dtype=object)
-    return given | {"source": source, "to_source": to_source}, fitted
+    return given | {"source": source, "to_source": to_source, "schema": schema}, fitted
 
 
 def _add_default(parts: Parts, strategy: Default, compact: bool) -> None:
@@ -347,6 +361,17 @@ def _view_from(parts: Parts, name: str, described: Description) -> View:
     matrix = parts.array("view/matrix", width, width) if "view/matrix" in parts.arrays else None
     ends = (parts.array(f"view/{end}", width) for end in ("before", "after"))
     return DescriptionView(name, described, Affine(matrix, *ends))
+
+
+# --- schemas, where rows are those of a table -------------------------------------------------------------
+
+
+def _describe_schema(schema: Schema | None) -> About:
+    return {} if schema is None else {"schema": schema.to_dict()}
+
+
+def _restore_schema(about: About) -> Schema | None:
+    return Schema.from_dict(about["schema"]) if "schema" in about else None
 
 
 # --- encoders: their name and parameters, never their state -----------------------------------------------

@@ -3,11 +3,12 @@
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,8 +17,9 @@ from onefold._base.arrays import AnyArray, Array, Index, Labels, Mask
 from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Flag, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.encoders import Encoder
-from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarning
 from onefold.models import Autoencoder, ClassModels
+from onefold.tables import Schema
 from onefold.transfer._default import Default, fit_default
 from onefold.transfer._documented import fit_documented
 from onefold.transfer._files import (
@@ -51,6 +53,7 @@ CONSTRAINTS: dict[str, Entry] = {
     "max_inducing": Whole(1),
     "allow_missing": Flag(),
     "random_state": (Whole(0), None),
+    "schema": (Instance(Schema, "a Schema"), None),
 }
 
 
@@ -78,6 +81,9 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         Accept classes of the source without a labelled row in the target.
     random_state : int or None, default=0
         Divides the labelled rows for cross-validation.
+    schema : Schema or None, default=None
+        What is declared about the target's table, whose columns are then prepared one by one; it must agree
+        with that of the source about the features. None takes the schema of the source, if it has one.
 
     Attributes
     ----------
@@ -94,6 +100,13 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     source_gain_ : float or None
         "default" only: accuracy with the source minus accuracy of the target alone, on labelled rows that
         were held out; 0.0 where the source is not used.
+    accuracy_ : float or None
+        Share of labelled rows that are found right: of held-out ones by default, of all of them with the
+        strategies of the documents; None where there is no source to weigh.
+    majority_ : float
+        Share of the labelled rows that have the most frequent label.
+    schema_ : Schema or None
+        The schema by which rows are read; None for rows of numbers.
     guarantee_ : Guarantee or None
         What the source was promised, and that rows of the target are promised nothing; None without a source.
 
@@ -155,6 +168,9 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: Labels
     source_gain_: float | None
+    accuracy_: float | None
+    majority_: float
+    schema_: Schema | None
     weights_: dict[str, float] | None
     n_features_in_: int
 
@@ -169,6 +185,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         max_inducing: int = 1000,
         allow_missing: bool = False,
         random_state: int | None = 0,
+        schema: Schema | None = None,
     ) -> None:
         self.source = source
         self.strategy = strategy
@@ -178,25 +195,36 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         self.max_inducing = max_inducing
         self.allow_missing = allow_missing
         self.random_state = random_state
+        self.schema = schema
 
     @one_blas_thread()
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
         """Learn from rows of the target.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the target.
-        y : array-like of shape (n_samples,)
-            Their labels; -1 where a row has none.
+        X : array-like of shape (n_samples, n_features), or table
+            Rows of the target; with a schema a frame, a dict of columns or a table that was read.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their labels; -1 where a row has none. With a schema None takes its label column, in which a
+            missing cell or -1 means that a row has none.
 
         Returns
         -------
         TransferClassifier
             This object.
+
+        Warns
+        -----
+        OnefoldWarning
+            If no more labelled rows are found right than the most frequent label alone gets right.
         """
         check_parameters(self, CONSTRAINTS)
-        rows, labels = check_rows(self, X, y)
+        self.schema_ = self._agreed()
+        if self.schema_ is None:
+            rows, labels = check_rows(self, X, y)
+        else:
+            rows, labels = check_rows(self, self.schema_.transform(X), few_labels(self.schema_, X, y))
         if not float(np.abs(rows).max()) <= LARGEST:
             raise InvalidInputError(f"X holds numbers beyond {LARGEST:g}: rescale it")
         known = None if self.source is None else self.source.classes_
@@ -213,8 +241,37 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(fitted, Default):
             self.source_gain_ = fitted.gain
             self.weights_ = fitted.named_weights
+            self.accuracy_ = fitted.accuracy
+        else:
+            self.accuracy_ = float(np.mean(decision.codes[~free] == codes[~free]))
         self.guarantee_ = promise_to(self.source)
+        self.majority_ = float(np.bincount(codes[~free]).max() / np.count_nonzero(~free))
+        if self.accuracy_ is not None and not self.accuracy_ > self.majority_ and len(self.classes_) > 1:
+            warnings.warn(
+                f"{100 * self.accuracy_:.1f} % of labelled rows are found right, and the most frequent label "
+                f"alone gets {100 * self.majority_:.1f} %: label more rows, or check that columns have the "
+                "units of the source",
+                OnefoldWarning,
+                stacklevel=3,  # past the guard of threads
+            )
         return self
+
+    def _agreed(self) -> Schema | None:
+        """Return the schema of the target, which must mean the same features as that of the source."""
+        known = None if self.source is None else self.source.schema_
+        own = known if self.schema is None else self.schema
+        if known is None or own is None or self.to_source is not None:
+            return own
+        theirs, ours = (tuple((each.name, each.contract()) for each in s.features) for s in (known, own))
+        for place, pair in enumerate(zip(theirs, ours, strict=False), 1):
+            if pair[0] != pair[1]:
+                names = f"{pair[1][0]!r}, differs from {pair[0][0]!r} of the source"
+                raise InvalidInputError(f"feature {place} of the schema, {names}")
+        if len(theirs) != len(ours):
+            raise InvalidInputError(
+                f"the schema has {len(ours)} features, that of the source has {len(theirs)}"
+            )
+        return own
 
     def distances(self, X: ArrayLike) -> Array:
         """Measure the distance of each row to each class.
@@ -410,7 +467,8 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     @one_blas_thread()  # a loaded classifier answers with the bits of the fitted one
     def _decide(self, X: ArrayLike) -> Decision:
         check_is_fitted(self, "_strategy")
-        rows = check_rows(self, X, reset=False)
+        known = X if self.schema_ is None else self.schema_.transform(X)
+        rows = check_rows(self, known, reset=False)
         bound = min(LARGEST, float(np.finfo(rows.dtype).max))
         return self._strategy.decide(np.clip(rows, -bound, bound))  # beyond, all is equally far
 
@@ -433,6 +491,33 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
 
 
 # --- labels of a target: few, with -1 where there is none -------------------------------------------------
+
+
+def with_unlabelled(schema: Schema) -> Schema:
+    """Return the schema of a table of which most labels are missing or -1."""
+    label = schema.label
+    if label is None or not label.is_category:
+        raise InvalidInputError('the schema has no field of the role "label" with classes')
+    tokens = tuple(schema.missing_values if label.missing_values is None else label.missing_values)
+    levels = label.levels
+    if label.type in ("integer", "number") and -1 not in levels:
+        levels = (*levels, -1)
+    few = replace(label, missing="indicator", missing_values=(*tokens, "-1"), levels=levels)
+    found: Schema = clone(schema).set_params(
+        fields=[few if each is label else each for each in schema.fields]
+    )
+    return found
+
+
+def few_labels(schema: Schema, X: Any, y: Any = None) -> Labels:
+    """Return the labels of a target's table, -1 where a row has none; an undeclared one is refused."""
+    if y is not None:
+        return np.asarray(y)
+    label = with_unlabelled(schema).label
+    assert label is not None
+    codes = with_unlabelled(schema).parse(X, roles=("label",))[label.name]
+    shown = np.array([*label.levels, -1], dtype=str if label.type == "string" else None)
+    return np.asarray(shown[codes])
 
 
 def unlabelled(labels: Labels) -> Mask:

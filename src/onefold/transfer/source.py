@@ -24,9 +24,18 @@ from onefold.encoders import Encoder, description, learns
 from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
 from onefold.models import Autoencoder, AutoencoderClassifier, WideKAHM
 from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabels, charge
+from onefold.privacy.contract import (
+    NO_LABELS,
+    EncodedBox,
+    contract_rows,
+    encoding_of,
+    released,
+    under_contract,
+)
 from onefold.privacy.ledger import AnyLedger, all_of
 from onefold.privacy.persons import SAME_PERSON, kept_rows
 from onefold.privacy.terms import NOTHING
+from onefold.tables import Schema
 from onefold.transfer._description import (
     Description,
     MomentDescription,
@@ -67,7 +76,9 @@ class PrivateSource:
     encoder_ : transformer or None
         The public encoder that the rows went through.
     n_features_in_ : int
-        Features of the source's rows, before the encoder.
+        Features of the source's rows, before the encoder; of a table, encoded by its schema.
+    schema_ : Schema or None, default=None
+        Schema of the source's table; None for rows of numbers.
 
     Attributes
     ----------
@@ -109,29 +120,31 @@ class PrivateSource:
     guarantee_: Guarantee
     encoder_: Any
     n_features_in_: int
+    schema_: Schema | None = None
 
     @classmethod
     def fit(
         cls,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: ArrayLike | None = None,
         mechanism: Any = None,
         *,
         estimator: Autoencoder | None = None,
         encoder: Any = None,
         label_mechanism: RandomisedLabels | None = None,
         random_state: Any = None,
-        person: ArrayLike | None = None,
+        person: Any = None,
         ledger: AnyLedger = None,
+        schema: Schema | None = None,
     ) -> "PrivateSource":
         """Make the artefact of raw rows.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Raw rows.
-        y : array-like of shape (n_samples,)
-            Their labels.
+        X : array-like of shape (n_samples, n_features), or table
+            Raw rows; with a schema a frame, a dict of columns or a table that was read.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their labels; with a schema None takes its label column.
         mechanism : Mechanism, Fabricator, PrivateMoments or None, default=None
             What makes it private: a noise of :mod:`onefold.privacy` (the documents' way: noise on every
             entry), a :class:`onefold.fabrication.Fabricator` (noise, then smoothing), an unfitted
@@ -148,22 +161,26 @@ class PrivateSource:
         random_state : int, Generator or None, default=None
             None takes the noise from the entropy of the system. A seed makes the noise known and the
             guarantee void: for tests only.
-        person : array-like of shape (n_samples,) or None, default=None
+        person : array-like of shape (n_samples,), False or None, default=None
             Who each row is about, for noise or moments with ``rows_per_person``: rows of a person above that
-            number are dropped at random before anything else. Moments take persons without a limit too.
+            number are dropped at random before anything else. Moments take persons without a limit too. With
+            a schema None takes its person column; False takes none.
         ledger : Ledger, path or None, default=None
             Account of what was spent on the same data: the source is entered there before any noise is drawn,
             and refused beyond its limit. It counts besides the ledger that a Fabricator or PrivateMoments
             may have.
+        schema : Schema or None, default=None
+            What is declared about the table. Noise on rows needs ``sensitivity=domain_of(schema)``; of
+            PrivateMoments what is left at its default follows from the schema: the classes, the radius, and
+            persons if it declares ``rows_per_person``. None takes rows of numbers.
 
         Returns
         -------
         PrivateSource
             The artefact.
         """
-        checks = _Rows()
-        rows, labels = check_rows(checks, X, y, declared_type=True)
-        width = int(checks.n_features_in_)
+        rows, labels, person = _read(schema, X, y, mechanism, person)
+        width = int(rows.shape[1])
         if not isinstance(mechanism, PrivateMoments):
             kept = kept_rows(person, _rows_per_person(mechanism), len(rows), random_state)
             if kept is not None:
@@ -175,25 +192,30 @@ class PrivateSource:
             if label_mechanism is not None:
                 raise InvalidInputError("PrivateMoments covers labels too: it takes no label_mechanism")
             moments = clone(mechanism)
+            if schema is not None:
+                _follow(schema, moments, encoder, person is not None)
             moments.set_params(ledger=all_of(mechanism.ledger, ledger))
             if random_state is not None:
                 moments.set_params(random_state=random_state)
             if learned:  # a ledger refuses it before there is a release
                 void = Guarantee("record", NOTHING, NOTHING, width).voided(LEARNED_ENCODER)
                 charge(moments.ledger, void, NAME)
-            moments.fit(encoded, labels, person=person).encoding_ = "" if learned else description(encoder)
-            found = cls._of_moments(moments, fitted, width)
+            moments.fit(encoded, labels, person=person, schema=schema)
+            moments.encoding_ = "" if learned else _encoding(schema, encoder)
+            found = cls._of_moments(moments, fitted, width, schema)
         else:
             _check_span(mechanism, encoder)
             promise = _promise(mechanism, label_mechanism, encoded).seeded(random_state)
             if fitted is not None:
                 # One raw entry may change all encoded ones: per entry no more is promised than per record.
                 promise = replace(promise, entry=promise.record)
+            if schema is not None:
+                promise = under_contract(promise, schema)
             if learned:
                 promise = promise.voided(LEARNED_ENCODER)
             charge(all_of(getattr(mechanism, "ledger", None), ledger), promise, NAME)
             private, kept, variance = _private_rows(mechanism, encoded, labels, label_mechanism, random_state)
-            found = cls._of_rows(private, kept, promise, variance, estimator, fitted, width)
+            found = cls._of_rows(private, kept, promise, variance, estimator, fitted, width, schema)
         return found._voided_by_encoder() if learned else found
 
     @classmethod
@@ -235,7 +257,9 @@ class PrivateSource:
         return cls._of_rows(rows, labels, promise, noise_variance, estimator, None, rows.shape[1])
 
     @classmethod
-    def from_moments(cls, moments: PrivateMoments, encoder: Any = None) -> "PrivateSource":
+    def from_moments(
+        cls, moments: PrivateMoments, encoder: Any = None, *, schema: Schema | None = None
+    ) -> "PrivateSource":
         """Make the artefact of moments that were released already, such as the sum of several sites'.
 
         Parameters
@@ -245,6 +269,8 @@ class PrivateSource:
         encoder : transformer or None, default=None
             The fitted encoder that the records went through; None if they came as they are. One that is not
             of :mod:`onefold.encoders` voids the guarantee.
+        schema : Schema or None, default=None
+            What the records were encoded by first; None if they came as numbers.
 
         Returns
         -------
@@ -253,10 +279,10 @@ class PrivateSource:
         """
         if not hasattr(moments, "guarantee_"):
             raise InvalidInputError("moments must be a fitted PrivateMoments")
-        if moments.encoding_ not in ("", description(encoder)):
-            raise InvalidInputError("the records of this release went through another encoder")
+        if moments.encoding_ not in ("", _encoding(schema, encoder)):
+            raise InvalidInputError("the records of this release went through another encoder or schema")
         width = moments.n_features_in_ if encoder is None else int(encoder.n_features_in_)
-        found = cls._of_moments(moments, encoder, width)
+        found = cls._of_moments(moments, encoder, width, schema)
         return found._voided_by_encoder() if learns(encoder) else found
 
     @property
@@ -275,7 +301,7 @@ class PrivateSource:
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features_in)
-            Rows like the source's own.
+            Rows of numbers like the source's own; of a table, encoded by its schema.
 
         Returns
         -------
@@ -295,7 +321,7 @@ class PrivateSource:
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features_in)
+        X : array-like of shape (n_samples, n_features_in), or table
             Rows like the source's own.
 
         Returns
@@ -303,7 +329,22 @@ class PrivateSource:
         ndarray of shape (n_samples,)
             Labels.
         """
-        return np.asarray(self.classes_[self.description_.scores(self.encode(X)).argmax(axis=1)])
+        rows = X if self.schema_ is None else self.schema_.transform(X)
+        return np.asarray(self.classes_[self.description_.scores(self.encode(rows)).argmax(axis=1)])
+
+    def small_classes(self) -> list[Any]:
+        """List classes that have too few records for the source to say much about them.
+
+        Returns
+        -------
+        list
+            Labels of classes with fewer than ten records, or fewer than the noise on their number can hide.
+        """
+        described, least = self.description_, 10.0
+        counts = described.counts
+        if isinstance(described, MomentDescription):
+            counts, least = described.moments.counts_, 10.0 + 2.0 * described.moments.count_noise_.max()
+        return [self.classes_.tolist()[code] for code in np.flatnonzero(counts < least)]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "PrivateSource":
         return self  # it never changes: estimators that are copied share it
@@ -384,12 +425,14 @@ class PrivateSource:
         return replace(self, guarantee_=promise, description_=described)
 
     @classmethod
-    def _of_moments(cls, moments: PrivateMoments, encoder: Any, width: int) -> "PrivateSource":
+    def _of_moments(
+        cls, moments: PrivateMoments, encoder: Any, width: int, schema: Schema | None
+    ) -> "PrivateSource":
         sizes = np.maximum(moments.counts_, 1.0)
         mean = moments.sums_.sum(axis=0) / sizes.sum()
         covariance = moments.second_moments_.sum(axis=0) / sizes.sum() - np.outer(mean, mean)
         subspace = leading_directions(covariance, _half(len(mean)))
-        return cls(MomentDescription(moments), subspace, moments.guarantee_, encoder, width)
+        return cls(MomentDescription(moments), subspace, moments.guarantee_, encoder, width, schema)
 
     @classmethod
     def _of_rows(
@@ -401,6 +444,7 @@ class PrivateSource:
         estimator: Autoencoder | None,
         encoder: Any,
         width: int,
+        schema: Schema | None = None,
     ) -> "PrivateSource":
         prototype = WideKAHM(scale="auto", random_state=0) if estimator is None else estimator
         classifier = AutoencoderClassifier(prototype).fit(rows, labels)
@@ -410,7 +454,40 @@ class PrivateSource:
         described = RowDescription(classifier, means, counts, variance / counts)
         # 001 Sec. 4.2 computes V+ on "source samples"; only the noisy ones keep it private.
         subspace = leading_directions(covariance_of(rows), _half(rows.shape[1]))
-        return cls(described, subspace, guarantee, encoder, width)
+        return cls(described, subspace, guarantee, encoder, width, schema)
+
+
+def _read(schema: Schema | None, X: Any, y: Any, mechanism: Any, person: Any) -> tuple[Array, Labels, Any]:
+    """Return rows of numbers, their labels, and whom they are about."""
+    if schema is None:
+        rows, labels = check_rows(_Rows(), X, y, declared_type=True)
+        return rows, labels, None if person is False else person
+    of_moments = isinstance(mechanism, PrivateMoments)
+    if not of_moments and person is None and _rows_per_person(mechanism) is None:
+        person = False
+    noise = getattr(mechanism, "mechanism", mechanism)  # that of a Fabricator
+    if isinstance(noise, Mechanism):
+        domain = noise.domain
+        if not (isinstance(domain, EncodedBox) and domain.features == released(schema).features):
+            raise InvalidInputError("with this schema the mechanism needs sensitivity=domain_of(schema)")
+    rows, found, person = contract_rows(schema, X, y, person, leave_out=of_moments)
+    if found is None:
+        raise InvalidInputError(NO_LABELS)
+    return rows, found, person
+
+
+def _follow(schema: Schema, moments: PrivateMoments, encoder: Any, of_persons: bool) -> None:
+    """Let what was left at its default follow from the schema."""
+    if moments.classes is None:
+        moments.set_params(classes=schema.classes)
+    if moments.radius == 1.0 and encoder is None:  # encoders make rows of length one
+        moments.set_params(radius=schema.row_norm)
+    if moments.rows_per_person is None and of_persons:
+        moments.set_params(rows_per_person=schema.rows_per_person)
+
+
+def _encoding(schema: Schema | None, encoder: Any) -> str:
+    return description(encoder) if schema is None else encoding_of(schema, description(encoder))
 
 
 def _half(n_features: int) -> int:

@@ -74,8 +74,7 @@ def add_schema(parser: Any) -> None:
 
 def schema_of(args: Any, *others: str) -> Any:
     """The schema that was given, or None; options that say what it says are refused."""
-    given = {f"--{name.replace('_', '-')}": getattr(args, name) for name in ("label", "ignore", *others)}
-    return shared.load_schema(args.schema, given)
+    return shared.load_schema(args, "label", "ignore", *others)
 
 
 # --- the rule ---------------------------------------------------------------------------------------------

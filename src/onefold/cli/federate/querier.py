@@ -345,7 +345,7 @@ def run_decrypt(args: argparse.Namespace) -> int:
     from onefold.federated.flower import decrypt
 
     out = _destination(args.out, args.json, args.file)
-    schema = shared.load_schema(args.schema, {"--label": args.label})
+    schema = shared.load_schema(args, "label")
     if (args.data is None) != (args.label is None and schema is None):
         raise InvalidInputError("--data and --label, or --data and --schema, go together")
     result = decrypt(args.file, keys=args.keys)
