@@ -402,3 +402,16 @@ def test_table_read_by_a_schema_takes_no_memory_for_its_texts(tmp_path: Path) ->
     assert table.n_rows == 60_000
     assert size < 60_000 * (5 * 9 + 8) + 1_000_000  # five columns of numbers with marks, one of shared texts
     assert peak < size + 35_000_000  # the texts of one block of 20 000 rows
+
+
+def test_texts_that_repeat_are_read_like_texts_that_do_not(tmp_path: Path) -> None:
+    schema = Schema([Field("a", low=0, high=9, missing="indicator"), Field("b", "string", levels=("x", "y"))])
+    cells = ["1", "NA", "", "2,5", "x"] * 30
+    path = write(
+        tmp_path / "t.csv", "a;b\n" + "".join(f"{cell};{'xyz'[i % 3]}\n" for i, cell in enumerate(cells))
+    )
+    table, raw = read_table(path, schema=schema), read_table(path)
+    for known in schema.fields:
+        values, problems = known.read(raw[known.name])
+        np.testing.assert_array_equal(table[known.name].values, values)
+        np.testing.assert_array_equal(table[known.name].problems, problems)

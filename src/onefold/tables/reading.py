@@ -177,13 +177,28 @@ def gather(source: Source, columns: Sequence[str], schema: Schema | None = None)
     for block in source.blocks(columns, numbers=numbers):
         for name, values in block.items():
             if name in fields:
-                values, wrong = fields[name].read(values, tokens)
+                values, wrong = _read_by(fields[name], values, tokens)
                 problems[name].append(wrong.astype(np.int8))
             elif source.delimiter is not None:
                 values = _shared(values, books.setdefault(name, {}))
             parts[name].append(values)
-    found: dict[str, Any] = {name: np.concatenate(values) for name, values in parts.items()}
+    # One column after the other, so that no more than one is there twice.
+    found: dict[str, Any] = {name: np.concatenate(parts.pop(name)) for name in list(parts)}
     return found | {name: Parsed(found[name], np.concatenate(wrong)) for name, wrong in problems.items()}
+
+
+def _read_by(known: Field, values: AnyArray, tokens: tuple[str, ...]) -> tuple[AnyArray, AnyArray]:
+    """Read a block of a column; of texts that repeat each is read once."""
+    if values.dtype.kind == "O":
+        cells = values.tolist()
+        places = {text: place for place, text in enumerate(dict.fromkeys(cells))}
+        if 4 * len(places) < len(cells):
+            distinct = np.empty(len(places), dtype=object)
+            distinct[:] = list(places)
+            rows = np.fromiter((places[text] for text in cells), np.intp, len(cells))
+            read, wrong = known.read(distinct, tokens)
+            return read[rows], wrong[rows]
+    return known.read(values, tokens)
 
 
 def _used(schema: Schema, names: Collection[str]) -> list[str]:
