@@ -23,7 +23,9 @@ from onefold.privacy import (
     OptimalNoise,
     PrivateMoments,
     RandomisedLabels,
+    domain_of,
 )
+from onefold.tables import Field, Schema
 
 pd = pytest.importorskip("pandas")
 
@@ -212,3 +214,55 @@ def test_batches_given_from_raw_rows_void_or_stand_as_a_condition() -> None:
     except OnefoldError:
         return
     assert not model.guarantee_.holds or model.guarantee_.conditions
+
+
+# --- tables by a schema: a cell that moves two entries, and rows that no error gives away -------------------
+
+
+WARD = Schema([Field("ward", "string", levels=("a", "b", "c"))])
+
+
+def evidence(noise, n: int = 200_000) -> float:
+    """How far one seen event shifts the odds between two categories of one cell: a bound for epsilon."""
+    rows = WARD.transform({"ward": ["a", "b"]})
+    leads = [noise.randomise(np.repeat(rows[[which]], n, axis=0), which) for which in (0, 1)]
+    often, seldom = (np.count_nonzero(made[:, 0] - made[:, 1] > 0.7) for made in leads)
+    return float(np.log(often / seldom))
+
+
+@pytest.mark.parametrize("kind", [Laplace, OptimalNoise])
+def test_another_category_in_a_cell_is_hidden_as_one_entry(kind) -> None:
+    """An encoded category moves two entries: noise for the change of one of them promises too much."""
+    assert evidence(kind(1.0, sensitivity=domain_of(WARD))) < 1.0
+    assert kind(1.0, sensitivity=domain_of(WARD)).guarantee(3).entry[0] == 1.0
+    assert evidence(kind(1.0, sensitivity=Box(0, np.sqrt(0.5)))) > 1.2
+
+
+@pytest.mark.parametrize("command", ["release", "fabricate", "transfer source"])
+@pytest.mark.parametrize("cell", ["", "a ward that nobody declared"])
+def test_no_cell_of_a_table_is_answered_by_an_error(tmp_path, capsys, command, cell) -> None:
+    fields = [Field("a", low=0, high=1), Field("b", "string", levels=("x", "y"))]
+    Schema([*fields, Field("outcome", "string", "label", levels=("no", "yes"))]).save(tmp_path / "s.json")
+    lines = []
+    for given in ("0.5", cell):
+        path = table(
+            tmp_path / "in.csv", [[given, "x", "no"], ["0.1", given, "yes"], ["0.9", "y", given]] * 4
+        )
+        out = ["--schema", str(tmp_path / "s.json"), "--epsilon", "1", "--out", str(tmp_path / "out.csv")]
+        assert main([*command.split(), path, *out]) == 0
+        printed = capsys.readouterr()
+        assert cell not in printed.out or not cell
+        lines.append((len(printed.out.splitlines()), printed.err))
+    if command != "transfer source":  # which classes are small is read off noisy numbers
+        assert lines[0] == lines[1]
+
+
+def test_a_schema_taken_from_private_rows_promises_nothing_and_is_refused() -> None:
+    rows = {"a": [0.1, 0.7, 0.3] * 5, "outcome": ["no", "yes", "no"] * 5}
+    seen = Schema.infer(rows, label="outcome", source="private")
+    for attempt in (
+        lambda: MomentClassifier(1.0, schema=seen).fit(rows),
+        lambda: Fabricator(Laplace(1.0, sensitivity=domain_of(seen)), schema=seen).fabricate(rows),
+    ):
+        with pytest.raises(InvalidInputError, match="inferred from private rows"):
+            attempt()

@@ -9,6 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 from onefold.encoders import RandomFeatures
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import Fabricator, MomentClassifier, MomentFabricator, PrivateClassifier
+from onefold.io import load, save
 from onefold.privacy import AnalyticGaussian, Box, Laplace, PrivateMoments, RandomisedLabels, domain_of
 from onefold.privacy.contract import DECLARED
 from onefold.tables import Field, Schema
@@ -184,3 +185,12 @@ def test_schema_from_private_rows_is_refused() -> None:
     for made in (MomentClassifier(schema=private), MomentFabricator(schema=private)):
         with pytest.raises(InvalidInputError, match="inferred from private rows"):
             made.fit(table(50))
+
+
+def test_saved_classifier_of_a_table_answers_as_before(tmp_path) -> None:
+    model = MomentClassifier(4.0, schema=SCHEMA).fit(table())
+    save(model, tmp_path / "m")
+    again = load(tmp_path / "m")
+    test = table(300, seed=3)
+    assert np.array_equal(again.decision_function(test), model.decision_function(test))
+    assert again.guarantee_ == model.guarantee_
