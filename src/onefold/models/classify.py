@@ -211,7 +211,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
             fold = np.empty(n_rows, dtype=np.intp)
             fold[np.argsort(codes, kind="stable")] = np.arange(n_rows) % FOLDS  # every class in every fold
             for number in range(FOLDS):
-                without = cast(Self, clone(self).set_params(head=None, schema=None))
+                without = cast(Self, clone(self).set_params(head=None))
                 without.fit_checked(samples[fold != number], labels[fold != number], None, None)
                 own = np.searchsorted(self.classes_, without.classes_)
                 extra[np.ix_(fold == number, own)] = without._log_distances(samples[fold == number])

@@ -288,8 +288,8 @@ class TableHead:
             bins = np.where(on.max(axis=1, initial=0.0) > 0, 1 + on.argmax(axis=1) if on.size else 0, 0)
             if columns.is_number[own[0]]:
                 bins = bins * BINS + np.minimum((ranked[:, own[0]] * BINS).astype(np.intp), BINS - 1)
-            table = np.zeros((int(bins.max(initial=0)) + 1, n_classes))
-            np.add.at(table, (bins, codes), 1.0)
+            table = np.bincount(bins * n_classes + codes, minlength=(int(bins.max()) + 1) * n_classes)
+            table = table.reshape(-1, n_classes).astype(np.float64)
             table = table[table.any(axis=1)]
             explained = (table**2 / table.sum(axis=1, keepdims=True)).sum() - n_rows * (frequencies**2).sum()
             if total > 0.0:
@@ -305,16 +305,15 @@ class TableHead:
         self.landmarks_ = np.ascontiguousarray(landmarks, dtype=np.float64)
         self.shares_ = np.ones(3)
         self._prepare()
-        spreads = [
-            np.mean([part[place, place] for place in range(len(part))]) - part.mean()
-            for part in self._kernels(self.landmarks_)
-        ]
+        spreads = [np.diag(part).mean() - part.mean() for part in self._kernels(self.landmarks_)]
         self.shares_ = np.array([1.0 / spread if spread > 1e-9 else 1.0 for spread in spreads]) / 3.0
-        own = np.asfortranarray(self._similarities(self.landmarks_))
-        own[np.diag_indices_from(own)] += JITTER * np.trace(own) / len(own)
-        if not cholesky(own):
-            raise InvalidInputError("the similarities of the rows are not those of finite rows")
-        self._factor = np.asfortranarray(np.tril(own))
+        own, jitter = self._similarities(self.landmarks_), JITTER
+        while True:
+            self._factor = np.array(own, order="F")
+            self._factor[np.diag_indices_from(own)] += jitter * np.trace(own) / len(own)
+            if cholesky(self._factor):
+                break
+            jitter *= 10.0  # kernels are of single precision: the rounding errors of many equal rows add up
 
     def _prepare(self) -> None:
         """What is needed of the landmarks at every query."""
