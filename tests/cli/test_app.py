@@ -24,6 +24,7 @@ def test_commands_and_their_order() -> None:
         "fit",
         "predict",
         "fabricate",
+        "synthesize",
         "release",
         "transfer",
         "audit",

@@ -30,6 +30,9 @@ COMMANDS = {
     "fit": Command("fit", "add_parser", "fit a classifier to a table"),
     "predict": Command("predict", "add_parser", "predict the class of every row of a table"),
     "fabricate": Command("fabricate", "add_parser", "replace the rows of a table by private synthetic rows"),
+    "synthesize": Command(
+        "synthesize", "add_parser", "make a private synthetic table from a declared schema"
+    ),
     "release": Command("release", "add_parser", "add the least informative noise to rows and publish them"),
     "transfer": Command("transfer", "add_parser", "learn from few labels with the help of a private source"),
     "audit": Command("audit", "add_parser", "measure what a model gives away about its training rows"),

@@ -24,6 +24,7 @@ from onefold.fabrication.bins import Bins
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import RandomState, byte_stream, rounded_gaussian
+from onefold.tables.schema import differing
 
 __all__ = ["MOST_CELLS", "NO_NOISE", "RAW", "CountLayout", "TableCounts"]
 
@@ -191,6 +192,8 @@ class TableCounts:
         Cells of the tables; None for counts of fine cells.
     shared : bool, default=False
         Whether the noise is one for several sites together: then no site can leave.
+    fields : tuple of (str, str), default=()
+        Names and sums of the fields of the schema, so that sites can tell in which one they differ.
 
     See Also
     --------
@@ -225,6 +228,7 @@ class TableCounts:
     guarantee: Guarantee
     bins: Bins | None = None
     shared: bool = False
+    fields: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         vector = np.array(self.vector)
@@ -294,7 +298,11 @@ class TableCounts:
             If schemas, cells, units or neighbouring relations differ.
         """
         if self.schema != other.schema:
-            raise InvalidInputError("the counts are of tables with different schemas: use one schema file")
+            where = differing(self.fields, other.fields)
+            raise InvalidInputError(
+                f"the counts are of tables with different schemas{f' ({where})' if where else ''}: "
+                "use one schema file"
+            )
         if self.layout != other.layout or self.n_fine != other.n_fine:
             raise InvalidInputError(
                 "the counts are of different cells: all sites need the same epsilon, delta and neighbours"
@@ -371,6 +379,7 @@ class TableCounts:
             raise InvalidInputError("counts that wait for noise are not written: add them up encrypted")
         about = {
             "schema": self.schema,
+            "fields": [list(field) for field in self.fields],
             "n_fine": self.n_fine,
             "names": list(self.layout.names),
             "sizes": list(self.layout.sizes),
@@ -469,6 +478,7 @@ def _read(about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> TableCoun
         promise,
         _read_bins(about["fine"], arrays, layout),
         about["shared"] is True,
+        _read_fields(about["fields"]),
     )
     _check_claim(found)
     return found
@@ -478,6 +488,12 @@ def _wholes(values: Any) -> list[int]:
     if not isinstance(values, list) or not all(type(value) is int for value in values):
         raise FileFormatError(DAMAGED)
     return values
+
+
+def _read_fields(fields: Any) -> tuple[tuple[str, str], ...]:
+    if not all(len(field) == 2 and all(isinstance(text, str) for text in field) for field in fields):
+        raise FileFormatError(DAMAGED)
+    return tuple((name, digest) for name, digest in fields)
 
 
 def _read_bins(fine: Any, arrays: Mapping[str, AnyArray], layout: CountLayout) -> Bins | None:

@@ -1,9 +1,11 @@
 """Private synthetic tables with columns of any kind: all pairs of columns are counted once, with noise."""
 
+import json
 import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import AnyArray, Index, Mask
+from onefold._base.files import write_whole
 from onefold._base.stored_zip import NOT_READABLE
 from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
@@ -28,6 +31,7 @@ from onefold.privacy.samplers import RandomState, generator
 from onefold.privacy.terms import DELTA, EPSILON, NOTHING, RELATIONS
 from onefold.tables import Schema
 from onefold.tables.cells import cells_of, texts_of
+from onefold.tables.schema import differing
 
 __all__ = ["TableSynthesizer"]
 
@@ -116,7 +120,7 @@ class TableSynthesizer(BaseEstimator):
     per site is enough: :meth:`count_tables`. Without, all sites send :meth:`count_bins` first; their sum goes
     back and is given to :meth:`count_tables`. :meth:`from_counts` takes the sum of the tables. A site that
     takes part in both messages is charged once, for both; one that joins for the second spends its whole
-    budget there.
+    budget there. :meth:`pause` and :meth:`resume` keep what is paid for between two processes.
 
     *Many columns.* Up to 60 columns are counted in all pairs; of more, those that stand close to each other
     in the schema, 1770 pairs in all. A label with more than 20 classes, or a number, is a column like others.
@@ -253,6 +257,50 @@ class TableSynthesizer(BaseEstimator):
             self._charge(budget)
         return self._counted_tables(rows, agreed, budget, 1.0 - budget.plan.bins_share if paid else 1.0)
 
+    def pause(self, path: str | os.PathLike[str]) -> None:
+        """Write to a file that tables are still to be counted with what :meth:`count_bins` was charged for.
+
+        This object can count them no more without a charge: the right is in the file.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file, for :meth:`resume`. It stays at the site.
+        """
+        paid, self._paid = getattr(self, "_paid", None), None
+        if paid is None:
+            raise InvalidInputError("there is nothing to pause: count_bins comes first")
+        about = {"schema": self.schema.digest, "guarantee": paid[0].to_dict(), "change": paid[1]}
+        write_whole(path, json.dumps(about, ensure_ascii=False).encode())
+
+    def resume(self, path: str | os.PathLike[str], person: Any = None) -> None:
+        """Take the right to count tables without a further charge from a file, which is then removed.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A file written by :meth:`pause` of an object with the same parameters.
+        person : array-like of shape (n_rows,) or None, default=None
+            Who each row is about, as in :meth:`count_tables`.
+        """
+        budget = self._budget(person)
+        paid = self._account(budget)
+        wanted = {"schema": self.schema.digest, "guarantee": paid[0].to_dict(), "change": paid[1]}
+        used = f"{path}: there is no such file: what count_bins was charged for is used up"
+        try:
+            found = json.loads(Path(path).read_bytes())
+        except FileNotFoundError:
+            raise InvalidInputError(used) from None
+        except ValueError:
+            raise FileFormatError(f"{path}: damaged, or not written by pause") from None
+        if found != wanted:
+            raise InvalidInputError(f"{path}: was paid for with another schema or other parameters")
+        try:
+            os.unlink(path)  # whoever removes it has the right, and nobody else
+        except FileNotFoundError:
+            raise InvalidInputError(used) from None
+        self._paid = paid
+
     @classmethod
     def from_counts(
         cls,
@@ -278,7 +326,10 @@ class TableSynthesizer(BaseEstimator):
             A fitted synthesizer.
         """
         if counts.schema != schema.digest:
-            raise InvalidInputError("the counts were made with another schema")
+            where = differing(schema.field_digests, counts.fields)
+            raise InvalidInputError(
+                f"the counts were made with another schema{f' ({where})' if where else ''}"
+            )
         if counts.bins is None:
             raise InvalidInputError("these are counts of fine cells: count_tables comes next")
         if counts.is_raw:
@@ -453,7 +504,16 @@ class TableSynthesizer(BaseEstimator):
         if self.noise:
             vector = with_noise(layout, vector, sigmas, self.random_state)
         plan = budget.plan
-        return TableCounts(plan.schema, plan.n_fine, layout, vector, sigmas, budget.guarantee, bins)
+        return TableCounts(
+            plan.schema,
+            plan.n_fine,
+            layout,
+            vector,
+            sigmas,
+            budget.guarantee,
+            bins,
+            fields=self.schema.field_digests,
+        )
 
     # --- what follows from the counts -------------------------------------------------------------------
 

@@ -103,7 +103,11 @@ def scan(
 
 
 def read_table(
-    path: str | Path, *, schema: Schema | None = None, columns: Sequence[str] | None = None
+    path: str | Path,
+    *,
+    schema: Schema | None = None,
+    columns: Sequence[str] | None = None,
+    may_be_empty: bool = False,
 ) -> Table:
     """Read a table from a file.
 
@@ -118,6 +122,9 @@ def read_table(
     columns : sequence of str or None, default=None
         The columns wanted, in this order; None for all columns of the file, or with a schema for those it has
         a use for: the features, and label, person and identifiers if they are there.
+    may_be_empty : bool, default=False
+        Whether a table without rows is one. Where privacy is promised, an error would tell that there are
+        none.
 
     Returns
     -------
@@ -145,11 +152,13 @@ def read_table(
         if columns is None:
             columns = source.names if schema is None else _used(schema, source.names)
         source.require(columns)
-        found = gather(source, columns, schema)
+        found = gather(source, columns, schema, may_be_empty=may_be_empty)
     return Table(source.path, found, len(next(iter(found.values()))))
 
 
-def gather(source: Source, columns: Sequence[str], schema: Schema | None = None) -> dict[str, Any]:
+def gather(
+    source: Source, columns: Sequence[str], schema: Schema | None = None, *, may_be_empty: bool = False
+) -> dict[str, Any]:
     """Read columns of an open file to its end.
 
     Parameters
@@ -160,6 +169,8 @@ def gather(source: Source, columns: Sequence[str], schema: Schema | None = None)
         The columns wanted.
     schema : Schema or None, default=None
         The contract by which features and label are read.
+    may_be_empty : bool, default=False
+        Whether a table without rows is one.
 
     Returns
     -------
@@ -174,7 +185,7 @@ def gather(source: Source, columns: Sequence[str], schema: Schema | None = None)
     parts: dict[str, list[AnyArray]] = {name: [] for name in columns}
     problems: dict[str, list[AnyArray]] = {name: [] for name in columns if name in fields}
     books: dict[str, dict[str, str]] = {}
-    for block in source.blocks(columns, numbers=numbers):
+    for block in source.blocks(columns, numbers=numbers, may_be_empty=may_be_empty):
         for name, values in block.items():
             if name in fields:
                 values, wrong = _read_by(fields[name], values, tokens)

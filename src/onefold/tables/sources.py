@@ -94,7 +94,12 @@ class Source:
                 )
 
     def blocks(
-        self, columns: Sequence[str], rows: int = BLOCK_ROWS, numbers: Collection[str] = ()
+        self,
+        columns: Sequence[str],
+        rows: int = BLOCK_ROWS,
+        numbers: Collection[str] = (),
+        *,
+        may_be_empty: bool = False,
     ) -> Iterator[dict[str, AnyArray]]:
         """Yield the columns asked for, in blocks of rows.
 
@@ -106,17 +111,21 @@ class Source:
             Number of rows in a block, fewer where the table is very wide.
         numbers : collection of str, default=()
             Columns of texts that may come as float64 where all their cells in a block are numbers.
+        may_be_empty : bool, default=False
+            Whether a file without rows has one block, without rows; otherwise it is an error.
 
         Yields
         ------
         dict of str to ndarray
-            The columns, in the order asked for. A file without rows is an error.
+            The columns, in the order asked for.
         """
         empty = True
         for block in self._blocks(columns, rows, numbers):
             empty = False
             yield block
-        if empty:
+        if empty and may_be_empty:
+            yield {name: np.empty(0, dtype=object) for name in columns}
+        elif empty:
             raise InvalidInputError(f"{self.path}: the table has no rows")
 
     def _blocks(

@@ -1,0 +1,488 @@
+"""``onefold synthesize``: a private table of any columns; a mock of its shape; one round of several sites."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray
+from onefold._base.files import write_whole
+from onefold.cli import arguments as shared
+from onefold.cli.arguments import flag, option
+from onefold.cli.console import busy, show
+from onefold.cli.outputs import check_private_table, check_writable, write_private_table
+from onefold.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from onefold.fabrication import TableCounts, TableSynthesizer
+    from onefold.tables import Schema
+
+Told = tuple[dict[str, Any], list[str]]  # a result for machines, and the same in words
+
+MOCK = (
+    "Mock data: for writing and trying programs against the shape of the table. Results that are computed "
+    "from it mean nothing."
+)
+MOCK_ROWS = 100
+TRIAL_ROWS = 100_000  # most rows that a model is trained on to try it
+MOST_LEVELS = 250  # of a category, for boosted trees; numbers of more levels are taken as they are
+MOST_ERROR = 0.2  # of a noisy accuracy that is worth telling
+NO_ROW_READ = "No row was read: the table follows from the schema alone, so it tells nothing about anyone."
+NO_BINS = (
+    "a sum needs the same bins everywhere: declare onefold:bins for every column of numbers, or let every "
+    "site send --fine FILE first and give all of these files with --bins-from"
+)
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "synthesize",
+        description="Make a private synthetic table with the columns of a schema: numbers, whole numbers, "
+        "dates, categories, gaps. Single columns and pairs of columns are counted once, with noise, and rows "
+        "are drawn from these counts. The guarantee and the quality of the table are written beside it. "
+        "Protected are whole records or persons; the number of rows is a noisy one too.",
+        epilog="Cells that the schema does not allow stop nothing: numbers are clipped, anything else "
+        "becomes 'other', missing, or the middle of the range or the first level. Rows without a declared "
+        "label or person are left out. Several sites: each writes --counts, and --join adds them up.",
+    )
+    what = "table to read: a .csv, .npz or .parquet file; none with --join, and none for a mock of the schema"
+    parser.add_argument("data", metavar="DATA", nargs="?", help=what)
+    declared = "schema of the table, a JSON file, declared without looking at private rows"
+    option(parser, "--schema FILE", declared, required=True)
+    option(parser, "--out TABLE", "table to write: .csv, .npz or .parquet")
+    option(parser, "--rows N", "rows to write (default: the noisy number of rows)", shared.whole)
+    structure = "pairs of columns that rows follow; auto decides by the noisy number of rows"
+    choices = ("auto", "tree", "raked", "independent")
+    option(parser, "--structure", structure, default="auto", choices=choices)
+    mock = "mock data: without DATA from the schema alone; with DATA and a tiny --epsilon a little closer"
+    flag(parser, "--mock", mock)
+    shared.add_output_options(parser)
+    _add_privacy_options(parser.add_argument_group("privacy"))
+    _add_site_options(parser.add_argument_group("several sites"))
+    _add_evaluation_options(parser.add_argument_group("evaluation"))
+    parser.set_defaults(run=run)
+
+
+def _add_privacy_options(group: Any) -> None:
+    option(group, "--epsilon E", "epsilon of the guarantee; --unit says for what", shared.positive)
+    delta = "delta of the guarantee (default: 1e-5, or less for many rows)"
+    option(group, "--delta D", delta, shared.fraction)
+    unit = (
+        "what is protected: a record, or a person (all rows of one); default: a person if the schema has one"
+    )
+    option(group, "--unit", unit, choices=("record", "person"))
+    relation = "how neighbouring tables differ: in a record or person more or less, or in one replaced"
+    option(group, "--neighbours", relation, default="add-remove", choices=("add-remove", "replace"))
+    shared.add_ledger(group)
+
+
+def _add_site_options(group: Any) -> None:
+    option(
+        group, "--counts FILE", "write the noisy counts of this site, or with --join their sum, for --join"
+    )
+    first = "write the first message of this site, from which all sites take the same bins"
+    option(group, "--fine FILE", first)
+    option(group, "--bins-from FILE", "first messages of all sites, for --counts", nargs="+")
+    own = "first message of this site: its budget pays for --counts too, once"
+    option(group, "--own FILE", own)
+    option(group, "--join FILE", "counts to add up; no table is read", nargs="+")
+    option(group, "--leave FILE", "counts to take out of the sum again", nargs="+")
+
+
+def _add_evaluation_options(group: Any) -> None:
+    private = "private table on which a model trained on the synthetic one is tried, with noise"
+    option(group, "--evaluate FILE", private)
+    option(group, "--evaluate-epsilon E", "what this look costs the rows of --evaluate", shared.positive)
+    public = "the same with a table that is public: nothing protects it"
+    option(group, "--evaluate-public FILE", public)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Count or join or mock; write; tell privacy first."""
+    _check(args)
+    from onefold.tables import Schema
+
+    schema = Schema.load(args.schema)
+    schema.require_declared()
+    _check_look(args.evaluate or args.evaluate_public, schema)
+    if args.join is not None:
+        result, words = _joined(args, schema)
+    elif args.data is None:
+        result, words = _mocked(args, schema)
+    else:
+        result, words = _of_rows(args, schema)
+    show(result, words, as_json=args.json, quiet=args.quiet)
+    return 0
+
+
+# --- what goes together -----------------------------------------------------------------------------------
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what contradicts itself, before anything is read."""
+    if args.join is not None:
+        _refuse(args, "--join reads counts only", "data", "mock", "fine", "bins_from", "own")
+        _refuse(args, "--join spends nothing", "epsilon", "delta", "unit", "ledger", "evaluate")
+        _require(args, "--join", "out", "counts")
+    elif args.data is None:
+        if not args.mock:
+            raise InvalidInputError("name the table to read, or give --join or --mock")
+        _refuse(
+            args, "a mock without DATA is made from the schema alone", "epsilon", "delta", "ledger", "unit"
+        )
+        _refuse(args, "a mock without DATA is made from the schema alone", "evaluate", "evaluate_public")
+        _refuse(args, "a mock is a table", "fine", "counts", "bins_from", "own")
+        _require(args, "--mock", "out")
+    else:
+        if args.epsilon is None:
+            tiny = " (a tiny one; without DATA no row is read)" if args.mock else ""
+            raise InvalidInputError(f"a table that is read needs --epsilon{tiny}")
+        if args.fine is not None:
+            _refuse(args, "--fine is the first message", "out", "counts", "bins_from", "own", "mock")
+        else:
+            _require(args, "synthesize", "out", "counts")
+        if args.own is not None and args.bins_from is None:
+            raise InvalidInputError("--own goes with --bins-from: the first messages of all sites")
+        if args.bins_from is not None and args.counts is None:
+            raise InvalidInputError("--bins-from goes with --counts")
+    if args.leave is not None and args.join is None:
+        raise InvalidInputError("--leave goes with --join: the sum to take counts out of")
+    if (args.evaluate is None) != (args.evaluate_epsilon is None):
+        raise InvalidInputError(
+            "--evaluate and --evaluate-epsilon go together; rows that are public: --evaluate-public"
+        )
+    looks = [path for path in (args.evaluate, args.evaluate_public) if path is not None]
+    if len(looks) > 1:
+        raise InvalidInputError("--evaluate and --evaluate-public contradict each other: leave out one")
+    if args.out is None and (looks or args.rows is not None):
+        raise InvalidInputError("--rows and --evaluate are about a table: name it with --out")
+    inputs = [
+        args.data,
+        args.schema,
+        *looks,
+        *_files(args.join),
+        *_files(args.leave),
+        *_files(args.bins_from),
+    ]
+    inputs = [path for path in inputs if path is not None]
+    if args.out is not None:
+        check_private_table(args.out, *inputs)
+        check_writable(f"{args.out}.quality.json", *inputs)
+    for path in (args.counts, args.fine):
+        if path is not None:
+            check_writable(path, *inputs)
+
+
+def _files(paths: list[str] | None) -> list[str]:
+    return paths or []
+
+
+def _refuse(args: argparse.Namespace, why: str, *names: str) -> None:
+    for name in names:
+        if getattr(args, name) not in (None, False):
+            shown = "DATA" if name == "data" else f"--{name.replace('_', '-')}"
+            raise InvalidInputError(f"{why}: leave out {shown}")
+
+
+def _require(args: argparse.Namespace, what: str, *names: str) -> None:
+    if all(getattr(args, name) is None for name in names):
+        raise InvalidInputError(f"{what} needs {' or '.join(f'--{name} FILE' for name in names)}")
+
+
+def _for_unit(schema: Schema, unit: str | None) -> Schema:
+    """The schema for what is protected: records have no column of persons."""
+    if unit == "person" and schema.person is None:
+        raise InvalidInputError(
+            '--unit person needs a column with "onefold:role": "person" in the schema, and rowsPerPerson'
+        )
+    if unit != "record" or schema.person is None:
+        return schema
+    fields = [replace(known, role="ignored") if known.role == "person" else known for known in schema.fields]
+    return type(schema)(**schema.get_params(deep=False) | {"fields": tuple(fields)})
+
+
+# --- one table --------------------------------------------------------------------------------------------
+
+
+def _of_rows(args: argparse.Namespace, schema: Schema) -> Told:
+    from onefold.fabrication import TableSynthesizer
+    from onefold.fabrication.plan import CountingPlan
+    from onefold.tables import read_table
+
+    schema = _for_unit(schema, args.unit)
+    maker = TableSynthesizer(
+        schema,
+        args.epsilon,
+        args.delta,
+        structure=args.structure,
+        neighbours=args.neighbours,
+        ledger=args.ledger,
+    )
+    bins = None if args.bins_from is None else _sum(args.bins_from, schema)
+    if args.counts is not None and bins is None and CountingPlan.of(schema, 1).open:
+        raise InvalidInputError(NO_BINS)
+    with busy(f"reading {args.data}", args.quiet):
+        table = read_table(args.data, schema=schema, may_be_empty=True)
+    if args.fine is not None:
+        return _first_message(args.fine, maker, table)
+    with busy("counting", args.quiet):
+        if args.counts is None:
+            maker.fit(table)
+        else:
+            counts = _second_message(maker, table, bins, args.own)
+            counts.save(args.counts)
+            maker = TableSynthesizer.from_counts(schema, counts, structure=args.structure)
+    return _told(args, schema, maker)
+
+
+def _told(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> Told:
+    """Write what was asked for, and tell it: privacy first."""
+    promise = maker.guarantee_
+    result: dict[str, Any] = {"holds": promise.holds, "promise": promise.to_dict()}
+    words = [*shared.promise_in_words(promise), ""]
+    if args.counts is not None:
+        result["counts"] = args.counts
+        words.append(f"counts written to {args.counts}; onefold synthesize --join adds them to other sites'")
+    if args.out is None:
+        return result, words
+    with busy("drawing rows", args.quiet):
+        made = maker.sample(args.rows)
+        quality = maker.quality_
+    n_rows = len(next(iter(made.values())))
+    guarantee, report = _write(args.out, made, promise.to_dict(), quality.to_dict())
+    words += [MOCK] * args.mock + str(quality).splitlines()
+    looked = _evaluated(args, schema, maker, made)
+    if looked is not None:
+        _write_quality(args.out, {**quality.to_dict(), "evaluation": looked})
+        result["evaluation"] = looked
+        words += looked["text"]
+    words.append(
+        f"{n_rows} rows written to {args.out}, their guarantee to {guarantee}, their quality to {report}"
+    )
+    result |= {"table": args.out, "rows": n_rows, "guarantee": guarantee, "quality": report}
+    return {**result, "mock": args.mock, "report": quality.to_dict()}, words
+
+
+def _write(out: str, made: Any, promise: dict[str, Any], quality: dict[str, Any]) -> tuple[str, str]:
+    """Write a table with its guarantee and its quality; those of an earlier table go first."""
+    Path(f"{out}.quality.json").unlink(missing_ok=True)
+    return write_private_table(out, made, promise), _write_quality(out, quality)
+
+
+def _write_quality(out: str, quality: dict[str, Any]) -> str:
+    path = f"{out}.quality.json"
+    write_whole(path, json.dumps(quality, indent=1, ensure_ascii=False, allow_nan=False).encode())
+    return path
+
+
+def _mocked(args: argparse.Namespace, schema: Schema) -> Told:
+    """A table of the schema's shape, from nothing else."""
+    from onefold.fabrication import mock_table
+
+    made = mock_table(schema, args.rows or MOCK_ROWS)
+    words = [NO_ROW_READ, MOCK]
+    promise = {"holds": True, "epsilon": 0.0, "delta": 0.0, "text": NO_ROW_READ}
+    n_rows = len(next(iter(made.values())))
+    guarantee, report = _write(args.out, made, promise, {"rows": n_rows, "mock": True, "text": MOCK})
+    words.append(f"{n_rows} rows written to {args.out}")
+    result = {"table": args.out, "rows": n_rows, "guarantee": guarantee, "quality": report, "mock": True}
+    return {**result, "holds": True, "promise": promise}, words
+
+
+# --- several sites ----------------------------------------------------------------------------------------
+
+
+def _first_message(path: str, maker: TableSynthesizer, table: Any) -> Told:
+    """Write counts of fine cells, and beside them, for this site only, what pays for the second message."""
+    counts = maker.count_bins(table)
+    counts.save(path)
+    maker.pause(_receipt(path))
+    promise = counts.guarantee
+    words = [
+        *shared.promise_in_words(promise),
+        "",
+        f"first message written to {path}: give it to all sites; {_receipt(path)} stays here and pays for "
+        f"--counts with --own {path}, once",
+    ]
+    return {"fine": path, "holds": promise.holds, "promise": promise.to_dict()}, words
+
+
+def _receipt(path: str) -> str:
+    return f"{path}.paid"
+
+
+def _second_message(maker: TableSynthesizer, table: Any, bins: Any, own: str | None) -> TableCounts:
+    if own is None:
+        return maker.count_tables(table, bins)
+    maker.resume(_receipt(own))
+    try:
+        return maker.count_tables(table, bins)
+    except InvalidInputError:  # nothing was counted: it stays paid for
+        with suppress(InvalidInputError):
+            maker.pause(_receipt(own))
+        raise
+
+
+def _sum(paths: list[str], schema: Schema) -> TableCounts:
+    """Add up the counts in files, which must have been made with this schema."""
+    from onefold.fabrication import TableCounts
+    from onefold.tables.schema import differing
+
+    total: TableCounts | None = None
+    for path in paths:
+        counts = TableCounts.load(path)
+        own = _for_unit(schema, counts.guarantee.unit)
+        try:
+            if counts.schema != own.digest:
+                where = differing(own.field_digests, counts.fields)
+                raise InvalidInputError(f"made with another schema{f' ({where})' if where else ''}")
+            total = counts if total is None else total + counts
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{path}: {error}") from None
+    assert total is not None
+    return total
+
+
+def _joined(args: argparse.Namespace, schema: Schema) -> Told:
+    """Add up what sites have sent, and make the table of all of them."""
+    from onefold.fabrication import TableSynthesizer
+
+    total = _sum(args.join, schema)
+    for path in _files(args.leave):
+        leaving = _sum([path], schema)
+        try:
+            total = total - leaving
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{path}: {error}") from None
+    if args.counts is not None:
+        total.save(args.counts)
+    own = _for_unit(schema, total.guarantee.unit)
+    maker = TableSynthesizer.from_counts(own, total, structure=args.structure)
+    result, words = _told(args, own, maker)
+    sites = "1 site" if total.n_sites == 1 else f"{total.n_sites} sites, each with noise of its own"
+    words.insert(0, f"Counts of {sites}. What a record or person of each is promised:")
+    return {"sites": total.n_sites, **result}, words
+
+
+# --- a look at other rows ---------------------------------------------------------------------------------
+
+
+def _check_look(path: str | None, schema: Schema) -> None:
+    """Refuse a look that could not work before anything is spent."""
+    if path is None:
+        return
+    from onefold.tables.sources import open_table
+
+    if schema.classes is None:
+        raise InvalidInputError("--evaluate needs a schema with a label of classes")
+    with open_table(path) as source:
+        source.require(known.name for known in (*schema.features, schema.label, schema.person) if known)
+
+
+def _evaluated(
+    args: argparse.Namespace, schema: Schema, maker: TableSynthesizer, made: dict[str, AnyArray]
+) -> dict[str, Any] | None:
+    """How often a model trained on the synthetic table is right about rows of another table."""
+    path = args.evaluate or args.evaluate_public
+    if path is None:
+        return None
+    from onefold.tables import read_table
+
+    with busy("trying a model", args.quiet):
+        table = read_table(path, schema=schema, may_be_empty=True)
+        truth, known = schema.labels(table, strict=False)
+        guesses, usual = _predictions(schema, made, table)
+        right, plain = guesses[known] == truth, usual == truth
+        if args.evaluate is None:
+            return _public_look(path, right, plain)
+        person = None if schema.person is None else schema.persons(table)[known]
+        return _paid_look(args, maker, right, plain, person)
+
+
+def _predictions(schema: Schema, made: dict[str, AnyArray], table: Any) -> tuple[AnyArray, Any]:
+    """Predicted classes of a table's rows by boosted trees, and the most frequent class of the made rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    y, _ = schema.labels(made)
+    names, counts = np.unique(y, return_counts=True)
+    label = schema.label
+    assert label is not None
+    usual = names[np.argmax(counts)] if len(names) else label.show(np.zeros(1, dtype=np.intp))[0]
+    X, kinds = _plain(schema, table)
+    if len(names) < 2 or not len(X):
+        return np.full(len(X), usual), usual
+    rows = slice(0, TRIAL_ROWS)  # rows are drawn in no order
+    model = HistGradientBoostingClassifier(categorical_features=kinds, random_state=0)
+    return model.fit(_plain(schema, made)[0][rows], y[rows]).predict(X), usual
+
+
+def _plain(schema: Schema, table: Any) -> tuple[AnyArray, list[bool]]:
+    """Features as trees take them, a column each, NaN for no value; and which of them are categories."""
+    parsed = schema.parse(table, strict=False)
+    kinds = [known.is_category for known in schema.features]
+    columns = [
+        np.where(parsed[known.name] < 0, np.nan, parsed[known.name]) if kind else parsed[known.name]
+        for known, kind in zip(schema.features, kinds, strict=True)
+    ]
+    few = [
+        kind and len(known.levels) <= MOST_LEVELS for known, kind in zip(schema.features, kinds, strict=True)
+    ]
+    return np.column_stack(columns), few
+
+
+def _public_look(path: str, right: AnyArray, plain: AnyArray) -> dict[str, Any]:
+    if not len(right):
+        raise InvalidInputError(f"{path}: no row has a declared label")
+    found = {"accuracy": float(right.mean()), "majority": float(plain.mean())}
+    text = [f"On the public rows of {path}: {_in_words(found)}"]
+    return {"public": True, **found, "text": text}
+
+
+def _paid_look(
+    args: argparse.Namespace, maker: TableSynthesizer, right: AnyArray, plain: AnyArray, person: Any
+) -> dict[str, Any]:
+    """Count right answers with noise; one row more or less changes one count by one."""
+    from onefold.fabrication import TableSynthesizer
+    from onefold.tables import Field, Schema
+
+    promise = maker.guarantee_
+    schema = Schema([Field("answer", "integer", low=0, high=3, bins=(0.5, 1.5, 2.5))])
+    look = TableSynthesizer(
+        schema,
+        args.evaluate_epsilon,
+        (promise.person or promise.record)[1],
+        neighbours=args.neighbours,
+        rows_per_person=promise.rows_per_person,
+        ledger=args.ledger,
+    )
+    counts = look.count_tables({"answer": 2 * right + plain}, person=person)
+    noisy, sigma = counts.vector.astype(np.float64), counts.sigmas[0]
+    n_rows, pair = float(noisy.sum()), counts.guarantee.person or counts.guarantee.record
+    promised = {"epsilon": pair[0], "delta": pair[1], "unit": counts.guarantee.unit}
+    found: dict[str, Any] = {"public": False, "promise": counts.guarantee.to_dict()}
+    cost = (
+        f"This look cost the rows of {args.evaluate} epsilon {promised['epsilon']:g}, delta "
+        f"{promised['delta']:g} per {promised['unit']}; for those in DATA too it adds to what is said above."
+    )
+    error = 2.0 * np.sqrt(2.0) * sigma / max(n_rows, 1.0)  # two standard deviations
+    if error > MOST_ERROR:
+        return {**found, "text": ["Too few rows for this --evaluate-epsilon: noise hides the answer.", cost]}
+    share = {"accuracy": noisy[[2, 3]].sum() / n_rows, "majority": noisy[[1, 3]].sum() / n_rows}
+    told = {name: float(np.clip(value, 0.0, 1.0)) for name, value in share.items()} | {"error": float(error)}
+    text = [f"On the rows of {args.evaluate}, counted with noise: {_in_words(told)}", cost]
+    return {**found, **told, "text": text}
+
+
+def _in_words(found: dict[str, float]) -> str:
+    noise = f" (noise moves both by up to {100 * found['error']:.2g})" if "error" in found else ""
+    return (
+        f"a model trained on the synthetic table is right about {100 * found['accuracy']:.1f} in 100, the "
+        f"table's most frequent class alone about {100 * found['majority']:.1f}{noise}."
+    )
