@@ -99,6 +99,7 @@ def test_noise_on_rows_takes_the_domain_of_the_schema(fabricated: bool) -> None:
     mechanism = Fabricator(noise, 2) if fabricated else noise
     source = PrivateSource.fit(clinic(600, 0), mechanism=mechanism, schema=SCHEMA)
     assert source.guarantee_.record == (30.0, 1e-5)
+    assert source.guarantee_.n_features == 5
     assert source.guarantee_.schema == SCHEMA.digest
     test = clinic(500, 1)
     assert set(source.predict(test)) <= set(test["outcome"])

@@ -279,7 +279,7 @@ def contract_rows(
         if given is not None and given.shape != (len(rows),):
             raise InvalidInputError("labels and persons must have one entry for each row of the table")
     if whom is not None:
-        nobody = whom == ""
+        nobody = np.array([name == "" for name in whom.tolist()], dtype=np.bool_)
         kept = ~nobody if kept is None else kept & ~nobody
     if kept is None:
         return ContractRows(rows, labels, whom)

@@ -210,7 +210,7 @@ class PrivateSource:
                 # One raw entry may change all encoded ones: per entry no more is promised than per record.
                 promise = replace(promise, entry=promise.record)
             if schema is not None:
-                promise = under_contract(promise, schema)
+                promise = under_contract(replace(promise, n_features=len(schema.features)), schema)
             if learned:
                 promise = promise.voided(LEARNED_ENCODER)
             charge(all_of(getattr(mechanism, "ledger", None), ledger), promise, NAME)
