@@ -15,7 +15,8 @@ from onefold.cli.app import main
 @pytest.fixture(scope="module")
 def model_file(digits, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("audit") / "digits.model"
-    assert main(["fit", str(digits.train["csv"]), "--label", "digit", "--out", str(path), "--quiet"]) == 0
+    words = ["--label", "digit", "--raw", "--out", str(path), "--quiet"]
+    assert main(["fit", str(digits.train["csv"]), *words]) == 0
     return path
 
 

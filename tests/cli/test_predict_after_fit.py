@@ -32,7 +32,8 @@ def expected(digits) -> np.ndarray:
 @pytest.fixture(scope="module")
 def model_file(digits, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "digits.model"
-    assert main(["fit", str(digits.train["csv"]), "--label", "digit", "--out", str(path), "--quiet"]) == 0
+    words = ["--label", "digit", "--raw", "--out", str(path), "--quiet"]
+    assert main(["fit", str(digits.train["csv"]), *words]) == 0
     return path
 
 
@@ -43,7 +44,7 @@ def test_fit_and_predict_agree_with_the_library_in_every_format(
     if kind == "parquet":
         pytest.importorskip("pyarrow")
     model, out = tmp_path / "m.onefold", tmp_path / f"p.{kind}"
-    fitted = onefold("fit", digits.train[kind], "--label", label_of(kind), "--out", model, "--json")
+    fitted = onefold("fit", digits.train[kind], "--label", label_of(kind), "--raw", "--out", model, "--json")
     assert (fitted.returncode, fitted.stderr) == (0, "")
     told = json.loads(fitted.stdout)
     assert (told["rows"], told["features"], told["classes"]) == (400, 64, 10)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onefold import KAHM, AutoencoderClassifier, io
-from onefold.cli.predict import load_classifier, read_known
+from onefold.cli.models import load_classifier, read_known
 from onefold.exceptions import InvalidInputError
 
 

@@ -241,8 +241,8 @@ def test_labels_from_arrays_are_whole_numbers_or_text(
 def test_identifiers_keep_leading_zeros(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", "a,i,j\n1,001,10\n2,x,20\n")
     table = read_numbers(path, keep=["i", "j"])
-    assert identifiers_of(table, "i").tolist() == ["001", "x"]
-    assert identifiers_of(table, "j").tolist() == [10, 20]
+    assert identifiers_of(table.kept["i"]).tolist() == ["001", "x"]
+    assert identifiers_of(table.kept["j"]).tolist() == [10, 20]
 
 
 def test_agreement_compares_numbers_and_text_as_text() -> None:

@@ -436,12 +436,19 @@ def add_model_options(group: Any, usual: str | None = None) -> None:
 
 
 def classifier_of(
-    model: str, *, measure: str | None, seed: int, n_jobs: int | None = None, **parameters: Any
+    model: str,
+    *,
+    measure: str | None,
+    seed: int,
+    n_jobs: int | None = None,
+    schema: Any = None,
+    **parameters: Any,
 ) -> Any:
     """The unfitted classifier that the options describe; ``parameters`` are those of its machines."""
     from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 
     chosen: dict[str, Any] = {"n_jobs": n_jobs} | ({} if measure is None else {"measure": measure})
+    chosen |= {} if schema is None else {"schema": schema}
     if model == "folding":
         return FoldingClassifier(**parameters, **chosen)
     return AutoencoderClassifier(WideKAHM(**parameters, random_state=seed), **chosen)

@@ -15,9 +15,8 @@ import numpy as np
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import option
 from onefold.cli.console import busy, show
-from onefold.cli.models import load_classifier, read_known, tell_ignored
+from onefold.cli.models import load_classifier, read_rows
 from onefold.cli.outputs import check_writable
-from onefold.cli.tables import NumberTable, labels_of
 from onefold.exceptions import InvalidInputError
 
 WIDTH = 88
@@ -67,12 +66,13 @@ def _run_on_model(args: argparse.Namespace) -> int:
         check_writable(args.report)
     model, names = load_classifier(args.model, args.quiet)
     tables = [_read(path, model, names, args.label, args.quiet) for path in (args.train, args.test)]
-    labels = [None if args.label is None else _labels(table, model, args.label) for table in tables]
+    if hasattr(model, "schema"):
+        model.schema = None  # the rows are encoded
     # Imported late, here and below: a mistake in a table is told without waiting for scipy.
     from onefold.audit import audit_membership
 
     with busy("auditing", args.quiet):
-        audit = audit_membership(model, tables[0].values, tables[1].values, *labels)
+        audit = audit_membership(model, *(rows for rows, _ in tables), *(labels for _, labels in tables))
     files = {"model": args.model, "train": args.train, "test": args.test}
     words = _in_words(audit)
     if args.report is not None:
@@ -82,20 +82,17 @@ def _run_on_model(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read(path: str, model: Any, names: list[str] | None, label: str | None, quiet: bool) -> NumberTable:
-    table = read_known(path, model, names, [] if label is None else [label], quiet)
-    if len(table.values) < FEWEST_ROWS:
+def _read(path: str, model: Any, names: list[str] | None, label: str | None, quiet: bool) -> tuple[Any, Any]:
+    """Rows as numbers, and their classes if they are asked for."""
+    found = read_rows(path, model, names, label=label, quiet=quiet)
+    schema = getattr(model, "schema", None)
+    rows = (found.rows if schema is None else schema.transform(found.rows))[found.with_label]
+    if len(rows) < FEWEST_ROWS:
         raise InvalidInputError(f"{path}: an audit needs at least {FEWEST_ROWS} rows")
-    tell_ignored(table, quiet)
-    return table
-
-
-def _labels(table: NumberTable, model: Any, name: str) -> Any:
-    labels = labels_of(table, name)
-    known = {str(label) for label in model.classes_}
-    if not {str(label) for label in labels} <= known:
-        raise InvalidInputError(f"{table.path}: column {name!r} has classes the model was not fitted on")
-    return labels
+    known = {str(known) for known in model.classes_}
+    if found.labels is not None and not {str(given) for given in found.labels} <= known:
+        raise InvalidInputError(f"{path}: column {label!r} has classes the model was not fitted on")
+    return rows, found.labels
 
 
 def _write(path: str, audit: Any, files: dict[str, str]) -> None:

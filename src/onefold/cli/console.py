@@ -30,6 +30,11 @@ def one_line(message: object) -> str:
     return " ".join(str(message).split())
 
 
+def printable(text: str) -> str:
+    """The text with a question mark for what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def say_error(message: object) -> None:
     """One line on standard error."""
     print(f"onefold: error: {one_line(message) or 'unknown error'}", file=sys.stderr)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +13,45 @@ import numpy as np
 
 from onefold._base.arrays import AnyArray, Index
 from onefold.cli import arguments as shared
-from onefold.cli.arguments import option
-from onefold.cli.console import busy, show, without_bars
-from onefold.cli.outputs import check_writable
-from onefold.cli.tables import agreement, read_labelled
-from onefold.exceptions import InvalidInputError
+from onefold.cli import contracts
+from onefold.cli.arguments import flag, option
+from onefold.cli.console import busy, say, show, without_bars
+from onefold.cli.evaluation import USELESS, evaluate, with_references
+from onefold.cli.outputs import check_writable, write_guarantee
+from onefold.cli.tables import read_labelled
+from onefold.exceptions import InvalidInputError, OnefoldWarning
+from onefold.tables import Schema
 
 ONLY_WIDE = ("n_layers", "branch_size", "n_probe")
 ONLY_FOLDING = ("batch_size",)
+ONLY_PRIVATE = ("delta", "method", "unit", "ledger")
+METHODS = ("tables", "moments")
+GROUP_SPLITS = 20  # drawn at random; the one with the classes most alike in both parts is taken
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "fit",
-        description="Fit a classifier to a CSV, NPZ or Parquet file and store it.",
+        description="Fit a classifier to a CSV, NPZ or Parquet file and store it. Columns may hold numbers, "
+        "texts, truth values and dates, and cells may be missing.",
         epilog="A CSV file needs a header line. An NPZ file holds the features in an array X and the labels "
         "in another, for example y. The model file contains the rows it was fitted on: guard it like them.",
     )
     shared.add_data(parser)
-    shared.add_label(parser)
-    option(parser, "--out MODEL", "file to write the model to", required=True)
+    option(parser, "--label COL", "column that holds the classes (default: the label of --schema)")
+    what = "schema of the table: types, ranges and categories of its columns (default: inferred from DATA)"
+    option(parser, "--schema FILE", what)
+    option(
+        parser, "--out MODEL", "file to write the model to (default: the name of DATA, ending in .onefold)"
+    )
     shared.add_ignore(parser)
+    person = (
+        "column that says whom a row is about: it is no feature, and no person is in both parts of a test"
+    )
+    option(parser, "--person COL", person)
+    raw = "use columns of numbers as they are, without a schema: for columns of one unit, such as pixels"
+    flag(parser, "--raw", raw)
     held_out = "share of the rows to hold out and test on; the model is fitted on the others (default: none)"
     option(parser, "--test-size F", held_out, shared.fraction)
     shared.add_output_options(parser)
@@ -46,76 +65,356 @@ def add_parser(commands: Any) -> None:
     scale = "factor applied to the data before fitting: none, auto or a positive number"
     option(group, "--scale none|auto|F", scale, shared.scale, "auto")
     option(group, "--n-jobs N", "number of threads (default: all processors)", shared.jobs)
-    option(group, "--seed N", "seed of everything random", shared.seed, 0)
+    option(group, "--seed N", "seed of everything random but noise", shared.seed, 0)
+    group = parser.add_argument_group(
+        "privacy",
+        "With --epsilon nothing but a noisy release of the table is learned from. It needs a schema that was "
+        "declared without looking at the rows.",
+    )
+    option(
+        group, "--epsilon E", "epsilon of the privacy guarantee of the model (default: none)", shared.positive
+    )
+    delta = "delta of the privacy guarantee (default: 1e-5, or less for schemas of many rows)"
+    option(group, "--delta D", delta, shared.fraction)
+    method = (
+        "what is released with noise: tables of counts, and the model is fitted to rows drawn from them; or "
+        "moments, for a discriminant; auto stands for tables"
+    )
+    option(group, "--method", method, choices=("auto", *METHODS))
+    unit = (
+        "what epsilon protects: a record (a row), or a person (all rows of one), which needs a person column"
+    )
+    option(
+        group, "--unit", f"{unit} (default: person where the schema has one)", choices=("record", "person")
+    )
+    shared.add_ledger(group)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, split if asked to, fit, store, tell."""
     own = {n: getattr(args, n) for n in (*ONLY_WIDE, *ONLY_FOLDING) if getattr(args, n) is not None}
-    _check_options(args.model, own)
-    check_writable(args.out, args.data)
-    table, y = read_labelled(args.data, args.label, ignore=args.ignore, quiet=args.quiet)
-    train, held = _split(args.data, args.label, y, args.test_size, args.seed)
+    _check_options(args, own)
+    out = f"{contracts.stem_of(args.data)}.onefold" if args.out is None else args.out
+    check_writable(out, args.data, *([] if args.schema is None else [args.schema]))
+    own |= {"n_components": args.n_components, "scale": None if args.scale == "none" else args.scale}
+    own |= {"measure": args.measure, "seed": args.seed, "n_jobs": args.n_jobs}
+    if args.epsilon is not None:
+        return _run_private(args, out, own)
+    data = _read(args, out)
+    train, held = split(args.data, data.labels, args.test_size, args.seed, data.persons)
+    for note in data.notes:
+        say(note, args.quiet)
     # Imported late, here and below: a mistake in the table is told without waiting for scikit-learn.
     from onefold import io
 
-    own |= {"n_components": args.n_components, "scale": None if args.scale == "none" else args.scale}
-    model = shared.classifier_of(args.model, measure=args.measure, seed=args.seed, n_jobs=args.n_jobs, **own)
+    model = shared.classifier_of(args.model, schema=data.schema, **own)
     started = time.perf_counter()
     with without_bars(args.quiet):  # fitting shows a bar of its own
-        model.fit(table.values[train], y[train])
+        model.fit(data.take(train), data.labels[train])
     result = {
-        "model": args.out,
+        "model": out,
         "kind": args.model,
         "rows": int(train.size),
-        "features": int(table.values.shape[1]),
+        "features": data.n_features,
         "classes": int(model.classes_.size),
         "seconds": round(time.perf_counter() - started, 3),
     }
-    if held.size:
-        with busy(f"testing {held.size} rows", args.quiet):
-            accuracy = agreement(model.predict(table.values[held]), y[held])
-        result |= {"held_out_rows": int(held.size), "held_out_accuracy": accuracy}
-    if table.names is not None:
+    lines = ["{rows} rows, {features} features, {classes} classes fitted in {seconds:.2f} s".format(**result)]
+    told, words = _measured(model, data, train, held, args.quiet)
+    if data.names is not None:
         # The scikit-learn attribute for columns with names; set after fit because a plain array went in.
-        model.feature_names_in_ = np.array(table.names, dtype=object)
-    io.save(model, args.out)
-    result["file_bytes"] = Path(args.out).stat().st_size
-    show(result, _in_words(result), as_json=args.json, quiet=args.quiet)
+        model.feature_names_in_ = np.array(data.names, dtype=object)
+    io.save(model, out)
+    result |= told | {"file_bytes": Path(out).stat().st_size}
+    size = result["file_bytes"] / 1e6
+    lines += [
+        *words,
+        f"model written to {out} ({size:.2f} MB); it contains the fitted rows: guard it like the data",
+    ]
+    show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
 
 
-def _check_options(kind: str, given: dict[str, Any]) -> None:
-    """Refuse an option of the other kind of model instead of passing it over."""
-    for name in ONLY_FOLDING if kind == "wide" else ONLY_WIDE:
+def _check_options(args: argparse.Namespace, given: dict[str, Any]) -> None:
+    """Refuse what contradicts itself, and an option of the other kind of model."""
+    for name in ONLY_PRIVATE:
+        if args.epsilon is None and getattr(args, name) is not None:
+            raise InvalidInputError(f"--{name} goes with --epsilon")
+    for name in ONLY_FOLDING if args.model == "wide" else ONLY_WIDE:
         if name in given:
-            raise InvalidInputError(f"--{name.replace('_', '-')} does not go with --model {kind}")
+            raise InvalidInputError(f"--{name.replace('_', '-')} does not go with --model {args.model}")
+    if args.label is None and args.schema is None:
+        raise InvalidInputError("name the column of classes with --label COL, or a schema with --schema FILE")
+    if args.raw and (args.schema is not None or args.person is not None):
+        raise InvalidInputError("--raw uses no schema: leave out --schema and --person")
+    if args.label is not None and args.label in (*args.ignore, args.person):
+        raise InvalidInputError("--label names a column that --ignore or --person takes away")
 
 
-def _split(path: str, label: str, y: AnyArray, test_size: float | None, seed: int) -> tuple[Index, Index]:
-    """Row numbers to fit and to hold out, each class in the same proportion."""
-    rows = np.arange(y.size)
+# --- the rows to learn from ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows and their classes: a matrix, or columns read by a schema."""
+
+    rows: Any
+    labels: AnyArray
+    schema: Schema | None = None
+    names: tuple[str, ...] | None = None
+    persons: AnyArray | None = None
+    notes: tuple[str, ...] = ()
+
+    def take(self, which: Index) -> Any:
+        """Some of the rows, as the model wants them."""
+        return self.rows[which] if self.schema is None else contracts.take(self.rows, which)
+
+    def encoded(self, which: Index) -> AnyArray:
+        """Some of the rows as numbers."""
+        rows = self.take(which)
+        return np.asarray(rows if self.schema is None else self.schema.transform(rows))
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns that are learned from."""
+        return int(self.rows.shape[1]) if self.schema is None else len(self.rows)
+
+
+def _read(args: argparse.Namespace, out: str) -> Data:
+    if args.schema is None and (args.raw or contracts.is_matrix(args.data)):
+        return _matrix(args)
+    if args.schema is None and args.person is None and contracts.is_wide(args.data):
+        try:
+            data = _matrix(args)
+        except InvalidInputError:
+            pass  # text or gaps: columns need a schema, and what is wrong with the table is said below
+        else:
+            if contracts.of_one_unit(data.rows):
+                return data
+    needed = [name for name in (args.label, args.person, *args.ignore) if name is not None]
+    table = contracts.read_columns(args.data, needed, args.quiet)
+    if args.schema is None:
+        schema = contracts.inferred(table, args.label, args.ignore, args.person)
+    else:
+        schema = contracts.declared(args.schema, args.label, args.ignore, args.person)
+    labels, known = contracts.classes_of(schema, table, strict=True)
+    assert schema.label is not None
+    if len(np.unique(labels)) < 2:
+        found = "one class only" if len(labels) else "no class"
+        raise InvalidInputError(
+            f"{args.data}: label column {schema.label.name!r} has {found}, at least two are needed"
+        )
+    rows = contracts.rows_of(schema, table, strict=args.schema is not None)
+    notes = []
+    if not known.all():
+        left_out = len(known) - len(labels)
+        notes.append(f"{left_out} of {len(known)} rows left out: {schema.label.name!r} is missing there")
+        rows = contracts.take(rows, known)
+    notes.append(contracts.in_one_line(schema, rows, out))
+    persons = None if schema.person is None else schema.persons(table)[known]
+    return Data(rows, labels, schema, persons=persons, notes=tuple(notes))
+
+
+def _matrix(args: argparse.Namespace) -> Data:
+    table, labels = read_labelled(args.data, args.label, ignore=args.ignore, quiet=args.quiet)
+    return Data(table.values, labels, names=table.names)
+
+
+def split(
+    path: str, labels: AnyArray, test_size: float | None, seed: int, persons: AnyArray | None = None
+) -> tuple[Index, Index]:
+    """Row numbers to fit and to hold out, classes in the same proportion and no person in both."""
+    rows = np.arange(labels.size)
     if test_size is None:
         return rows, rows[:0]
+    held = round(test_size * labels.size)
+    if not 0 < held < labels.size:
+        raise InvalidInputError(f"{path}: --test-size leaves too few rows")
+    if persons is not None:
+        return _split_persons(path, labels, test_size, seed, persons)
     from sklearn.model_selection import train_test_split
 
-    classes, counts = np.unique(y, return_counts=True)
-    if counts.min() < 2:
-        raise InvalidInputError(f"{path}: --test-size needs two rows or more of every class in {label!r}")
-    held = round(test_size * y.size)
-    if not classes.size <= held <= y.size - classes.size:
+    classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    several = counts[codes] > 1  # the only row of a class must be learned from
+    many = rows[several]
+    n_several = int(np.sum(counts > 1))
+    held = min(held, many.size - n_several)
+    alike = held >= n_several
+    if held < 1:
         raise InvalidInputError(f"{path}: --test-size leaves too few rows for {classes.size} classes")
-    train, test = train_test_split(rows, test_size=held, stratify=y, random_state=seed)
-    return np.sort(train), np.sort(test)
-
-
-def _in_words(result: dict[str, Any]) -> list[str]:
-    lines = ["{rows} rows, {features} features, {classes} classes fitted in {seconds:.2f} s"]
-    if "held_out_accuracy" in result:
-        lines.append("accuracy {held_out_accuracy:.4f} on {held_out_rows} rows held out")
-    size = result["file_bytes"] / 1e6
-    lines.append(
-        f"model written to {{model}} ({size:.2f} MB); it contains the fitted rows: guard it like the data"
+    train, test = train_test_split(
+        many, test_size=held, stratify=codes[many] if alike else None, random_state=seed
     )
-    return [line.format(**result) for line in lines]
+    return np.sort(np.concatenate([train, rows[~several]])), np.sort(test)
+
+
+def _split_persons(
+    path: str, labels: AnyArray, test_size: float, seed: int, persons: AnyArray
+) -> tuple[Index, Index]:
+    _, owner = np.unique(persons.astype(str), return_inverse=True)
+    _, codes = np.unique(labels, return_inverse=True)
+    n_persons = int(owner.max()) + 1
+    n_held = round(test_size * n_persons)
+    if not 0 < n_held < n_persons:
+        raise InvalidInputError(f"{path}: --test-size leaves too few persons")
+    rng = np.random.default_rng(seed)
+    totals = np.bincount(codes)
+    best: tuple[float, AnyArray] | None = None
+    for _ in range(GROUP_SPLITS):
+        chosen = np.isin(owner, rng.permutation(n_persons)[:n_held])
+        counts = np.bincount(codes[chosen], minlength=len(totals))
+        if np.any(counts == totals):
+            continue  # a class would not be learned
+        distance = float(np.abs(counts / totals - test_size).sum())
+        if best is None or distance < best[0]:
+            best = distance, chosen
+    if best is None:
+        raise InvalidInputError(f"{path}: --test-size would hold out every person of some class")
+    return np.flatnonzero(~best[1]), np.flatnonzero(best[1])
+
+
+# --- what the model is worth --------------------------------------------------------------------------------
+
+
+def _measured(
+    model: Any, data: Data, train: Index, held: Index, quiet: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """Measures for machines and in words; a warning if the model is no better than the majority."""
+    classes, counts = np.unique(data.labels[train], return_counts=True)
+    common = classes[np.argmax(counts)]
+    if not held.size:
+        return _estimated(model, counts.max() / counts.sum())
+    with busy(f"testing {held.size} rows", quiet):
+        rows, truth = data.take(held), data.labels[held]
+        predicted = np.asarray(model.predict(rows))
+        scores = model.decision_function(rows) if classes.size == 2 else None
+        found = evaluate(predicted, truth, scores=scores, common=common)
+        found = with_references(
+            found,
+            predicted == truth,
+            (data.encoded(train), data.encoded(held)),
+            (data.labels[train], truth),
+        )
+    if found.is_useless:
+        warnings.warn(f"the model is {USELESS.format(majority=found.majority)}", OnefoldWarning, stacklevel=2)
+    told = {"held_out_rows": found.rows, "held_out_accuracy": found.accuracy, "held_out": found.to_dict()}
+    return told, found.words(f"{found.rows} rows held out")
+
+
+def _estimated(model: Any, majority: float) -> tuple[dict[str, Any], list[str]]:
+    """The estimate that a head makes of itself, from rows left out one by one."""
+    found = getattr(model, "cross_validated_", None)
+    if found is None:
+        return {}, []
+    accuracy = found["accuracy"]
+    if accuracy <= majority:
+        warnings.warn(f"the model is {USELESS.format(majority=majority)}", OnefoldWarning, stacklevel=3)
+    told = {
+        "accuracy": accuracy,
+        "balanced_accuracy": found["balanced_accuracy"],
+        "majority": float(majority),
+    }
+    words = (
+        f"estimated accuracy {accuracy:.4f} (guessing the majority {majority:.4f}), balanced accuracy "
+        f"{found['balanced_accuracy']:.4f}: from rows left out one by one; --test-size F measures it"
+    )
+    return {"estimated": told}, [words]
+
+
+# --- with a promise of privacy ------------------------------------------------------------------------------
+
+NO_TEST = (
+    "--test-size does not go with --epsilon: an accuracy on held-out rows is an answer about them that no "
+    "epsilon covers; keep rows aside and give them to onefold predict --label, for your eyes only"
+)
+NO_SCHEMA = (
+    "--epsilon needs --schema FILE: what noise has to hide follows from declared ranges and categories, "
+    "never from the rows (onefold schema infer proposes one from a public sample)"
+)
+
+
+def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int:
+    """Release the table once, with noise; fit to nothing else; store the model and its guarantee."""
+    schema = _private_schema(args)
+    assert schema.label is not None
+    persons = [] if schema.person is None else [schema.person.name]
+    needed = [known.name for known in (*schema.features, schema.label)] + persons
+    table = contracts.read_columns(args.data, needed, args.quiet)
+    method = "tables" if args.method in (None, "auto") else args.method
+    from onefold import io
+
+    started = time.perf_counter()
+    with busy("fitting", args.quiet), without_bars(args.quiet):
+        if method == "tables":
+            model, n_rows = _from_tables(args, schema, table, own)
+        else:
+            model, n_rows = _from_moments(args, schema, table)
+    promise = f"{out}.guarantee.json"
+    Path(promise).unlink(missing_ok=True)  # that of an earlier model must not lie beside this one
+    io.save(model, out)
+    write_guarantee(out, model.guarantee_.to_dict())
+    result = {
+        "model": out,
+        "method": method,
+        "rows_about": n_rows,
+        "features": len(schema.features),
+        "classes": int(model.classes_.size),
+        "seconds": round(time.perf_counter() - started, 3),
+        "guarantee": promise,
+        "holds": model.guarantee_.holds,
+        "promise": model.guarantee_.to_dict(),
+    }
+    lines = [
+        "about {rows_about} rows (with noise), {features} features, {classes} classes: fitted to private "
+        "{method} in {seconds:.2f} s".format(**result),
+        f"model written to {out}, its guarantee to {promise}",
+        *shared.promise_in_words(model.guarantee_),
+    ]
+    show(result, lines, as_json=args.json, quiet=args.quiet)
+    return 0
+
+
+def _private_schema(args: argparse.Namespace) -> Schema:
+    if args.test_size is not None:
+        raise InvalidInputError(NO_TEST)
+    if args.schema is None or args.raw:
+        raise InvalidInputError(NO_SCHEMA)
+    schema = contracts.declared(args.schema, args.label, args.ignore, args.person)
+    try:
+        schema.require_declared()
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{args.schema}: {error}") from None
+    if args.unit == "person" and schema.person is None:
+        raise InvalidInputError("--unit person needs a column of persons: give --person COL")
+    if args.unit == "record":
+        return contracts.without_person(schema)
+    if schema.person is not None and schema.rows_per_person is None:
+        raise InvalidInputError(
+            f"{args.schema}: a guarantee for persons needs rowsPerPerson, the most rows of one that count"
+        )
+    return schema
+
+
+def _from_tables(
+    args: argparse.Namespace, schema: Schema, table: Any, own: dict[str, Any]
+) -> tuple[Any, int]:
+    """A classifier of rows drawn from noisy counts: what is done with them costs nothing more."""
+    from onefold.fabrication import TableSynthesizer
+
+    maker = TableSynthesizer(schema, args.epsilon, args.delta, ledger=args.ledger).fit(table)
+    made = maker.sample(random_state=args.seed)
+    labels, _ = schema.labels(made)
+    if len(np.unique(labels)) < 2:
+        raise InvalidInputError("the noise left one class only: more rows or a larger epsilon are needed")
+    model = shared.classifier_of(args.model, schema=schema, **own).fit(made, labels)
+    model.guarantee_ = maker.guarantee_
+    return model, int(maker.n_rows_)
+
+
+def _from_moments(args: argparse.Namespace, schema: Schema, table: Any) -> tuple[Any, int]:
+    from onefold.fabrication import MomentClassifier
+
+    delta = 1e-5 if args.delta is None else args.delta
+    model = MomentClassifier(args.epsilon, delta, schema=schema, ledger=args.ledger).fit(table)
+    return model, round(max(float(np.sum(model.moments_.counts_)), 0.0))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from onefold._base.arrays import AnyArray, Mask
+from onefold.cli import contracts
 from onefold.cli.console import say, without_bars
-from onefold.cli.tables import NumberTable, read_numbers
+from onefold.cli.tables import NumberTable, identifiers_of, labels_of, read_numbers
 from onefold.exceptions import InvalidInputError
 
 
@@ -26,6 +31,76 @@ def load_classifier(path: str, quiet: bool = True) -> tuple[Any, list[str] | Non
     return model, None if names is None else [str(name) for name in names]
 
 
+@dataclass(frozen=True)
+class KnownRows:
+    """Rows of a table as a model wants them, with what the file says besides the features.
+
+    Attributes
+    ----------
+    rows : ndarray or dict
+        A matrix, or columns read by the schema of the model.
+    labels : ndarray or None
+        True classes of the rows that have one; None if they were not asked for.
+    with_label : ndarray of bool
+        Which rows these are.
+    ids : ndarray or None
+        The column to copy.
+    """
+
+    rows: Any
+    n_rows: int
+    labels: AnyArray | None
+    with_label: Mask
+    ids: AnyArray | None
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def block(self, start: int, stop: int) -> Any:
+        """Some consecutive rows."""
+        part = slice(start, stop)
+        return contracts.take(self.rows, part) if isinstance(self.rows, dict) else self.rows[part]
+
+
+def read_rows(
+    path: str,
+    model: Any,
+    names: list[str] | None,
+    *,
+    label: str | None = None,
+    identifier: str | None = None,
+    quiet: bool = True,
+) -> KnownRows:
+    """Read what a model knows of a table, by its schema or as numbers; say what was left out."""
+    keep = [name for name in (label, identifier) if name is not None]
+    schema = getattr(model, "schema", None)
+    if schema is None:
+        table = read_known(path, model, names, keep, quiet)
+        tell_ignored(table, quiet)
+        everywhere = np.ones(len(table.values), dtype=np.bool_)
+        labels = None if label is None else labels_of(table, label)
+        ids = None if identifier is None else identifiers_of(table.kept[identifier])
+        return KnownRows(table.values, len(table.values), labels, everywhere, ids)
+    features = [known.name for known in schema.features]
+    if label in features:
+        raise InvalidInputError(f"column {label!r} is a feature of the model: use another column")
+    found = contracts.read_columns(path, keep, quiet, schema=schema)
+    rows, told = contracts.rows_like(schema, found)
+    for line in told:
+        say(line, quiet)
+    labels, with_label = None, np.ones(found.n_rows, dtype=np.bool_)
+    if label is not None:
+        labels, with_label = contracts.labels_like(schema, found, label)
+        if not len(labels):
+            raise InvalidInputError(f"{path}: label column {label!r} is empty")
+        if len(labels) < found.n_rows:
+            say(f"{found.n_rows - len(labels)} of {found.n_rows} rows have no class in {label!r}", quiet)
+    unknown = set(found) - {known.name for known in schema.fields} - set(keep)
+    tell_ignored_columns(path, len(unknown), quiet)
+    ids = None if identifier is None else identifiers_of(found[identifier])
+    return KnownRows(rows, found.n_rows, labels, with_label, ids)
+
+
 def read_known(path: str, model: Any, names: list[str] | None, keep: list[str], quiet: bool) -> NumberTable:
     """The table with the features that the model knows; another number of features is an error."""
     table = read_numbers(path, keep=keep, features=names, quiet=quiet)
@@ -37,5 +112,10 @@ def read_known(path: str, model: Any, names: list[str] | None, keep: list[str], 
 
 def tell_ignored(table: NumberTable, quiet: bool) -> None:
     """Say how many columns of a table the model does not know."""
-    if table.ignored:
-        say(f"{table.ignored} column(s) of {table.path} left out: the model does not know them", quiet)
+    tell_ignored_columns(table.path, table.ignored, quiet)
+
+
+def tell_ignored_columns(path: str | Path, count: int, quiet: bool) -> None:
+    """Say how many columns of a file the model does not know."""
+    if count:
+        say(f"{count} column(s) of {path} left out: the model does not know them", quiet)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,17 @@ import numpy as np
 from onefold._base.arrays import AnyArray
 from onefold._base.progress import track
 from onefold.cli import arguments as shared
+from onefold.cli import contracts
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import print_json, say
-from onefold.cli.models import load_classifier, read_known, tell_ignored
+from onefold.cli.evaluation import USELESS, Evaluation, evaluate
+from onefold.cli.models import KnownRows, load_classifier, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_columns
-from onefold.cli.tables import agreement, identifiers_of, labels_of
-from onefold.exceptions import InvalidInputError
+from onefold.exceptions import InvalidInputError, OnefoldWarning
 
 # Rows handed to the model at once: enough to keep the processors busy, few enough for a bar that moves.
 BLOCK_ROWS = 4000
-OWN_COLUMNS = ("prediction", "distances", "scores", "classes", "file", "allow_pickle")
+OWN_COLUMNS = ("prediction", "distances", "scores", "probability", "classes", "file", "allow_pickle")
 
 
 def add_parser(commands: Any) -> None:
@@ -31,10 +33,14 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="file written by onefold fit or onefold transfer fit")
     shared.add_data(parser)
-    out = "table of predictions to write: .csv, .npz or .parquet, or - for CSV on standard output"
-    option(parser, "--out PRED", out, required=True)
-    option(parser, "--label COL", "column with the true classes; makes the command print the accuracy")
+    out = (
+        "table of predictions to write: .csv, .npz or .parquet, or - for CSV on standard output (default: "
+        "the name of DATA, ending in .predictions.csv)"
+    )
+    option(parser, "--out PRED", out)
+    option(parser, "--label COL", "column with the true classes; makes the command print how good it is")
     option(parser, "--id COL", "column to copy into the table of predictions")
+    flag(parser, "--proba", "also write the probability of every class")
     flag(parser, "--distances", "also write the distance to every class")
     flag(parser, "--scores", "also write the class-matching score of every class")
     shared.add_output_options(parser)
@@ -43,29 +49,33 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load, read, predict in blocks, write, tell."""
-    _check(args.out, args.data, args.model, args.json, args.id, args.label)
+    out = _table_name(args.data) if args.out is None else args.out
+    _check(out, args.data, args.model, args.json, args.id, args.label)
     model, names = load_classifier(args.model, args.quiet)
-    keep = [name for name in (args.label, args.id) if name is not None]
-    table = read_known(args.data, model, names, keep, args.quiet)
-    labels = None if args.label is None else labels_of(table, args.label)
-    columns = {} if args.id is None else {args.id: identifiers_of(table, args.id)}
-    columns |= predictions(
-        model, table.values, distances=args.distances, scores=args.scores, quiet=args.quiet
-    )
-    write_columns(args.out, columns)
-    result: dict[str, Any] = {"predictions": args.out, "rows": int(table.values.shape[0])}
-    accuracy = ""
-    if labels is not None:
-        result["accuracy"] = agreement(columns["prediction"], labels)
-        accuracy = f", accuracy {result['accuracy']:.4f}"
+    asked = [word for word in ("proba", "distances", "scores") if getattr(args, word)]
+    _check_outputs(args.model, model, asked)
+    rows = read_rows(args.data, model, names, label=args.label, identifier=args.id, quiet=args.quiet)
+    columns = {} if rows.ids is None else {args.id: rows.ids}
+    columns |= predictions(model, rows, asked, args.quiet)
+    write_columns(out, columns)
+    result: dict[str, Any] = {"predictions": out, "rows": len(rows)}
+    lines = [f"{len(rows)} rows predicted, written to {out}"]
+    if rows.labels is not None:
+        found = _measured(model, rows, columns["prediction"])
+        result |= {"accuracy": found.accuracy, "measures": found.to_dict()}
+        lines += found.words(f"{found.rows} rows")
     if args.json:
         print_json(result)
-    elif args.out != STANDARD_OUTPUT and not args.quiet:
-        print(f"{result['rows']} rows predicted, written to {args.out}{accuracy}")
-    elif accuracy:
-        say(f"{result['rows']} rows predicted{accuracy}", args.quiet)
-    tell_ignored(table, args.quiet)
+    elif out != STANDARD_OUTPUT and not args.quiet:
+        print("\n".join(lines))
+    else:
+        for line in lines[1:]:
+            say(line, args.quiet)
     return 0
+
+
+def _table_name(data: str) -> str:
+    return f"{contracts.stem_of(data)}.predictions.csv"
 
 
 def _check(out: str, data: str, model: str, json: bool, id_column: str | None, label: str | None) -> None:
@@ -78,26 +88,52 @@ def _check(out: str, data: str, model: str, json: bool, id_column: str | None, l
         raise InvalidInputError("--id and --label name the same column")
 
 
-def predictions(
-    model: Any, values: AnyArray, *, distances: bool, scores: bool, quiet: bool
-) -> dict[str, AnyArray]:
+METHODS = {"proba": "predict_proba", "distances": "distances", "scores": "matching_score"}
+
+
+def _check_outputs(path: str, model: Any, asked: list[str]) -> None:
+    """Refuse what the model cannot say, before any row is read."""
+    for word in asked:
+        if not hasattr(model, METHODS[word]):
+            raise InvalidInputError(
+                f"{path}: a {type(model).__name__} has no {METHODS[word]}: leave out --{word}"
+            )
+
+
+def predictions(model: Any, rows: KnownRows, asked: list[str], quiet: bool) -> dict[str, AnyArray]:
     """Columns of the result, computed in blocks of rows so that a bar can move."""
-    starts = range(0, values.shape[0], BLOCK_ROWS)
+    starts = range(0, len(rows), BLOCK_ROWS)
     parts = [
-        _predicted(model, values[start : start + BLOCK_ROWS], distances, scores)
+        _predicted(model, rows.block(start, start + BLOCK_ROWS), asked)
         for start in track(starts, len(starts), "predicting", show=False if quiet else None)
     ]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return columns | ({"classes": np.asarray(model.classes_)} if len(columns) > 1 else {})
 
 
-def _predicted(model: Any, block: AnyArray, distances: bool, scores: bool) -> dict[str, AnyArray]:
-    if distances:
-        # The closest class is the prediction: no need to compute every distance a second time.
-        measured = model.distances(block)
-        columns = {"prediction": model.classes_[np.argmin(measured, axis=1)], "distances": measured}
-    else:
-        columns = {"prediction": model.predict(block)}
-    if scores:
+def _predicted(model: Any, block: Any, asked: list[str]) -> dict[str, AnyArray]:
+    columns = {"prediction": np.asarray(model.predict(block))}
+    if "proba" in asked:
+        columns["probability"] = model.predict_proba(block)
+    if "distances" in asked:
+        columns["distances"] = model.distances(block)
+    if "scores" in asked:
         columns["scores"] = model.matching_score(block)
     return columns
+
+
+def _measured(model: Any, rows: KnownRows, predicted: AnyArray) -> Evaluation:
+    """How good the predictions are; a warning if the majority is as good."""
+    assert rows.labels is not None
+    two = len(model.classes_) == 2 and hasattr(model, "decision_function")
+    scores = None
+    if two:
+        starts = range(0, len(rows), BLOCK_ROWS)
+        blocks = [model.decision_function(rows.block(start, start + BLOCK_ROWS)) for start in starts]
+        scores = np.concatenate(blocks)[rows.with_label]
+    found = evaluate(predicted[rows.with_label], rows.labels, scores=scores)
+    if found.is_useless:
+        warnings.warn(
+            f"the predictions are {USELESS.format(majority=found.majority)}", OnefoldWarning, stacklevel=2
+        )
+    return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
-from onefold.cli.console import Parser, busy, show
+from onefold.cli.console import Parser, busy, printable, show
 from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError
 
@@ -64,7 +64,7 @@ def _add_show(parts: Any) -> None:
         description="Print what a schema declares about each column, what the column is encoded to, how much "
         "a record can change an encoded row, and what is still marked for review.",
     )
-    parser.add_argument("file", metavar="SCHEMA", help="schema to read, a JSON file")
+    parser.add_argument("file", metavar="SCHEMA", help="schema to read, a JSON file, or a model that has one")
     shared.add_output_options(parser, quiet=False)
     parser.set_defaults(run=run_show)
 
@@ -93,12 +93,23 @@ def run_infer(args: argparse.Namespace) -> int:
 
 def run_show(args: argparse.Namespace) -> int:
     """Load and tell."""
+    from onefold._base.archive import kind_of
     from onefold.tables import Schema
 
-    schema = Schema.load(args.file)
+    schema = Schema.load(args.file) if kind_of(args.file) is None else _stored(args.file)
     result = {"schema": args.file, **_summary(schema), "declared": schema.to_dict()}
     show(result, [*_table(schema), *_consequences(schema)], as_json=args.json)
     return 0
+
+
+def _stored(path: str) -> Schema:
+    """The schema that a model was fitted with."""
+    from onefold.cli.models import load_classifier
+
+    found: Schema | None = getattr(load_classifier(path)[0], "schema", None)
+    if found is None:
+        raise InvalidInputError(f"{path}: the model has no schema: it was fitted to columns of numbers")
+    return found
 
 
 def _summary(schema: Schema) -> dict[str, Any]:
@@ -175,8 +186,3 @@ def _consequences(schema: Schema) -> list[str]:
         else "No column is marked for review."
     )
     return [*lines, f"Digest {schema.digest}"]
-
-
-def printable(text: str) -> str:
-    """The text with a question mark for what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)

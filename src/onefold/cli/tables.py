@@ -245,9 +245,10 @@ def _fractions(where: str) -> InvalidInputError:
     return InvalidInputError(f"{where} holds fractions; classes must be text or whole numbers")
 
 
-def identifiers_of(table: NumberTable, name: str) -> AnyArray:
-    """Column ``name`` of a table as it stands: text, or ``int64`` when all entries are whole numbers."""
-    column = table.kept[name]
+def identifiers_of(column: AnyArray) -> AnyArray:
+    """A column as it stands: text, or ``int64`` when all entries are whole numbers."""
+    if column.dtype.kind == "O":
+        column = np.array(["" if cell is None else str(cell) for cell in column], dtype=str)
     if column.dtype.kind in "US":
         column = column.astype(str)
         if all(WHOLE.fullmatch(text) and "." not in text for text in column):

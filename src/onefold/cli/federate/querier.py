@@ -201,7 +201,7 @@ def _asked(args: argparse.Namespace) -> Asked:
         return _asked_by(schema, args.data, args.id)
     keep = [name for name in (args.label, args.id) if name is not None]
     table = read_numbers(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
-    ids = None if args.id is None else identifiers_of(table, args.id)
+    ids = None if args.id is None else identifiers_of(table.kept[args.id])
     labels = None if args.label is None else labels_of(table, args.label)
     return Asked(table.values, len(table.values), table.names, ids=ids, labels=labels)
 

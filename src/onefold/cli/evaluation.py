@@ -1,0 +1,184 @@
+"""How good predictions are, beside guessing the majority, a linear model and boosting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray, Mask
+from onefold.cli.console import printable
+
+# Cells times classes beyond which a reference model would take longer than the model itself.
+MOST_WORK = 60_000_000
+MOST_BOOSTED_CLASSES = 30
+SHOWN_CLASSES = 12
+SHOWN_CHARACTERS = 16
+CLEAR_GAIN, CLEAR_STEPS = 0.02, 2.0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What predictions for rows of known class are worth.
+
+    Attributes
+    ----------
+    accuracy, balanced_accuracy : float
+        Share of the rows predicted right, and the mean of this share over the classes.
+    majority : float
+        Share that always answering the most frequent class would predict right.
+    classes : list
+        The classes, in the order of the confusion matrix.
+    confusion : list of list of int
+        Number of rows by true class (outer list) and predicted class.
+    auc : float or None
+        For two classes: chance that a row of the second class has the higher score of the two.
+    linear, boosting : float or None
+        Share that logistic regression and gradient boosting predict right; None if they were not tried.
+    boosting_is_better : bool
+        Whether boosting is ahead by more than two points and by more than chance explains.
+    """
+
+    rows: int
+    accuracy: float
+    balanced_accuracy: float
+    majority: float
+    classes: list[Any]
+    confusion: list[list[int]]
+    auc: float | None = None
+    linear: float | None = None
+    boosting: float | None = None
+    boosting_is_better: bool = False
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether the predictions are no better than the majority."""
+        return self.accuracy <= self.majority
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values; what was not measured is left out."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def words(self, about: str) -> list[str]:
+        """The measures in lines; ``about`` says which rows they are about."""
+        beside = [f"guessing the majority {self.majority:.4f}"]
+        if self.linear is not None:
+            beside.append(f"a linear model {self.linear:.4f}")
+        lines = [f"accuracy {self.accuracy:.4f} on {about} ({', '.join(beside)})"]
+        auc = "" if self.auc is None else f", area under the ROC curve {self.auc:.4f}"
+        lines.append(f"balanced accuracy {self.balanced_accuracy:.4f}{auc}")
+        lines += self._matrix()
+        if self.boosting_is_better:
+            lines.append(
+                f"gradient boosting reaches {self.boosting:.4f} on the same rows: where the data may be in "
+                "one place, it is the better tool for this table (HistGradientBoostingClassifier of "
+                "scikit-learn)"
+            )
+        return lines
+
+    def _matrix(self) -> list[str]:
+        if len(self.classes) > SHOWN_CLASSES:
+            return [f"the confusion matrix of {len(self.classes)} classes is in the output of --json"]
+        names = [_short(printable(str(label))) for label in self.classes]
+        first = max(len(name) for name in names)
+        width = max(first, *(len(str(count)) for row in self.confusion for count in row))
+        head = " " * (first + 2) + "  ".join(name.rjust(width) for name in names)
+        rows = [
+            f"  {name.ljust(first)}" + "  ".join(str(count).rjust(width) for count in counts)
+            for name, counts in zip(names, self.confusion, strict=True)
+        ]
+        return ["true class by row, predicted class by column:", head, *rows]
+
+
+USELESS = "not better than always answering the most frequent class (accuracy {majority:.4f})"
+
+
+def evaluate(
+    predicted: AnyArray, labels: AnyArray, *, scores: AnyArray | None = None, common: Any = None
+) -> Evaluation:
+    """Compare predictions with the true classes.
+
+    ``scores`` are higher for the second of two classes; ``common`` is the most frequent class of the rows
+    that were learned from, by default that of ``labels``.
+    """
+    if predicted.dtype.kind != labels.dtype.kind:
+        predicted, labels = predicted.astype(str), labels.astype(str)
+        common = None if common is None else str(common)
+    classes, codes = np.unique(np.concatenate([labels, predicted]), return_inverse=True)
+    true, guessed = codes[: len(labels)], codes[len(labels) :]
+    confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
+    np.add.at(confusion, (true, guessed), 1)
+    sizes = confusion.sum(axis=1)
+    present = sizes > 0
+    recalls = np.diag(confusion)[present] / sizes[present]
+    majority = sizes.max() / len(labels) if common is None else float(np.mean(labels == common))
+    known = scores is not None and scores.ndim == 1 and len(classes) == 2 and bool(present.all())
+    return Evaluation(
+        rows=len(labels),
+        accuracy=float(np.mean(true == guessed)),
+        balanced_accuracy=float(recalls.mean()),
+        majority=float(majority),
+        classes=classes.tolist(),
+        confusion=confusion.tolist(),
+        auc=_auc(scores, true == 1) if known and scores is not None else None,
+    )
+
+
+def with_references(
+    found: Evaluation, right: Mask, rows: tuple[AnyArray, AnyArray], labels: tuple[AnyArray, AnyArray]
+) -> Evaluation:
+    """Add what a linear model and boosting reach: fitted to the first rows, asked about the second.
+
+    ``right`` says which of the second rows the model itself predicted right.
+    """
+    from dataclasses import replace
+
+    train, test = rows
+    work = train.size * len(np.unique(labels[0]))
+    if work > MOST_WORK:
+        return found
+    linear = _predicted(_linear(), train, labels[0], test) == labels[1]
+    found = replace(found, linear=float(linear.mean()))
+    if len(np.unique(labels[0])) > MOST_BOOSTED_CLASSES:
+        return found
+    boosted = _predicted(_boosting(), train, labels[0], test) == labels[1]
+    gained, lost = int(np.sum(boosted & ~right)), int(np.sum(right & ~boosted))
+    ahead = (gained - lost) / len(right)
+    clear = gained - lost > CLEAR_STEPS * np.sqrt(gained + lost)  # the sign test on rows that differ
+    return replace(
+        found, boosting=float(boosted.mean()), boosting_is_better=bool(ahead > CLEAR_GAIN and clear)
+    )
+
+
+def _linear() -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
+
+
+def _boosting() -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(random_state=0)
+
+
+def _predicted(reference: Any, train: AnyArray, labels: AnyArray, test: AnyArray) -> AnyArray:
+    return np.asarray(reference.fit(train, labels).predict(test))
+
+
+def _auc(scores: AnyArray, second: Mask) -> float | None:
+    """Chance that a row of the second class scores higher than one of the first; half of equal scores."""
+    if not np.isfinite(scores).all():
+        return None
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[inverse]
+    n_second = int(second.sum())
+    above = ranks[second].sum() - n_second * (n_second + 1) / 2.0
+    return float(above / (n_second * (len(scores) - n_second)))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"

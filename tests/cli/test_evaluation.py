@@ -1,0 +1,69 @@
+"""Measures of predictions: equal to those of scikit-learn, complete in JSON, readable in words."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.metrics import balanced_accuracy_score, confusion_matrix, roc_auc_score
+
+from onefold.cli.evaluation import Evaluation, evaluate, with_references
+
+
+def test_measures_are_those_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.choice(["a", "b"], 300, p=[0.7, 0.3])
+    scores = np.round((labels == "b") + rng.normal(size=300), 1)  # with ties
+    predicted = np.where(scores > 0.5, "b", "a")
+    found = evaluate(predicted, labels, scores=scores)
+    assert found.accuracy == np.mean(predicted == labels)
+    assert found.majority == np.mean(labels == "a")
+    assert found.balanced_accuracy == pytest.approx(balanced_accuracy_score(labels, predicted))
+    assert found.confusion == confusion_matrix(labels, predicted).tolist()
+    assert found.auc == pytest.approx(roc_auc_score(labels == "b", scores))
+    assert not found.is_useless
+    json.dumps(found.to_dict())
+
+
+def test_majority_is_that_of_the_rows_that_were_learned_from() -> None:
+    labels = np.array([0, 0, 0, 1])
+    assert evaluate(labels, labels, common=1).majority == 0.25
+    assert evaluate(labels, labels).majority == 0.75
+
+
+def test_more_classes_have_no_area_and_labels_of_another_type_are_compared_as_text() -> None:
+    found = evaluate(np.array([1, 2, 3]), np.array(["1", "2", "4"]), scores=np.zeros((3, 3)))
+    assert found.auc is None
+    assert found.accuracy == pytest.approx(2 / 3)
+    assert found.classes == ["1", "2", "3", "4"]
+    assert "auc" not in found.to_dict()
+
+
+def test_predictions_no_better_than_the_majority_are_useless() -> None:
+    labels = np.array([0, 0, 0, 1])
+    assert evaluate(np.zeros(4, dtype=int), labels).is_useless
+    assert not evaluate(labels, labels).is_useless
+
+
+def test_words_show_a_matrix_of_few_classes_and_point_to_json_for_many() -> None:
+    few = evaluate(np.array(["no", "yes", "no"]), np.array(["no", "yes", "yes"])).words("3 rows")
+    assert few[0] == "accuracy 0.6667 on 3 rows (guessing the majority 0.6667)"
+    assert [line.split() for line in few[-2:]] == [["no", "1", "0"], ["yes", "1", "1"]]
+    many = evaluate(np.arange(40), np.arange(40)).words("40 rows")
+    assert any("--json" in line for line in many)
+    assert len(many) < 5
+
+
+@pytest.mark.parametrize("share, better", [(0.5, True), (0.99, False)])
+def test_boosting_is_better_only_beyond_two_points_and_chance(share: float, better: bool) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.random((900, 2))
+    labels = ((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)).astype(int)  # no linear model sees it
+    right = rng.random(300) < share  # of a model that is right so often
+    start = Evaluation(300, float(right.mean()), 0.5, 0.5, [0, 1], [[0, 0], [0, 0]])
+    found = with_references(start, right, (X[:600], X[600:]), (labels[:600], labels[600:]))
+    assert found.linear is not None
+    assert found.linear < 0.65
+    assert found.boosting is not None
+    assert found.boosting > 0.95
+    assert found.boosting_is_better is better
+    assert any("boosting" in line for line in found.words("rows")) is better
