@@ -214,3 +214,39 @@ def test_audit_of_a_mechanism_refuses_what_it_cannot_do(capsys, command: list[st
     said = capsys.readouterr().err
     assert part in said
     assert said.count("\n") == 1
+
+
+# --- synthetic tables ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wards(tmp_path, monkeypatch):
+    """Rows that a table is made from, rows of the same kind, and their schema."""
+    from onefold.tables import Field, Schema, write_table
+
+    monkeypatch.chdir(tmp_path)
+    fields = [Field(f"n{j}", "number", low=0, high=1) for j in range(4)]
+    Schema([*fields, Field("ill", "boolean", role="label")], rows_about=300).save("s.json")
+    for number, name in enumerate(("train", "test")):
+        rng = np.random.default_rng(number)
+        rows = {f"n{j}": rng.random(300) for j in range(4)}
+        write_table(f"{name}.csv", rows | {"ill": rng.random(300) < 0.5})
+    return ["--train", "train.csv", "--test", "test.csv", "--schema", "s.json", "--json"]
+
+
+def test_a_table_that_copies_its_rows_is_caught_and_a_private_one_is_not(wards, capsys):
+    assert main(["audit", "--synthetic", "train.csv", *wards]) == 0
+    assert json.loads(capsys.readouterr().out)["attack"]["auc"] > 0.99
+    given = ["train.csv", "--schema", "s.json", "--epsilon", "1", "--out", "made.csv", "--quiet"]
+    assert main(["synthesize", *given]) == 0
+    assert main(["audit", "--synthetic", "made.csv", *wards]) == 0
+    assert 0.38 < json.loads(capsys.readouterr().out)["attack"]["auc"] < 0.62
+
+
+@pytest.mark.parametrize(
+    ("more", "word"), [(["model.bin"], "no MODEL"), (["--report", "r.html"], "no --report"), ([], "--schema")]
+)
+def test_an_audit_of_a_table_refuses_what_it_cannot_use(wards, capsys, more, word):
+    given = wards if more else ["--train", "train.csv", "--test", "test.csv"]
+    assert main(["audit", "--synthetic", "train.csv", *given, *more]) == 2
+    assert word in capsys.readouterr().err

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -293,3 +294,57 @@ def test_a_look_that_cannot_work_is_refused_before_anything_is_spent(table, sche
     assert run(*given, "--evaluate-public", test) == 2
     assert "there is no column 'ward'" in capsys.readouterr().err
     assert Ledger.load(book).total() == (0.0, 0.0)
+
+
+# --- what is printed is true --------------------------------------------------------------------------------
+
+
+def test_the_noise_of_a_paid_look_is_as_large_as_it_says(schema, tmp_path):
+    from onefold.cli.synthesize import _paid_look
+    from onefold.fabrication import TableSynthesizer
+
+    columns = dict(zip(HEADER, zip(*people(200), strict=True), strict=True))
+    maker = TableSynthesizer(Schema.load(schema), 1.0).fit(columns)
+    given = Namespace(evaluate="t.csv", evaluate_epsilon=0.5, neighbours="add-remove", ledger=None)
+    right, plain = np.arange(2000) % 10 < 8, np.arange(2000) % 10 < 5
+    looks = [_paid_look(given, maker, right, plain, None) for _ in range(300)]
+    moved = np.array([(look["accuracy"] - 0.8, look["majority"] - 0.5) for look in looks])
+    stated = np.mean([look["error"] for look in looks])
+    assert np.mean(np.abs(moved) < stated) > 0.95
+    assert np.mean(np.abs(moved) < stated / 4) < 0.9  # and not much larger than it is
+    assert np.abs(moved.mean(axis=0)).max() < stated / 4
+
+
+def test_a_record_that_replaces_another_costs_a_look_more_noise(schema):
+    from onefold.cli.synthesize import _paid_look
+    from onefold.fabrication import TableSynthesizer
+
+    columns = dict(zip(HEADER, zip(*people(200), strict=True), strict=True))
+    maker = TableSynthesizer(Schema.load(schema), 1.0).fit(columns)
+    right = np.ones(100_000, dtype=bool)
+    errors = []
+    for relation in ("add-remove", "replace"):
+        given = Namespace(evaluate="t.csv", evaluate_epsilon=0.5, neighbours=relation, ledger=None)
+        errors.append(_paid_look(given, maker, right, right, None)["error"])
+    assert errors[1] / errors[0] == pytest.approx(np.sqrt(2.0), rel=0.01)
+
+
+def test_columns_that_are_independent_are_not_praised_for_their_pairs(table, schema, tmp_path, capsys):
+    given = [table, "--schema", schema, "--epsilon", 4, "--structure", "independent"]
+    assert run(*given, "--out", tmp_path / "m.csv") == 0
+    said = capsys.readouterr().out
+    assert "columns are independent within a class." in said
+    assert "not for how columns depend on each other" in said
+    assert "Pairs of columns:" not in said
+
+
+def test_neighbouring_tables_are_told_in_the_same_words(schema, tmp_path, capsys):
+    rows, said = people(4000), []
+    strange = ["17 years", "a ward nobody declared", "1e400", "perhaps", "ill"]
+    for number, table in enumerate((rows, rows[1:], [*rows[1:], strange])):
+        path, out = write(tmp_path / "t.csv", table), tmp_path / "made.csv"
+        assert run(path, "--schema", schema, "--epsilon", 1, "--out", out) == 0, number
+        captured = capsys.readouterr()
+        words = re.sub(r"\((\w+) is the worst\)|less than|[0-9][0-9.e+-]*", "#", captured.out + captured.err)
+        said.append(re.sub(r"(# )+", "# ", words))
+    assert said[0] == said[1] == said[2]

@@ -22,6 +22,13 @@ from onefold.exceptions import InvalidInputError
 WIDTH = 88
 FEWEST_ROWS = 5
 FEWEST_RELEASES = 64
+SAMPLE = (50_000, 3000, 3000)  # most synthetic rows, training rows and test rows that are compared
+TABLE_NOTES = (
+    "An AUC of 0.5 is guessing: this attacker cannot tell rows that the table was made from.",
+    "The attack is a simple one. A guarantee of the table bounds all attacks; this number bounds none.",
+    "Training and test rows must be of the same kind: otherwise their difference is measured.",
+    "The numbers are computed from raw rows and are not private.",
+)
 UNITS = ("entry", "record", "person", "label")
 
 
@@ -30,15 +37,18 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "audit",
         description="Attack a stored classifier: compare its distances to the rows it was fitted on with "
-        "those to rows it has not seen, and say how well an attacker can tell the two apart. Or, with "
+        "those to rows it has not seen, and say how well an attacker can tell the two apart. With "
+        "--synthetic, the same by distances to the nearest row of a synthetic table. Or, with "
         "--mechanism, attack onefold's own noise: release pairs of neighbouring datasets many times and "
         "bound epsilon from below.",
         epilog="The model file contains the rows it was fitted on, so whoever has the file needs no attack. "
         "The audit is about attackers who may only ask the model for answers.",
     )
     parser.add_argument("model", metavar="MODEL", nargs="?", help="file written by onefold fit")
-    option(parser, "--train A", "table the model was fitted on")
-    option(parser, "--test B", "table of rows the model has not seen")
+    option(parser, "--synthetic TABLE", "synthetic table to attack instead of a model; needs --schema")
+    shared.add_schema(parser, "by which --synthetic and its rows are read")
+    option(parser, "--train A", "table the model was fitted on, or the synthetic table was made from")
+    option(parser, "--test B", "table of rows the model, or whoever made the table, has not seen")
     option(parser, "--label COL", "column with the classes; adds an attack that knows the class of each row")
     option(parser, "--mechanism NAME", "what to attack instead of a model: a name such as Laplace, or all")
     option(parser, "--epsilon E", "with --mechanism, the claim to attack", shared.positive, 1.0)
@@ -55,8 +65,10 @@ def run(args: argparse.Namespace) -> int:
     """Attack a model or a mechanism, and tell."""
     if args.mechanism is not None:
         return _run_battery(args)
+    if args.synthetic is not None or args.schema is not None:
+        return _run_on_table(args)
     if None in (args.model, args.train, args.test):
-        raise InvalidInputError("name a MODEL with --train and --test, or a --mechanism")
+        raise InvalidInputError("name a MODEL or --synthetic with --train and --test, or a --mechanism")
     return _run_on_model(args)
 
 
@@ -116,6 +128,64 @@ def _in_words(audit: Any) -> list[str]:
         format_table(headings, audit.rows()) + "\n",
         *(fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in audit.notes()),
     ]
+
+
+# --- synthetic tables ---------------------------------------------------------------------------------------
+
+
+def _run_on_table(args: argparse.Namespace) -> int:
+    """Compare how near members and others are to synthetic rows, and tell."""
+    if args.model is not None or args.label is not None or args.report is not None:
+        raise InvalidInputError("--synthetic takes no MODEL, no --label and no --report: the schema says all")
+    if None in (args.synthetic, args.schema, args.train, args.test):
+        raise InvalidInputError("--synthetic TABLE goes with --schema, --train and --test")
+    from onefold.tables import Schema, read_table
+
+    schema = Schema.load(args.schema)
+    with busy("reading", args.quiet):
+        paths = (args.synthetic, args.train, args.test)
+        tables = [read_table(path, schema=schema) for path in paths]
+        made, *others = [_encoded(schema, table, most) for table, most in zip(tables, SAMPLE, strict=True)]
+    from sklearn.neighbors import NearestNeighbors
+
+    from onefold.audit import distance_attack
+    from onefold.report import format_table
+
+    with busy("attacking", args.quiet):
+        nearest = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(made)
+        train, test = (nearest.kneighbors(rows)[0][:, 0] for rows in others)
+        attack = distance_attack(train, test)
+    low, high = attack.auc_interval
+    rows = [("AUC, distance to the nearest synthetic row", attack.auc, f"{low:.4f} to {high:.4f}")]
+    rows += [
+        (
+            f"members found at {100 * point.fpr_limit:g} % false positives",
+            point.tpr,
+            "{:.4f} to {:.4f}".format(*point.tpr_interval),
+        )
+        for point in reversed(attack.points)
+    ]
+    words = [
+        f"{attack.n_members} training rows against {attack.n_nonmembers} test rows\n",
+        format_table(["", "value", f"{100 * attack.confidence:g} % interval"], rows) + "\n",
+        *(fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in TABLE_NOTES),
+    ]
+    files = {"synthetic": args.synthetic, "train": args.train, "test": args.test}
+    result = {**files, "attack": attack.to_dict(), "notes": list(TABLE_NOTES)}
+    show(result, words, as_json=args.json, quiet=args.quiet)
+    return 0
+
+
+def _encoded(schema: Any, table: Any, most: int) -> Any:
+    """Rows as numbers, label included, at most so many of them."""
+    label = schema.label
+    encoded = schema.transform(table)
+    if label is not None:
+        own = schema.parse(table, strict=False, roles=("label",))[label.name]
+        encoded = np.hstack([encoded, label.encode(own)])
+    if len(encoded) < FEWEST_ROWS:
+        raise InvalidInputError(f"{table.path}: an audit needs at least {FEWEST_ROWS} rows")
+    return encoded[np.random.default_rng(0).permutation(len(encoded))[:most]]
 
 
 # --- onefold's own releases --------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class TableQuality:
         follow = {
             "raked": "follow all pairs",
             "tree": "follow a tree of pairs",
-            "independent": "are independent within a class: there is too much noise for pairs",
+            "independent": "are independent within a class",
         }
         worst = max(self.columns, key=lambda name: sum(self.columns[name]))
         followed, expected = self.columns[worst]
@@ -88,11 +88,16 @@ class TableQuality:
             f"About {self.n_rows} rows; columns {follow[self.structure]}.",
             f"Single columns: {_of_hundred(expected)} in 100 rows are expected in a wrong cell by noise, "
             f"{_of_hundred(followed)} by drawing ({worst} is the worst).",
-            f"Pairs of columns: {_of_hundred(self.pairs[1])} in 100 rows are expected in a wrong cell by "
-            f"noise, {_of_hundred(self.pairs[0])} by drawing.",
         ]
+        if self.structure != "independent":
+            lines.append(
+                f"Pairs of columns: {_of_hundred(self.pairs[1])} in 100 rows are expected in a wrong cell by "
+                f"noise, {_of_hundred(self.pairs[0])} by drawing."
+            )
         if expected > POOR:
             lines.append("Poor for single columns already: there are few rows for this epsilon.")
+        elif self.structure == "independent":
+            lines.append("Fine for single columns; not for how columns depend on each other.")
         else:
             lines.append(
                 "Fine for single columns, pairs of columns and simple models; not for rare combinations."
@@ -101,7 +106,10 @@ class TableQuality:
 
 
 def _of_hundred(share: float) -> str:
-    return f"{100.0 * share:.2g}"
+    hundred = 100.0 * share
+    if hundred < 0.1:
+        return "less than 0.1"
+    return f"{hundred:.2g}" if hundred < 10.0 else f"{hundred:.0f}"
 
 
 def judge_rows(
