@@ -15,7 +15,7 @@ from onefold.fabrication import MomentClassifier
 from onefold.federated import GlobalClassifier, LocalModel, MomentFederation, release_moments, simulate
 from onefold.federated.contract import schema_scale
 from onefold.federated.messages import ModelParcel, Query, from_bytes, to_bytes
-from onefold.models import FoldingClassifier
+from onefold.models import AutoencoderClassifier, FoldingClassifier
 from onefold.privacy import Box, OptimalNoise, PrivateMoments, RandomisedLabels, domain_of
 from onefold.tables import Field, Schema
 
@@ -142,6 +142,16 @@ def test_parcel_with_a_damaged_schema_is_refused(content: bytes, tmp_path: Path)
         LocalModel.from_parcel(ModelParcel("north", io.to_bytes(private.estimator_, extras)))
     io.save(private.estimator_, tmp_path / "model", extras)
     with pytest.raises(FileFormatError):
+        LocalModel.load(tmp_path / "model")
+
+
+def test_classifier_with_a_schema_of_its_own_is_no_site(tmp_path: Path) -> None:
+    """Queries of a federation come encoded: the site must know it, not its classifier."""
+    own = AutoencoderClassifier(schema=SCHEMA)
+    with pytest.raises(InvalidInputError, match="give the schema to the LocalModel"):
+        LocalModel(own, schema=SCHEMA).fit(table())
+    io.save(own.fit(table()), tmp_path / "model")
+    with pytest.raises(InvalidInputError, match="encodes tables itself"):
         LocalModel.load(tmp_path / "model")
 
 

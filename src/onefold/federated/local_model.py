@@ -567,6 +567,8 @@ class LocalModel(BaseEstimator):
         check_guarantee(guarantee.to_dict())
         if hasattr(estimator, "n_jobs"):
             estimator.n_jobs = None  # how many threads answer is for this machine to say
+        if getattr(estimator, "schema", None) is not None:
+            raise MessageError("the parcel holds a classifier that encodes tables itself")
         return cls._of(estimator, schema)
 
     def save(self, path: str | os.PathLike[str], *, with_rows: bool = True) -> None:
@@ -622,6 +624,8 @@ class LocalModel(BaseEstimator):
     @classmethod
     def _of(cls, estimator: Any, schema: Schema | None, like: Any = None) -> Self:
         """A model with this fitted classifier, for tables of this schema."""
+        if getattr(estimator, "schema", None) is not None:
+            raise InvalidInputError("this classifier encodes tables itself: fit a LocalModel(schema=...)")
         model = cls(clone(estimator))
         if like is not None:
             model.set_params(**{**like.get_params(deep=False), "keep_rows": True})

@@ -46,6 +46,7 @@ Server: `{host}:{port}`, {mode} mode, rule {rule}{plaintext}. Sites: {sites}.
 3. **Each site**, on the machine with its data (no port has to be opened there):
 
        onefold federate site --folder . --data rows.csv --label COLUMN --epsilon 1 --range 0 1
+       onefold federate site rows.csv --folder . --schema schema.json --epsilon 1  # texts and gaps too
 
    It prints what is promised about the rows, and what is not, before anything is answered. Without
    `--epsilon` the answers are functions of raw rows.
@@ -57,9 +58,9 @@ Server: `{host}:{port}`, {mode} mode, rule {rule}{plaintext}. Sites: {sites}.
 5. **Leave**: `onefold federate remove SITE --folder server`. Every later answer is that of a federation which
    never had the site. What was answered before cannot be taken back.
 
-Columns of `rows.csv` and `new.csv` must be the same, in the same order and units. The certificates are valid
-for a year. Keep `server/` and its `ca.key` readable by your account only. `docs/deploy.md` says what each
-mode reveals to whom.
+Columns of `rows.csv` and `new.csv` must be the same, in the same order and units; with one schema file at all
+sites and queries, order and further columns do not matter. The certificates are valid for a year. Keep
+`server/` and its `ca.key` readable by your account only. `docs/deploy.md` says what a mode reveals to whom.
 """
 
 

@@ -174,7 +174,7 @@ def read_profile(folder: SiteFolder) -> Profile:
     except (OSError, ValueError):
         profile = None
     if not isinstance(profile, Profile):
-        raise FederationError("this site has no model yet: fit one with --data and --label, or Site.fit")
+        raise FederationError("this site has no model yet: fit one, with DATA and --label or --schema")
     return profile
 
 
