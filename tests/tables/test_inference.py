@@ -86,6 +86,13 @@ def test_the_range_holds_every_value_and_is_rounded_outward() -> None:
         assert field.high - field.low <= 1.5 * (values.max() - values.min())
 
 
+def test_the_range_holds_values_beyond_those_that_are_remembered(monkeypatch) -> None:
+    monkeypatch.setattr("onefold.tables.inference.MOST_DISTINCT", 20)
+    field = _field([f"{place + 0.5}" for place in range(N)])
+    assert field.low <= 0.5
+    assert field.high >= N - 0.5
+
+
 def test_heavy_tails_are_read_by_logarithm_and_others_are_not() -> None:
     rng = np.random.default_rng(0)
     heavy, light = rng.lognormal(3, 1.5, 1000), rng.normal(3, 1.5, 1000)

@@ -130,7 +130,7 @@ def cells_of(column: Any, missing_values: Collection[str] = ()) -> tuple[AnyArra
         missing |= np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
     elif values.dtype.kind == "O":
         tokens = frozenset(missing_values) | {""}
-        missing |= np.fromiter((_is_missing(cell, tokens) for cell in values), np.bool_, len(values))
+        missing |= _missing_among(values.tolist(), tokens)
     return values, missing
 
 
@@ -156,6 +156,17 @@ def _objects(cells: list[Any]) -> AnyArray:
 
 def _decoded(cell: Any) -> Any:
     return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
+
+
+def _missing_among(cells: list[Any], tokens: frozenset[str]) -> Mask:
+    """Which cells are missing; equal ones are looked at once."""
+    try:
+        absent = {cell for cell in set(cells) if _is_missing(cell, tokens)}
+    except TypeError:  # a list or another cell that cannot be in a set
+        return np.array([_is_missing(cell, tokens) for cell in cells], dtype=np.bool_)
+    if not absent:
+        return np.zeros(len(cells), dtype=np.bool_)
+    return np.fromiter((cell in absent for cell in cells), np.bool_, len(cells))
 
 
 def _is_missing(cell: Any, tokens: frozenset[str]) -> bool:

@@ -132,8 +132,9 @@ class _Column:
                 self.cells[cell] += count
             else:
                 self.is_cut = True
-                number = cell if isinstance(cell, (int, float)) else math.nan
-                self.low, self.high = min(self.low, number), max(self.high, number)
+                number = PLAIN_NUMBERS.number(cell) if isinstance(cell, str) else cell
+                if isinstance(number, float) and math.isfinite(number):
+                    self.low, self.high = min(self.low, number), max(self.high, number)
 
     def has_decimal_comma(self) -> bool:
         """Whether the cells are numbers whose decimal mark can only be the comma."""
@@ -316,12 +317,11 @@ class _Column:
         counts = np.array(list(self.cells.values()))
         cells = list(self.cells)
         best: tuple[float, NumberFormat, Floats] | None = None
-        units = {without_unit(cell)[1] for cell in cells if isinstance(cell, str)} - {""}
         formats: Sequence[NumberFormat] = NUMBER_FORMATS
         if self.in_comma_table and any(isinstance(cell, str) and {*cell} & {*".,"} for cell in cells):
             formats = sorted(formats, key=lambda written: (not written.bare, written.decimal == "."))
         for written in formats:
-            if not written.bare and len(units) != 1:  # "12a" and "12b" are no numbers
+            if not written.bare and not self._has_one_unit():  # "12a" and "12b" are no numbers
                 break
             numbers = self._numbers(written)
             share = float(counts[~np.isnan(numbers)].sum() / counts.sum())
@@ -336,6 +336,9 @@ class _Column:
             return None
         return written, numbers, junk
 
+    def _has_one_unit(self) -> bool:
+        return len({without_unit(cell)[1] for cell in self.cells if isinstance(cell, str)} - {""}) == 1
+
     def _is_identifier(self, values: Floats, weights: AnyArray, whole: bool) -> bool:
         if not whole or len(values) < 20:
             return False
@@ -349,7 +352,9 @@ class _Column:
 def _distinct(values: AnyArray) -> tuple[list[Any], list[int]]:
     """Distinct cells and how often each is there, in Python types."""
     if values.dtype.kind == "O":
-        counted = Counter(_plain(cell) for cell in values)
+        counted: Counter[Any] = Counter()
+        for cell, count in Counter(values.tolist()).items():
+            counted[_plain(cell)] += count
         return list(counted), list(counted.values())
     found, counts = np.unique(values, return_counts=True)
     if values.dtype.kind == "M":
