@@ -26,6 +26,7 @@ from benchmarks import (
     querying,
     release,
     small_machines,
+    tables,
 )
 from benchmarks.data import FULL, QUICK, Sizes
 from benchmarks.timing import Row
@@ -44,6 +45,7 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "encrypted": encrypted.rows,
     "peers": peers.rows,
     "release": release.rows,
+    "tables": tables.rows,
 }
 
 

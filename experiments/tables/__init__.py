@@ -1,0 +1,1 @@
+"""Ordinary tables: accuracy beside peers, and private synthetic tables."""
