@@ -164,14 +164,15 @@ def test_classifier_without_a_schema_has_no_head_unless_asked() -> None:
     assert not hasattr(asked.set_params(head=None).fit(X, y), "head_")
 
 
-def test_table_of_many_encoded_columns_has_a_head_only_if_asked() -> None:
-    levels = tuple(f"v{i}" for i in range(200))
-    wide = Schema(
-        [Field("code", "string", levels=levels), Field("y", "string", levels=("n", "p"), role="label")]
-    )
-    assert not AutoencoderClassifier(schema=wide).wants_head
-    assert AutoencoderClassifier(schema=wide, head="ridge").wants_head
-    assert not AutoencoderClassifier(schema=wide, head=None).wants_head
+def test_table_of_many_columns_has_a_head_only_if_asked() -> None:
+    label = Field("y", "string", levels=("n", "p"), role="label")
+    numbers = [Field(f"x{i}", "number", low=0, high=1) for i in range(200)]
+    codes = Field("code", "string", levels=tuple(f"v{i}" for i in range(1001)))
+    assert AutoencoderClassifier(schema=Schema([*numbers[1:], label])).wants_head
+    for wide in (Schema([*numbers, label]), Schema([codes, label])):
+        assert not AutoencoderClassifier(schema=wide).wants_head
+        assert AutoencoderClassifier(schema=wide, head="ridge").wants_head
+        assert not AutoencoderClassifier(schema=wide, head=None).wants_head
 
 
 def test_query_with_gaps_and_unknown_texts_is_answered(schema) -> None:

@@ -27,7 +27,9 @@ __all__ = ["AutoencoderClassifier", "ClassModels", "FoldingClassifier"]
 
 DEFAULT = WideKAHM()  # what a classifier without an estimator uses; it is never fitted
 ENCODED = WideKAHM(scale="auto")  # and with a schema: most entries of one-hot rows are zero
-WIDEST_TABLE = 200  # from so many encoded columns on a table has no head unless one is asked for
+# Tables of so many columns, or of more encoded ones, have no head unless one is asked for.
+TOO_MANY_COLUMNS = 200
+MOST_ENCODED = 1000
 FOLDS = 3  # distances that the head learns from are those of machines that have not seen the row
 SMALLEST_DISTANCE = 1e-9  # the logarithm of a distance of zero
 MOST_FOLDED = 3000  # rows; beyond that the folds take longer than they are worth
@@ -195,10 +197,10 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
 
     @property
     def wants_head(self) -> bool:
-        """Whether fitting gives a head: asked for, or for a table of fewer than 200 encoded columns."""
-        if self.head == "auto":
-            return self.schema is not None and self.schema.width < WIDEST_TABLE
-        return self.head is not None
+        """Whether fitting gives a head: asked for, or for a table of fewer than 200 columns."""
+        if self.head != "auto" or self.schema is None:
+            return self.head == "ridge"
+        return len(self.schema.features) < TOO_MANY_COLUMNS and self.schema.width <= MOST_ENCODED
 
     @one_blas_thread()
     def _fit_head(self, samples: Array, labels: Labels) -> None:
@@ -401,7 +403,8 @@ class AutoencoderClassifier(ClassModels):
     head : {"auto", "ridge"} or None, default="auto"
         What decides between the classes. "ridge" is :class:`onefold.models.head.TableHead`, fitted to the
         rows and to their distances; None takes the class with the smallest distance, as the documents do.
-        "auto" is "ridge" for a table with a schema of fewer than 200 encoded columns, and else None.
+        "auto" is "ridge" for a table with a schema of fewer than 200 columns, encoded as at most 1000, and
+        else None.
     n_jobs : int or None, default=None
         Worker threads; None uses as many as BLAS may use. Replaces the autoencoder's own setting.
 
@@ -493,7 +496,8 @@ class FoldingClassifier(ClassModels):
     head : {"auto", "ridge"} or None, default="auto"
         What decides between the classes. "ridge" is :class:`onefold.models.head.TableHead`, fitted to the
         rows and to their distances; None takes the class with the smallest distance, as the documents do.
-        "auto" is "ridge" for a table with a schema of fewer than 200 encoded columns, and else None.
+        "auto" is "ridge" for a table with a schema of fewer than 200 columns, encoded as at most 1000, and
+        else None.
     n_jobs : int or None, default=None
         Worker threads; None uses as many as BLAS may use. Results do not depend on it.
 
