@@ -111,6 +111,9 @@ def test_sites_agree_on_bins_in_a_first_message_that_pays_for_the_second_once(fo
     assert first.sigmas[1] > later.sigmas[1]
     run("--join", "a.counts", "b.counts", "c.counts", "--schema", "open.json", "--out", "all.csv")
     assert capsys.readouterr().out.startswith("Counts of 3 sites")
+    given = ["--join", "a.counts", "b.counts", "c.counts", "--leave", "b.counts", "--schema", "open.json"]
+    run(*given, "--out", "two.csv")
+    assert "also of sites that left" in capsys.readouterr().out
     run("a.csv", *spend, *bins, "--own", "a.fine", "--counts", "again.counts", code=2)
     assert "used up" in error(capsys)
     assert not (folder / "again.counts").exists()

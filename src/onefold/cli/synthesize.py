@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +33,9 @@ TRIAL_ROWS = 100_000  # most rows that a model is trained on to try it
 MOST_LEVELS = 250  # of a category, for boosted trees; numbers of more levels are taken as they are
 MOST_ERROR = 0.2  # of a noisy accuracy that is worth telling
 NO_ROW_READ = "No row was read: the table follows from the schema alone, so it tells nothing about anyone."
+LEFT_BINS = (
+    "The bins still follow the first messages, also of sites that left; these keep what they were promised."
+)
 NO_BINS = (
     "a sum needs the same bins everywhere: declare onefold:bins for every column of numbers, or let every "
     "site send --fine FILE first and give all of these files with --bins-from"
@@ -198,14 +200,13 @@ def _require(args: argparse.Namespace, what: str, *names: str) -> None:
 
 def _for_unit(schema: Schema, unit: str | None) -> Schema:
     """The schema for what is protected: records have no column of persons."""
+    from onefold.cli.contracts import without_person
+
     if unit == "person" and schema.person is None:
         raise InvalidInputError(
             '--unit person needs a column with "onefold:role": "person" in the schema, and rowsPerPerson'
         )
-    if unit != "record" or schema.person is None:
-        return schema
-    fields = [replace(known, role="ignored") if known.role == "person" else known for known in schema.fields]
-    return type(schema)(**schema.get_params(deep=False) | {"fields": tuple(fields)})
+    return without_person(schema) if unit == "record" else schema
 
 
 # --- one table --------------------------------------------------------------------------------------------
@@ -353,6 +354,7 @@ def _sum(paths: list[str], schema: Schema) -> TableCounts:
 def _joined(args: argparse.Namespace, schema: Schema) -> Told:
     """Add up what sites have sent, and make the table of all of them."""
     from onefold.fabrication import TableSynthesizer
+    from onefold.fabrication.plan import CountingPlan
 
     total = _sum(args.join, schema)
     for path in _files(args.leave):
@@ -368,6 +370,8 @@ def _joined(args: argparse.Namespace, schema: Schema) -> Told:
     result, words = _told(args, own, maker)
     sites = "1 site" if total.n_sites == 1 else f"{total.n_sites} sites, each with noise of its own"
     words.insert(0, f"Counts of {sites}. What a record or person of each is promised:")
+    if args.leave is not None and CountingPlan.of(own, 1).open:
+        words.insert(1, LEFT_BINS)
     return {"sites": total.n_sites, **result}, words
 
 
