@@ -277,6 +277,19 @@ def test_a_paid_look_is_close_to_a_free_one_and_charged(table, schema, tmp_path,
     assert Ledger.load(book).total()[0] == pytest.approx(2.5)
 
 
+def test_a_model_that_is_not_better_than_the_usual_class_is_said_to_be_so(schema, table, tmp_path, capsys):
+    rows = [[*row[:4], "well"] for row in people(500, 1)]
+    test = write(tmp_path / "test.csv", rows)
+    given = [table, "--schema", schema, "--epsilon", 2, "--out", tmp_path / "m.csv", "--json"]
+    assert run(*given, "--evaluate-public", test) == 0
+    found = json.loads(capsys.readouterr().out)["evaluation"]
+    said = " ".join(found["text"])
+    assert ("not clearly better" in said) == (found["accuracy"] <= found["majority"])
+    test = write(tmp_path / "test.csv", people(500, 1))
+    assert run(*given, "--evaluate-public", test) == 0
+    assert "not clearly better" not in capsys.readouterr().out
+
+
 def test_a_look_that_noise_hides_says_so_whatever_the_rows_are(table, schema, tmp_path, capsys):
     for rows in ([], people(3)):
         test = write(tmp_path / "test.csv", rows)

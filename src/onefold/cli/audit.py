@@ -185,7 +185,8 @@ def _encoded(schema: Any, table: Any, most: int) -> Any:
         encoded = np.hstack([encoded, label.encode(own)])
     if len(encoded) < FEWEST_ROWS:
         raise InvalidInputError(f"{table.path}: an audit needs at least {FEWEST_ROWS} rows")
-    return encoded[np.random.default_rng(0).permutation(len(encoded))[:most]]
+    rng = np.random.default_rng(0)
+    return encoded[rng.permutation(len(encoded))[:most]]
 
 
 # --- onefold's own releases --------------------------------------------------------------------------------

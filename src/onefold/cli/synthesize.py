@@ -485,8 +485,10 @@ def _paid_look(
 
 
 def _in_words(found: dict[str, float]) -> str:
-    noise = f" (noise moves both by up to {100 * found['error']:.2g})" if "error" in found else ""
+    error = found.get("error", 0.0)
+    noise = f" (noise moves both by up to {100 * error:.2g})" if error else ""
+    gain = "" if found["accuracy"] > found["majority"] + error else " The model is not clearly better."
     return (
         f"a model trained on the synthetic table is right about {100 * found['accuracy']:.1f} in 100, the "
-        f"table's most frequent class alone about {100 * found['majority']:.1f}{noise}."
+        f"table's most frequent class alone about {100 * found['majority']:.1f}{noise}.{gain}"
     )
