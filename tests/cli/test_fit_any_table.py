@@ -271,6 +271,16 @@ def test_boosting_is_recommended_where_it_is_clearly_better(here: Path, capsys) 
     assert found["boosting_is_better"] == (found["boosting"] - found["accuracy"] > 0.05)
 
 
+def test_wide_table_of_several_units_is_decided_by_the_head(here: Path, capsys) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(300, 230)) * 10.0 ** (np.arange(230) % 6)
+    told = X[:, 0] + X[:, 6] - X[:, 12] > 0
+    columns = {f"x{j}": [f"{value:.6g}" for value in X[:, j]] for j in range(230)}
+    write(here / "t.csv", columns | {"y": ["in" if value else "out" for value in told]})
+    assert main(["fit", "t.csv", "--label", "y", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["estimated"]["accuracy"] > 0.75
+
+
 def test_no_person_is_in_both_parts(here: Path, capsys) -> None:
     from onefold.cli.fit import split
 

@@ -415,6 +415,7 @@ def encoder_of(encoder: str, image_shape: list[int] | None, margin: int | None, 
 # --- classifiers ------------------------------------------------------------------------------------------
 
 # The names that models have, again: loading a model for them would make every command slow.
+WIDEST_HEAD = 1000  # encoded columns
 MEASURES = ("euclidean", "rms", "product", "min", "max", "fuzzy")
 
 
@@ -448,7 +449,9 @@ def classifier_of(
     from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 
     chosen: dict[str, Any] = {"n_jobs": n_jobs} | ({} if measure is None else {"measure": measure})
-    chosen |= {} if schema is None else {"schema": schema}
+    if schema is not None:
+        # Columns of one unit come without a schema: where there is one, even a wide table needs the head.
+        chosen |= {"schema": schema, "head": "ridge" if schema.width < WIDEST_HEAD else "auto"}
     if model == "folding":
         return FoldingClassifier(**parameters, **chosen)
     return AutoencoderClassifier(WideKAHM(**parameters, random_state=seed), **chosen)

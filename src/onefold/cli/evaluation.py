@@ -83,9 +83,9 @@ class Evaluation:
         names = [_short(printable(str(label))) for label in self.classes]
         first = max(len(name) for name in names)
         width = max(first, *(len(str(count)) for row in self.confusion for count in row))
-        head = " " * (first + 2) + "  ".join(name.rjust(width) for name in names)
+        head = " " * (first + 4) + "  ".join(name.rjust(width) for name in names)
         rows = [
-            f"  {name.ljust(first)}" + "  ".join(str(count).rjust(width) for count in counts)
+            f"  {name.ljust(first)}  " + "  ".join(str(count).rjust(width) for count in counts)
             for name, counts in zip(names, self.confusion, strict=True)
         ]
         return ["true class by row, predicted class by column:", head, *rows]
