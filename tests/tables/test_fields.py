@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import date, datetime
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -205,6 +207,70 @@ def test_a_cell_outside_the_contract_is_named_and_not_repeated(declared, cells, 
 def test_a_declaration_that_says_nothing_is_refused(declared, message) -> None:
     with pytest.raises(InvalidInputError, match=message):
         Field(**{"name": "x", **declared})
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"type": "date", "low": 1.2, "high": 9}, "whole day"),
+        ({"type": "datetime", "low": 0, "high": 9.5}, "whole second"),
+        ({"type": "date", "low": 0, "high": 1e300}, "years 1 to 9999"),
+        ({"type": "date", "low": 0, "high": 1e300, "role": "ignored"}, "years 1 to 9999"),
+        ({"low": 0, "high": 10**400}, "maximum must be finite"),
+        ({"low": [1], "high": 2, "role": "ignored"}, "minimum must be finite"),
+        ({"levels": (1, math.nan)}, "finite numbers"),
+        ({"type": "integer", "levels": (1, 2.5)}, "whole numbers"),
+        ({"type": "integer", "levels": (2**53, 2**53 + 1)}, "at most 15 digits"),
+        ({"type": "boolean", "true_values": ([1],)}, "lists of texts"),
+        ({"type": "boolean", "missing_values": (1,)}, "lists of texts"),
+        ({"type": "boolean", "required": "yes"}, "true or false"),
+        ({"type": "string", "levels": ("\ud800",)}, "cannot be written"),
+    ],
+)
+def test_what_a_file_could_not_say_again_is_refused(declared, message) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        Field("x", **declared)
+
+
+@pytest.mark.parametrize("pattern", ["%d/%m/%y", "%m/%Y", "%Y-%d-%m", "%d.%m.%Y"])
+def test_no_two_ranges_of_dates_stand_in_a_file_alike(pattern) -> None:
+    # A pattern may lose the century or the day, or read like another one.
+    fields = [
+        Field("x", "date", low=float(low), high=float(low + 9999), format=pattern)
+        for low in (-14610, -14600, 0, 1, 36, 21915)
+    ]
+    assert len({str(field.contract()) for field in fields}) == len(fields)
+    assert [Field.from_dict(field.to_dict()) for field in fields] == fields
+
+
+def test_one_and_one_point_zero_are_one_declaration() -> None:
+    whole = [Field("x", levels=(1, 2)), Field("x", low=0, high=9, bins=(1, 2), scale="log", log_unit=1)]
+    point = [
+        Field("x", levels=(1.0, 2.0)),
+        Field("x", low=0.0, high=9.0, bins=(1.0, 2.0), scale="log", log_unit=1.0),
+    ]
+    for one, other in zip(whole, point, strict=True):
+        assert json.dumps(one.contract()) == json.dumps(other.contract())
+        assert one.names_out == other.names_out
+
+
+def test_no_cell_of_any_kind_stops_reading() -> None:
+    cells = [10**400, -(10**400), 10**5000, Decimal("sNaN"), [1], {}, b"\xff", object(), np.array([1, 2]), 1j]
+    fields = [
+        Field("x", low=0, high=9, missing="indicator"),
+        Field("x", "date", low=0, high=9),
+        Field("x", "datetime", low=0, high=9, format="%d"),
+        Field("x", "string", levels=("a", "b")),
+        Field("x", "integer", levels=(1, 2)),
+        Field("x", "boolean"),
+    ]
+    for field in fields:
+        for cell in cells:
+            encoded = field.encode(field.read([cell, "5"])[0])
+            assert encoded.shape == (2, field.width)
+            assert 0.0 <= encoded.min() <= encoded.max() <= 1.0
+    numbers = fields[0]
+    assert numbers.encode(numbers.read([10**400, -(10**400)])[0])[:, 0].tolist() == [1.0, 0.0]
 
 
 def test_a_field_stands_in_the_file_as_it_was_declared() -> None:

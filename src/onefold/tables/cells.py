@@ -174,7 +174,10 @@ def _is_missing(cell: Any, tokens: frozenset[str]) -> bool:
         return cell in tokens or cell.strip() in tokens
     if cell is None:
         return True
-    equal = cell == cell  # neither NaN nor a missing value of pandas equals itself
+    try:
+        equal = cell == cell  # neither NaN nor a missing value of pandas equals itself
+    except ArithmeticError:  # NaN of a decimal number that signals
+        return True
     return not isinstance(equal, (bool, np.bool_)) or not equal
 
 
@@ -186,7 +189,10 @@ def text_of(cell: Any) -> str:
         return str(int(cell))
     if isinstance(cell, bytes):
         return cell.decode("utf-8", "replace").strip()
-    return str(cell)
+    try:
+        return str(cell)
+    except ValueError:  # a number of thousands of digits: no category
+        return ""
 
 
 def texts_of(values: AnyArray) -> Iterable[str]:
@@ -220,7 +226,7 @@ def numbers_of(values: AnyArray, missing: Mask, written: NumberFormat) -> Floats
     if written.is_plain:
         try:
             found[~missing] = present.astype(np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, ArithmeticError):
             pass  # some cell is no number: one by one
         else:
             return found
@@ -233,6 +239,8 @@ def _number(cell: Any, written: NumberFormat) -> float:
         return written.number(cell.strip())
     try:
         return float(cell)
+    except OverflowError:  # as a text of so many digits reads
+        return math.inf if cell > 0 else -math.inf
     except (TypeError, ValueError):
         return math.nan
 
@@ -265,6 +273,8 @@ def moments_of(values: AnyArray, missing: Mask, pattern: str, *, days: bool) -> 
         read = moment_reader(pattern, days=days)
         known: dict[Any, float] = {}
         for place, cell in zip(np.flatnonzero(~missing), present.tolist(), strict=True):
+            if not isinstance(cell, (str, date)):
+                continue  # no date, and perhaps nothing that a dict can hold
             if cell not in known:
                 known[cell] = read(cell)
             found[place] = known[cell]

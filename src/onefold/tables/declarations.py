@@ -1,14 +1,19 @@
 """What a declaration of a column must say so that everything can follow from it."""
 
 import math
-from itertools import pairwise
+import sys
+from collections.abc import Iterable
+from itertools import chain, pairwise
 from typing import Any
 
-__all__ = ["ENCODED_ROLES", "article", "objection"]
+__all__ = ["ENCODED_ROLES", "article", "can_be_written", "objection"]
 
 TYPES = ("number", "integer", "string", "boolean", "date", "datetime")
 ROLES = ("feature", "label", "ignored", "identifier", "person")
 ENCODED_ROLES = ("feature", "label")
+WHOLE_NUMBERS = 2**53  # up to here every whole number is a number of its own
+# The years 1 to 9999, in days and in seconds since 1970.
+CALENDAR = {"date": (-719_162, 2_932_896), "datetime": (-719_162 * 86_400, 2_932_897 * 86_400 - 1)}
 
 
 def article(kind: str) -> str:
@@ -42,10 +47,18 @@ def objection(given: Any) -> str | None:
     texts = (given.unit, given.format, given.written.decimal, given.written.group, given.review)
     if not all(isinstance(text, str) for text in texts):
         return "unit, format, decimalChar, groupChar and review must be texts"
+    lists = (given.true_values, given.false_values, given.missing_values or ())
+    if not all(isinstance(text, str) for texts in lists for text in texts):
+        return "trueValues, falseValues and missingValues must be lists of texts"
+    if not isinstance(given.required, bool) or not isinstance(given.written.bare, bool):
+        return "required and bareNumber must be true or false"
+    if not can_be_written((given.name, *texts, *chain(*lists), *given.levels)):
+        return "a text in it cannot be written to a file"
     if not given.written.decimal or given.written.decimal == given.written.group:
         return "decimalChar and groupChar must be two different marks"
-    if given.role not in ENCODED_ROLES:
-        return None
+    wrong = _objection_to_numbers(given)
+    if wrong or given.role not in ENCODED_ROLES:
+        return wrong
     if given.type == "string" and not given.levels:
         return 'text without categories: list them in constraints.enum, or set onefold:role to "ignored"'
     if given.is_category:
@@ -53,13 +66,47 @@ def objection(given: Any) -> str | None:
     return _objection_to_range(given)
 
 
+def _objection_to_numbers(given: Any) -> str | None:
+    """Numbers that can be written to a file and read again, whatever the column is for."""
+    told = {"minimum": given.low, "maximum": given.high, "onefold:fill": given.fill}
+    for key, value in (*told.items(), ("onefold:logUnit", given.log_unit)):
+        if value is not None and not _is_finite(value):
+            return f"{key} must be finite: declare it from what the column means"
+    if given.type in CALENDAR:
+        first, last = CALENDAR[given.type]
+        for key, value in told.items():
+            if value is not None and not (first <= value <= last and float(value).is_integer()):
+                unit = "day" if given.type == "date" else "second"
+                return f"{key} must be a whole {unit} of the years 1 to 9999"
+    return None
+
+
+def can_be_written(texts: Iterable[Any]) -> bool:
+    """Whether no text holds half a character, as JSON allows."""
+    try:
+        "".join(text for text in texts if isinstance(text, str)).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_finite(value: Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and -sys.float_info.max <= value <= sys.float_info.max
+
+
 def _objection_to_levels(given: Any) -> str | None:
     wanted: Any = {"string": str, "boolean": bool}.get(given.type, (int, float))
     if given.type in ("date", "datetime") or not all(isinstance(level, wanted) for level in given.levels):
         return f"every entry of constraints.enum must be {article(given.type)}"
-    if given.type in ("number", "integer") and any(isinstance(level, bool) for level in given.levels):
-        return "entries of constraints.enum must be numbers"
-    if len(set(given.levels)) != len(given.levels):
+    if given.type in ("number", "integer") and not all(map(_is_finite, given.levels)):
+        return "entries of constraints.enum must be finite numbers"
+    if given.type == "integer" and not all(
+        float(level).is_integer() and abs(level) <= WHOLE_NUMBERS for level in given.levels
+    ):
+        return "entries of constraints.enum must be whole numbers of at most 15 digits"
+    known = given.levels if given.type == "string" else map(float, given.levels)
+    if len(set(known)) != len(given.levels):
         return "an entry of constraints.enum stands there twice"
     if any(isinstance(level, str) and (not level or level != level.strip()) for level in given.levels):
         return "entries of constraints.enum must be texts that neither begin nor end with a blank"
@@ -73,24 +120,20 @@ def _objection_to_levels(given: Any) -> str | None:
 def _objection_to_range(given: Any) -> str | None:
     if given.other is not None:
         return "onefold:other is for categories"
-    for value in (given.low, given.high):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            return "minimum and maximum must be finite numbers: declare them from what the column means"
-    low, high = float(given.low or 0.0), float(given.high or 0.0)
+    if given.low is None or given.high is None:
+        return "minimum and maximum must be finite numbers: declare them from what the column means"
+    low, high = float(given.low), float(given.high)
     if not low < high or not math.isfinite(high - low):
         return "minimum must be below maximum"
     if given.type != "number" and math.ceil(low) > math.floor(high):
         return "there is no whole number between minimum and maximum"
-    for key, value in (("logUnit", given.log_unit), ("fill", given.fill)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-            return f"onefold:{key} must be a number"
-    if given.log_unit is not None and not 0 < given.log_unit < math.inf:
+    if given.log_unit is not None and given.log_unit <= 0:
         return "onefold:logUnit must be a positive number"
     if given.fill is not None and not low <= given.fill <= high:
         return "onefold:fill must be inside the range"
     edges = given.bins
     if edges and (
-        not all(isinstance(edge, (int, float)) and low < edge < high for edge in edges)
+        not all(_is_finite(edge) and low < edge < high for edge in edges)
         or any(left >= right for left, right in pairwise(edges))
     ):
         return "onefold:bins must be ascending numbers inside the range"

@@ -157,6 +157,10 @@ class Field:
         wrong = objection(self)
         if wrong:
             raise InvalidInputError(f"field {self.name!r}: {wrong}")
+        # 1 and 1.0 are one declaration: their names, files and digests are the same.
+        for name in ("levels", "bins"):
+            object.__setattr__(self, name, tuple(map(_plain, getattr(self, name))))
+        object.__setattr__(self, "log_unit", _plain(self.log_unit))
 
     # --- what follows for the column ----------------------------------------------------------------------
 
@@ -602,12 +606,22 @@ def _bound(name: str, kind: str, pattern: str, value: Any) -> float | None:
 
 
 def _written_bound(given: Field, value: float | None) -> Any:
-    if value is None:
-        return None
-    if given.type in ("date", "datetime"):
-        unit = "D" if given.type == "date" else "s"
-        moment: Any = np.array([int(value)]).astype(f"datetime64[{unit}]").astype(object)[0]
-        # The file format wants bounds written like the cells.
-        return moment.isoformat() if given.format == "default" else moment.strftime(given.format)
-    whole = float(value).is_integer() and abs(value) < 2**53
-    return int(value) if whole else float(value)
+    if value is None or given.type not in ("date", "datetime"):
+        return _plain(value)
+    unit = "D" if given.type == "date" else "s"
+    moment: Any = np.array([int(value)]).astype(f"datetime64[{unit}]").astype(object)[0]
+    if given.format != "default":
+        # The file format wants bounds written like the cells. Some patterns lose the century or the day.
+        text = moment.strftime(given.format)
+        try:
+            if _bound(given.name, given.type, given.format, text) == value:
+                return text
+        except InvalidInputError:
+            pass
+    return moment.isoformat()
+
+
+def _plain(value: Any) -> Any:
+    """Write a whole number as one; anything else stays what it is."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return int(value) if whole else value

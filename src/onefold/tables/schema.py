@@ -15,7 +15,7 @@ from onefold._base.arrays import AnyArray, Arrays, Floats, Labels
 from onefold._base.files import read_saved, write_whole
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import cells_of, texts_of
-from onefold.tables.declarations import ENCODED_ROLES
+from onefold.tables.declarations import ENCODED_ROLES, can_be_written
 from onefold.tables.fields import Field
 from onefold.tables.inference import guess_fields
 
@@ -441,6 +441,7 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         if not isinstance(given, dict) or not isinstance(given.get("fields"), list):
             raise InvalidInputError('a schema is an object with a list of "fields"')
+        _check_number(given["fields"])  # before any of them is looked at
         own = given.get("onefold", {})
         if not isinstance(own, dict):
             raise InvalidInputError('"onefold" must be an object')
@@ -656,12 +657,16 @@ def _unknown(name: str, known: Sequence[str], where: str) -> InvalidInputError:
     return InvalidInputError(f"{where} has no column {name!r} among its {len(known)}{hint}")
 
 
+def _check_number(fields: Sequence[Any]) -> None:
+    if not 1 <= len(fields) <= MOST_FIELDS:
+        raise InvalidInputError(f"a schema has from 1 to {MOST_FIELDS} fields")
+
+
 def _check(schema: Schema) -> None:
     fields = schema.fields
     if isinstance(fields, (str, bytes)) or not all(isinstance(known, Field) for known in fields):
         raise InvalidInputError("fields must be a sequence of Field")
-    if not 1 <= len(fields) <= MOST_FIELDS:
-        raise InvalidInputError(f"a schema has from 1 to {MOST_FIELDS} fields")
+    _check_number(fields)
     seen: set[str] = set()
     for known in fields:
         if known.name in seen:
@@ -676,5 +681,6 @@ def _check(schema: Schema) -> None:
             raise InvalidInputError(f"{key} must be a whole number from 1 on")
     if schema.source not in SOURCES:
         raise InvalidInputError(f"source must be one of {', '.join(SOURCES)}")
-    if not isinstance(schema.name, str) or not all(isinstance(text, str) for text in schema.missing_values):
+    texts = (schema.name, *schema.missing_values)
+    if not all(isinstance(text, str) for text in texts) or not can_be_written(texts):
         raise InvalidInputError("name and missingValues of a schema must be texts")
