@@ -106,6 +106,26 @@ def test_cells_outside_the_contract_and_rows_without_a_class_stop_nothing(here: 
     assert "left out" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("method", ["tables", "moments"])
+def test_one_record_does_not_decide_whether_there_is_a_model(here: Path, capsys, method: str) -> None:
+    rows = table(n_rows=2000)
+    words = ("--epsilon", "2", "--method", method)
+    told = []
+    for cells in ({}, {"patient": "nan"}, {"patient": ""}, {"ward": "caf\udce9"}, {"ward": "a\0"}):
+        changed = {name: [cells.get(name, values[0]), *values[1:]] for name, values in rows.items()}
+        lines = [",".join(changed), *map(",".join, zip(*changed.values(), strict=True)), ""]
+        (here / "t.csv").write_bytes("\n".join(lines).encode(errors="surrogateescape"))
+        assert fit(*words) == 0
+        told.append(capsys.readouterr().err)
+    assert set(told) == {""}
+
+
+def test_moments_of_no_record_are_noise(here: Path, capsys) -> None:
+    write(here / "t.csv", {name: [] for name in table(n_rows=1)})
+    assert fit("--epsilon", "1", "--method", "moments") == 0
+    assert io.load("m").guarantee_.holds
+
+
 def test_release_is_entered_in_the_ledger_and_refused_beyond_its_limit(here: Path, capsys) -> None:
     assert main(["ledger", "new", "l.json", "--epsilon", "3", "--delta", "1e-4", "--unit", "record"]) == 0
     words = ["--epsilon", "2", "--delta", "1e-6", "--unit", "record", "--ledger", "l.json"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.persons import limit_rows, person_codes
+from onefold.privacy.persons import known_persons, limit_rows, person_codes
 
 
 @given(st.lists(st.integers(0, 5), max_size=60), st.integers(1, 4))
@@ -81,3 +81,12 @@ def test_one_person_written_in_two_ways_stays_one_person() -> None:
 def test_missing_values_of_every_kind_are_refused(person) -> None:
     with pytest.raises(InvalidInputError, match="person is missing in some rows"):
         person_codes(person, 2)
+
+
+def test_rows_about_nobody_are_told_apart_row_by_row() -> None:
+    cells = ["a", "", "nan", " nan ", "\0", "NaN", None, float("nan"), 1.0, "1"]
+    known = known_persons(np.array(cells, dtype=object), len(cells))
+    assert known.tolist() == [True, False, False, False, False, True, False, False, True, True]
+    for cell, own in zip(cells, known.tolist(), strict=True):
+        assert known_persons(np.array([cell], dtype=object), 1).tolist() == [own]
+    person_codes(np.array(cells, dtype=object)[known], int(known.sum()))

@@ -415,3 +415,48 @@ def test_texts_that_repeat_are_read_like_texts_that_do_not(tmp_path: Path) -> No
         values, problems = known.read(raw[known.name])
         np.testing.assert_array_equal(table[known.name].values, values)
         np.testing.assert_array_equal(table[known.name].problems, problems)
+
+
+# --- where privacy is promised ------------------------------------------------------------------------------
+
+WARDS = Schema(
+    [Field("ward", "string", levels=("café", "b"), missing="indicator"), Field("x", low=0, high=9)]
+)
+
+
+def wards(path: Path, odd: bytes = b"b,1") -> tuple[list[int], list[float]]:
+    """Both columns of a private table, without its odd second row."""
+    write(path, "ward,x\ncafé,1\n".encode() + odd + "\ncafé,2\nb,3\n".encode())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = read_table(path, schema=WARDS, private=True)
+    columns = [np.delete(table[name].values, 1).tolist() for name in ("ward", "x")]
+    return columns[0], columns[1]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"caf\xe9,1",
+        b"\x81\x8d,1",
+        b"\xe2\x82,1",
+        b"a\0b,1",
+        b'"x;y|z\n",1',
+        b";;;|||,1",
+        b"\xc3,\xa9",
+        b"b,1e999",
+    ],
+)
+def test_no_row_of_a_private_table_decides_how_others_are_read(tmp_path: Path, odd: bytes) -> None:
+    assert wards(tmp_path / "t.csv", odd) == wards(tmp_path / "t.csv") == ([0, 0, 1], [1.0, 2.0, 3.0])
+
+
+def test_a_private_table_in_windows_1252_is_read_as_one_in_utf8(tmp_path: Path) -> None:
+    write(tmp_path / "t.csv", "ward,x\ncafé,1\nb,2\n".encode("cp1252"))
+    assert read_table(tmp_path / "t.csv", schema=WARDS, private=True)["ward"].values.tolist() == [0, 1]
+
+
+def test_a_private_table_may_have_no_rows(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "t.csv", "ward,x\n"), schema=WARDS, private=True)
+    assert table.n_rows == 0
+    assert WARDS.transform(table).shape == (0, WARDS.width)

@@ -33,17 +33,22 @@ STRANGE_SHARE = 0.2  # so many cells without a value make a column worth a remar
 
 
 def read_columns(
-    path: str, needed: Collection[str] = (), quiet: bool = True, *, schema: Schema | None = None
+    path: str,
+    needed: Collection[str] = (),
+    quiet: bool = True,
+    *,
+    schema: Schema | None = None,
+    private: bool = False,
 ) -> Table:
     """All columns of a file as they stand there; ``needed`` ones must be among them.
 
     An array without names has the features of ``schema`` in their order, or all its columns but the label.
     """
-    with busy(f"reading {path}", quiet), open_table(path) as source:
+    with busy(f"reading {path}", quiet), open_table(path, private=private) as source:
         source.require(needed)
         # Beside an array without names stand others, which are no columns of the same table.
         names = source.names if source.named or source.matrix is None else (*source.matrix, *needed)
-        columns = gather(source, names)
+        columns = gather(source, names, may_be_empty=private)
     if schema is not None and not source.named and source.matrix is not None:
         told = _named(path, source.matrix, schema)
         columns = {told.get(name, name): values for name, values in columns.items()}

@@ -106,7 +106,7 @@ def _of_table(
     noise.check()
     mechanism = noise.mechanism(schema.width)
     with busy(f"reading {args.data}", args.quiet):
-        table = read_table(args.data, schema=schema)
+        table = read_table(args.data, schema=schema, private=True)
     about: dict[str, Any] = {"label_mechanism": noise.label_mechanism(schema), "ledger": args.ledger}
     maker = Fabricator(mechanism, stopping=stopping, schema=schema, **about)
     with without_bars(args.quiet):

@@ -340,7 +340,7 @@ def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int
     assert schema.label is not None
     persons = [] if schema.person is None else [schema.person.name]
     needed = [known.name for known in (*schema.features, schema.label)] + persons
-    table = contracts.read_columns(args.data, needed, args.quiet)
+    table = contracts.read_columns(args.data, needed, args.quiet, private=True)
     method = "tables" if args.method in (None, "auto") else args.method
     from onefold import io
 

@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
         check_header(table.path, list(table.columns))
     else:
         with busy(f"reading {args.data}", args.quiet):
-            read = read_table(args.data, schema=schema)
+            read = read_table(args.data, schema=schema, private=True)
         table = MixedTable(read.path, read.columns, args.label, args.person)
     if args.sweep:
         curve = CurveSettings(args.repetitions, args.rows, args.learner, args.seed, args.delta)

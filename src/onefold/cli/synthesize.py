@@ -230,7 +230,7 @@ def _of_rows(args: argparse.Namespace, schema: Schema) -> Told:
     if args.counts is not None and bins is None and CountingPlan.of(schema, 1).open:
         raise InvalidInputError(NO_BINS)
     with busy(f"reading {args.data}", args.quiet):
-        table = read_table(args.data, schema=schema, may_be_empty=True)
+        table = read_table(args.data, schema=schema, private=True)
     if args.fine is not None:
         return _first_message(args.fine, maker, table)
     with busy("counting", args.quiet):
@@ -400,7 +400,7 @@ def _evaluated(
     from onefold.tables import read_table
 
     with busy("trying a model", args.quiet):
-        table = read_table(path, schema=schema, may_be_empty=True)
+        table = read_table(path, schema=schema, private=True)
         truth, known = schema.labels(table, strict=False)
         guesses, usual = _predictions(schema, made, table)
         right, plain = guesses[known] == truth, usual == truth

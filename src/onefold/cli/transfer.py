@@ -131,7 +131,7 @@ def run_source(args: argparse.Namespace) -> int:
         mechanism = _mechanism(args.method, noise, args.radius or reach or 1.0, width)
     else:
         with busy(f"reading {args.data}", args.quiet):
-            rows = read_table(args.data, schema=schema)
+            rows = read_table(args.data, schema=schema, private=True)
         alone = args.method == "moments" and noise.unit == "record"
         given = {"schema": schema, "person": False if alone else None}
         mechanism = _mechanism(args.method, noise, 1.0, schema.width, schema)

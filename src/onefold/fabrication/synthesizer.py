@@ -24,13 +24,13 @@ from onefold.fabrication.pair_tables import LARGEST_SIGMA, NO_NOISE, RAW, CountL
 from onefold.fabrication.plan import CountingPlan
 from onefold.fabrication.quality import TableQuality, judge_rows
 from onefold.privacy.calibration import epsilon_of, mu_of
+from onefold.privacy.contract import under_contract
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
-from onefold.privacy.persons import limit_rows, person_codes
+from onefold.privacy.persons import known_persons, limit_rows
 from onefold.privacy.samplers import RandomState, generator
 from onefold.privacy.terms import DELTA, EPSILON, NOTHING, RELATIONS
 from onefold.tables import Schema
-from onefold.tables.cells import cells_of, texts_of
 from onefold.tables.schema import differing
 
 __all__ = ["TableSynthesizer"]
@@ -41,8 +41,6 @@ RAKED_ROWS = 5000  # below, all pairs at once follow the noise more than the row
 ROWS_PER_NOISE = 20.0  # below so many rows for one standard deviation, pairs are not used
 JUDGED_ROWS = 100_000  # most rows that are drawn to judge them
 STRUCTURES = ("auto", "tree", "raked", "independent")
-NOBODY = ("", "nan")  # texts of a person that is not known
-DECLARED = "the schema was declared without looking at these rows"
 CONSTRAINTS: dict[str, Entry] = {
     "epsilon": (EPSILON, None),
     "delta": (DELTA, None),
@@ -455,7 +453,7 @@ class TableSynthesizer(BaseEstimator):
         ).seeded(self.random_state)
         if rows is not None:
             found = found.provided("a changed record stays with its person")
-        return found.provided(DECLARED)
+        return under_contract(found, self.schema)
 
     def _rows(self, X: Any, person: Any, budget: "_Budget") -> "_CountedRows":
         """Parse a table by the rules of its schema, and choose the rows that count."""
@@ -614,12 +612,10 @@ class _CountedRows:
 
 def _of_persons(person: Any, n: int, most: int, random_state: RandomState) -> Mask:
     """Choose at most so many rows of each person; rows of nobody are left out, whatever else there is."""
-    names, missing = cells_of(person, NOBODY)
-    if names.shape != (n,):
-        raise InvalidInputError("person must be a column of texts or numbers, one for each row")
+    known = known_persons(person, n)
     kept = np.zeros(n, dtype=np.bool_)
-    rows = np.flatnonzero(~missing)
+    rows = np.flatnonzero(known)
     if len(rows):
-        codes = person_codes(np.array(list(texts_of(names[rows])), dtype=object), len(rows))
-        kept[rows[limit_rows(codes, most, random_state)]] = True
+        names = person.to_numpy() if hasattr(person, "to_numpy") else person
+        kept[rows[limit_rows(np.asarray(names, dtype=object)[rows], most, random_state)]] = True
     return kept

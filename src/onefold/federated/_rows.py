@@ -21,7 +21,7 @@ from onefold.privacy import Guarantee, charge
 from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.contract import under_contract
 from onefold.privacy.ledger import AnyLedger, all_of
-from onefold.privacy.persons import kept_rows
+from onefold.privacy.persons import kept_rows, known_persons
 from onefold.tables import Schema
 
 GIVEN_BATCHES = "the division into batches was given: it may have been chosen by looking at the raw rows"
@@ -257,7 +257,7 @@ class Recipe:
         if person is not None or mechanism.rows_per_person is None or schema.person is None:
             return Given(rows, labels, person)
         persons = schema.persons(X)
-        kept = np.flatnonzero(persons != "")  # a row about nobody counts for nobody
+        kept = np.flatnonzero(known_persons(persons, len(persons)))  # a row about nobody counts for nobody
         return Given(rows[kept], labels[kept], persons[kept], kept, len(persons))
 
     def promise(

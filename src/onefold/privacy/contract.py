@@ -16,6 +16,7 @@ from sklearn.base import clone
 from onefold._base.arrays import AnyArray, Floats, Labels
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.persons import known_persons
 from onefold.privacy.sensitivity import Box
 from onefold.privacy.terms import round_up
 from onefold.tables import Field, Schema
@@ -269,6 +270,8 @@ def contract_rows(
     """
     schema = released(schema)
     rows = schema.transform(X)
+    if not len(rows) and not leave_out:  # the number of rows is known then
+        raise InvalidInputError("the table has no rows")
     labels, kept = _labels(schema, X, y, leave_out)
     whom: AnyArray | None = None
     if person is None and schema.person is not None and schema.rows_per_person is not None:
@@ -279,8 +282,8 @@ def contract_rows(
         if given is not None and given.shape != (len(rows),):
             raise InvalidInputError("labels and persons must have one entry for each row of the table")
     if whom is not None:
-        nobody = np.array([name == "" for name in whom.tolist()], dtype=np.bool_)
-        kept = ~nobody if kept is None else kept & ~nobody
+        somebody = known_persons(whom, len(rows))
+        kept = somebody if kept is None else kept & somebody
     if kept is None:
         return ContractRows(rows, labels, whom)
     return ContractRows(rows[kept], *(None if part is None else part[kept] for part in (labels, whom)))

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import Index
+from onefold._base.arrays import AnyArray, Index, Mask
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.samplers import RandomState, byte_stream
 
-__all__ = ["SAME_PERSON", "kept_rows", "limit_rows", "person_codes"]
+__all__ = ["SAME_PERSON", "kept_rows", "known_persons", "limit_rows", "person_codes"]
 
 # A row that went to another person would make that person drop one, and this one keep one more.
 SAME_PERSON = "changed rows stay with their persons: whom each row is about is taken as known"
@@ -40,6 +40,42 @@ def person_codes(person: Any, n_rows: int) -> Index:
     >>> person_codes(["b", "a", "b"], 3).tolist()
     [1, 0, 1]
     """
+    names, known = _names(person, n_rows)
+    if not known.all():
+        raise InvalidInputError("person is missing in some rows: fill it in, or leave these rows out")
+    return np.unique(names, return_inverse=True)[1]
+
+
+def known_persons(person: Any, n_rows: int) -> Mask:
+    """Tell which rows are about somebody: the others can be left out, each by itself.
+
+    Parameters
+    ----------
+    person : array-like of shape (n_rows,)
+        Who each row is about.
+    n_rows : int
+        Number of rows.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_rows,)
+        Whether :func:`person_codes` would take the row.
+
+    See Also
+    --------
+    person_codes : Refuses what is missing.
+
+    Examples
+    --------
+    >>> from onefold.privacy.persons import known_persons
+    >>> known_persons(["b", "", "nan", None], 4).tolist()
+    [True, False, False, False]
+    """
+    return _names(person, n_rows)[1]
+
+
+def _names(person: Any, n_rows: int) -> tuple[AnyArray, Mask]:
+    """Texts or numbers, and which of them are somebody."""
     names = person.to_numpy() if hasattr(person, "to_numpy") else np.asarray(person)
     if names.dtype.kind in "US" and not isinstance(person, np.ndarray):
         names = np.array(person, dtype=object)  # beside texts, numpy makes texts of numbers and of NaN
@@ -51,14 +87,10 @@ def person_codes(person: Any, n_rows: int) -> Index:
         distinct, places = np.unique(names, return_inverse=True)
         names = np.array([_text(name) for name in distinct.tolist()], dtype=str)[places]
     if names.dtype.kind == "f":
-        missing = np.isnan(names)
-    elif names.dtype.kind == "U":
-        missing = np.isin(names, ["", "nan"])
-    else:
-        missing = np.zeros(n_rows, dtype=np.bool_)
-    if missing.any():
-        raise InvalidInputError("person is missing in some rows: fill it in, or leave these rows out")
-    return np.unique(names, return_inverse=True)[1]
+        return names, ~np.isnan(names)
+    if names.dtype.kind == "U":
+        return names, ~np.isin(names, ["", "nan"])
+    return names, np.ones(n_rows, dtype=np.bool_)
 
 
 def _text(name: Any) -> str:

@@ -107,7 +107,7 @@ def read_table(
     *,
     schema: Schema | None = None,
     columns: Sequence[str] | None = None,
-    may_be_empty: bool = False,
+    private: bool = False,
 ) -> Table:
     """Read a table from a file.
 
@@ -122,9 +122,10 @@ def read_table(
     columns : sequence of str or None, default=None
         The columns wanted, in this order; None for all columns of the file, or with a schema for those it has
         a use for: the features, and label, person and identifiers if they are there.
-    may_be_empty : bool, default=False
-        Whether a table without rows is one. Where privacy is promised, an error would tell that there are
-        none.
+    private : bool, default=False
+        Whether privacy is promised for the rows. Then no row decides how others are read, whether there is a
+        warning, or whether a table is one: it may have no rows. Which lines of a CSV file are rows is still
+        checked, and its errors are about the file.
 
     Returns
     -------
@@ -148,11 +149,11 @@ def read_table(
     >>> table["ward"].tolist()
     ['a', 'b']
     """
-    with open_table(path) as source:
+    with open_table(path, private=private) as source:
         if columns is None:
             columns = source.names if schema is None else _used(schema, source.names)
         source.require(columns)
-        found = gather(source, columns, schema, may_be_empty=may_be_empty)
+        found = gather(source, columns, schema, may_be_empty=private)
     return Table(source.path, found, len(next(iter(found.values()))))
 
 

@@ -138,13 +138,17 @@ class Source:
 class CsvSource(Source):
     """Text with a header line, compressed by gzip or not; see :func:`scan` for what is understood."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, private: bool = False) -> None:
         super().__init__(path)
+        self.private = private
         try:
-            self.encoding = _encoding_of(path)
-            self._lines = _open_text(path, self.encoding)
+            self.encoding = _marked_encoding(path) if private else _encoding_of(path)
+            self._file = _open_text(path, self.encoding, WESTERN_BYTES if private else "strict")
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise FileFormatError(f"{path}: not a file compressed by gzip, or a damaged one") from error
+        self._lines: Iterator[str] = self._file
+        if private:
+            self._lines = (line.replace(END, "\ufffd") for line in self._file)
         self._line = 0  # lines read so far
         try:
             self._read_header()
@@ -154,7 +158,7 @@ class CsvSource(Source):
 
     def close(self) -> None:
         """Close the file."""
-        self._lines.close()
+        self._file.close()
 
     def _read_header(self) -> None:
         sample = [line for line in self._sample() if line.strip()]
@@ -163,7 +167,7 @@ class CsvSource(Source):
             sample = sample[1:]
         if not sample:
             raise FileFormatError(f"{self.path}: the file is empty or does not start with a header line")
-        self.delimiter = told[1] if told else _delimiter(sample)
+        self.delimiter = told[1] if told else _delimiter(sample[:1] if self.private else sample)
         reader = self._reader()
         rows = (row for row in reader if any(cell.strip() for cell in row))
         try:
@@ -328,8 +332,26 @@ def _open_bytes(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def _open_text(path: Path, encoding: str) -> IO[str]:
-    return io.TextIOWrapper(_open_bytes(path), encoding=encoding, newline="")
+def _open_text(path: Path, encoding: str, errors: str) -> IO[str]:
+    return io.TextIOWrapper(_open_bytes(path), encoding=encoding, errors=errors, newline="")
+
+
+def _marked_encoding(path: Path) -> str:
+    """The encoding that a file says it has, UTF-8 if it says nothing: no cell decides."""
+    with _open_bytes(path) as file:
+        start = file.read(2)
+    return "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+
+
+def _western(error: UnicodeError) -> tuple[str, int]:
+    """Read bytes that are no UTF-8 as Windows-1252, and no byte besides them."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
+
+
+WESTERN_BYTES = "onefold-western-bytes"
+codecs.register_error(WESTERN_BYTES, _western)
 
 
 def _delimiter(sample: list[str]) -> str:
@@ -500,13 +522,17 @@ READERS: dict[str, type[Source]] = {
 }
 
 
-def open_table(path: str | Path) -> Source:
+def open_table(path: str | Path, *, private: bool = False) -> Source:
     """Open a file with the reader that its suffix names.
 
     Parameters
     ----------
     path : path
         A file ending in .csv, .tsv, .npz or .parquet; .csv.gz and .tsv.gz are read too.
+    private : bool, default=False
+        Whether privacy is promised for the rows: then no row of a CSV file decides how others are read, or
+        that something is said. Delimiter and encoding follow from its header and byte-order mark; bytes that
+        are no UTF-8 are read as Windows-1252, one by one.
 
     Returns
     -------
@@ -526,6 +552,6 @@ def open_table(path: str | Path) -> Source:
     if path.stat().st_size == 0:
         raise FileFormatError(f"{path}: the file is empty")
     try:
-        return reader(path)
+        return CsvSource(path, private=private) if reader is CsvSource else reader(path)
     except PermissionError as error:
         raise InvalidInputError(f"{path}: permission denied") from error

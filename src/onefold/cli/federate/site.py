@@ -179,7 +179,7 @@ def _fit_by_schema(
     if noise.label_epsilon is not None:
         chosen["label_mechanism"] = RandomisedLabels(noise.label_epsilon, class_list(schema))
     mechanism = None if noise.epsilon is None else noise.mechanism(schema.width)
-    table = read_table(args.data, schema=schema)
+    table = read_table(args.data, schema=schema, private=mechanism is not None)
     site.fit(table, None, estimator, mechanism, schema=schema, **chosen)
 
 

@@ -209,8 +209,12 @@ class PrivateMoments(BaseEstimator):
         """
         sampler = chosen_sampler(self.sampler, self.hardened, stacklevel=3)
         mu, shares = self._budget(person is not None)
-        rows, labels = check_rows(self, X, y)
-        check_classification_targets(labels)
+        if schema is not None and np.shape(X)[0] == 0:  # to refuse it would tell that there is nobody
+            rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
+            self.n_features_in_ = rows.shape[1]
+        else:
+            rows, labels = check_rows(self, X, y)
+            check_classification_targets(labels)
         if person is not None:
             rows, labels, person = self._limited(rows, labels, person)
         candidates, codes = core.candidates_of(labels, self.classes)
