@@ -209,7 +209,7 @@ def test_releases_of_other_features_or_labels_are_refused() -> None:
     named = release_moments(X, words[y], agreed(classes=words))
     with pytest.raises(InvalidInputError, match="labels are numbers at one site"):
         federation_of({"a": release_moments(X, y, agreed()), "b": named})
-    with pytest.raises(InvalidInputError, match="another schema or encoder"):
+    with pytest.raises(InvalidInputError, match="another encoder or schema"):
         federation_of({"a": parts[0]}).fitted(MomentClassifier, encoders[1].fit(X))
     with pytest.raises(InvalidInputError, match="must be fitted"):
         federation_of({"a": parts[0]}).fitted(MomentClassifier, RandomFeatures(8))

@@ -179,7 +179,7 @@ def test_release_keeps_the_description_of_its_encoder(tmp_path: Path) -> None:
     assert "RandomFeatures" in found.encoding_
     again = MomentClassifier.from_moments(found, encoder.fit(X))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    with pytest.raises(InvalidInputError, match="another schema or encoder"):
+    with pytest.raises(InvalidInputError, match="another encoder or schema"):
         MomentClassifier.from_moments(found, RandomFeatures(6, random_state=5).fit(X))
 
 
