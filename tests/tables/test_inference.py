@@ -60,6 +60,38 @@ def test_the_type_of_a_column_is_guessed_from_its_cells(cells, wanted) -> None:
 
 
 @pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ([f"{place / 10}" for place in range(20)], "number"),
+        ([f"{place},5" for place in range(20)], "number"),
+        ([f"${place},500" for place in range(1, 20)], "integer"),
+        ([f"{place:02}.03.2020" for place in range(1, 25)], "date"),
+        ([f"2020-03-{place:02}" for place in range(1, 25)], "date"),
+    ],
+)
+@pytest.mark.parametrize("gap", ["k.A.", "NOT KNOWN"])
+def test_a_text_for_gaps_between_numbers_and_dates_may_be_frequent(cells, kind, gap) -> None:
+    field = _field([gap, *cells[:10], gap, gap, *cells[10:]])
+    assert (field.type, field.missing) == (kind, "indicator")
+    assert gap in field.missing_values
+    assert "read as missing" in field.review
+    assert np.isnan(field.parse([gap, cells[0]])[0])
+
+
+def test_dates_are_read_in_the_format_that_reads_most() -> None:
+    dates = [f"{place % 28 + 1:02}/{place % 12 + 1:02}/2020" for place in range(N - 1)]
+    assert _field([*dates, "k.A."]).format == "%d/%m/%Y"
+
+
+def test_texts_with_digits_beside_a_unit_stay_categories() -> None:
+    assert _field(["10+ years", *(f"{place} years" for place in range(2, 10))]).type == "string"
+
+
+def test_one_number_written_in_two_ways_is_left_out_as_constant() -> None:
+    assert _field(["0.0", "-0.0"]).role == "ignored"
+
+
+@pytest.mark.parametrize(
     ("name", "cells", "role"),
     [
         ("Unnamed: 0", [str(place) for place in range(N)], "identifier"),

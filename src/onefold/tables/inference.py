@@ -22,7 +22,9 @@ MOST_LEVELS = 40  # more categories than that are rarely a property of a row
 MOST_CLASSES = 1000
 MOST_DISTINCT = 100_000  # distinct cells of a column that are remembered
 RARE = 3  # a category with fewer rows is no category
-JUNK_SHARE, MOST_JUNK = 0.1, 5  # so many cells, so many texts, may stand between numbers
+# So many texts, a tenth of the cells or of the different ones, may stand between numbers or dates: "k.A." may
+# be in every third row of an otherwise numeric column.
+JUNK_SHARE, MOST_JUNK = 0.1, 5
 # Ratio of the range to the typical value from which on numbers are read by their logarithm.
 HEAVY_TAIL = 15.0
 CODE = re.compile(r"[-+]?0[0-9]")  # a leading zero makes a code of what would be a number
@@ -203,8 +205,8 @@ class _Column:
         counts = np.array(list(self.cells.values()))
         known = np.isfinite(numbers)
         values, weights = numbers[known], counts[known]
-        if len(np.unique(values)) < 2:
-            return None
+        if len(np.unique(values)) < 2:  # "0.0" and "-0.0", or "1" and "1.0"
+            return None if junk else self._left_out("ignored", "string", "all cells are equal")
         low, high = min(values.min(), self.low), max(values.max(), self.high)
         whole = bool(np.all(values == np.rint(values)) and max(abs(low), abs(high)) < 2**53)
         if self._is_identifier(values, weights, whole):
@@ -218,12 +220,9 @@ class _Column:
         if len(values) > 20 and high - low > HEAVY_TAIL * typical:
             own |= {"scale": "log", "log_unit": _tidy(typical)}
             told += ", and read by logarithm because large values are rare"
-        if junk:
-            own["missing_values"] = (*MISSING_TOKENS, *junk)
-            told += "; texts between the numbers are read as missing"
         if closed:
             own["fill"] = float(np.rint(middle) if whole else middle)
-        return self._made("integer" if whole else "number", told, has_gaps=bool(junk), **own)
+        return self._made("integer" if whole else "number", told, junk=junk, **own)
 
     def _date(self) -> Field | None:
         if self._kind() is np.datetime64:
@@ -232,29 +231,42 @@ class _Column:
             kind = "date" if np.all(days == moments) else "datetime"
             numbers = (days if kind == "date" else moments.astype("datetime64[s]")).astype(np.int64)
             return self._dated(kind, "default", numbers.astype(np.float64))
-        if self._kind() is not str or not any(character.isdigit() for character in next(iter(self.cells))):
+        if self._kind() is not str:
             return None
         texts = list(self.cells)
+        most = min(MOST_JUNK, int(JUNK_SHARE * len(texts)))
+        if sum(not any(character.isdigit() for character in text) for text in texts) > most:
+            return None
+        best: tuple[str, Floats] | None = None
         for pattern, time in product(DATE_FORMATS, TIMES):
             if pattern == "default" and time:
                 continue
-            written = pattern + time
-            seconds = _all_read(texts, moment_reader(written, days=False))
+            seconds = _mostly_read(texts, moment_reader(pattern + time, days=False), most)
             if seconds is not None:
-                of_days = not np.any(seconds % 86_400) and not (time or any("T" in text for text in texts))
-                return self._dated(
-                    "date" if of_days else "datetime", written, seconds / (86_400 if of_days else 1)
-                )
-        return None
+                best = pattern + time, seconds
+                most = int(np.isnan(seconds).sum()) - 1  # another format must read more
+                if most < 0:
+                    break
+        if best is None:
+            return None
+        written, seconds = best
+        known = ~np.isnan(seconds)
+        dates = [text for text, is_read in zip(texts, known, strict=True) if is_read]
+        junk = tuple(text for text, is_read in zip(texts, known, strict=True) if not is_read)
+        has_time = "%H" in written or any("T" in text for text in dates)
+        of_days = not has_time and not np.any(seconds[known] % 86_400)
+        unit = 86_400 if of_days else 1
+        return self._dated("date" if of_days else "datetime", written, seconds[known] / unit, junk)
 
-    def _dated(self, kind: str, written: str, numbers: Floats) -> Field:
+    def _dated(self, kind: str, written: str, numbers: Floats, junk: tuple[str, ...] = ()) -> Field:
         # Whole years, so that the range says little about the rows.
         unit = "D" if kind == "date" else "s"
         moments = np.array([numbers.min(), numbers.max()]).astype(np.int64).astype(f"datetime64[{unit}]")
         years = moments.astype("datetime64[Y]") + np.array([0, 1])
         low, high = (float(edge) for edge in years.astype(f"datetime64[{unit}]").astype(np.int64))
         high -= 1.0  # the last day, or second, of a year
-        return self._made(kind, "range of years around the sample", low=low, high=high, format=written)
+        told = "range of years around the sample"
+        return self._made(kind, told, junk=junk, low=low, high=high, format=written)
 
     def _category(self, closed: bool) -> Field:
         counts: Counter[str] = Counter()
@@ -286,8 +298,11 @@ class _Column:
 
     # --- helpers -------------------------------------------------------------------------------------------
 
-    def _made(self, kind: str, told: str, *, has_gaps: bool = False, **own: Any) -> Field:
-        missing = "indicator" if self.n_missing or has_gaps else "refuse"
+    def _made(self, kind: str, told: str, *, junk: tuple[str, ...] = (), **own: Any) -> Field:
+        missing = "indicator" if self.n_missing or junk else "refuse"
+        if junk:
+            own["missing_values"] = (*MISSING_TOKENS, *junk)
+            told += "; other texts of the column are read as missing"
         return Field(self.name, kind, missing=missing, review=f"guessed: {told}", **own)
 
     def _left_out(self, role: str, kind: str, told: str) -> Field:
@@ -332,8 +347,11 @@ class _Column:
         assert best is not None
         share, written, numbers = best
         junk = tuple(str(cells[place]) for place in np.flatnonzero(np.isnan(numbers)))
-        if share < 1.0 - JUNK_SHARE or len(junk) > MOST_JUNK or (not written.bare and junk):
+        is_rare = share >= 1.0 - JUNK_SHARE or len(junk) <= JUNK_SHARE * len(cells)
+        if len(junk) > MOST_JUNK or not is_rare:
             return None
+        if not written.bare and any(any(character.isdigit() for character in text) for text in junk):
+            return None  # "10+ years" and "< 1 year" say something
         return written, numbers, junk
 
     def _has_one_unit(self) -> bool:
@@ -377,13 +395,16 @@ def _number(cell: Any, written: NumberFormat) -> float:
     return written.number(cell) if isinstance(cell, str) else float(cell)
 
 
-def _all_read(texts: Sequence[str], read: Any) -> Floats | None:
-    """All texts as numbers, or None as soon as one cannot be read."""
+def _mostly_read(texts: Sequence[str], read: Any, most: int) -> Floats | None:
+    """All texts as numbers, NaN where one cannot be read; None as soon as these are more than ``most``."""
     found = np.empty(len(texts))
+    unread = 0
     for place, text in enumerate(texts):
         found[place] = read(text)
         if math.isnan(found[place]):
-            return None
+            unread += 1
+            if unread > most:
+                return None
     return found
 
 
