@@ -151,6 +151,24 @@ def test_distances_join_the_head_where_they_help() -> None:
     assert model.score(rows[300:], codes[300:]) > 0.95
 
 
+def test_distances_found_without_a_row_do_not_teach_the_head_the_farthest_class() -> None:
+    levels = [f"a{place}" for place in range(5)]
+    columns = [f"q{place}" for place in range(6)]
+    fields = [Field(name, "string", levels=levels) for name in columns]
+    schema = Schema([*fields, Field("y", "string", levels=("p", "q", "r"), role="label")])
+    took = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        answers = rng.integers(0, 5, (240, 6))
+        total = answers[:, :3].sum(axis=1) + rng.normal(0, 1.5, 240)
+        labels = np.array(["p", "q", "r"])[(total > 5.0).astype(int) + (total > 7.5)]
+        table = {name: np.array(levels)[answers[:, place]] for place, name in enumerate(columns)}
+        model = AutoencoderClassifier(schema=schema).fit({**table, "y": labels})
+        took.append(model.head_.takes_extra)
+        assert np.mean(model.predict(table) == labels) >= model.cross_validated_["accuracy"]
+    assert not any(took)
+
+
 def test_classifier_without_a_schema_has_no_head_unless_asked() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.random((60, 3)), np.arange(60) % 2

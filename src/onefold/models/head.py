@@ -193,8 +193,8 @@ class TableHead:
             Number of each row's class.
         n_classes : int
             How many classes there are.
-        extra : ndarray of shape (n_rows, n_extra) or None, default=None
-            Further features of the rows, found without them.
+        extra : ndarray of shape (n_rows, n_classes) or None, default=None
+            How far each row is from each class, found without the row; not used where it does not help.
 
         Returns
         -------
@@ -212,12 +212,16 @@ class TableHead:
         best = trial(SHAPES[0])
         for shape in SHAPES[1:]:
             best = _better(trial(shape), best)
+        shape = best.shape_.tolist()
         if extra is not None:
-            best = _better(trial(best.shape_.tolist(), extra), best)
+            other = trial(shape, extra)
+            best = _better(other, best) if other.prefers_near else best
         if len(some) == len(rows):
             vars(self).update(vars(best))
             return self
-        return self._learn(rows, codes, n_classes, extra if best.takes_extra else None, best.shape_.tolist())
+        if best.takes_extra and self._learn(rows, codes, n_classes, extra, shape).prefers_near:
+            return self
+        return self._learn(rows, codes, n_classes, None, shape)
 
     def _learn(
         self, rows: Array, codes: Index, n_classes: int, extra: Floats | None, shape: Sequence[float]
@@ -235,6 +239,17 @@ class TableHead:
     def takes_extra(self) -> bool:
         """Whether further features are needed at a query."""
         return len(self.extra_centre_) > 0
+
+    @property
+    def prefers_near(self) -> bool:
+        """Whether a row counts more for a class the nearer it is, by the further features.
+
+        A distance that was found without the row is larger for the row's own class than for the others.
+        Where a ridge tells rows apart anyway, it may learn just this: that the farthest class is the right
+        one. Its leave-one-out error is then small and its answers are wrong.
+        """
+        own = self.solution_[len(self.landmarks_) :]
+        return bool(np.trace(own) / len(own) < own.mean())
 
     def _find_ranks(self, rows: Array) -> None:
         """Knots of the rank of each number, and its mean and deviation; nothing here sees a class."""
