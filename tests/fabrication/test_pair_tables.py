@@ -277,6 +277,22 @@ def test_stated_noise_that_is_too_small_for_the_guarantee_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    "claim",
+    [
+        {"entry": (0.01, 1e-5)},
+        {"labels": (0.01, 1e-5)},
+        {"replaced": (0.01, 1e-5)},
+        {"record": (1.0, 1e-5), "mu": 0.01},
+        {"person": (9.0, 1e-5), "rows_per_person": 9},
+    ],
+)
+def test_no_line_of_a_stated_guarantee_may_promise_more_than_the_noise(claim: dict[str, Any]) -> None:
+    counts = counts_of()
+    with pytest.raises(FileFormatError, match=r"too small|not one of table counts"):
+        TableCounts.from_bytes(replace(counts, guarantee=replace(counts.guarantee, **claim)).to_bytes())
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"layout": CountLayout(("age",), (2,))},

@@ -186,6 +186,7 @@ def test_guarantee_names_the_schema_and_its_condition() -> None:
         assert found is not None
         assert found.holds
         assert found.schema == SCHEMA.digest
+        assert found.n_features == 3  # cells of a record, not encoded columns
         assert any("schema" in condition for condition in found.conditions)
 
 
@@ -203,6 +204,11 @@ def test_schema_from_private_rows_is_refused_where_privacy_is_promised() -> None
     with pytest.raises(InvalidInputError, match="inferred from private rows"):
         LocalModel(mechanism=noise(), schema=taken).fit(table())
     assert LocalModel(schema=taken).fit(table()).guarantee_ is None
+    with pytest.raises(InvalidInputError, match="inferred from private rows"):
+        release_moments(table(), None, PrivateMoments(1.0, centre=None), schema=taken)
+    rows, labels = SCHEMA.transform(table()), np.array(table()["sick"])
+    with pytest.raises(InvalidInputError, match="inferred from private rows"):
+        PrivateMoments(1.0).fit(rows, labels, schema=taken)
 
 
 def test_persons_come_from_the_schema_and_rows_about_nobody_are_left_out() -> None:

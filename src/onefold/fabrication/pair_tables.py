@@ -529,22 +529,26 @@ def spent(layout: CountLayout, sigmas: tuple[float, float]) -> float:
 def _check_claim(counts: TableCounts) -> None:
     """Refuse stated noise that is too small for the guarantee; whether it was added, no file can show."""
     promise = counts.guarantee
-    pairs = [("add-remove", promise.record), ("replace", promise.replaced)]
-    if promise.neighbours == "replace":
-        pairs = [("replace", promise.record)]
-    if promise.unit == "person":
-        change = promise.rows_per_person or math.inf
-        pairs = [(promise.neighbours, promise.person)]
-    elif promise.unit == "record":
-        change = 1
-    else:
+    of_persons = promise.unit == "person"
+    if promise.unit not in ("record", "person") or (promise.person is not None) != of_persons:
         raise FileFormatError("the guarantee is not one of table counts")
-    for relation, pair in pairs:
+    widest = promise.person if of_persons else promise.record
+    if widest is None or (promise.holds and not math.isfinite(widest[0])):
+        raise FileFormatError("the guarantee is not one of table counts")
+    # One record replaced moves two counts of a table; so does one of a person's, see the proof.
+    replaced = math.sqrt(2.0) * spent(counts.layout, counts.sigmas)
+    own = replaced if promise.neighbours == "replace" else spent(counts.layout, counts.sigmas)
+    most = (promise.rows_per_person or math.inf) * own if of_persons else own
+    claims = [
+        (widest, most),
+        (promise.record, replaced if of_persons else own),
+        *((pair, replaced) for pair in (promise.replaced, promise.entry, promise.labels)),
+    ]
+    for pair, mu in claims:
         if pair is None or not math.isfinite(pair[0]):
-            if promise.holds:
-                raise FileFormatError("the guarantee is not one of table counts")
-            continue
+            continue  # nothing is claimed
         epsilon, delta = pair
-        mu = change * spent(counts.layout, counts.sigmas) * (math.sqrt(2.0) if relation == "replace" else 1.0)
         if not 0.0 < delta < 1.0 or not mu <= mu_of(epsilon, delta) * (1.0 + 1e-9):
             raise FileFormatError("the stated noise is too small for the stated guarantee")
+    if promise.mu is not None and not most <= promise.mu * (1.0 + 1e-9):
+        raise FileFormatError("the stated noise is too small for the stated guarantee")

@@ -272,7 +272,8 @@ class Recipe:
         noise = self.maker.promise(n_features, n_samples, smoothed=self.fabricate)
         found = noise.seeded(self.random_state)
         if self.schema is not None:
-            found = under_contract(found, self.schema)
+            cells = len(self.schema.features)  # an entry is a cell of the table, however it is encoded
+            found = under_contract(replace(found, n_features=cells), self.schema)
         if batches == "public":
             return found.provided(PUBLIC_BATCHES)
         return found if batches is None else found.voided(GIVEN_BATCHES)

@@ -200,6 +200,7 @@ def under_contract(guarantee: Guarantee, schema: Schema) -> Guarantee:
     Guarantee
         The promise with its condition.
     """
+    schema.require_declared()
     return replace(guarantee, schema=schema.digest).provided(DECLARED)
 
 
