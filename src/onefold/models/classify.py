@@ -26,7 +26,8 @@ from onefold.tables import Schema
 __all__ = ["AutoencoderClassifier", "ClassModels", "FoldingClassifier"]
 
 DEFAULT = WideKAHM()  # what a classifier without an estimator uses; it is never fitted
-ENCODED = WideKAHM(scale="auto")  # and with a schema: most entries of one-hot rows are zero
+# And with a schema. Most entries of one-hot rows are zero, and the head decides: one layer is enough.
+ENCODED = WideKAHM(n_layers=1, scale="auto")
 # Tables of so many columns, or of more encoded ones, have no head unless one is asked for.
 TOO_MANY_COLUMNS = 200
 MOST_ENCODED = 1000
@@ -392,7 +393,7 @@ class AutoencoderClassifier(ClassModels):
     ----------
     estimator : Autoencoder or None, default=None
         Unfitted autoencoder that models every class; None stands for ``WideKAHM()``, and with a schema for
-        ``WideKAHM(scale="auto")``.
+        ``WideKAHM(n_layers=1, scale="auto")``.
     measure : {"euclidean", "rms", "product", "min", "max", "fuzzy"}, default="euclidean"
         How folding is measured: the distance between a point and its image, a combination of the Euclidean
         and angular parts of 004 eq. 102 (options 1 to 4), or one minus the membership of 003 eq. 2.162.
