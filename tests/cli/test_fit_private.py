@@ -120,6 +120,14 @@ def test_one_record_does_not_decide_whether_there_is_a_model(here: Path, capsys,
     assert set(told) == {""}
 
 
+@pytest.mark.parametrize("method", ["tables", "moments"])
+def test_delta_follows_from_the_declared_number_of_rows(here: Path, capsys, method: str) -> None:
+    write(here / "t.csv", table(n_rows=500))
+    Schema(declared().fields, rows_about=10**6, rows_per_person=2).save("s.json")
+    assert fit("--epsilon", "20", "--method", method) == 0
+    assert io.load("m").guarantee_.person == (20.0, 1e-7)
+
+
 def test_moments_of_no_record_are_noise(here: Path, capsys) -> None:
     write(here / "t.csv", {name: [] for name in table(n_rows=1)})
     assert fit("--epsilon", "1", "--method", "moments") == 0

@@ -5,6 +5,7 @@ import gzip
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -460,3 +461,12 @@ def test_a_private_table_may_have_no_rows(tmp_path: Path) -> None:
     table = read_table(write(tmp_path / "t.csv", "ward,x\n"), schema=WARDS, private=True)
     assert table.n_rows == 0
     assert WARDS.transform(table).shape == (0, WARDS.width)
+
+
+def test_columns_read_by_another_schema_are_not_taken_for_those_of_this_one(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "t.csv", "ward,x\ncafé,1\nb,2\n"), schema=WARDS)
+    swapped = Schema([Field("ward", "string", levels=("b", "café"), missing="indicator"), WARDS.fields[1]])
+    with pytest.raises(InvalidInputError, match="column 'ward' was read by another schema"):
+        swapped.transform(table)
+    as_label = Schema([replace(WARDS.fields[0], role="label"), WARDS.fields[1]])
+    assert as_label.labels(table)[0].tolist() == ["café", "b"]

@@ -196,7 +196,9 @@ def gather(
             parts[name].append(values)
     # One column after the other, so that no more than one is there twice.
     found: dict[str, Any] = {name: np.concatenate(parts.pop(name)) for name in list(parts)}
-    return found | {name: Parsed(found[name], np.concatenate(wrong)) for name, wrong in problems.items()}
+    return found | {
+        name: Parsed(found[name], np.concatenate(wrong), fields[name]) for name, wrong in problems.items()
+    }
 
 
 def _read_by(known: Field, values: AnyArray, tokens: tuple[str, ...]) -> tuple[AnyArray, AnyArray]:

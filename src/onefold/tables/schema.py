@@ -5,6 +5,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Self
 
@@ -296,6 +297,7 @@ class Schema(TransformerMixin, BaseEstimator):
                 continue
             column = _column(X, known.name, self)
             if isinstance(column, Parsed):
+                column.check_field(known)
                 parsed[known.name], problems = column.values, column.problems
             else:
                 parsed[known.name], problems = known.read(column, tuple(self.missing_values))
@@ -589,16 +591,25 @@ class Parsed:
         Cells as :meth:`Field.read` returns them.
     problems : ndarray of int of shape (n_rows,)
         What is wrong with each.
+    field : Field or None, default=None
+        The field; None if it does not matter.
     """
 
-    def __init__(self, values: AnyArray, problems: AnyArray) -> None:
-        self.values, self.problems = values, problems
+    def __init__(self, values: AnyArray, problems: AnyArray, field: Field | None = None) -> None:
+        self.values, self.problems, self.field = values, problems, field
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, rows: Any) -> "Parsed":
-        return Parsed(self.values[rows], self.problems[rows])
+        return Parsed(self.values[rows], self.problems[rows], self.field)
+
+    def check_field(self, known: Field) -> None:
+        """Refuse to take numbers of categories of another field for those of this one."""
+        if self.field is None or self.field is known:
+            return
+        if replace(self.field, role=known.role).contract() != known.contract():
+            raise InvalidInputError(f"column {known.name!r} was read by another schema: read the table again")
 
 
 def _root(squares: Iterable[float]) -> float:
