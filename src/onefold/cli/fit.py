@@ -415,6 +415,6 @@ def _from_tables(
 def _from_moments(args: argparse.Namespace, schema: Schema, table: Any) -> tuple[Any, int]:
     from onefold.fabrication import MomentClassifier
 
-    delta = min(1e-5, 0.1 / (schema.rows_about or 1)) if args.delta is None else args.delta
+    delta = min(1e-5, 1.0 / (10.0 * (schema.rows_about or 1))) if args.delta is None else args.delta
     model = MomentClassifier(args.epsilon, delta, schema=schema, ledger=args.ledger).fit(table)
     return model, round(max(float(np.sum(model.moments_.counts_)), 0.0))
