@@ -288,7 +288,7 @@ def moment_reader(pattern: str, *, days: bool) -> Callable[[Any], float]:
         if isinstance(cell, str):
             try:
                 cell = _from_text(cell.strip(), pattern)
-            except ValueError:
+            except (ValueError, re.error):  # the latter is about the pattern: see declarations
                 return math.nan
         if isinstance(cell, datetime):
             if days:

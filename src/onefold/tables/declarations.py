@@ -1,8 +1,10 @@
 """What a declaration of a column must say so that everything can follow from it."""
 
 import math
+import re
 import sys
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from itertools import chain, pairwise
 from typing import Any
 
@@ -67,18 +69,30 @@ def objection(given: Any) -> str | None:
 
 
 def _objection_to_numbers(given: Any) -> str | None:
-    """Numbers that can be written to a file and read again, whatever the column is for."""
+    """Numbers and dates must be readable from the file they are written to, whatever the column is for."""
     told = {"minimum": given.low, "maximum": given.high, "onefold:fill": given.fill}
     for key, value in (*told.items(), ("onefold:logUnit", given.log_unit)):
         if value is not None and not _is_finite(value):
             return f"{key} must be finite: declare it from what the column means"
     if given.type in CALENDAR:
+        if given.format != "default" and not _is_pattern(given.format):
+            return 'format must be "default" or a pattern such as %d/%m/%Y'
         first, last = CALENDAR[given.type]
         for key, value in told.items():
             if value is not None and not (first <= value <= last and float(value).is_integer()):
                 unit = "day" if given.type == "date" else "second"
                 return f"{key} must be a whole {unit} of the years 1 to 9999"
     return None
+
+
+def _is_pattern(text: str) -> bool:
+    """Whether dates can be written and read by a pattern."""
+    moment = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
+    try:
+        datetime.strptime(moment.strftime(text), text)
+    except (ValueError, re.error):  # a stray %, or a part that stands there twice
+        return False
+    return "%" in text
 
 
 def can_be_written(texts: Iterable[Any]) -> bool:
