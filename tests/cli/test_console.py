@@ -88,3 +88,12 @@ def test_only_warnings_of_the_package_are_shown_each_once(capsys) -> None:
             warnings.warn("too\n  small", DataScaleWarning, stacklevel=1)
             warnings.warn("not ours", UserWarning, stacklevel=1)
     assert capsys.readouterr().err == "onefold: warning: too small\n"
+
+
+def test_names_from_a_table_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    console.show({}, ["classes: \x1b[31mred", "two\nlines ± ü"], as_json=False)
+    console.say("column \x1b[2J\nleft out", quiet=False)
+    console.say_error("no \x07 such file")
+    shown = capsys.readouterr()
+    assert shown.out == "classes: ?[31mred\ntwo\nlines ± ü\n"
+    assert shown.err == "onefold: column ?[2J left out\nonefold: error: no ? such file\n"

@@ -26,8 +26,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def one_line(message: object) -> str:
-    """The message without line breaks."""
-    return " ".join(str(message).split())
+    """The message without line breaks, and without what a terminal would obey."""
+    return printable(" ".join(str(message).split()))
 
 
 def printable(text: str) -> str:
@@ -56,7 +56,8 @@ def show(result: dict[str, Any], words: Iterable[str], *, as_json: bool, quiet: 
     if as_json:
         print_json(result)
     elif not quiet:
-        print("\n".join(words), flush=True)
+        lines = (line for word in words for line in word.split("\n"))
+        print("\n".join(map(printable, lines)), flush=True)  # names of columns and classes are in them
 
 
 @contextmanager
