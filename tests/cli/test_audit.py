@@ -74,7 +74,7 @@ def test_audit_explains_its_numbers_in_words(digits, model_file, capsys) -> None
         assert part in " ".join(shown.out.split())
     assert "own class" not in shown.out
     assert max(map(len, shown.out.splitlines())) <= 88
-    assert "1 column(s)" in shown.err  # the label nobody asked for
+    assert "1 column of" in shown.err  # the label nobody asked for
     assert main(arguments(model_file, digits.train["csv"], digits.test["csv"], "--quiet")) == 0
     assert capsys.readouterr() == ("", "")
 

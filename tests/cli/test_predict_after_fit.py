@@ -90,7 +90,7 @@ def test_predict_matches_columns_by_name(digits, expected, model_file, tmp_path:
         np.testing.assert_array_equal(arrays["prediction"], expected)
         assert arrays["person"][17] == "p017"
     assert main([*arguments[:-2]]) == 0
-    assert "1 column(s)" in capsys.readouterr().err
+    assert "1 column of" in capsys.readouterr().err
     assert main([*arguments[:-2], "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
 

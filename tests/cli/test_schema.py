@@ -138,7 +138,7 @@ def test_show_says_what_is_declared_and_what_follows(schema: Schema, capsys) -> 
         r"income +number +feature +0 to 1000000, by logarithm from 1000 +refused +1 column",
         r"ward .*a, b, c, d, e, f, \.\.\. \(2 more\); other texts: h .*8 columns +REVIEW guessed",
         r"well\?\[31m +boolean +label +true or false",
-        r"3 features become 11 numbers",
+        r"3 features, encoded as 11 numbers",
         r"at most 1\.658 \(Euclidean\) if a record comes or goes, 1\.803 if one is replaced, 1\.118 if",
         r'missing cell: "", "NA"\.',
         r"'who' says whom a row is about; at most 3 rows count for each",
@@ -175,7 +175,7 @@ def test_check_of_a_table_that_keeps_its_schema_is_silent_success(schema: Schema
     assert run("check", "t.csv", "--schema", "s.json") == 0
     shown = capsys.readouterr().out
     assert "2 rows checked: no findings." in shown
-    assert "1 further column(s)" in shown
+    assert "1 column of the table not in the schema" in shown
     assert run("check", "t.csv", "--schema", "s.json", "--quiet") == 0
     assert capsys.readouterr().out == ""
 

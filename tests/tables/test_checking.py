@@ -48,7 +48,7 @@ def test_every_kind_of_problem_is_told_by_column_and_row() -> None:
         "column 'lab': cannot be read as a number in 1 row (4)",
         "column 'lab': is outside the declared range in 1 row (3)",
         "column 'ill': is missing in 1 row (3)",
-        "column 'who': is missing in 1 row(s)",
+        "column 'who': is missing in 1 row",
         "column 'who': 1 person(s) have more than the declared 2 rows",
     ]
     assert "secret" not in str(told)

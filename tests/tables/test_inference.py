@@ -165,6 +165,8 @@ def test_classes_keep_their_type(cells, classes) -> None:
     [
         ([place / 7 for place in range(N)], "holds fractions"),
         ([""] * N, "is empty"),
+        (list(range(N)), "most rows have a value of their own"),
+        ([f"${place}.50" for place in range(N)], "most rows have a value of their own"),
     ],
 )
 def test_a_column_that_holds_no_classes_is_refused_as_label(label, message) -> None:

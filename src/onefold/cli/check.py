@@ -10,7 +10,7 @@ from typing import Any
 from onefold._base.arrays import AnyArray
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import option
-from onefold.cli.console import busy, one_line, show
+from onefold.cli.console import busy, count_of, one_line, show
 from onefold.exceptions import InvalidInputError
 
 FOUND = 1
@@ -62,9 +62,10 @@ def run(args: argparse.Namespace) -> int:
         "findings": [asdict(finding) for finding in findings],
     }
     words = [one_line(finding) for finding in findings]
-    words.append(f"{n_rows} rows checked: {len(findings) or 'no'} finding{'s'[: len(findings) != 1]}.")
+    found = count_of(len(findings), "finding") if findings else "no findings"
+    words.append(f"{count_of(n_rows, 'row')} checked: {found}.")
     if further:
-        words.append(f"{further} further column(s) of the table are not in the schema and are left out.")
+        words.append(f"{count_of(further, 'column')} of the table not in the schema, left out.")
     if findings:
         words.append(LOCAL)
     show(result, words, as_json=args.json, quiet=args.quiet)

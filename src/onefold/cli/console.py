@@ -35,6 +35,11 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
+def count_of(number: int, noun: str) -> str:
+    """The number and the noun, in the singular or with an s."""
+    return f"{number} {noun}{'s'[: number != 1]}"
+
+
 def say_error(message: object) -> None:
     """One line on standard error."""
     print(f"onefold: error: {one_line(message) or 'unknown error'}", file=sys.stderr)

@@ -15,7 +15,7 @@ from onefold._base.arrays import AnyArray, Index
 from onefold.cli import arguments as shared
 from onefold.cli import contracts
 from onefold.cli.arguments import flag, option
-from onefold.cli.console import busy, say, show, without_bars
+from onefold.cli.console import busy, count_of, say, show, without_bars
 from onefold.cli.evaluation import USELESS, evaluate, with_references
 from onefold.cli.outputs import check_writable, write_guarantee
 from onefold.cli.tables import read_labelled
@@ -120,7 +120,10 @@ def run(args: argparse.Namespace) -> int:
         "classes": int(model.classes_.size),
         "seconds": round(time.perf_counter() - started, 3),
     }
-    lines = ["{rows} rows, {features} features, {classes} classes fitted in {seconds:.2f} s".format(**result)]
+    lines = [
+        f"{train.size} rows, {count_of(data.n_features, 'feature')}, {model.classes_.size} classes fitted in "
+        f"{result['seconds']:.2f} s"
+    ]
     told, words = _measured(model, data, train, held, args.quiet)
     if data.names is not None:
         # The scikit-learn attribute for columns with names; set after fit because a plain array went in.
@@ -366,8 +369,8 @@ def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int
         "promise": model.guarantee_.to_dict(),
     }
     lines = [
-        "about {rows_about} rows (with noise), {features} features, {classes} classes: fitted to private "
-        "{method} in {seconds:.2f} s".format(**result),
+        f"about {n_rows} rows (with noise), {count_of(len(schema.features), 'feature')}, "
+        f"{model.classes_.size} classes: fitted to private {method} in {result['seconds']:.2f} s",
         f"model written to {out}, its guarantee to {promise}",
         *shared.promise_in_words(model.guarantee_),
     ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from onefold._base.arrays import AnyArray, Mask
 from onefold.cli import contracts
-from onefold.cli.console import say, without_bars
+from onefold.cli.console import count_of, say, without_bars
 from onefold.cli.tables import NumberTable, identifiers_of, labels_of, read_numbers
 from onefold.exceptions import InvalidInputError
 
@@ -118,4 +118,4 @@ def tell_ignored(table: NumberTable, quiet: bool) -> None:
 def tell_ignored_columns(path: str | Path, count: int, quiet: bool) -> None:
     """Say how many columns of a file the model does not know."""
     if count:
-        say(f"{count} column(s) of {path} left out: the model does not know them", quiet)
+        say(f"{count_of(count, 'column')} of {path} left out: unknown to the model", quiet)

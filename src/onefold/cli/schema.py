@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
-from onefold.cli.console import Parser, busy, printable, show
+from onefold.cli.console import Parser, busy, count_of, printable, show
 from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError
 
@@ -139,7 +139,7 @@ def _row(known: Field) -> tuple[str, ...]:
     used = known.role in ("feature", "label")
     values = _values(known) if used else ""
     missing = ("a value of its own" if known.nullable else "refused") if used else ""
-    encoded = f"{known.width} column{'s'[: known.width > 1]}" if known.role == "feature" else ""
+    encoded = count_of(known.width, "column") if known.role == "feature" else ""
     review = f"REVIEW {known.review}" if known.review else ""
     return known.name, known.type, known.role, values, missing, known.unit, encoded, review
 
@@ -169,7 +169,8 @@ def _consequences(schema: Schema) -> list[str]:
     person = schema.person
     lines = [
         about,
-        f"{len(schema.features)} features become {schema.width} numbers from 0 to 1.",
+        f"{count_of(len(schema.features), 'feature')}, encoded as "
+        f"{count_of(schema.width, 'number')} from 0 to 1.",
         f"Encoded rows change by at most {schema.row_norm:.4g} (Euclidean) if a record comes or goes, "
         f"{schema.row_change:.4g} if one is replaced, {schema.entry_change:.4g} if one cell is replaced.",
     ]
@@ -181,8 +182,6 @@ def _consequences(schema: Schema) -> list[str]:
         lines.append(f"Column {printable(person.name)!r} says whom a row is about; {limit}.")
     marked = len(schema.to_review)
     lines.append(
-        f"{marked} column{'s'[: marked > 1]} still marked REVIEW."
-        if marked
-        else "No column is marked for review."
+        f"{count_of(marked, 'column')} still marked REVIEW." if marked else "No column is marked for review."
     )
     return [*lines, f"Digest {schema.digest}"]

@@ -118,7 +118,7 @@ def _about_persons(schema: Schema, persons: Counter[str]) -> list[Finding]:
         return []
     name, most = schema.person.name, schema.rows_per_person
     missing = persons.pop("", 0)
-    found = [Finding(name, f"is missing in {missing} row(s)", 0, ())] if missing else []
+    found = [Finding(name, f"is missing in {missing} row{'s'[: missing > 1]}", 0, ())] if missing else []
     if most is not None and persons and max(persons.values()) > most:
         above = sum(count > most for count in persons.values())
         found.append(Finding(name, f"{above} person(s) have more than the declared {most} rows", 0, ()))

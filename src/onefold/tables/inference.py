@@ -160,11 +160,17 @@ class _Column:
         if kind is bool:
             return Field(self.name, "boolean", **about)
         numbers = None if kind is np.datetime64 or self._has_codes() else self._numbers(PLAIN_NUMBERS)
-        if numbers is not None and not np.isnan(numbers).any():
-            if not np.all(numbers == np.rint(numbers)):
-                raise InvalidInputError(
-                    f"the label column {self.name!r} holds fractions; classes must be text or whole numbers"
-                )
+        if numbers is not None and np.isnan(numbers).any():
+            numbers = None
+        if numbers is not None and not np.all(numbers == np.rint(numbers)):
+            raise InvalidInputError(
+                f"the label column {self.name!r} holds fractions; classes must be text or whole numbers"
+            )
+        if len(self.cells) > max(20, 0.5 * (self.n_rows - self.n_missing)):
+            raise InvalidInputError(
+                f"the label column {self.name!r} must hold classes: most rows have a value of their own"
+            )
+        if numbers is not None:
             levels: tuple[Any, ...] = tuple(sorted({int(number) for number in numbers}))
             return Field(self.name, "integer", levels=levels, **about)
         return Field(

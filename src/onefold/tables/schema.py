@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Self
@@ -653,7 +653,8 @@ def _column(X: Any, name: str, schema: Schema) -> Any:
         X = np.array(X, dtype=object)
     names = _names(X, schema)
     if name not in names:
-        raise _unknown(name, names, f"{_place(X)}the table")
+        declared = {known.name for known in schema.fields}  # another column of the contract is not meant
+        raise _unknown(name, names, f"{_place(X)}the table", declared)
     if getattr(X, "ndim", 0) == 2 and not hasattr(X, "columns"):
         return X[:, names.index(name)]
     column = X[name]
@@ -662,8 +663,8 @@ def _column(X: Any, name: str, schema: Schema) -> Any:
     return column
 
 
-def _unknown(name: str, known: Sequence[str], where: str) -> InvalidInputError:
-    near = get_close_matches(name, known, n=1)
+def _unknown(name: str, known: Sequence[str], where: str, taken: Collection[str] = ()) -> InvalidInputError:
+    near = get_close_matches(name, [other for other in known if other not in taken], n=1)
     hint = f", did you mean {near[0]!r}?" if near else ""
     return InvalidInputError(f"{where} has no column {name!r} among its {len(known)}{hint}")
 
