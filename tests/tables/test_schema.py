@@ -262,7 +262,7 @@ def test_a_column_that_is_not_there_is_named_with_its_neighbour(schema) -> None:
 
 def test_another_column_of_the_contract_is_not_proposed_for_one_that_is_not_there() -> None:
     schema = Schema([Field(f"answer {place}", "integer", low=1, high=5) for place in range(3)])
-    with pytest.raises(InvalidInputError, match="no column 'answer 1' among its 2$"):
+    with pytest.raises(InvalidInputError, match=r"no column 'answer 1' among its 2$"):
         schema.transform({"answer 0": [1], "answer 2": [2]})
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onefold.exceptions import InvalidInputError
-from onefold.tables import read_table, write_table
+from onefold.tables import Field, Schema, check_table, read_table, write_table
+from onefold.tables.cells import NumberFormat
 
 # A text is read without the blanks around it, and NUL is no text.
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12).map(str.strip)
@@ -150,3 +151,27 @@ def test_unknown_suffixes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="must end in"):
         write_table(tmp_path / "t.xlsx", COLUMNS)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.npz"])
+def test_a_table_written_by_a_schema_is_read_by_it(name, tmp_path) -> None:
+    schema = Schema(
+        [
+            Field("when", "date", low=0, high=20000, format="%d.%m.%Y", missing="indicator"),
+            Field("dose", low=0, high=2000, written=NumberFormat(",", "."), missing="indicator"),
+            Field("ill", "boolean", true_values=("ja",), false_values=("nein",)),
+        ]
+    )
+    parsed = {
+        "when": np.array([0.0, 18000.0, np.nan]),
+        "dose": np.array([1234.5, 1e-7, np.nan]),
+        "ill": np.array([0, 1, 1]),
+    }
+    shown = schema.show(parsed)
+    write_table(tmp_path / name, shown, schema)
+    table = read_table(tmp_path / name)
+    assert check_table(schema, table) == []
+    for column, cells in schema.parse(table).items():
+        np.testing.assert_array_equal(getattr(cells, "values", cells), parsed[column])
+    if name == "t.csv":
+        assert (tmp_path / name).read_text().splitlines()[1] == '01.01.1970,"1234,5",nein'

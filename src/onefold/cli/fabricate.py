@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         columns, maker = _of_table(args, noise.by_schema(schema), stopping, schema)
     rows = len(next(iter(columns.values())))
-    file = write_private_table(args.out, columns, maker.guarantee_.to_dict())
+    file = write_private_table(args.out, columns, maker.guarantee_.to_dict(), schema)
     result = {"table": args.out, "rows": rows, "guarantee": file, "holds": maker.guarantee_.holds}
     words = [f"{rows} rows written to {args.out}, their guarantee to {file}"]
     words += shared.promise_in_words(maker.guarantee_)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from onefold.exceptions import InvalidInputError
 from onefold.tables.reading import gather
 from onefold.tables.sources import open_table
 from onefold.tables.writing import Columns, check_format, write_rows, write_table
+
+if TYPE_CHECKING:
+    from onefold.tables import Schema
 
 STANDARD_OUTPUT = "-"
 
@@ -66,13 +69,15 @@ def write_guarantee(table: str, promise: Mapping[str, Any]) -> str:
     return path
 
 
-def write_private_table(path: str, columns: Columns, promise: Mapping[str, Any]) -> str:
+def write_private_table(
+    path: str, columns: Columns, promise: Mapping[str, Any], schema: Schema | None = None
+) -> str:
     """Write a table and its guarantee, and return the name of the guarantee's file.
 
     The guarantee of an earlier table goes first: it must never lie beside another one.
     """
     Path(f"{path}.guarantee.json").unlink(missing_ok=True)
-    write_table(path, columns)
+    write_table(path, columns, schema)
     return write_guarantee(path, promise)
 
 

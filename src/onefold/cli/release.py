@@ -410,7 +410,7 @@ def _published(table: MixedTable, made: Made, out: str, schema: Schema | None) -
         columns = {known.name: values[known.name] for known in schema.fields if known.name in values}
     rows = len(next(iter(release.columns.values())))
     words = [f"lam {made.lam:.4g}", *shared.promise_in_words(release.guarantee), *release.in_words()]
-    return _told(columns, rows, promise, words, out)
+    return _told(columns, rows, promise, words, out, schema)
 
 
 def _strength(noise: NoiseAmount, codec: TableCodec, bounded: bool) -> Strength:
@@ -495,9 +495,16 @@ def _keep_classifier(table: MixedTable, variance: float, label: str, out: str, q
     return _told(written, len(made), promise, lines, out)
 
 
-def _told(columns: Columns, rows: int, promise: dict[str, Any], lines: list[str], out: str) -> Told:
+def _told(
+    columns: Columns,
+    rows: int,
+    promise: dict[str, Any],
+    lines: list[str],
+    out: str,
+    schema: Schema | None = None,
+) -> Told:
     """Write the table and its guarantee; what is told about the release."""
-    file = write_private_table(out, columns, promise)
+    file = write_private_table(out, columns, promise, schema)
     result = {"table": out, "rows": rows, "guarantee": file, "holds": promise["holds"], "promise": promise}
     return result, [f"{rows} rows written to {out}, their guarantee to {file}", *lines]
 

@@ -257,7 +257,7 @@ def _told(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> 
         made = maker.sample(args.rows)
         quality = maker.quality_
     n_rows = len(next(iter(made.values())))
-    guarantee, report = _write(args.out, made, promise.to_dict(), quality.to_dict())
+    guarantee, report = _write(args.out, made, schema, promise.to_dict(), quality.to_dict())
     words += [MOCK] * args.mock + str(quality).splitlines()
     looked = _evaluated(args, schema, maker, made)
     if looked is not None:
@@ -271,10 +271,12 @@ def _told(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> 
     return {**result, "mock": args.mock, "report": quality.to_dict()}, words
 
 
-def _write(out: str, made: Any, promise: dict[str, Any], quality: dict[str, Any]) -> tuple[str, str]:
+def _write(
+    out: str, made: Any, schema: Schema, promise: dict[str, Any], quality: dict[str, Any]
+) -> tuple[str, str]:
     """Write a table with its guarantee and its quality; those of an earlier table go first."""
     Path(f"{out}.quality.json").unlink(missing_ok=True)
-    return write_private_table(out, made, promise), _write_quality(out, quality)
+    return write_private_table(out, made, promise, schema), _write_quality(out, quality)
 
 
 def _write_quality(out: str, quality: dict[str, Any]) -> str:
@@ -291,7 +293,7 @@ def _mocked(args: argparse.Namespace, schema: Schema) -> Told:
     words = [NO_ROW_READ, MOCK]
     promise = {"holds": True, "epsilon": 0.0, "delta": 0.0, "text": NO_ROW_READ}
     n_rows = len(next(iter(made.values())))
-    guarantee, report = _write(args.out, made, promise, {"rows": n_rows, "mock": True, "text": MOCK})
+    guarantee, report = _write(args.out, made, schema, promise, {"rows": n_rows, "mock": True, "text": MOCK})
     words.append(f"{n_rows} rows written to {args.out}")
     result = {"table": args.out, "rows": n_rows, "guarantee": guarantee, "quality": report, "mock": True}
     return {**result, "holds": True, "promise": promise}, words

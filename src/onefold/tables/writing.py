@@ -7,7 +7,7 @@ import io
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from onefold._base.arrays import AnyArray
 from onefold._base.files import output_file
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from onefold.tables.fields import Field
+    from onefold.tables.schema import Schema
 
 __all__ = ["Columns", "check_format", "write_rows", "write_table"]
 
@@ -37,7 +41,7 @@ def check_format(path: str | Path) -> None:
         require("pyarrow.parquet", "parquet")
 
 
-def write_table(path: str | Path, columns: Columns) -> None:
+def write_table(path: str | Path, columns: Columns, schema: Schema | None = None) -> None:
     """Write a table to a file that is there whole and synced when this returns, or not at all.
 
     Parameters
@@ -46,6 +50,9 @@ def write_table(path: str | Path, columns: Columns) -> None:
         A file ending in .csv, .tsv, .npz or .parquet.
     columns : mapping of str to ndarray
         Columns of one length: numbers, truth values, texts, ``datetime64``, or masked arrays of any of these.
+    schema : Schema or None, default=None
+        Contract of the table. A text file then has the decimal marks, dates and truth values that it
+        declares, so that the same contract reads the file; Parquet and NPZ files hold values, not texts.
 
     See Also
     --------
@@ -55,8 +62,8 @@ def write_table(path: str | Path, columns: Columns) -> None:
     -----
     A missing value (NaN, NaT, None, or masked) is an empty cell in CSV and null in Parquet. A masked array of
     whole numbers stays whole numbers with gaps there; NPZ has none and stores it as float64 with NaN. Dates
-    are written as in ISO 8601. Texts are quoted where they need it and otherwise written as they are: a
-    spreadsheet may take a text that begins with ``=`` for a formula.
+    are written as in ISO 8601 unless a schema says otherwise. Texts are quoted where they need it and
+    otherwise written as they are: a spreadsheet may take a text that begins with ``=`` for a formula.
 
     A 2-D column becomes one column for each of its own in CSV and Parquet. The column ``classes`` then names
     these and is stored only in NPZ files: ``distances`` of class 3 is called ``distance_3``.
@@ -77,8 +84,15 @@ def write_table(path: str | Path, columns: Columns) -> None:
     <BLANKLINE>
     """
     check_format(path)
+    suffix = Path(path).suffix.lower()
+    if schema is not None and suffix in TEXT_FILES:
+        declared = {known.name: known for known in schema.fields}
+        columns = {
+            name: _as_declared(values, declared[name]) if name in declared else values
+            for name, values in columns.items()
+        }
     with output_file(path) as file:
-        WRITERS[Path(path).suffix.lower()](file, columns)
+        WRITERS[suffix](file, columns)
 
 
 def write_rows(file: Any, columns: Columns, delimiter: str = ",") -> None:
@@ -102,6 +116,24 @@ def write_rows(file: Any, columns: Columns, delimiter: str = ",") -> None:
         block = [_cells(values[start : start + BLOCK_ROWS]) for values in flat.values()]
         returns = any(isinstance(cell, str) and "\r" in cell for cells in block for cell in cells)
         (careful if returns else usual).writerows(zip(*block, strict=True))
+
+
+def _as_declared(values: AnyArray, known: Field) -> AnyArray:
+    """A column as its field says that texts are written; the same column where that is the usual way."""
+    cells: list[Any] = np.ma.getdata(values).tolist()
+    missing = missing_in(values)
+    kind = np.ma.getdata(values).dtype.kind
+    if kind == "f" and known.written.decimal != ".":
+        cells = [str(cell).replace(".", known.written.decimal) for cell in cells]
+    elif kind == "M" and known.format != "default":
+        cells = ["" if cell is None else cell.strftime(known.format) for cell in cells]
+    elif kind == "b" and known.true_values and known.false_values:
+        cells = [known.true_values[0] if cell else known.false_values[0] for cell in cells]
+    else:
+        return values
+    texts = np.array(cells, dtype=object)
+    texts[missing] = ""
+    return texts
 
 
 def _flat(columns: Columns) -> dict[str, AnyArray]:
@@ -185,6 +217,7 @@ def _write_parquet(file: IO[bytes], columns: Columns) -> None:
     parquet.write_table(arrow.table(table), file)
 
 
+TEXT_FILES = (".csv", ".tsv")
 WRITERS: dict[str, Callable[[IO[bytes], Columns], None]] = {
     ".csv": lambda file, columns: _write_text(file, columns, ","),
     ".tsv": lambda file, columns: _write_text(file, columns, "\t"),
