@@ -224,3 +224,11 @@ def test_one_column_with_a_decimal_comma_decides_how_ambiguous_columns_are_read(
         950.0,
         45_000.0,
     ]
+
+
+def test_classes_of_more_digits_than_numbers_have_stay_apart() -> None:
+    codes = ["123456789012345678", "123456789012345679"]
+    table = {"x": np.arange(N) / 7.0, "y": [codes[row % 2] for row in range(N)]}
+    schema = Schema.infer(table, "y")
+    assert schema.classes.tolist() == codes
+    assert schema.labels(table)[0].tolist() == table["y"]

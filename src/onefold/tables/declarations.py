@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import chain, pairwise
 from typing import Any
 
-__all__ = ["ENCODED_ROLES", "article", "can_be_written", "objection"]
+__all__ = ["ENCODED_ROLES", "WHOLE_NUMBERS", "article", "can_be_written", "objection"]
 
 TYPES = ("number", "integer", "string", "boolean", "date", "datetime")
 ROLES = ("feature", "label", "ignored", "identifier", "person")

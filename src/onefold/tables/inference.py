@@ -12,6 +12,7 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import PLAIN_NUMBERS, NumberFormat, cells_of, moment_reader, text_of, without_unit
+from onefold.tables.declarations import WHOLE_NUMBERS
 from onefold.tables.fields import FALSE, TRUE, Field
 
 __all__ = ["guess_fields", "is_index"]
@@ -160,7 +161,8 @@ class _Column:
         if kind is bool:
             return Field(self.name, "boolean", **about)
         numbers = None if kind is np.datetime64 or self._has_codes() else self._numbers(PLAIN_NUMBERS)
-        if numbers is not None and np.isnan(numbers).any():
+        # Beyond 2**53 two codes may be one number: they stay texts, as what is no number does.
+        if numbers is not None and not np.all(np.abs(numbers) <= WHOLE_NUMBERS):
             numbers = None
         if numbers is not None and not np.all(numbers == np.rint(numbers)):
             raise InvalidInputError(
