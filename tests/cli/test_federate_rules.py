@@ -191,4 +191,4 @@ def test_simulate_with_lying_sites_shows_what_each_rule_withstands(
     assert main([*base, "--owners", "2"]) == 2
     capsys.readouterr()
     assert main([*base[:-1], "--rule", "checked"]) == 0
-    assert "the same with 2 site(s) that lie: flipped" in capsys.readouterr().out
+    assert "the same with 2 lying sites: flipped" in capsys.readouterr().out

@@ -204,6 +204,22 @@ def test_no_cell_of_an_identifier_or_free_text_stands_in_the_proposal() -> None:
     assert "secret" not in str(Schema.infer(table, "y").to_dict())
 
 
+def test_cells_that_are_lists_count_by_their_text() -> None:
+    few = _field([[1, 2], [3], None])
+    assert (few.type, few.levels[:2], few.missing) == ("string", ("[1, 2]", "[3]"), "indicator")
+    assert few.parse([[3], [1, 2]]).tolist() == [1, 0]
+    assert _field([[place] for place in range(N)]).role == "identifier"
+
+
+def test_a_column_without_a_heading_is_left_out() -> None:
+    assert [field.name for field in Schema.infer({"": [0, 1], "x": [1, 2]}).fields] == ["x"]
+
+
+def test_the_name_of_a_file_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="read_table"):
+        Schema.infer("sample.csv", "y")
+
+
 def test_an_empty_table_is_refused() -> None:
     for table in ({}, {"x": [], "y": []}):
         with pytest.raises(InvalidInputError, match=r"no columns|no rows|empty"):

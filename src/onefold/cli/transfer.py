@@ -73,11 +73,14 @@ def _add_fit(parts: Any) -> None:
     parser = parts.add_parser(
         "fit",
         help="fit a classifier to a table with few labels",
-        description="Fit a classifier to a table in which most labels are -1, with the help of a source.",
+        description="Fit a classifier to a table with few labels, with the help of a source.",
     )
     parser.add_argument("source", metavar="SOURCE", help="file written by onefold transfer source")
     shared.add_data(parser, "table of the target")
-    what = "column with the classes; -1 means unknown (default: the label of the schema)"
+    what = (
+        "column with the classes; -1, and with a schema an empty cell, means unknown (default: that of the "
+        "schema)"
+    )
     option(parser, "--label COL", what)
     shared.add_schema(parser, "the source's own schema is taken if it has one")
     option(parser, "--out MODEL", "file to write the model to", required=True)
@@ -260,7 +263,9 @@ def _missing_in_words(model: Any, labels: AnyArray) -> list[str]:
 
 def _in_words(model: Any, free: int) -> list[str]:
     """What the source contributed, and whether the model is worth anything."""
-    lines = [f"{model.decisions_changed_} of {free} labels found would differ without the source"]
+    lines = [f"{model.decisions_changed_} of {free} labels found would differ without the source"] * (
+        free > 0
+    )
     if model.accuracy_ is not None:
         which = "labelled rows" if model.source_gain_ is None else "held-out labelled rows"
         right, most = 100 * model.accuracy_, 100 * model.majority_

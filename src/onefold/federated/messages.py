@@ -504,7 +504,7 @@ def check_name(what: str, value: Any) -> str:
     """Return a name that is safe in files, logs and terminals; ``what`` names it in the error."""
     if not isinstance(value, str) or NAME.fullmatch(value) is None:
         raise MessageError(
-            f"{what} must be 1 to 64 letters, digits, dots, dashes or underscores, starting with a "
+            f"{what} must be 1 to 64 letters a to z, digits, dots, dashes or underscores, starting with a "
             "letter or a digit"
         )
     return str(value)

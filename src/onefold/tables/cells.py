@@ -129,8 +129,10 @@ def cells_of(column: Any, missing_values: Collection[str] = ()) -> tuple[AnyArra
     if values.dtype.kind in "fM":
         missing |= np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
     elif values.dtype.kind == "O":
-        tokens = frozenset(missing_values) | {""}
-        missing |= _missing_among(values.tolist(), tokens)
+        try:
+            missing |= _missing_among(values.tolist(), frozenset(missing_values) | {""})
+        except TypeError:  # a list or another cell that is in no set: its text counts
+            return cells_of([cell if cell is None else text_of(cell) for cell in values], missing_values)
     return values, missing
 
 
@@ -160,10 +162,7 @@ def _decoded(cell: Any) -> Any:
 
 def _missing_among(cells: list[Any], tokens: frozenset[str]) -> Mask:
     """Which cells are missing; equal ones are looked at once."""
-    try:
-        absent = {cell for cell in set(cells) if _is_missing(cell, tokens)}
-    except TypeError:  # a list or another cell that cannot be in a set
-        return np.array([_is_missing(cell, tokens) for cell in cells], dtype=np.bool_)
+    absent = {cell for cell in set(cells) if _is_missing(cell, tokens)}
     if not absent:
         return np.zeros(len(cells), dtype=np.bool_)
     return np.fromiter((cell in absent for cell in cells), np.bool_, len(cells))

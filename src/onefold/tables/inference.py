@@ -92,7 +92,7 @@ def guess_fields(
         names = [str(name) for name in getattr(block, "columns", block)]
         if len(set(names)) != len(names):
             raise InvalidInputError("two columns of the table have the same name")
-        for name in names:
+        for name in filter(str.strip, names):  # polars keeps the empty heading of an index
             guesses.setdefault(name, _Column(name)).see(block[name])
     if not guesses:
         raise InvalidInputError("the table has no columns")

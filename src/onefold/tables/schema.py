@@ -121,6 +121,10 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         if source not in ("public", "private"):
             raise InvalidInputError("source of an inferred schema must be 'public' or 'private'")
+        if isinstance(X, (str, os.PathLike)):
+            raise InvalidInputError(
+                "a schema is inferred from a table, not from a name: give read_table(FILE)"
+            )
         blocks = [X] if hasattr(X, "columns") or isinstance(X, Mapping) else X
         fields, missing, n_rows = guess_fields(blocks, label, closed=source == "private")
         if not n_rows:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
-from onefold.cli.console import busy, print_json, say, show
+from onefold.cli.console import busy, count_of, print_json, say, show
 from onefold.cli.federate import common
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_columns
 from onefold.cli.tables import WHOLE, agreement, identifiers_of, labels_of, read_labelled, read_numbers
@@ -67,7 +67,7 @@ def _tell_result(
     else:
         right = "" if accuracy is None else f", accuracy {accuracy:.4f}"
         where = f", written to {out}" if out not in (None, STANDARD_OUTPUT) else ""
-        say(f"{result.n_rows} rows by {len(result.answered)} site(s){where}{right}", quiet)
+        say(f"{result.n_rows} rows by {count_of(len(result.answered), 'site')}{where}{right}", quiet)
     if result.partial:
         sites = sorted({*result.refused, *result.missing})
         without = [f"{site} ({result.refused.get(site, 'no answer')})" for site in sites]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option, repeated
-from onefold.cli.console import say, show, without_bars
+from onefold.cli.console import count_of, say, show, without_bars
 from onefold.cli.federate import common
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
@@ -315,6 +315,8 @@ def _compared(result: Simulation, n_sites: int, rule: str, lie: str | None, n_li
         f"federated  {result.honest:.4f}, one round",
     ]
     if lie is not None:
-        words.append(f"lying      {result.federated:.4f}, the same with {n_liars} site(s) that lie: {lie}")
+        words.append(
+            f"lying      {result.federated:.4f}, the same with {count_of(n_liars, 'lying site')}: {lie}"
+        )
     words.append(f"pooled     {result.pooled:.4f}, all rows in one place")
     return [*words, "No noise was added: this says nothing about privacy."]
