@@ -67,3 +67,11 @@ def test_boosting_is_better_only_beyond_two_points_and_chance(share: float, bett
     assert found.boosting > 0.95
     assert found.boosting_is_better is better
     assert any("boosting" in line for line in found.words("rows")) is better
+
+
+@pytest.mark.parametrize(("scores", "said"), [(np.arange(20.0), True), (np.arange(20.0)[::-1], False)])
+def test_a_good_order_of_rows_is_told_where_every_answer_is_the_majority(scores, said) -> None:
+    labels = np.array(["no"] * 18 + ["yes"] * 2)
+    found = evaluate(np.full(20, "no"), labels, scores=scores)
+    assert found.is_useless
+    assert any("ordered well all the same" in line for line in found.words("20 rows")) == said

@@ -16,6 +16,7 @@ MOST_BOOSTED_CLASSES = 30
 SHOWN_CLASSES = 12
 SHOWN_CHARACTERS = 16
 CLEAR_GAIN, CLEAR_STEPS = 0.02, 2.0
+USEFUL_ORDER = 0.75  # area under the ROC curve
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class Evaluation:
         lines = [f"accuracy {self.accuracy:.4f} on {about} ({', '.join(beside)})"]
         auc = "" if self.auc is None else f", area under the ROC curve {self.auc:.4f}"
         lines.append(f"balanced accuracy {self.balanced_accuracy:.4f}{auc}")
+        if self.is_useless and self.auc is not None and self.auc >= USEFUL_ORDER:
+            lines.append(
+                "rows are ordered well all the same: take the probabilities (onefold predict "
+                "--proba) and a threshold of your own"
+            )
         lines += self._matrix()
         if self.boosting_is_better:
             lines.append(
