@@ -267,3 +267,13 @@ def test_head_with_arrays_that_do_not_fit_is_refused(damage, schema) -> None:
     arrays[f"head/{damage}"] = arrays[f"head/{damage}"][:-1]
     with pytest.raises(FileFormatError):
         io.from_parts(about, arrays)
+
+
+def test_probabilities_of_separable_rows_are_not_sure() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 40)
+    X = rng.normal(size=(80, 3)) + 20 * y[:, None]
+    schema = Schema([Field(f"x{place}", low=-10, high=40) for place in range(3)])
+    chances = AutoencoderClassifier(schema=schema).fit(X, y).predict_proba(X)
+    assert 0.9 < chances.max() <= 1 - 0.5 / 82
+    assert chances.sum(axis=1) == pytest.approx(np.ones(80))

@@ -208,5 +208,7 @@ def check_rows(
                 "expected a 2D table of rows. Reshape your data: X.reshape(1, -1) is a single row"
             ) from None
         if "could not convert" in message:  # the original quotes the cell
-            raise InvalidInputError("X holds text where numbers are needed") from None
+            raise InvalidInputError(
+                "X holds text where numbers are needed: encode the table by a Schema of onefold.tables"
+            ) from None
         raise InvalidInputError(message.splitlines()[0]) from None

@@ -538,7 +538,10 @@ class TableHead:
         linear, power = self.temperatures_
         raised = linear * scores + power * np.log(np.maximum(scores, self.smallest_))
         raised = np.exp(raised - raised.max(axis=1, keepdims=True))
-        return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+        found = raised / raised.sum(axis=1, keepdims=True)
+        # That no row was answered wrongly does not make the next one sure (Laplace's rule of succession).
+        doubt = 1.0 / (self.confusion_.sum() + 2.0)
+        return np.asarray((1.0 - doubt) * found + doubt / found.shape[1])
 
     @property
     def performance(self) -> dict[str, Any]:
