@@ -183,3 +183,11 @@ def test_message_sizes_do_not_depend_on_the_rows(folder):
         sizes[site] = [(c.vector.nbytes, c.sigmas, c.layout, c.guarantee) for c in loaded]
         sizes[site].append((folder / f"{site}.counts").stat().st_size)
     assert sizes["a"] == sizes["none"]
+
+
+def test_the_same_counts_are_not_added_twice(folder, capsys):
+    run("a.csv", "--schema", "schema.json", "--epsilon", 1, "--counts", "a.counts", "--quiet")
+    (folder / "copy.counts").write_bytes((folder / "a.counts").read_bytes())
+    for twin in ("a.counts", "copy.counts"):
+        run("--join", "a.counts", twin, "--schema", "schema.json", "--out", "all.csv", code=2)
+        assert "a site is counted once" in error(capsys)

@@ -14,10 +14,10 @@ from onefold.cli.console import busy
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Field, Schema
 from onefold.tables.cells import NumberFormat, cells_of, text_of
+from onefold.tables.columns import Parsed
 from onefold.tables.fields import OUTSIDE, UNDECLARED, UNREADABLE
 from onefold.tables.inference import MISSING_TOKENS, NUMBER_FORMATS, guess_fields
 from onefold.tables.reading import Table, columns_of, gather
-from onefold.tables.schema import Parsed
 from onefold.tables.sources import open_table
 
 Rows = dict[str, Parsed]

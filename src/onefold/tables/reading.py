@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray
+from onefold.tables.columns import Parsed
 from onefold.tables.fields import Field
-from onefold.tables.schema import Parsed, Schema
+from onefold.tables.schema import Schema
 from onefold.tables.sources import BLOCK_ROWS, LOOKS_LIKE_A_NUMBER, Source, open_table
 
 __all__ = ["Table", "columns_of", "gather", "read_table", "scan"]

@@ -4,9 +4,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +14,7 @@ from onefold._base.arrays import AnyArray, Arrays, Floats, Labels
 from onefold._base.files import read_saved, write_whole
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import cells_of, texts_of
+from onefold.tables.columns import Parsed, column_of, place_of, unknown_column
 from onefold.tables.declarations import ENCODED_ROLES, can_be_written
 from onefold.tables.fields import Field
 from onefold.tables.inference import guess_fields
@@ -128,7 +127,7 @@ class Schema(TransformerMixin, BaseEstimator):
         blocks = [X] if hasattr(X, "columns") or isinstance(X, Mapping) else X
         fields, missing, n_rows = guess_fields(blocks, label, closed=source == "private")
         if not n_rows:
-            raise InvalidInputError(f"{_place(X)}the table has no rows")
+            raise InvalidInputError(f"{place_of(X)}the table has no rows")
         return cls(fields, name=name, missing_values=missing, source=source)
 
     # --- what is declared -----------------------------------------------------------------------------------
@@ -177,7 +176,7 @@ class Schema(TransformerMixin, BaseEstimator):
         for known in self.fields:
             if known.name == name:
                 return known
-        raise _unknown(name, [known.name for known in self.fields], "the schema")
+        raise unknown_column(name, [known.name for known in self.fields], "the schema")
 
     def require_declared(self) -> None:
         """Refuse a schema that was taken from private rows: it would give away what noise protects."""
@@ -227,7 +226,7 @@ class Schema(TransformerMixin, BaseEstimator):
             This object.
         """
         for known in self.features:
-            _column(X, known.name, self)
+            column_of(X, known.name, self.fields)
         return self
 
     def transform(self, X: Any) -> Floats:
@@ -299,16 +298,16 @@ class Schema(TransformerMixin, BaseEstimator):
         for known in self.fields:
             if known.role not in roles or known.role not in ENCODED_ROLES:
                 continue
-            column = _column(X, known.name, self)
+            column = column_of(X, known.name, self.fields)
             if isinstance(column, Parsed):
                 column.check_field(known)
                 parsed[known.name], problems = column.values, column.problems
             else:
                 parsed[known.name], problems = known.read(column, tuple(self.missing_values))
             if strict:
-                known.refuse(problems, where=_place(X))
+                known.refuse(problems, where=place_of(X))
         if len({len(values) for values in parsed.values()}) > 1:
-            raise InvalidInputError(f"{_place(X)}the columns of the table must have equally many rows")
+            raise InvalidInputError(f"{place_of(X)}the columns of the table must have equally many rows")
         return parsed
 
     def encode(self, parsed: Mapping[str, AnyArray]) -> Floats:
@@ -407,7 +406,7 @@ class Schema(TransformerMixin, BaseEstimator):
         person = self.person
         if person is None:
             raise InvalidInputError('the schema has no person: set "onefold:role" of a field to "person"')
-        column = _column(X, person.name, self)
+        column = column_of(X, person.name, self.fields)
         values, missing = cells_of(column, person.missing_values or tuple(self.missing_values))
         texts = np.array(list(texts_of(values)), dtype=object)
         texts[missing] = ""
@@ -586,36 +585,6 @@ def differing(ours: Sequence[tuple[str, str]], theirs: Sequence[tuple[str, str]]
     return None if len(ours) == len(theirs) else "the number of fields"
 
 
-class Parsed:
-    """A column that was read by its field already, block by block, while the file was open.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows,)
-        Cells as :meth:`Field.read` returns them.
-    problems : ndarray of int of shape (n_rows,)
-        What is wrong with each.
-    field : Field or None, default=None
-        The field; None if it does not matter.
-    """
-
-    def __init__(self, values: AnyArray, problems: AnyArray, field: Field | None = None) -> None:
-        self.values, self.problems, self.field = values, problems, field
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __getitem__(self, rows: Any) -> "Parsed":
-        return Parsed(self.values[rows], self.problems[rows], self.field)
-
-    def check_field(self, known: Field) -> None:
-        """Refuse to take numbers of categories of another field for those of this one."""
-        if self.field is None or self.field is known:
-            return
-        if replace(self.field, role=known.role).contract() != known.contract():
-            raise InvalidInputError(f"column {known.name!r} was read by another schema: read the table again")
-
-
 def _root(squares: Iterable[float]) -> float:
     """Root of a sum, rounded up: a sensitivity must not be too small by a rounding error."""
     total = math.fsum(squares)
@@ -626,51 +595,6 @@ def _root(squares: Iterable[float]) -> float:
 def _sum(content: Any) -> str:
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _place(X: Any) -> str:
-    path = getattr(X, "path", None)
-    return "" if path is None else f"{path}: "
-
-
-def _names(X: Any, schema: Schema) -> list[str]:
-    columns = getattr(X, "columns", None)
-    if columns is not None:
-        return [str(name) for name in columns]
-    if isinstance(X, Mapping):
-        return [str(name) for name in X]
-    dtype = getattr(X, "dtype", None)
-    if dtype is not None and dtype.names:
-        return list(dtype.names)
-    if getattr(X, "ndim", 0) == 2:
-        for known in (schema.features, schema.fields):
-            if X.shape[1] == len(known):
-                return [field.name for field in known]
-        raise InvalidInputError(
-            f"an array must have one column for each of the {len(schema.features)} features"
-        )
-    raise InvalidInputError("a table must be a frame, a dict of columns, or rows with one column per feature")
-
-
-def _column(X: Any, name: str, schema: Schema) -> Any:
-    if isinstance(X, list):
-        X = np.array(X, dtype=object)
-    names = _names(X, schema)
-    if name not in names:
-        declared = {known.name for known in schema.fields}  # another column of the contract is not meant
-        raise _unknown(name, names, f"{_place(X)}the table", declared)
-    if getattr(X, "ndim", 0) == 2 and not hasattr(X, "columns"):
-        return X[:, names.index(name)]
-    column = X[name]
-    if getattr(column, "ndim", 1) != 1:
-        raise InvalidInputError(f"{_place(X)}two columns of the table are called {name!r}")
-    return column
-
-
-def _unknown(name: str, known: Sequence[str], where: str, taken: Collection[str] = ()) -> InvalidInputError:
-    near = get_close_matches(name, [other for other in known if other not in taken], n=1)
-    hint = f", did you mean {near[0]!r}?" if near else ""
-    return InvalidInputError(f"{where} has no column {name!r} among its {len(known)}{hint}")
 
 
 def _check_number(fields: Sequence[Any]) -> None:

@@ -1,0 +1,93 @@
+"""Columns of tables of any kind: frames, dicts, arrays, and files that were read by their schema."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray
+from onefold.exceptions import InvalidInputError
+from onefold.tables.fields import Field
+
+__all__ = ["Parsed", "column_of", "place_of", "unknown_column"]
+
+
+class Parsed:
+    """A column that was read by its field already, block by block, while the file was open.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        Cells as :meth:`Field.read` returns them.
+    problems : ndarray of int of shape (n_rows,)
+        What is wrong with each.
+    field : Field or None, default=None
+        The field; None if it does not matter.
+    """
+
+    def __init__(self, values: AnyArray, problems: AnyArray, field: Field | None = None) -> None:
+        self.values, self.problems, self.field = values, problems, field
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any) -> "Parsed":
+        return Parsed(self.values[rows], self.problems[rows], self.field)
+
+    def check_field(self, known: Field) -> None:
+        """Refuse to take numbers of categories of another field for those of this one."""
+        if self.field is None or self.field is known:
+            return
+        if replace(self.field, role=known.role).contract() != known.contract():
+            raise InvalidInputError(f"column {known.name!r} was read by another schema: read the table again")
+
+
+def place_of(X: Any) -> str:
+    """Beginning of a message about a table: the name of its file, if it has one."""
+    path = getattr(X, "path", None)
+    return "" if path is None else f"{path}: "
+
+
+def _names(X: Any, fields: Sequence[Field]) -> list[str]:
+    columns = getattr(X, "columns", None)
+    if columns is not None:
+        return [str(name) for name in columns]
+    if isinstance(X, Mapping):
+        return [str(name) for name in X]
+    dtype = getattr(X, "dtype", None)
+    if dtype is not None and dtype.names:
+        return list(dtype.names)
+    if getattr(X, "ndim", 0) == 2:
+        features = [known for known in fields if known.role == "feature"]
+        for wanted in (features, fields):
+            if X.shape[1] == len(wanted):
+                return [known.name for known in wanted]
+        raise InvalidInputError(f"an array must have one column for each of the {len(features)} features")
+    raise InvalidInputError("a table must be a frame, a dict of columns, or rows with one column per feature")
+
+
+def column_of(X: Any, name: str, fields: Sequence[Field]) -> Any:
+    """Return a column of a frame, a dict, a table that was read, or an array with the columns of fields."""
+    if isinstance(X, list):
+        X = np.array(X, dtype=object)
+    names = _names(X, fields)
+    if name not in names:
+        declared = {known.name for known in fields}  # another column of the contract is not meant
+        raise unknown_column(name, names, f"{place_of(X)}the table", declared)
+    if getattr(X, "ndim", 0) == 2 and not hasattr(X, "columns"):
+        return X[:, names.index(name)]
+    column = X[name]
+    if getattr(column, "ndim", 1) != 1:
+        raise InvalidInputError(f"{place_of(X)}two columns of the table are called {name!r}")
+    return column
+
+
+def unknown_column(
+    name: str, known: Sequence[str], where: str, taken: Collection[str] = ()
+) -> InvalidInputError:
+    """Return the error for a column that is not there, with the name that may be meant."""
+    near = get_close_matches(name, [other for other in known if other not in taken], n=1)
+    hint = f", did you mean {near[0]!r}?" if near else ""
+    return InvalidInputError(f"{where} has no column {name!r} among its {len(known)}{hint}")
