@@ -330,7 +330,8 @@ def _exact_ratio(target: AttackTarget) -> Look | None:
         sizes = z * z / 2 if target.family == "gaussian" else math.sqrt(2) * np.abs(z)
         return np.asarray(sizes.sum(axis=1))
 
-    return lambda outputs: minus_log(outputs, 0) - minus_log(outputs, 1)
+    # The ratio of Laplace noise is constant on both tails: rounding errors must not cut a tail in two.
+    return lambda outputs: np.round(minus_log(outputs, 0) - minus_log(outputs, 1), 9)
 
 
 # --- the noise on every number -----------------------------------------------------------------------------
