@@ -147,6 +147,21 @@ def modelling_error(machine: Machine) -> float:
     return sum(distance(machine, y) for y in machine.Y)
 
 
+def left_out_distance(machine: Machine, i: int) -> float:
+    """Distance of sample i from its image under the machine of the others, encoding and lambda kept."""
+    others = np.arange(len(machine.Y)) != i
+    without = Machine(
+        machine.Y[others],
+        machine.n,
+        machine.P,
+        machine.theta_inverse,
+        machine.encoded[others],
+        machine.K[np.ix_(others, others)],
+        machine.lambda_star,
+    )
+    return distance(without, machine.Y[i])
+
+
 def image_bound(machine: Machine) -> float:
     """The first bound of 000 eq. 46 on the norm of any image."""
     spectrum = np.linalg.eigvalsh(machine.K)

@@ -68,6 +68,13 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         How well the head does on rows it has not seen: "rows", "accuracy", "balanced_accuracy" and the
         counts "confusion", true classes by predicted ones. From leave-one-out scores of all rows, or of 2000
         of a larger table. Only where there is a head.
+    leave_one_out_ : tuple of float and int
+        Sum of the squared Euclidean distances of the fitted rows from their images under machines of the
+        others, in the units of the data, and the number of rows in it: those of machines of at least five.
+        Closed form, from the first layer with its encoding and regularisation kept. Their ratio is a unit
+        for distances; it is near the mean square of the distances of new rows of a class, but no estimate
+        of it. Both numbers add up over sites. An AttributeError where the machines are not kernel affine
+        hull machines.
 
     See Also
     --------
@@ -359,6 +366,12 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         return self.head_.performance
 
     @property
+    def leave_one_out_(self) -> tuple[float, int]:
+        """Sum of squared leave-one-out distances and the number of rows; computed on every access."""
+        check_is_fitted(self)
+        return self.family.leave_one_out(self.pool_)
+
+    @property
     def machines_(self) -> list[Autoencoder]:
         """The autoencoder of each class, in the order of ``classes_``."""
         check_is_fitted(self)
@@ -426,6 +439,9 @@ class AutoencoderClassifier(ClassModels):
     cross_validated_ : dict
         Accuracy, balanced accuracy and confusion counts of the head on rows it has not seen, see
         :class:`onefold.models.ClassModels`; only where there is a head.
+    leave_one_out_ : tuple of float and int
+        Sum of squared leave-one-out distances and the number of rows, see
+        :class:`onefold.models.ClassModels`.
 
     See Also
     --------
@@ -519,6 +535,9 @@ class FoldingClassifier(ClassModels):
     cross_validated_ : dict
         Accuracy, balanced accuracy and confusion counts of the head on rows it has not seen, see
         :class:`onefold.models.ClassModels`; only where there is a head.
+    leave_one_out_ : tuple of float and int
+        Sum of squared leave-one-out distances and the number of rows, see
+        :class:`onefold.models.ClassModels`.
 
     See Also
     --------

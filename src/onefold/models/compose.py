@@ -316,6 +316,40 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         """
         return self._stack_from_state(state, factor)
 
+    @one_blas_thread()
+    def leave_one_out(self, pool: Pool) -> tuple[float, int]:
+        """Add up squared distances of samples from their images under machines that do not hold them.
+
+        The image is that of the first layer, with the encoding and the regularisation of the machine kept:
+        a closed form, at about the cost of fitting one layer.
+
+        Parameters
+        ----------
+        pool : Pool
+            Fitted machines of this kind.
+
+        Returns
+        -------
+        squares : float
+            Sum of the squared Euclidean distances, in the units of the data.
+        n_rows : int
+            Number of samples in the sum: those of machines of at least five.
+
+        Raises
+        ------
+        AttributeError
+            If the machines are not kernel affine hull machines: no others have a closed form.
+        """
+        found = run_parallel(self._leave_one_out, pool.stacks, self.n_jobs)
+        # Twice, because the square of an extreme unit would overflow where the result does not.
+        return sum(squares for squares, _ in found) * pool.unit * pool.unit, sum(rows for _, rows in found)
+
+    def _leave_one_out(self, stack: Stack) -> tuple[float, int]:
+        raise AttributeError(
+            f"a {type(self).__name__} has no leave-one-out distances in closed form: use KAHM, DeepKAHM, "
+            "WideKAHM or a FoldingClassifier"
+        )
+
     def check_parameters(self) -> None:
         """Refuse parameters that break a constraint of this class or of one it inherits from."""
         check_parameters(self)

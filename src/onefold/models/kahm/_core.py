@@ -1,4 +1,4 @@
-"""Kernel affine hull machines on arrays: fitting, folding and smoothing; no checks, no classes users see.
+"""Kernel affine hull machines on arrays: fitting and folding; no checks, no classes users see.
 
 A stack holds S machines of equal size (000 Def. 1 and 3); every step below is one operation over all of them.
 For a query the kernel values of one layer give the image as one product,
@@ -15,7 +15,7 @@ steps inside [tau, 3/2 tau] are safe.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -540,134 +540,3 @@ def _send_far(points: Array, images: Array, queries: Array, unsafe: Mask) -> Non
         lengths = np.einsum("nr,nr->n", samples, samples)
         scores = lengths[:, None] - 2.0 * (samples @ queries[machine][:, rows])
         images[machine][:, rows] = samples[np.argmax(scores, axis=0)].T
-
-
-# --- smoothing the samples by their own machine --------------------------------------------------------
-
-
-# Lambda of the solution, relative to lambda*: further away is solved once more.
-CLOSE_ENOUGH = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
-
-
-@dataclass(frozen=True)
-class Smoothing:
-    """Result of one smoothing step.
-
-    Parameters
-    ----------
-    smoothed : ndarray of shape (N, p)
-        The smoothed samples H Y.
-    images : ndarray of shape (N, p)
-        Image of every sample under the machine of the samples.
-    relative : float
-        Lambda* over tau. A step on similar samples may start from it.
-    slope : float
-        Slope of R at lambda*. A step on similar samples may start from it.
-
-    See Also
-    --------
-    smooth : Makes it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from onefold.models.kahm import smooth
-    >>> X = np.random.default_rng(0).normal(size=(30, 4))
-    >>> smooth(X, n_components=2).smoothed.shape
-    (30, 4)
-    """
-
-    smoothed: Array  # (N, p) H Y
-    images: Array  # (N, p) the image of every sample under the machine of the samples
-    relative: float  # lambda* over tau, and the slope there: where a step on similar samples may start
-    slope: float
-
-
-def smooth(
-    samples: Array,
-    n_components: int,
-    factor: float = 1.0,
-    n_features: int | None = None,
-    near: Smoothing | None = None,
-) -> Smoothing:
-    """Apply the kernel smoother to the samples of a machine once.
-
-    H = (K + lambda I)^-1 K is symmetric with eigenvalues in [0, 1), and H Y holds the samples mapped by their
-    own machine before the division by the sum of memberships: the images are the rows of H Y over those of H
-    1. Only distances between rows matter, and the number of features: rows may be given by their coordinates
-    in any orthonormal basis, together with ``n_features``. The last digits depend on the number of BLAS
-    threads, which the caller sets.
-
-    Parameters
-    ----------
-    samples : ndarray of shape (N, p)
-        The samples.
-    n_components : int
-        Dimension of the encoding.
-    factor : float, default=1.0
-        Factor by which the machine multiplies the samples.
-    n_features : int or None, default=None
-        Number of features of the data that the coordinates stand for; None if it is p.
-    near : Smoothing or None, default=None
-        Result for samples much like these, to start from.
-
-    Returns
-    -------
-    Smoothing
-        Smoothed samples and images.
-
-    See Also
-    --------
-    KAHM : The machine.
-
-    References
-    ----------
-    Document 000, Definition 13; document 004, Definition 6.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from onefold.models.kahm import smooth
-    >>> X = np.random.default_rng(0).normal(size=(30, 4))
-    >>> bool(smooth(X, n_components=2).smoothed.std() < X.std())
-    True
-    """
-    n_samples, width = samples.shape
-    n_features = width if n_features is None else n_features
-    if width > n_samples:
-        basis, coordinates = np.linalg.qr(samples.T)
-        result = smooth(coordinates.T, n_components, factor, n_features, near)
-        return replace(result, smoothed=result.smoothed @ basis.T, images=result.images @ basis.T)
-    # Here the coordinates of the hull are the centred rows themselves.
-    hull = build_hull(*centre(samples[None].copy()), n_components, factor)
-    kernel = sample_kernel(hull.points @ hull.encoder, hull.n_encoded)
-    target = regression_target(hull, factor)
-    target = replace(target, n_features=n_features, mean_square=target.mean_square * (width / n_features))
-    ridge = _ridge(kernel, target, near)
-    inverse = ridge.solution[0].astype(np.float64)  # A^-1 [T, 1]
-    used = float(ridge.effective[0])
-    # H M = M - lambda (K + lambda I)^-1 M, where Y = T + 1 mean^T
-    sums = 1.0 - used * inverse[:, -1]
-    smoothed = hull.points[0] - used * inverse[:, :-1] + sums[:, None] * hull.mean[0]
-    # The same guard as for any query: a denominator below the bound of 000 eq. 147 sends the sample far.
-    safe = sums * (used + n_samples) >= np.einsum("ij,ij->i", kernel[0], kernel[0])
-    images = smoothed / np.where(safe, sums, 1.0)[:, None]
-    for row in np.flatnonzero(~safe):
-        images[row] = samples[np.argmax(np.linalg.norm(samples - samples[row], axis=1))]
-    dtype, tau = samples.dtype, 2.0 * float(target.mean_square[0])
-    relative = float(ridge.regularisation[0]) / tau if tau > 0.0 else 1.0
-    return Smoothing(smoothed.astype(dtype), images.astype(dtype), relative, ridge.slope)
-
-
-def _ridge(kernel: Array, target: Target, near: Smoothing | None) -> KernelRidge:
-    """Solution at lambda*, sought from where it was for similar samples."""
-    previous = None
-    if near is not None:
-        guess = 2.0 * near.relative * target.mean_square
-        previous = KernelRidge(guess, guess, guess, np.empty(0), near.slope)
-    found = solve(kernel, target, previous, None)
-    wanted, distance = found.regularisation, abs(found.solved - found.regularisation)
-    if np.all(distance <= CLOSE_ENOUGH[target.points.dtype] * wanted):
-        return found
-    exact = solve_cholesky(kernel, target, known=np.stack([wanted, wanted], axis=1))
-    return replace(exact, slope=found.slope)

@@ -17,6 +17,7 @@ from onefold.models.kahm._core import (
     stack_from_state,
     stack_state,
 )
+from onefold.models.kahm._smoothing import leave_one_out
 from onefold.models.pool import Stack
 from onefold.models.scale import ScaleOption
 
@@ -30,6 +31,9 @@ class _MachineFamily(LayeredAutoencoder):
 
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         return fit_stack(samples, self.n_components, self.n_layers, factor)
+
+    def _leave_one_out(self, stack: Stack) -> tuple[float, int]:
+        return leave_one_out(cast(MachineStack, stack))
 
     def _stack_state(self, stack: Stack, compact: bool) -> Arrays:
         return stack_state(cast(MachineStack, stack), compact)
