@@ -29,7 +29,7 @@ from onefold._base.arrays import AnyArray, Array, Arrays
 from onefold._base.frames import pack_frame, unpack_frame
 from onefold._base.validation import Number, Whole, check_parameters
 from onefold.exceptions import MessageError
-from onefold.models import MAXIMA, MEASURES
+from onefold.models import MAXIMA
 from onefold.privacy import Guarantee
 
 __all__ = [
@@ -167,7 +167,8 @@ class Answers(_Checked):
     measure : str
         Name of the measure.
     scale : float or None
-        Factor at which a folding measure sees the data; None for the distance.
+        Factor at which a folding measure sees the data, weight of the public offset for the joined measure;
+        None for the distance.
     values : ndarray of shape (n, C)
         The measures, in float32 or float64.
     """
@@ -207,7 +208,8 @@ class Profile(_Checked):
     measure : str
         Name of the measure in which it answers.
     scale : float or None
-        Factor at which a folding measure sees the data; None for the distance.
+        Factor at which a folding measure sees the data, weight of the public offset for the joined measure;
+        None for the distance.
     n_features : int
         Number of features of its model.
     guarantee : dict or None
@@ -589,18 +591,20 @@ def _reason(value: Any) -> str:
 
 
 def _measure(value: Any) -> str:
-    if not isinstance(value, str) or value not in MEASURES:
-        raise MessageError(f"measure must be one of {', '.join(MEASURES)}")
+    if not isinstance(value, str) or value not in MAXIMA:
+        raise MessageError(f"measure must be one of {', '.join(MAXIMA)}")
     return value
 
 
 def _scale(measure: str, scale: Any) -> float | None:
-    """A number for the folding measures; None for the distance, which has its own units."""
+    """A number for the folding and the joined measures; None for the distance, which has its own units."""
     if measure == "euclidean" and scale is not None:
         raise MessageError("the euclidean measure has no scale")
     if measure == "euclidean":
         return None
-    return _number("scale must be a positive finite number for the folding measures", scale, above=0.0)
+    return _number(
+        "scale must be a positive finite number for the folding and joined measures", scale, above=0.0
+    )
 
 
 def _table(what: str, array: Any) -> Array:

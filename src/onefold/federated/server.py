@@ -30,14 +30,14 @@ from onefold.federated.rules import (
     owned_classes,
 )
 from onefold.federated.trust import LabelledSet, Reason, accept, constant_sites
-from onefold.models import MEASURES, maximum_of
+from onefold.models import MAXIMA, maximum_of
 
 __all__ = ["RULES", "GlobalClassifier", "Result", "check_alike"]
 
 CONSTRAINTS: dict[str, Entry] = {
     "rule": OneOf(RULES),
     "n_liars": Whole(0),
-    "measure": (OneOf(MEASURES), None),
+    "measure": (OneOf(tuple(MAXIMA)), None),
 }
 # Below this rank correlation with the other sites that have its classes, a site is worth a look.
 LOW_AGREEMENT = 0.0

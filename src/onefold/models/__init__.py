@@ -3,7 +3,7 @@
 from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingClassifier
 from onefold.models.clusters import branch_count, consecutive, split
 from onefold.models.compose import Autoencoder
-from onefold.models.folding import MAXIMA, MEASURES, check_measure, maximum_of
+from onefold.models.folding import JOINED, MAXIMA, MEASURES, check_measure, maximum_of
 from onefold.models.fuzzy import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
 from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
 from onefold.models.membership import (
@@ -14,6 +14,7 @@ from onefold.models.membership import (
 from onefold.models.pool import StackMemory
 
 __all__ = [
+    "JOINED",
     "KAHM",
     "MAXIMA",
     "MEASURES",

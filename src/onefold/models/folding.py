@@ -3,6 +3,9 @@
 004 eq. 102 combines a Euclidean part, 1 - exp(-distance), and an angular part, angle / pi, in four ways.
 The raw distance of 000 eq. 48 is the fifth measure (004 Remark 12), and what a Gaussian membership of the
 distance leaves to one the sixth (003 eq. 2.162): the smallest is the largest membership.
+
+The measure "joined" is of a federation, not of a machine: a squared distance plus a public offset that is the
+same at all sites.
 """
 
 from dataclasses import dataclass
@@ -13,12 +16,21 @@ from onefold._base.arrays import Array
 from onefold._base.validation import OneOf
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["MAXIMA", "MEASURES", "WITHOUT_ANGLES", "Folding", "check_measure", "maximum_of"]
+__all__ = ["JOINED", "MAXIMA", "MEASURES", "WITHOUT_ANGLES", "Folding", "check_measure", "maximum_of"]
 
 
+JOINED = "joined"  # what sites answer with, though no machine measures by it
 # Each measure with its largest value.
-MAXIMA = {"euclidean": float("inf"), "rms": 1.0, "product": 1.0, "min": 1.0, "max": 1.0, "fuzzy": 1.0}
-MEASURES = tuple(MAXIMA)
+MAXIMA = {
+    "euclidean": float("inf"),
+    "rms": 1.0,
+    "product": 1.0,
+    "min": 1.0,
+    "max": 1.0,
+    "fuzzy": 1.0,
+    JOINED: float("inf"),
+}
+MEASURES = tuple(name for name in MAXIMA if name != JOINED)  # those of a machine
 WITHOUT_ANGLES = ("euclidean", "fuzzy")  # those that are functions of the distance alone
 
 
@@ -83,7 +95,7 @@ class Folding:
 
 
 def check_measure(name: str) -> str:
-    """Refuse a name that is not that of a measure.
+    """Refuse a name that is not that of a measure of a machine.
 
     Parameters
     ----------
@@ -110,7 +122,7 @@ def check_measure(name: str) -> str:
     >>> check_measure("rms")
     'rms'
     """
-    if not isinstance(name, str) or name not in MAXIMA:
+    if not isinstance(name, str) or name not in MEASURES:
         raise InvalidInputError(f"measure must be {OneOf(MEASURES)}")
     return name
 
@@ -126,7 +138,7 @@ def maximum_of(name: str) -> float:
     Returns
     -------
     float
-        Infinity for "euclidean", else 1.
+        Infinity for "euclidean" and "joined", else 1.
 
     See Also
     --------
@@ -139,7 +151,7 @@ def maximum_of(name: str) -> float:
     Examples
     --------
     >>> from onefold.models import maximum_of
-    >>> maximum_of("euclidean"), maximum_of("rms")
-    (inf, 1.0)
+    >>> maximum_of("euclidean"), maximum_of("rms"), maximum_of("joined")
+    (inf, 1.0, inf)
     """
-    return MAXIMA[check_measure(name)]
+    return MAXIMA[name if name == JOINED else check_measure(name)]

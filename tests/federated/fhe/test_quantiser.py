@@ -142,3 +142,19 @@ def test_more_looks_leave_fewer_ties(mode: str) -> None:
         extra.append(int(np.sum(wins & ~exact)))
     assert extra[2] < extra[1] < extra[0]
     assert extra[2] < extra[0] / 4
+
+
+def test_encrypted_minimum_of_joined_answers_is_the_plain_one() -> None:
+    """A squared distance plus an offset that is the same at every site; NaN where a site lacks a class."""
+    rng = np.random.default_rng(3)
+    near = rng.random((40, 5))
+    squares = near * (1.0 + rng.random((3, 40, 5)))
+    squares[0, :, 2] = np.nan
+    answers = squares + rng.random((40, 5))
+    bound = 3.0  # public: no smallest answer is above it
+    exact = np.argmin(np.nanmin(answers, axis=0), axis=1)
+    parts = np.minimum(answers / bound, 1.0)
+    for mode in ("simulate", "clear"):
+        wins = EncryptedArgmin(3, 5, 16, mode=mode).run(parts)
+        assert wins[np.arange(40), exact].all()
+        assert wins.sum() == 40  # sixteen bits tell all of them apart

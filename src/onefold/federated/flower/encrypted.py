@@ -361,6 +361,8 @@ def default_bound(measure: str, rows: np.ndarray[Any, Any]) -> float:
     A row is closer to the rows of its own class than to the middle of all, so few smallest distances are cut
     off; those that are can only tie with each other.
     """
+    if measure == "joined":
+        raise InvalidInputError("rows do not show how large joined answers are: give a bound (--bound B)")
     if measure != "euclidean":
         return 1.0
     values = rows.astype(np.float64)
