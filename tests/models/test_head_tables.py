@@ -174,8 +174,7 @@ def test_classifier_without_a_schema_has_no_head_unless_asked() -> None:
     X, y = rng.random((60, 3)), np.arange(60) % 2
     plain = FoldingClassifier().fit(X, y)
     assert not hasattr(plain, "head_")
-    assert not hasattr(plain, "cross_validated_")
-    assert not hasattr(plain, "predict_proba")
+    assert plain.predict_proba(X).shape == (60, 2)  # from distances
     asked = FoldingClassifier(head="ridge").fit(X, y)
     np.testing.assert_array_equal(asked.distances(X), plain.distances(X))
     assert asked.predict_proba(X).shape == (60, 2)

@@ -31,6 +31,7 @@ from onefold.models import (
 )
 from onefold.models.head import EncodedColumns, TableHead
 from onefold.models.pool import Pool, Stack
+from onefold.models.probability import Beliefs, LeftOut
 from onefold.models.regression import Regression
 from onefold.privacy import Guarantee
 from onefold.tables import Schema
@@ -54,6 +55,7 @@ MODELS: dict[str, type] = {
 Model = Autoencoder | ClassModels | Regression
 
 MAPPING = "mapping/"  # arrays of a regression
+BELIEFS = "beliefs/"  # arrays of a classifier without a head: how its distances become probabilities
 HEAD = "head/"  # arrays of the head of a classifier of tables
 STACKS = "stacks/"  # arrays of all stacks, one after the other
 SHAPES = ".shapes"  # and their shapes, one per stack
@@ -121,6 +123,8 @@ def to_parts(model: Model, compact: bool = False) -> tuple[dict[str, Any], Array
             about["schema"] = model.schema.to_dict()
         if hasattr(model, "head_"):
             arrays |= {HEAD + name: array for name, array in model.head_.state().items()}
+        elif hasattr(model, "left_out_"):
+            arrays |= {BELIEFS + name: array for name, array in model.beliefs_.state().items()}
     return about, arrays
 
 
@@ -221,6 +225,7 @@ def _made(about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_mach
             model.schema = Schema.from_dict(about["schema"])
         _restore_pool(model, about, arrays, largest_machine)
         _restore_head(model, about["n_features"], arrays)
+        _restore_beliefs(model, about["n_features"], arrays)
     model.n_features_in_ = about["n_features"]
     names = about["feature_names"]
     if names:
@@ -285,6 +290,14 @@ def _restore_head(model: Any, n_features: int, arrays: Mapping[str, AnyArray]) -
         )
         if len(model.head_.offset_) != len(model.classes_):
             raise FileFormatError("damaged: its head does not fit its classes")
+
+
+def _restore_beliefs(model: Any, n_features: int, arrays: Mapping[str, AnyArray]) -> None:
+    """How distances become probabilities; files of version 0.1 do not know."""
+    state = {name[len(BELIEFS) :]: array for name, array in arrays.items() if name.startswith(BELIEFS)}
+    if state:
+        beliefs = Beliefs.from_state(state, len(model.classes_))
+        model.left_out_ = LeftOut.known_as(model.measure, beliefs, n_features)
 
 
 def _separated(arrays: Mapping[str, AnyArray]) -> list[Arrays]:

@@ -20,6 +20,7 @@ from onefold.models.folding import MEASURES
 from onefold.models.head import EncodedColumns, TableHead
 from onefold.models.kahm._estimator import WideKAHM
 from onefold.models.pool import Pool, StackMemory
+from onefold.models.probability import Beliefs, LeftOut
 from onefold.models.scale import ScaleOption, unit_and_factor
 from onefold.tables import Schema
 
@@ -36,11 +37,9 @@ SMALLEST_DISTANCE = 1e-9  # the logarithm of a distance of zero
 MOST_FOLDED = 3000  # rows; beyond that the folds take longer than they are worth
 
 
-def _has_head(model: "ClassModels") -> bool:
-    """Whether there are scores to make probabilities of; before fitting, whether there would be."""
-    if hasattr(model, "pool_"):
-        return hasattr(model, "head_")
-    return model.wants_head
+def _has_probabilities(model: "ClassModels") -> bool:
+    """Whether probabilities can be calibrated: not for files of version 0.1, nor for a site's model."""
+    return hasattr(model, "head_") or hasattr(model, "left_out_") or not hasattr(model, "pool_")
 
 
 class ClassModels(ClassifierMixin, BaseEstimator, ABC):
@@ -65,9 +64,15 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     head_ : TableHead
         What decides between the classes of a table; only where there is a head.
     cross_validated_ : dict
-        How well the head does on rows it has not seen: "rows", "accuracy", "balanced_accuracy" and the
-        counts "confusion", true classes by predicted ones. From leave-one-out scores of all rows, or of 2000
-        of a larger table. Only where there is a head.
+        How well rows are answered that were left out: "rows", "accuracy", "balanced_accuracy" and the counts
+        "confusion", true classes by predicted ones. With a head from leave-one-out scores of all rows, or of
+        2000 of a larger table; without one from about 500 rows, each measured by a machine of its own batch
+        fitted without it, see :mod:`onefold.models.probability`.
+    beliefs_ : Beliefs
+        How distances become probabilities; only without a head.
+    left_out_ : LeftOut
+        Rows that probabilities are calibrated on, at most 5000; only without a head. A file holds
+        ``beliefs_`` instead.
     leave_one_out_ : tuple of float and int
         Sum of the squared Euclidean distances of the fitted rows from their images under machines of the
         others, in the units of the data, and the number of rows in it: those of machines of at least five.
@@ -156,6 +161,9 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         self.fit_checked(samples, labels, batches, memory)
         if self.wants_head:
             self._fit_head(samples, labels)
+        else:
+            codes = np.searchsorted(self.classes_, labels)
+            self.left_out_ = LeftOut.of(samples, codes, self.batches_)
         return self
 
     def fit_checked(
@@ -179,7 +187,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         ClassModels
             The fitted classifier itself.
         """
-        for name in ("guarantee_", "head_"):  # they were about the rows of an earlier fit
+        for name in ("guarantee_", "head_", "left_out_"):  # they were about the rows of an earlier fit
             self.__dict__.pop(name, None)
         family = self.family
         check_parameters(self)
@@ -324,11 +332,14 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         scores = self._scores(X) if hasattr(self, "head_") else -self.distances(X)
         return np.asarray(scores[:, 1] - scores[:, 0]) if len(self.classes_) == 2 else scores
 
-    @available_if(_has_head)  # type: ignore[untyped-decorator]
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return probabilities of the classes, calibrated on leave-one-out scores of the fitted rows.
+        """Return probabilities of the classes, calibrated on fitted rows that were left out.
 
-        Only where there is a head.
+        They are those of the head, where there is one; else the first call calibrates, which takes about as
+        long as fitting 5000 rows: see :mod:`onefold.models.probability`. The most probable class is the one
+        that :meth:`predict` returns. Probabilities are right on average over rows like the fitted ones; they
+        promise nothing about a single row, nor about rows unlike them.
 
         Parameters
         ----------
@@ -340,7 +351,15 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         ndarray of shape (n_rows, n_classes)
             Probabilities, in the order of ``classes_``.
         """
-        return self.head_.probabilities(self._scores(X))
+        if hasattr(self, "head_"):
+            return self.head_.probabilities(self._scores(X))
+        distances = self.distances(X)  # refuses what is not fitted
+        return self.beliefs_.probabilities(distances)
+
+    @property
+    def beliefs_(self) -> Beliefs:
+        """How distances become probabilities, computed when first asked for; only without a head."""
+        return self.left_out_.beliefs(self.family, self.pool_, self.measure, self._n_probe, self.n_jobs)
 
     def matching_score(self, X: ArrayLike) -> Array:
         """Compute the class-matching score of each row (000 eq. 63).
@@ -362,8 +381,8 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
 
     @property
     def cross_validated_(self) -> dict[str, Any]:
-        """How well the head does on rows it has not seen; an AttributeError without a head."""
-        return self.head_.performance
+        """How well rows are answered that were left out; computed when first asked for."""
+        return self.head_.performance if hasattr(self, "head_") else self.beliefs_.performance
 
     @property
     def leave_one_out_(self) -> tuple[float, int]:
@@ -437,8 +456,8 @@ class AutoencoderClassifier(ClassModels):
     head_ : TableHead
         What decides between the classes; only where there is a head.
     cross_validated_ : dict
-        Accuracy, balanced accuracy and confusion counts of the head on rows it has not seen, see
-        :class:`onefold.models.ClassModels`; only where there is a head.
+        Accuracy, balanced accuracy and confusion counts on rows that were left out, see
+        :class:`onefold.models.ClassModels`.
     leave_one_out_ : tuple of float and int
         Sum of squared leave-one-out distances and the number of rows, see
         :class:`onefold.models.ClassModels`.
@@ -533,8 +552,8 @@ class FoldingClassifier(ClassModels):
     head_ : TableHead
         What decides between the classes; only where there is a head.
     cross_validated_ : dict
-        Accuracy, balanced accuracy and confusion counts of the head on rows it has not seen, see
-        :class:`onefold.models.ClassModels`; only where there is a head.
+        Accuracy, balanced accuracy and confusion counts on rows that were left out, see
+        :class:`onefold.models.ClassModels`.
     leave_one_out_ : tuple of float and int
         Sum of squared leave-one-out distances and the number of rows, see
         :class:`onefold.models.ClassModels`.

@@ -29,6 +29,7 @@ from scipy.linalg import solve_triangular
 from onefold._base.arrays import Array, Arrays, Floats, Index, Mask
 from onefold._base.lapack import cholesky, product, symmetric_product, triangular_solve
 from onefold.exceptions import InvalidInputError
+from onefold.models.probability import performance, softmax
 
 __all__ = ["EncodedColumns", "HeadSums", "TableHead"]
 
@@ -537,8 +538,7 @@ class TableHead:
         """
         linear, power = self.temperatures_
         raised = linear * scores + power * np.log(np.maximum(scores, self.smallest_))
-        raised = np.exp(raised - raised.max(axis=1, keepdims=True))
-        found = raised / raised.sum(axis=1, keepdims=True)
+        found = softmax(raised)
         # That no row was answered wrongly does not make the next one sure (Laplace's rule of succession).
         doubt = 1.0 / (self.confusion_.sum() + 2.0)
         return np.asarray((1.0 - doubt) * found + doubt / found.shape[1])
@@ -546,13 +546,7 @@ class TableHead:
     @property
     def performance(self) -> dict[str, Any]:
         """How well the head does on rows that were left out: see :class:`onefold.models.ClassModels`."""
-        found, total = np.diag(self.confusion_), self.confusion_.sum(axis=1)
-        return {
-            "rows": int(total.sum()),
-            "accuracy": float(found.sum() / total.sum()),
-            "balanced_accuracy": float((found[total > 0] / total[total > 0]).mean()),
-            "confusion": self.confusion_.copy(),
-        }
+        return performance(self.confusion_)
 
     # --- files -------------------------------------------------------------------------------------------
 

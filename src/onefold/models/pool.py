@@ -83,11 +83,22 @@ class Pool:
     unit: float  # a power of two the data is divided by, so that extreme scales stay representable
     factor: float  # scale at which the machines see data in that unit
 
-    def measures(self, X: Array, name: str, n_probe: int | None = None, n_jobs: int | None = None) -> Array:
-        """Folding measure of each row by each group, the minimum over its machines: (M, groups)."""
+    def measures(
+        self,
+        X: Array,
+        name: str,
+        n_probe: int | None = None,
+        n_jobs: int | None = None,
+        skip: Index | None = None,
+    ) -> Array:
+        """Folding measure of each row by each group, the minimum over its machines: (M, groups).
+
+        ``skip`` is for each row the number, over all stacks, of a machine that is not asked.
+        """
         check_measure(name)
         lowest = np.full((len(X), self.n_groups), np.inf, dtype=self.dtype)
         lock = Lock()
+        firsts = np.cumsum([0, *(stack.n_machines for stack in self.stacks)])
 
         def fold(task: tuple[slice, Sequence[int]]) -> None:
             rows, indices = task
@@ -95,6 +106,10 @@ class Pool:
             probed = self._probed(queries, n_probe)
             for index in indices:
                 values = self._values(index, queries, probed[index], name, divisor)
+                if skip is not None:
+                    own = skip[rows] - firsts[index]
+                    mine = np.flatnonzero((own >= 0) & (own < len(values)))
+                    values[own[mine], mine] = np.inf
                 starts = np.flatnonzero(np.diff(self.owners[index], prepend=-1))
                 least, groups = np.minimum.reduceat(values, starts, axis=0).T, self.owners[index][starts]
                 with lock:  # a minimum is the same in any order
