@@ -387,6 +387,17 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     @property
     def leave_one_out_(self) -> tuple[float, int]:
         """Sum of squared leave-one-out distances and the number of rows; computed on every access."""
+        squares = self.leave_one_out_squares()
+        return float(squares.sum()), squares.size
+
+    def leave_one_out_squares(self) -> Floats:
+        """Compute what ``leave_one_out_`` adds up.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Squared leave-one-out distances of the rows of machines of at least five, in no promised order.
+        """
         check_is_fitted(self)
         return self.family.leave_one_out(self.pool_)
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Arrays, Index
+from onefold._base.arrays import Array, Arrays, Floats, Index
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Entry, OneOf, Whole, check_parameters, check_rows
 from onefold.models.clusters import PARTITIONS, split
@@ -317,8 +317,8 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         return self._stack_from_state(state, factor)
 
     @one_blas_thread()
-    def leave_one_out(self, pool: Pool) -> tuple[float, int]:
-        """Add up squared distances of samples from their images under machines that do not hold them.
+    def leave_one_out(self, pool: Pool) -> Floats:
+        """Compute squared distances of samples from their images under machines that do not hold them.
 
         The image is that of the first layer, with the encoding and the regularisation of the machine kept:
         a closed form, at about the cost of fitting one layer.
@@ -330,10 +330,8 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
 
         Returns
         -------
-        squares : float
-            Sum of the squared Euclidean distances, in the units of the data.
-        n_rows : int
-            Number of samples in the sum: those of machines of at least five.
+        ndarray of shape (n_rows,)
+            Squared Euclidean distances in the units of the data, of the samples of machines of at least five.
 
         Raises
         ------
@@ -342,9 +340,9 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         """
         found = run_parallel(self._leave_one_out, pool.stacks, self.n_jobs)
         # Twice, because the square of an extreme unit would overflow where the result does not.
-        return sum(squares for squares, _ in found) * pool.unit * pool.unit, sum(rows for _, rows in found)
+        return np.asarray(np.concatenate(found) * pool.unit * pool.unit)
 
-    def _leave_one_out(self, stack: Stack) -> tuple[float, int]:
+    def _leave_one_out(self, stack: Stack) -> Floats:
         raise AttributeError(
             f"a {type(self).__name__} has no leave-one-out distances in closed form: use KAHM, DeepKAHM, "
             "WideKAHM or a FoldingClassifier"

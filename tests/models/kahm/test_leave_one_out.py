@@ -83,3 +83,10 @@ def test_other_machines_say_that_they_have_no_closed_form(rng) -> None:
     model = AutoencoderClassifier(DeepMembershipAutoencoder()).fit(rng.normal(size=(20, 3)), np.zeros(20))
     with pytest.raises(AttributeError, match="DeepMembershipAutoencoder has no leave-one-out distances"):
         _ = model.leave_one_out_
+
+
+def test_single_squares_add_up_to_the_sum(rng) -> None:
+    model = FoldingClassifier(batch_size=10).fit(rng.normal(size=(40, 4)), np.repeat([0, 1], 20))
+    squares = model.leave_one_out_squares()
+    assert squares.shape == (40,)
+    assert model.leave_one_out_ == (squares.sum(), 40)

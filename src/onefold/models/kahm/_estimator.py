@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Arrays
+from onefold._base.arrays import Array, Arrays, Floats
 from onefold._base.parallel import one_blas_thread
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
 from onefold.models.hull import LARGEST_STACKED
@@ -32,7 +32,7 @@ class _MachineFamily(LayeredAutoencoder):
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         return fit_stack(samples, self.n_components, self.n_layers, factor)
 
-    def _leave_one_out(self, stack: Stack) -> tuple[float, int]:
+    def _leave_one_out(self, stack: Stack) -> Floats:
         return leave_one_out(cast(MachineStack, stack))
 
     def _stack_state(self, stack: Stack, compact: bool) -> Arrays:

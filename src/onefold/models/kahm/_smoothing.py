@@ -38,15 +38,15 @@ FEWEST_ROWS = 5  # of a machine that samples are left out of: what four of them 
 ALONE = 1e-100
 
 
-def leave_one_out(stack: MachineStack) -> tuple[float, int]:
-    """Sum of the squared distances of samples from their images under the first layer of the others.
+def leave_one_out(stack: MachineStack) -> Floats:
+    """Squared distances of samples from their images under the first layer of the others, in one row.
 
-    And the number of these samples: none of machines of fewer than five. Callers hold BLAS to one thread.
+    There are none of machines of fewer than five. Callers hold BLAS to one thread.
     """
     hull = stack.hull
-    n_machines, n_samples, _ = hull.points.shape
+    n_samples = hull.points.shape[1]
     if n_samples < FEWEST_ROWS:
-        return 0.0, 0
+        return np.empty(0)
     points = hull.points.astype(np.float64)
     encoded = points @ hull.encoder.astype(np.float64)
     kernel = sample_kernel(encoded, hull.n_encoded)
@@ -75,7 +75,7 @@ def leave_one_out(stack: MachineStack) -> tuple[float, int]:
         others = points[machine] - points[machine, row]
         images[machine, row] = points[machine, np.argmax(np.einsum("nr,nr->n", others, others))]
     apart = points - images
-    return float(np.einsum("snr,snr->", apart, apart)), n_machines * n_samples
+    return np.asarray(np.einsum("snr,snr->sn", apart, apart).ravel())
 
 
 def _exponents(encoded: Floats, row: int, n_used: int) -> Floats:
