@@ -123,7 +123,8 @@ def thinned(second: Floats, noise: float) -> tuple[Floats, Floats]:
     """Make two matrices of one whose noises are independent, with 1.25 and 5 times its variance."""
     if noise == 0.0:
         return second, second
-    drawn = np.random.Generator(np.random.Philox(THINNING_SEED)).standard_normal(second.shape)
+    stream = np.random.Generator(np.random.Philox(THINNING_SEED))
+    drawn = stream.standard_normal(second.shape)
     # (Z + Z') / 2 has variance 1 on the diagonal and 1/2 beside it, like the noise of a release.
     extra = (drawn + drawn.T) * (noise / 2.0)
     return second + extra / 2.0, second - 2.0 * extra
