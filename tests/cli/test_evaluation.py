@@ -50,7 +50,26 @@ def test_words_show_a_matrix_of_few_classes_and_point_to_json_for_many() -> None
     assert [line.split() for line in few[-2:]] == [["no", "1", "0"], ["yes", "1", "1"]]
     many = evaluate(np.arange(40), np.arange(40)).words("40 rows")
     assert any("--json" in line for line in many)
-    assert len(many) < 5
+    assert len(many) < 8
+
+
+def test_words_bound_the_missed_rows_of_each_class() -> None:
+    labels = np.repeat(["a", "b"], [100, 60])
+    predicted = labels.copy()
+    predicted[100:104] = "a"
+    lines = evaluate(predicted, labels).words("160 rows")
+    assert "class a: at most 3.0 % of its rows are missed, 95 % confidence (0 of 100 here)" in lines
+    assert "class b: at most 14.6 % of its rows are missed, 95 % confidence (4 of 60 here)" in lines
+    told = evaluate(predicted, labels).to_dict()["missed"]
+    assert [(each["class"], each["rows"], each["missed"]) for each in told] == [("a", 100, 0), ("b", 60, 4)]
+
+
+def test_words_name_the_worst_of_many_classes() -> None:
+    labels = np.repeat(np.arange(40), 30)
+    predicted = np.where((labels == 7) & (np.arange(1200) % 2 == 0), 8, labels)
+    lines = [line for line in evaluate(predicted, labels).words("1200 rows") if "class" in line]
+    assert lines[0].startswith("class 7: at most 66.")
+    assert len(lines) == 5  # three, the rest, and where the matrix is
 
 
 @pytest.mark.parametrize("share, better", [(0.5, True), (0.99, False)])

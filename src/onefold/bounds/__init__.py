@@ -2,7 +2,7 @@
 
 :mod:`onefold.bounds.geometry` holds the bounds on images and distances (document 000) and
 :mod:`onefold.bounds.learning` the error bounds of the learning problem (document 004), with functions that
-tell when a bound is informative.
+tell when a bound is informative, and the bound from rows held out that is informative at any size.
 Some of the documents' statements need conditions they do not name: each docstring gives the condition in a
 *Holds* line, and the tests show the failure without it.
 """
@@ -17,6 +17,7 @@ from onefold.bounds.geometry import (
 from onefold.bounds.learning import (
     direct_risk_bound,
     folding_posterior_error_bound,
+    held_out_error_bound,
     hypothesis_posterior_error_bound,
     hypothesis_prediction_error_bound,
     is_informative,
@@ -32,6 +33,7 @@ __all__ = [
     "direct_risk_bound",
     "distance_ratio_bound",
     "folding_posterior_error_bound",
+    "held_out_error_bound",
     "hypothesis_posterior_error_bound",
     "hypothesis_prediction_error_bound",
     "image_norm_bound",

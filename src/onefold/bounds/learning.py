@@ -26,6 +26,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import betaincinv
 
 from onefold._base.arrays import Mask
 from onefold.bounds._arguments import (
@@ -42,6 +43,7 @@ from onefold.exceptions import InvalidInputError
 __all__ = [
     "direct_risk_bound",
     "folding_posterior_error_bound",
+    "held_out_error_bound",
     "hypothesis_posterior_error_bound",
     "hypothesis_prediction_error_bound",
     "is_informative",
@@ -533,6 +535,58 @@ def folding_posterior_error_bound(
     0.05
     """
     return hypothesis_posterior_error_bound(n_samples, delta, class_frequency, 0.0, gap)
+
+
+# --- from rows held out: no theorem of the documents, and the one that says something at any size -----------
+
+
+def held_out_error_bound(n_errors: ArrayLike, n_rows: ArrayLike, delta: ArrayLike = 0.05) -> FloatOrArray:
+    """Bound the share of rows that a classifier gets wrong, from its errors on rows held out.
+
+    The bound is the error rate at which so few errors would have probability delta (Clopper and Pearson).
+
+    *Holds* with probability 1 - delta for rows that were drawn like the rows to come, and that neither
+    fitting nor choosing has used. For rows of one class it bounds the share of that class's rows that are
+    missed; each such bound holds by itself.
+
+    *Derivation.* The errors are binomial. The probability of at most k falls with the error rate, from 1 to
+    0, and equals delta at the (1 - delta)-quantile of the Beta distribution with parameters k + 1 and n - k.
+
+    Parameters
+    ----------
+    n_errors : array-like of int
+        k, rows held out that were answered wrongly.
+    n_rows : array-like of int
+        n, rows held out; 0 gives the bound 1.
+    delta : array-like of float, default=0.05
+        Probability with which the bound may fail.
+
+    Returns
+    -------
+    float or ndarray
+        The bound.
+
+    See Also
+    --------
+    prediction_error_bound : The documents' bound, which needs far more rows to say anything.
+
+    References
+    ----------
+    C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits illustrated in the case of the
+    binomial", Biometrika 26 (1934).
+
+    Examples
+    --------
+    >>> from onefold.bounds import held_out_error_bound
+    >>> held_out_error_bound([0, 4, 60], [60, 60, 60]).round(3).tolist()
+    [0.049, 0.146, 1.0]
+    """
+    wrong, rows = non_negative("n_errors", n_errors), non_negative("n_rows", n_rows)
+    if np.any(wrong != np.floor(wrong)) or np.any(rows != np.floor(rows)) or np.any(wrong > rows):
+        raise InvalidInputError("n_errors and n_rows must be whole numbers, and no more errors than rows")
+    risk = confidence("delta", delta)
+    left = np.maximum(rows - wrong, 0.5)  # where no row was right the bound is 1 anyway
+    return np.where(wrong == rows, 1.0, betaincinv(wrong + 1.0, left, 1.0 - risk))[()]
 
 
 # --- does a bound say anything? squared errors between numbers of [0, 1] never exceed 1 --------------------

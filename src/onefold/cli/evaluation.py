@@ -14,7 +14,9 @@ from onefold.cli.console import printable
 MOST_WORK = 60_000_000
 MOST_BOOSTED_CLASSES = 30
 SHOWN_CLASSES = 12
+SHOWN_WORST = 3  # of more classes than are shown
 SHOWN_CHARACTERS = 16
+CONFIDENCE = 0.95
 CLEAR_GAIN, CLEAR_STEPS = 0.02, 2.0
 USEFUL_ORDER = 0.75  # area under the ROC curve
 
@@ -59,7 +61,8 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; what was not measured is left out."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        return known | {"missed": missed(self.classes, self.confusion, bounded=True)}
 
     def words(self, about: str) -> list[str]:
         """The measures in lines; ``about`` says which rows they are about."""
@@ -72,8 +75,9 @@ class Evaluation:
         if self.is_useless and self.auc is not None and self.auc >= USEFUL_ORDER:
             lines.append(
                 "rows are ordered well all the same: take the probabilities (onefold predict "
-                "--proba) and a threshold of your own"
+                "--probabilities) and a threshold of your own"
             )
+        lines += in_words(missed(self.classes, self.confusion, bounded=True))
         lines += self._matrix()
         if self.boosting_is_better:
             lines.append(
@@ -95,6 +99,44 @@ class Evaluation:
             for name, counts in zip(names, self.confusion, strict=True)
         ]
         return ["true class by row, predicted class by column:", head, *rows]
+
+
+def missed(classes: list[Any], confusion: Any, *, bounded: bool) -> list[dict[str, Any]]:
+    """Of each class that has rows how many are missed, and with what share at most, 95 % confidence each.
+
+    The bound holds for rows that neither fitting nor choosing has used; for others leave it out.
+    """
+    from onefold.bounds import held_out_error_bound
+
+    counts = np.asarray(confusion)
+    found = []
+    for label, mine, right in zip(classes, counts.sum(axis=1), np.diag(counts), strict=True):
+        known = {"class": label, "rows": int(mine), "missed": int(mine - right)}
+        if bounded:
+            known["at_most"] = float(held_out_error_bound(mine - right, mine, 1.0 - CONFIDENCE))
+        found += [known] if mine else []
+    return found
+
+
+def in_words(found: list[dict[str, Any]]) -> list[str]:
+    """A line for each class, or of many classes for those with the largest shares."""
+    share = [each.get("at_most", each["missed"] / each["rows"]) for each in found]
+    worst = sorted(range(len(found)), key=lambda place: -share[place])
+    shown = range(len(found)) if len(found) <= SHOWN_CLASSES else worst[:SHOWN_WORST]
+    lines = []
+    for place in shown:
+        each = found[place]
+        name, counts = _short(printable(str(each["class"]))), f"{each['missed']} of {each['rows']}"
+        if "at_most" in each:
+            lines.append(
+                f"class {name}: at most {100 * share[place]:.1f} % of its rows are missed, "
+                f"{100 * CONFIDENCE:.0f} % confidence ({counts} here)"
+            )
+        else:
+            lines.append(f"class {name}: about {100 * share[place]:.1f} % of its rows are missed ({counts})")
+    if len(shown) < len(found):
+        lines.append(f"the other {len(found) - len(shown)} classes are better, see the output of --json")
+    return lines
 
 
 USELESS = "not better than always answering the most frequent class (accuracy {majority:.4f})"

@@ -16,7 +16,7 @@ from onefold.cli import arguments as shared
 from onefold.cli import contracts
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, say, show, without_bars
-from onefold.cli.evaluation import USELESS, evaluate, with_references
+from onefold.cli.evaluation import USELESS, evaluate, in_words, missed, with_references
 from onefold.cli.outputs import check_writable, write_guarantee
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError, OnefoldWarning
@@ -306,7 +306,7 @@ def _measured(
 
 
 def _estimated(model: Any, majority: float) -> tuple[dict[str, Any], list[str]]:
-    """The estimate that a head makes of itself, from rows left out one by one."""
+    """The estimate that a model makes of itself, from rows that were left out."""
     found = getattr(model, "cross_validated_", None)
     if found is None:
         return {}, []
@@ -317,12 +317,14 @@ def _estimated(model: Any, majority: float) -> tuple[dict[str, Any], list[str]]:
         "accuracy": accuracy,
         "balanced_accuracy": found["balanced_accuracy"],
         "majority": float(majority),
+        "missed": missed(np.asarray(model.classes_).tolist(), found["confusion"], bounded=False),
     }
     words = (
         f"estimated accuracy {accuracy:.4f} (guessing the majority {majority:.4f}), balanced accuracy "
-        f"{found['balanced_accuracy']:.4f}: from rows left out one by one; --test-size F measures it"
+        f"{found['balanced_accuracy']:.4f}: from {found['rows']} rows that were left out; --test-size F "
+        "measures it"
     )
-    return {"estimated": told}, [words]
+    return {"estimated": told}, [words, *in_words(told["missed"])]
 
 
 # --- with a promise of privacy ------------------------------------------------------------------------------

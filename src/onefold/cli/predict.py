@@ -40,7 +40,7 @@ def add_parser(commands: Any) -> None:
     option(parser, "--out PRED", out)
     option(parser, "--label COL", "column with the true classes; makes the command print how good it is")
     option(parser, "--id COL", "column to copy into the table of predictions")
-    flag(parser, "--proba", "also write the probability of every class")
+    flag(parser, "--probabilities --proba", "also write the probability of every class")
     flag(parser, "--distances", "also write the distance to every class")
     flag(parser, "--scores", "also write the class-matching score of every class")
     shared.add_output_options(parser)
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     out = _table_name(args.data) if args.out is None else args.out
     _check(out, args.data, args.model, args.json, args.id, args.label)
     model, names = load_classifier(args.model, args.quiet)
-    asked = [word for word in ("proba", "distances", "scores") if getattr(args, word)]
+    asked = [word for word in ("probabilities", "distances", "scores") if getattr(args, word)]
     _check_outputs(args.model, model, asked)
     rows = read_rows(args.data, model, names, label=args.label, identifier=args.id, quiet=args.quiet)
     columns = {} if rows.ids is None else {args.id: rows.ids}
@@ -88,7 +88,7 @@ def _check(out: str, data: str, model: str, json: bool, id_column: str | None, l
         raise InvalidInputError("--id and --label name the same column")
 
 
-METHODS = {"proba": "predict_proba", "distances": "distances", "scores": "matching_score"}
+METHODS = {"probabilities": "predict_proba", "distances": "distances", "scores": "matching_score"}
 
 
 def _check_outputs(path: str, model: Any, asked: list[str]) -> None:
@@ -113,7 +113,7 @@ def predictions(model: Any, rows: KnownRows, asked: list[str], quiet: bool) -> d
 
 def _predicted(model: Any, block: Any, asked: list[str]) -> dict[str, AnyArray]:
     columns = {"prediction": np.asarray(model.predict(block))}
-    if "proba" in asked:
+    if "probabilities" in asked:
         columns["probability"] = model.predict_proba(block)
     if "distances" in asked:
         columns["distances"] = model.distances(block)
