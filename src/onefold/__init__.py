@@ -20,6 +20,7 @@ _HOMES = {
     "FoldingClassifier": "onefold.models",
     "KAHM": "onefold.models",
     "MembershipMapping": "onefold.models",
+    "MomentClassifier": "onefold.fabrication",
     "WideFuzzyAutoencoder": "onefold.models",
     "WideKAHM": "onefold.models",
     "WideMembershipAutoencoder": "onefold.models",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a test compar
     from onefold import release as release
     from onefold import tables as tables
     from onefold import transfer as transfer
+    from onefold.fabrication import MomentClassifier as MomentClassifier
     from onefold.models import KAHM as KAHM
     from onefold.models import AutoencoderClassifier as AutoencoderClassifier
     from onefold.models import DeepFuzzyAutoencoder as DeepFuzzyAutoencoder

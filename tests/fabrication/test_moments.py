@@ -48,7 +48,8 @@ def test_moment_classifier_without_noise_is_quadratic_discriminant_analysis() ->
     rng = np.random.default_rng(0)
     y = rng.choice(3, 20_000, p=[0.75, 0.2, 0.05])
     X = rng.normal(size=(20_000, 3)) * np.array([1.0, 0.4, 2.0])[y, None] + y[:, None] / 2
-    model = MomentClassifier(None, centre=None, radius=100.0, shrinkage=0.0, floor=0.0, least=0.0).fit(X, y)
+    given = {"centre": None, "radius": 20.0, "shrinkage": 0.0, "floor": 0.0, "least": 0.0}
+    model = MomentClassifier(None, head="qda", **given).fit(X, y)
     reference = QuadraticDiscriminantAnalysis().fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), reference.predict_proba(X), atol=0.005)
     assert len(np.unique(model.predict(X))) == 3

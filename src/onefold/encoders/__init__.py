@@ -1,12 +1,21 @@
 """Public, fixed feature maps: they learn nothing from data, so they cost no privacy budget.
 
 Every encoder maps each record by itself to a row of Euclidean norm one (a record without any content stays
-zero), which is the domain that :class:`onefold.privacy.PrivateMoments` expects.
+zero) or at most one, which is the domain that :class:`onefold.privacy.PrivateMoments` expects.
 """
 
 from onefold.encoders._encoder import Encoder, description, learns
 from onefold.encoders.cosine import LowFrequencyDCT
 from onefold.encoders.gradients import GradientHistograms
+from onefold.encoders.lift import FourierLift
 from onefold.encoders.projections import RandomFeatures
 
-__all__ = ["Encoder", "GradientHistograms", "LowFrequencyDCT", "RandomFeatures", "description", "learns"]
+__all__ = [
+    "Encoder",
+    "FourierLift",
+    "GradientHistograms",
+    "LowFrequencyDCT",
+    "RandomFeatures",
+    "description",
+    "learns",
+]

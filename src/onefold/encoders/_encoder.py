@@ -23,7 +23,8 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
     """Base class of maps of single records that depend on their parameters only.
 
     ``fit`` looks at the *shape* of ``X`` and never at its values; the map is the same for every site with
-    the same parameters. Rows come out with Euclidean norm one, or zero when nothing is left of the record.
+    the same parameters. Rows come out with Euclidean norm one, or zero when nothing is left of the record;
+    those of a lift are no longer than one.
 
     Attributes
     ----------
@@ -86,8 +87,8 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         step = max(1, BLOCK_VALUES // max(1, rows.shape[1]))
 
         def encode(start: int) -> None:
-            block = unit_rows(rows[start : start + step])  # only the direction counts, and nothing overflows
-            encoded[start : start + step] = unit_rows(self._encode(block))
+            block = self._before(rows[start : start + step])
+            encoded[start : start + step] = self._after(self._encode(block))
 
         run_parallel(encode, range(0, len(rows), step))
         return encoded
@@ -100,6 +101,14 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.requires_fit = True
         return tags
+
+    def _before(self, rows: Array) -> Array:
+        """Scale rows before the map: only their direction counts, and nothing overflows."""
+        return unit_rows(rows)
+
+    def _after(self, rows: Array) -> Array:
+        """Scale encoded rows."""
+        return unit_rows(rows)
 
     @abstractmethod
     def _prepare(self, n_features: int) -> int:

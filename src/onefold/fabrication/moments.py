@@ -1,234 +1,58 @@
-"""A classifier on private moments, and synthetic records drawn from them to train anything else on."""
+"""A classifier on moments: with noise private for whole records, without it exact wherever the rows are."""
 
-import copy
 import math
 import os
-import warnings
+from collections.abc import Sequence
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import read_archive, save_archive
-from onefold._base.arrays import Array, Arrays, Floats, Index, Labels
+from onefold._base.arrays import Array, Floats, Index, Labels
 from onefold._base.parallel import one_blas_thread, run_parallel
-from onefold._base.validation import Whole, check_parameter, check_rows
-from onefold.encoders import description, learns
-from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
-from onefold.privacy.contract import NO_LABELS, contract_rows, encoding_of
-from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.ledger import AnyLedger, charge
+from onefold._base.validation import Entry, OneOf, Whole, check_parameters, check_rows
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.fabrication.moment_fabricator import MomentFabricator
+from onefold.fabrication.on_moments import OnMoments, encoding_words, of_the_release
+from onefold.fabrication.plain_moments import RowMap, folds_of, plain_moments, statistic_of
+from onefold.models.discriminant import LinearScores, PooledSpectrum, Statistic, fold_ridge
+from onefold.models.preparation import ColumnSpread, Preparation
+from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import PrivateMoments
-from onefold.privacy.terms import NOTHING
 from onefold.tables import Schema
+from onefold.tables.columns import column_of
 
 __all__ = ["MomentClassifier", "MomentFabricator"]
 
 CLASSIFIER = "moment classifier"  # kind of its files
-LEARNED_ENCODER = "the encoder was fitted to the raw data"
 # Values of embedded queries that are looked at together.
 BLOCK_VALUES = 4_000_000
+HEADS = ("auto", "ridge", "lda", "qda")
+CONSTRAINTS: dict[str, Entry] = {
+    "head": OneOf(HEADS),
+    "second_moments": OneOf(("class", "pooled", "auto")),
+    "lift": ("auto", Whole(1), None),
+    "objective": OneOf(("accuracy", "balanced")),
+}
+DIRECTIONS = 512  # of a lift, unless it would have more columns than half the rows
+FEWEST_DIRECTIONS = 32
+# Rows of so many columns are taken for features of one kind: only their direction counts.
+MANY_COLUMNS = 200
+MOST_LEFT_OUT = 1000  # rows that are left out, one by one, to find the temperature and the rule
 
 
-class _OnMoments(BaseEstimator):
-    """An estimator that sees data only through :class:`onefold.privacy.PrivateMoments`."""
+class MomentClassifier(ClassifierMixin, OnMoments):
+    """Discriminants in closed form on moments: one release, without gradients, and without the rows.
 
-    classes_: Labels
-    guarantee_: Guarantee
-    moments_: PrivateMoments
-    encoder_: Any
-    n_features_in_: int
-
-    def __init__(
-        self,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-5,
-        encoder: Any = None,
-        *,
-        classes: ArrayLike | None = None,
-        centre: Literal["private"] | ArrayLike | None = "private",
-        radius: float | None = None,
-        shares: tuple[float, float, float, float] = (0.05, 0.02, 0.28, 0.70),
-        neighbours: Literal["add-remove", "replace"] = "add-remove",
-        shrinkage: Literal["auto"] | float = "auto",
-        floor: float = 0.2,
-        least: float = 0.25,
-        sampler: str = "hardened",
-        rows_per_person: int | None = None,
-        hardened: bool | None = None,
-        random_state: int | np.random.Generator | None = None,
-        ledger: AnyLedger = None,
-        schema: Schema | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.encoder = encoder
-        self.classes = classes
-        self.centre = centre
-        self.radius = radius
-        self.shares = shares
-        self.neighbours = neighbours
-        self.shrinkage = shrinkage
-        self.floor = floor
-        self.least = least
-        self.sampler = sampler
-        self.rows_per_person = rows_per_person
-        self.hardened = hardened
-        self.random_state = random_state
-        self.ledger = ledger
-        self.schema = schema
-
-    def fit(self, X: Any, y: ArrayLike | None = None, person: Any = None) -> Self:
-        """Encode the rows, release their moments once, and forget the rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or table
-            The raw rows; with a schema a frame, a dict of columns or a table that was read.
-        y : array-like of shape (n_samples,) or None, default=None
-            Their labels; with a schema None takes its label column.
-        person : array-like of shape (n_samples,), False or None, default=None
-            Who each row is about: the release is then private for persons, each of whom counts once whatever
-            the number of rows. None takes the person column of a schema that declares ``rows_per_person``;
-            False takes none.
-
-        Returns
-        -------
-        object
-            This object.
-        """
-        rows, labels, person = self._read(X, y, person)
-        if learns(self.encoder):  # a ledger refuses it before there is a release
-            void = Guarantee("record", NOTHING, NOTHING, rows.shape[1]).voided(LEARNED_ENCODER)
-            charge(self.ledger, void, "private moments")
-        self.encoder_ = None if self.encoder is None else clone(self.encoder).fit(rows)
-        encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
-        release = PrivateMoments(**self._release(person is not None))
-        moments = release.fit(encoded, labels, person, schema=self.schema)
-        moments.encoding_ = _encoding(self.schema, self.encoder)
-        self._adopt(_voided_by(self.encoder, moments))
-        return self
-
-    @classmethod
-    def from_moments(
-        cls,
-        moments: PrivateMoments,
-        encoder: Any = None,
-        *,
-        shrinkage: Literal["auto"] | float = "auto",
-        floor: float = 0.2,
-        least: float = 0.25,
-        schema: Schema | None = None,
-    ) -> Self:
-        """Build the estimator from a release alone, such as the sum of the moments of several sites.
-
-        Parameters
-        ----------
-        moments : PrivateMoments
-            The release, fitted.
-        encoder : transformer or None, default=None
-            The fitted encoder that the records went through; None if queries come encoded.
-        shrinkage : "auto" or float in [0, 1], default="auto"
-            How far each covariance is drawn towards the pooled one.
-        floor : float, default=0.2
-            Smallest eigenvalue of a covariance, in units of the noise's largest.
-        least : float, default=0.25
-            Smallest eigenvalue of a covariance as a share of the mean one.
-        schema : Schema or None, default=None
-            What the rows were encoded by; None if queries come encoded.
-
-        Returns
-        -------
-        object
-            A fitted estimator of this class.
-        """
-        check_is_fitted(moments)
-        if encoder is not None:
-            check_is_fitted(encoder)
-        expected = _encoding(schema, encoder)
-        if expected and moments.encoding_ not in ("", expected):
-            raise InvalidInputError("the records of this release went through another encoder or schema")
-        given = {**_of_the_release(moments), "random_state": None, "ledger": None}
-        more: dict[str, Any] = {"shrinkage": shrinkage, "floor": floor, "least": least, "schema": schema}
-        found = cls(**given, encoder=encoder, **more)
-        found.encoder_ = encoder
-        found.n_features_in_ = moments.n_features_in_ if encoder is None else encoder.n_features_in_
-        if schema is not None:
-            found._name_features(schema)
-        found._adopt(_voided_by(encoder, moments))
-        return found
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "moments_")
-
-    def _adopt(self, moments: PrivateMoments) -> None:
-        """Take over a release; a subclass prepares what it needs here."""
-        self.moments_, self.guarantee_, self.classes_ = moments, moments.guarantee_, moments.classes_
-
-    def _embed(self, X: ArrayLike) -> Floats:
-        """Take rows to where the release lives: encoded, clipped, seen from the centre."""
-        check_is_fitted(self)
-        rows = check_rows(self, X, reset=False) if self.schema is None else self.schema.transform(X)
-        return self.moments_.embed(rows if self.encoder_ is None else self.encoder_.transform(rows))
-
-    def _read(self, X: Any, y: Any, person: Any) -> tuple[Floats, Labels, Any]:
-        """Return rows of numbers, their labels, and whom they are about."""
-        if self.schema is None:
-            rows, labels = check_rows(self, X, y)
-            return rows, labels, None if person is False else person
-        rows, found, person = contract_rows(self.schema, X, y, person, leave_out=True)
-        if found is None:
-            raise InvalidInputError(NO_LABELS)
-        self._name_features(self.schema)
-        return rows, found, person
-
-    def _release(self, of_persons: bool) -> dict[str, Any]:
-        """Return the parameters of the release; what is not given follows from the schema."""
-        given, schema = _of_the_release(self), self.schema
-        if schema is not None:
-            if given["classes"] is None:
-                given["classes"] = schema.classes
-            if given["radius"] is None and self.encoder is None:
-                given["radius"] = schema.row_norm
-            if given["rows_per_person"] is None and of_persons:
-                given["rows_per_person"] = schema.rows_per_person
-        return given if given["radius"] is not None else given | {"radius": 1.0}
-
-    def _name_features(self, schema: Schema) -> None:
-        self.n_features_in_ = len(schema.features)
-        self.feature_names_in_ = np.array([known.name for known in schema.features], dtype=object)
-
-
-def _encoding(schema: Schema | None, encoder: Any) -> str:
-    return description(encoder) if schema is None else encoding_of(schema, description(encoder))
-
-
-def _voided_by(encoder: Any, moments: PrivateMoments) -> PrivateMoments:
-    """Return the release, with a void guarantee if the records went through an encoder that learns."""
-    if not learns(encoder):
-        return moments
-    warnings.warn(
-        f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",
-        PrivacyLeakWarning,
-        stacklevel=3,
-    )
-    found = copy.copy(moments)
-    found.guarantee_ = moments.guarantee_.voided(LEARNED_ENCODER)
-    return found
-
-
-def _of_the_release(estimator: BaseEstimator) -> dict[str, Any]:
-    """Return the parameters that an estimator shares with :class:`onefold.privacy.PrivateMoments`."""
-    return {name: getattr(estimator, name) for name in PrivateMoments().get_params(deep=False)}
-
-
-class MomentClassifier(ClassifierMixin, _OnMoments):
-    """Quadratic discriminant on private moments: record-level privacy in one release, without gradients.
-
-    Each class is a Gaussian with the repaired mean and covariance of its noisy moments; a query goes to the
-    class with the largest density times size.
+    With noise (``epsilon``) each class is a Gaussian with the repaired mean and covariance of its noisy
+    moments. Without noise (``epsilon=None``) counts, class sums and one pooled second moment, in whole
+    numbers, give a ridge regression and a linear discriminant analysis, whose scores are added.
 
     Parameters
     ----------
@@ -275,6 +99,24 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
     schema : Schema or None, default=None
         What is declared about the table: classes, radius and, if it declares ``rows_per_person``, persons
         follow from it. Rows whose class is not declared are left out. None takes rows of numbers.
+    second_moments : {"auto", "pooled", "class"}, default="auto"
+        Second moments of each class, or one of all records: see :class:`onefold.privacy.PrivateMoments`.
+        "auto" follows from the head, the noise and the number of records.
+    head : {"auto", "ridge", "lda", "qda"}, default="auto"
+        What is made of the moments: ridge regression on one-hot labels, linear or quadratic discriminant
+        analysis. "auto": without noise ridge and lda together; with noise qda where there is one moment per
+        class, else lda.
+    lift : "auto", int or None, default="auto"
+        Number of random directions whose cosines and sines stand beside the row
+        (:class:`onefold.encoders.FourierLift`): the classifier is then no longer linear in the row. "auto"
+        takes 512, fewer for few rows, where the estimated error on other rows is smaller with them, and none
+        with noise.
+    groups : str or None, default=None
+        Name of a column of the table whose equal entries mark rows that belong together (a person, a
+        document, a device): the ridge is then chosen by rows of groups that were left out, without noise
+        only. :meth:`fit` takes them as an array, too; persons are groups.
+    objective : {"accuracy", "balanced"}, default="accuracy"
+        "balanced" takes all classes to be equally likely and corrects the scores of rare ones.
 
     Attributes
     ----------
@@ -286,6 +128,14 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
         What the release promises.
     encoder_ : transformer or None
         The fitted encoder.
+    rule_ : str
+        What decides: "ridge", "lda", "average" of both, "balanced" or "qda".
+    ridge_ : float
+        The ridge in units of the mean eigenvalue, for the heads that have one.
+    held_out_error_ : float
+        Estimated mean squared error of ridge regression on other rows; only after a fit without noise.
+    temperature_ : float
+        What scores are multiplied by before they become probabilities.
 
     See Also
     --------
@@ -295,7 +145,16 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
     Notes
     -----
     *Guarantees.* ``guarantee_`` is that of the release, for a record with its label; the rest is
-    post-processing. Probabilities come from Gaussian densities and tend to be too sure.
+    post-processing. Without noise nothing is promised: counts and sums of few records show the records.
+
+    *Exactness.* Without noise the moments are whole numbers of steps: however rows are spread over sites,
+    whoever joins first, and whoever has left, they are the same to the last bit, on every processor. What is
+    computed from them has the same bits on one machine. Constants that the columns were standardised by, and
+    with noise everything, remember who was there.
+
+    *Settings.* Without noise, schema, encoder and radius, rows of 200 columns or more are scaled to length
+    one. For narrower ones this and standardised columns are both tried; the estimated error decides. The
+    ridge comes from class-aware generalised cross-validation of the moments themselves.
 
     Examples
     --------
@@ -309,6 +168,197 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
     >>> model.guarantee_.record
     (1.0, 1e-05)
     """
+
+    def __init__(
+        self,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-5,
+        encoder: Any = None,
+        *,
+        classes: ArrayLike | None = None,
+        centre: Literal["private"] | ArrayLike | None = "private",
+        radius: float | None = None,
+        shares: tuple[float, float, float, float] = (0.05, 0.02, 0.28, 0.70),
+        neighbours: Literal["add-remove", "replace"] = "add-remove",
+        shrinkage: Literal["auto"] | float = "auto",
+        floor: float = 0.2,
+        least: float = 0.25,
+        sampler: str = "hardened",
+        rows_per_person: int | None = None,
+        hardened: bool | None = None,
+        random_state: int | np.random.Generator | None = None,
+        ledger: AnyLedger = None,
+        schema: Schema | None = None,
+        second_moments: Literal["auto", "pooled", "class"] = "auto",
+        head: Literal["auto", "ridge", "lda", "qda"] = "auto",
+        lift: Literal["auto"] | int | None = "auto",
+        groups: str | None = None,
+        objective: Literal["accuracy", "balanced"] = "accuracy",
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta,
+            encoder,
+            classes=classes,
+            centre=centre,
+            radius=radius,
+            shares=shares,
+            neighbours=neighbours,
+            shrinkage=shrinkage,
+            floor=floor,
+            least=least,
+            sampler=sampler,
+            rows_per_person=rows_per_person,
+            hardened=hardened,
+            random_state=random_state,
+            ledger=ledger,
+            schema=schema,
+        )
+        self.second_moments = second_moments
+        self.head = head
+        self.lift = lift
+        self.groups = groups
+        self.objective = objective
+
+    row_map_: RowMap | None = None
+    rule_: str
+    temperature_: float = 1.0
+
+    def fit(self, X: Any, y: ArrayLike | None = None, person: Any = None, *, groups: Any = None) -> Self:
+        """Encode the rows, take their moments once, and forget the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or table
+            The raw rows; with a schema a frame, a dict of columns or a table that was read.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their labels; with a schema None takes its label column.
+        person : array-like of shape (n_samples,), False or None, default=None
+            Who each row is about: the release is then private for persons, each of whom counts once whatever
+            the number of rows. None takes the person column of a schema that declares ``rows_per_person``;
+            False takes none. Without noise persons are groups.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Which rows belong together, without noise: the ridge is chosen by groups that are left out.
+
+        Returns
+        -------
+        MomentClassifier
+            This object.
+        """
+        check_parameters(self, CONSTRAINTS)
+        self.row_map_, self.temperature_ = None, 1.0
+        if self.head == "qda" and self.second_moments == "pooled":
+            raise InvalidInputError("head='qda' needs the second moments of each class")
+        if self.epsilon is not None or self.head == "qda" or self.second_moments == "class":
+            if groups is not None or self.groups is not None:
+                raise InvalidInputError("groups are for moments without noise, and not for head='qda'")
+            return super().fit(X, y, person)
+        return self._fit_plain(X, y, person, groups)
+
+    def _release(self, of_persons: bool) -> dict[str, Any]:
+        given = super()._release(of_persons)
+        kind = self.second_moments
+        if self.head != "auto":
+            kind = "class" if self.head == "qda" else "pooled"
+        return given | {"second_moments": kind}
+
+    # --- without noise ----------------------------------------------------------------------------------
+
+    def _fit_plain(self, X: Any, y: Any, person: Any, groups: Any) -> Self:
+        """Fit to exact sums: choose how rows are scaled, whether they are lifted, and the ridge."""
+        rows, labels, groups = self._plain_rows(X, y, self._groups(X, person, groups))
+        folds = None if groups is None else folds_of(groups, len(rows))
+        found: tuple[float, RowMap, PrivateMoments, PooledSpectrum, float] | None = None
+        for row_map in self._row_maps(rows):
+            parts = [
+                plain_moments(rows[mine], labels[mine], row_map, self._declared_classes())
+                for mine in ([slice(None)] if folds is None else _members(folds))
+            ]
+            moments = parts[0] if len(parts) == 1 else PrivateMoments.total(parts)
+            spectrum = PooledSpectrum(*statistic_of(moments))
+            ridge, error = spectrum.chosen if len(parts) == 1 else fold_ridge(_aligned(parts))
+            if found is None or error < found[0]:
+                found = error, row_map, moments, spectrum, ridge
+        assert found is not None  # there is at least one map
+        error, self.row_map_, moments, spectrum, ridge = found
+        moments.encoding_ = _plain_encoding(self.schema, self.encoder, self.row_map_)
+        self.held_out_error_, self.ridge_ = error, ridge
+        codes = np.searchsorted(moments.classes_, labels)
+        some = np.linspace(0, len(rows) - 1, min(len(rows), MOST_LEFT_OUT)).astype(np.intp)
+        self.rule_ = self._rule()
+        if folds is None:
+            mapped = self.row_map_.apply(rows[some])
+            left_out = {
+                rule: spectrum.left_out(rule, ridge, mapped, codes[some]) for rule in _rules(self.rule_)
+            }
+            self.rule_ = _confirmed(left_out, self.rule_, codes[some])
+            scores = spectrum.scores(self.rule_, ridge)
+            temperature = _temperature(left_out[self.rule_], codes[some], scores.temperature)
+        else:
+            scores = spectrum.scores(self.rule_, ridge)
+            temperature = scores.temperature
+        self._take(moments, scores, temperature)
+        return self
+
+    def _plain_rows(self, X: Any, y: Any, groups: Any) -> tuple[Array, Labels, Any]:
+        if self.schema is None:
+            rows, labels = check_rows(self, X, y)
+        elif self.schema.source == "private":  # which only noise would forbid
+            rows = self.schema.encode(self.schema.parse(X))
+            labels = np.asarray(self.schema.labels(X)[0] if y is None else y)
+            self._name_features(self.schema)
+        else:
+            rows, labels, groups = self._read(X, y, False if groups is None else groups)
+        check_classification_targets(labels)
+        self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
+        return rows if self.encoder_ is None else self.encoder_.transform(rows), labels, groups
+
+    def _declared_classes(self) -> Any:
+        return self.schema.classes if self.classes is None and self.schema is not None else self.classes
+
+    def _groups(self, X: Any, person: Any, groups: Any) -> Any:
+        """What was given, or the column of this name, or the persons of the table."""
+        if groups is not None:
+            return groups
+        if self.groups is not None:
+            return np.asarray(column_of(X, self.groups, () if self.schema is None else self.schema.fields))
+        if person is not None:
+            return None if person is False else person
+        if self.schema is not None and self.schema.person is not None:
+            return self.schema.persons(X)
+        return None
+
+    def _row_maps(self, rows: Array) -> list[RowMap]:
+        """Return the maps that are tried."""
+        n_rows, width = rows.shape
+        if self.radius is not None:
+            scalings = [RowMap(0, float(self.radius))]
+        elif self.schema is not None and self.encoder is None:
+            scalings = [RowMap(0, self.schema.row_norm)]
+        elif self.encoder is not None or width >= MANY_COLUMNS:
+            scalings = [RowMap()]
+        else:
+            columns = Preparation.standardising(ColumnSpread.of(rows))
+            scalings = [RowMap(), RowMap(preparation=columns)]
+        if self.lift is None:
+            return scalings
+        if self.lift != "auto":
+            return [RowMap(int(self.lift), given.radius, given.preparation) for given in scalings]
+        directions = min(DIRECTIONS, (n_rows // 2 - width) // 2)
+        if directions < FEWEST_DIRECTIONS:
+            return scalings
+        lifted = [RowMap(directions, given.radius, given.preparation) for given in scalings]
+        return scalings + lifted
+
+    def _rule(self) -> str:
+        if self.objective == "balanced":
+            return "balanced"
+        return "average" if self.head == "auto" else self.head
+
+    def _take(self, moments: PrivateMoments, scores: LinearScores, temperature: float) -> None:
+        self._linear: LinearScores | None = scores
+        self.temperature_ = temperature
+        super()._adopt(moments)
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Compute the logarithm of density times size of each class.
@@ -353,11 +403,11 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Probabilities; they come from Gaussian densities and tend to be too sure.
+            Probabilities. Without noise they are calibrated on rows that were left out; with noise they come
+            from Gaussian densities and tend to be too sure.
         """
-        scores = self._scores(X)
-        likely = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(likely / likely.sum(axis=1, keepdims=True))
+        scores = self._scores(X) * self.temperature_
+        return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the classifier to a file: the release, its guarantee and the schema, and nothing else.
@@ -372,8 +422,11 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
             raise InvalidInputError(
                 "a classifier with an encoder has no file: save its moments_, and use from_moments"
             )
-        about = {name: getattr(self, name) for name in ("shrinkage", "floor", "least")}
+        about = {name: getattr(self, name) for name in OF_THE_HEAD}
         about["schema"] = None if self.schema is None else self.schema.to_dict()
+        if self.row_map_ is not None:
+            about["rows"] = self.row_map_.to_dict()
+            about["found"] = [self.rule_, self.ridge_, self.temperature_]
         release = np.frombuffer(self.moments_.to_bytes(), dtype=np.uint8)
         save_archive(path, CLASSIFIER, about, {"moments": release})
 
@@ -395,13 +448,111 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
         try:
             schema = None if about["schema"] is None else Schema.from_dict(about["schema"])
             moments = PrivateMoments.from_bytes(arrays["moments"].astype(np.uint8).tobytes())
-            more: dict[str, Any] = {name: about[name] for name in ("shrinkage", "floor", "least")}
-            return cls.from_moments(moments, schema=schema, **more)
+            more: dict[str, Any] = {name: about[name] for name in OF_THE_HEAD if name in about}
+            found = cls.from_moments(moments, schema=schema, **more)
+            if "rows" in about:
+                found.row_map_ = RowMap.from_dict(about["rows"])
+                rule, ridge, temperature = about["found"]
+                found.rule_, found.ridge_ = str(rule), float(ridge)
+                scores = PooledSpectrum(*statistic_of(moments)).scores(found.rule_, found.ridge_)
+                found._take(moments, scores, float(temperature))
+                if schema is None:
+                    found.n_features_in_ = moments.n_features_in_ - 2 * found.row_map_.n_directions
+            return found
         except (LookupError, TypeError, ValueError):
             raise FileFormatError(f"{os.fspath(path)}: the contents are not those of a classifier") from None
 
+    @classmethod
+    def from_moments(
+        cls,
+        moments: PrivateMoments,
+        encoder: Any = None,
+        *,
+        shrinkage: Literal["auto"] | float = "auto",
+        floor: float = 0.2,
+        least: float = 0.25,
+        schema: Schema | None = None,
+        head: Literal["auto", "ridge", "lda", "qda"] = "auto",
+        lift: int | None = None,
+        objective: Literal["accuracy", "balanced"] = "accuracy",
+        folds: Sequence[PrivateMoments] = (),
+    ) -> Self:
+        """Build the classifier from a release alone, such as the sum of the moments of several sites.
+
+        Parameters
+        ----------
+        moments : PrivateMoments
+            The release, fitted.
+        encoder : transformer or None, default=None
+            The fitted encoder that the records went through; None if queries come encoded.
+        shrinkage : "auto" or float in [0, 1], default="auto"
+            How far each covariance is drawn towards the pooled one.
+        floor : float, default=0.2
+            Smallest eigenvalue of a covariance, in units of the noise's largest.
+        least : float, default=0.25
+            Smallest eigenvalue of a covariance as a share of the mean one.
+        schema : Schema or None, default=None
+            What the rows were encoded by; None if queries come encoded.
+        head : {"auto", "ridge", "lda", "qda"}, default="auto"
+            What is made of the moments.
+        lift : int or None, default=None
+            Number of directions by which the sites lifted their rows
+            (:meth:`onefold.federated.MomentFederation.release`); None if they did not.
+        objective : {"accuracy", "balanced"}, default="accuracy"
+            "balanced" takes all classes to be equally likely.
+        folds : sequence of PrivateMoments, default=()
+            Moments of disjoint groups of records, without noise, that add up to ``moments``: the ridge is
+            chosen by them.
+
+        Returns
+        -------
+        MomentClassifier
+            A fitted classifier.
+        """
+        found = cls(
+            **of_the_release(moments) | {"random_state": None, "ledger": None},
+            encoder=encoder,
+            shrinkage=shrinkage,
+            floor=floor,
+            least=least,
+            schema=schema,
+            head=head,
+            lift=lift,
+            objective=objective,
+        )
+        check_is_fitted(moments)
+        check_parameters(found, CONSTRAINTS)
+        found._folds = tuple(folds)
+        row_map = _row_map_of(moments, schema, encoder, lift)
+        found._from(moments, encoder, schema, _plain_encoding(schema, encoder, row_map))
+        if row_map is not None:
+            found.row_map_ = row_map
+            if encoder is None and schema is None:
+                found.n_features_in_ = moments.n_features_in_ - 2 * row_map.n_directions
+        return found
+
+    _folds: tuple[PrivateMoments, ...] = ()
+
     @one_blas_thread()  # a loaded classifier has the bits of the fitted one
     def _adopt(self, moments: PrivateMoments) -> None:
+        if not moments.is_pooled and self.head in ("auto", "qda"):
+            self._adopt_quadratic(moments)
+            return
+        if self.head == "qda":
+            raise InvalidInputError("head='qda' needs the second moments of each class")
+        self.rule_ = self._rule()
+        if moments.epsilon is not None:
+            self.rule_ = "balanced" if self.objective == "balanced" else "lda"
+            self._take(moments, _noisy_lda(moments, self.floor, self.least, self.objective), 1.0)
+            return
+        spectrum = PooledSpectrum(*statistic_of(moments))
+        self.ridge_, self.held_out_error_ = (
+            fold_ridge(_aligned(self._folds)) if self._folds else spectrum.chosen
+        )
+        scores = spectrum.scores(self.rule_, self.ridge_)
+        self._take(moments, scores, scores.temperature)
+
+    def _adopt_quadratic(self, moments: PrivateMoments) -> None:
         # One-hot columns are no Gaussians: on tables one covariance for all classes was better throughout.
         shrinkage = 1.0 if self.shrinkage == "auto" and self.schema is not None else self.shrinkage
         covariances = moments.covariances(shrinkage, self.floor, self.least)
@@ -409,11 +560,23 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
         # x^T Sigma^-1 x = |x^T W|^2 with W = U diag(1 / sqrt(w)) of the eigendecomposition
         values, vectors = np.linalg.eigh(covariances)
         self._whitening = vectors / np.sqrt(values)[:, None, :]
-        self._offsets = np.log(np.maximum(moments.counts_, 1.0)) - 0.5 * np.log(values).sum(axis=1)
+        sizes = np.log(np.maximum(moments.counts_, 1.0)) if self.objective == "accuracy" else 0.0
+        self._offsets = sizes - 0.5 * np.log(values).sum(axis=1)
+        self._linear, self.rule_ = None, "qda"
         super()._adopt(moments)
+
+    def _embed(self, X: ArrayLike) -> Floats:
+        if self.row_map_ is None:
+            return super()._embed(X)
+        check_is_fitted(self)
+        rows = check_rows(self, X, reset=False) if self.schema is None else self.schema.transform(X)
+        return self.row_map_.apply(rows if self.encoder_ is None else self.encoder_.transform(rows))
 
     def _scores(self, X: ArrayLike) -> Floats:
         queries = self._embed(X)
+        if self._linear is not None:
+            with one_blas_thread():
+                return self._linear.of(queries)
         scores = np.empty((len(queries), len(self.classes_)))
         step = max(1, BLOCK_VALUES // queries.shape[1])
 
@@ -426,200 +589,81 @@ class MomentClassifier(ClassifierMixin, _OnMoments):
         return np.asarray(self._offsets - 0.5 * scores)
 
 
-class MomentFabricator(TransformerMixin, _OnMoments):
-    """Synthetic encoded records drawn from private moments, as many as wanted, to train anything on.
-
-    Parameters
-    ----------
-    epsilon : float or None, default=1.0
-        Privacy loss for a whole record. None adds no noise, and the guarantee says so.
-    delta : float, default=1e-5
-        Probability with which the loss may be exceeded.
-    encoder : transformer or None, default=None
-        Applied to the rows first: one of :mod:`onefold.encoders`. Any other transformer is fitted to the raw
-        rows, which voids the guarantee.
-    classes : array-like or None, default=None
-        All labels there can be, known without looking at the data. None finds them privately.
-    centre : "private", None or array of shape (n_features,), default="private"
-        Where records are seen from: their noisy mean, the origin, or a public point.
-    radius : float or None, default=None
-        Rows are declared to be no longer than this; longer ones are shortened. None stands for the longest
-        row of the schema, or for 1.
-    shares : tuple of four floats, default=(0.05, 0.02, 0.28, 0.70)
-        How the budget is divided among centre, counts, sums and second moments.
-    neighbours : {"add-remove", "replace"}, default="add-remove"
-        What the guarantee compares: one record more or less, or one record replaced.
-    shrinkage : "auto" or float in [0, 1], default="auto"
-        How far each covariance is drawn towards the pooled one; "auto" follows from the noise levels.
-    floor : float, default=0.2
-        Smallest eigenvalue of a covariance, in units of the largest eigenvalue that the noise alone would
-        have.
-    least : float, default=0.25
-        Smallest eigenvalue of a covariance as a share of the mean one.
-    sampler : {"hardened", "float"}, default="hardened"
-        "hardened" draws exact noise on dyadic grids. "float" is open to attacks on floating-point numbers:
-        its guarantee is void.
-    rows_per_person : int or None, default=None
-        For records that belong to persons: the most records of a person that count; others are dropped at
-        random before anything else. None keeps all.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
-    random_state : int, Generator or None, default=None
-        None takes the noise from the entropy of the system. A seed makes the noise known, which voids the
-        guarantee: for tests only.
-    ledger : Ledger, path or None, default=None
-        Account of what was spent on the same data: the release is entered there before any noise is drawn,
-        and refused beyond its limit. None counts nothing.
-    schema : Schema or None, default=None
-        What is declared about the table: classes, radius and, if it declares ``rows_per_person``, persons
-        follow from it. Rows whose class is not declared are left out. None takes rows of numbers.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes.
-    moments_ : PrivateMoments
-        The release; nothing else is kept of the data.
-    guarantee_ : Guarantee
-        What the release promises.
-    encoder_ : transformer or None
-        The fitted encoder.
-
-    See Also
-    --------
-    onefold.privacy.PrivateMoments : The release, with all its parameters.
-    MomentClassifier : A classifier on the same release.
-
-    Notes
-    -----
-    *Guarantees.* ``guarantee_`` is that of the release; drawing is post-processing, however often it is done.
-
-    Synthetic records live where the release does: encoded, and seen from its centre. Queries to a model
-    trained on them must be taken there by :meth:`transform`. With a schema the centre is the origin, since
-    records seen from another one lose their length, and :meth:`sample_table` makes a table of them;
-    :class:`TableSynthesizer` makes better ones.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.integers(0, 2, 5000)
-    >>> X = rng.normal(size=(5000, 2)) / 10 + y[:, None] / 2
-    >>> fabricator = MomentFabricator(1.0, classes=[0, 1], random_state=0).fit(X, y)
-    >>> synthetic, labels = fabricator.sample(300, random_state=0)
-    >>> synthetic.shape, labels.shape
-    ((300, 2), (300,))
-    """
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = []  # moments are float64
-        return tags
-
-    def _release(self, of_persons: bool) -> dict[str, Any]:
-        given = super()._release(of_persons)
-        if self.schema is None:
-            return given
-        if not (self.centre is None or isinstance(self.centre, str)):
-            raise InvalidInputError("with a schema records are seen from the origin: leave out centre")
-        return given | {"centre": None}
-
-    def transform(self, X: ArrayLike) -> Array:
-        """Take real rows to where the synthetic ones live.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Real rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_encoded)
-            Encoded rows, seen from the centre of the release.
-        """
-        return self._embed(X)
-
-    def sample(
-        self,
-        n_samples: int = 1000,
-        *,
-        balanced: bool = False,
-        random_state: int | np.random.Generator | None = None,
-    ) -> tuple[Floats, Labels]:
-        """Draw synthetic records and labels, class by class.
-
-        Parameters
-        ----------
-        n_samples : int, default=1000
-            How many records.
-        balanced : bool, default=False
-            Draw equally many of each class instead of in proportion to the noisy class sizes.
-        random_state : int, Generator or None, default=None
-            Seed of the draw; it is post-processing, so a known seed costs no privacy.
-
-        Returns
-        -------
-        records : ndarray of shape (n_samples, n_encoded)
-            The synthetic records.
-        labels : ndarray of shape (n_samples,)
-            Their labels.
-        """
-        check_is_fitted(self)
-        check_parameter("n_samples", n_samples, Whole(1))
-        rng = np.random.default_rng(random_state)
-        sizes = np.ones(len(self.classes_)) if balanced else np.maximum(self.moments_.counts_, 1.0)
-        shares = _whole_parts(sizes / sizes.sum(), int(n_samples))
-        means = self.moments_.means_
-        values, vectors = np.linalg.eigh(self.moments_.covariances(self.shrinkage, self.floor, self.least))
-        parts = []
-        for code, count in enumerate(shares):
-            normal = rng.standard_normal((count, means.shape[1])) * np.sqrt(values[code])
-            parts.append(means[code] + normal @ vectors[code].T)
-        return self._on_sphere(np.vstack(parts)), np.repeat(self.classes_, shares)
-
-    def sample_table(
-        self,
-        n_samples: int = 1000,
-        *,
-        balanced: bool = False,
-        random_state: int | np.random.Generator | None = None,
-    ) -> Arrays:
-        """Draw a synthetic table with the columns of the schema.
-
-        Parameters
-        ----------
-        n_samples : int, default=1000
-            How many rows.
-        balanced : bool, default=False
-            Draw equally many of each class instead of in proportion to the noisy class sizes.
-        random_state : int, Generator or None, default=None
-            Seed of the draw; it is post-processing, so a known seed costs no privacy.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Features and label in the order and of the types that the schema declares.
-        """
-        schema = self.schema
-        if schema is None or self.encoder is not None or np.any(self.moments_.centre_):
-            raise InvalidInputError("a table needs a schema, and moments seen from the origin")
-        drawn, labels = self.sample(n_samples, balanced=balanced, random_state=random_state)
-        found = schema.inverse_transform(drawn * float(self.moments_.radius))
-        if schema.label is not None:
-            found[schema.label.name] = np.asarray(labels)
-        return {known.name: found[known.name] for known in schema.fields if known.name in found}
-
-    def _on_sphere(self, drawn: Floats) -> Floats:
-        """Scale records as the release does: to norm one if seen from a centre, else to at most one."""
-        norms = np.linalg.norm(drawn, axis=1, keepdims=True)
-        smallest = math.ulp(1.0) if np.any(self.moments_.centre_) else 1.0
-        return np.asarray(drawn / np.maximum(norms, smallest))
+OF_THE_HEAD = ("shrinkage", "floor", "least", "head", "objective")
 
 
-def _whole_parts(shares: Floats, total: int) -> Index:
-    """Return whole numbers in proportion to ``shares`` that add up to ``total`` (largest remainders)."""
-    exact = shares * total
-    parts = np.floor(exact).astype(np.intp)
-    parts[np.argsort(parts - exact, kind="stable")[: total - parts.sum()]] += 1
-    return parts
+def _row_map_of(moments: PrivateMoments, schema: Schema | None, encoder: Any, lift: Any) -> RowMap | None:
+    """How sites mapped their rows: as a federation without noise does, or as the release does itself."""
+    if lift is None and not moments.encoding_.endswith(RowMap().description) and schema is None:
+        return None
+    radius = None if schema is None or encoder is not None else schema.row_norm
+    found = RowMap(int(lift or 0), radius)
+    return found if moments.encoding_.endswith(found.description) else None
+
+
+def _plain_encoding(schema: Schema | None, encoder: Any, row_map: RowMap | None) -> str:
+    before = encoding_words(schema, encoder)
+    return before if row_map is None else f"{before} {row_map.description}".strip()
+
+
+def _noisy_lda(moments: PrivateMoments, floor: float, least: float, objective: str) -> LinearScores:
+    """Linear discriminant analysis with the repaired means and the repaired pooled covariance."""
+    means, covariance = moments.means_, moments.covariances(1.0, floor, least)[0]
+    weights = np.linalg.solve(covariance, means.T)
+    offsets = -0.5 * np.sum(means.T * weights, axis=0)
+    if objective == "accuracy":
+        offsets = offsets + np.log(np.maximum(moments.counts_, 1.0))
+    return LinearScores(weights, offsets)
+
+
+def _members(folds: Index) -> list[Index]:
+    """Row numbers of each fold that has rows."""
+    return [np.flatnonzero(folds == number) for number in np.unique(folds)]
+
+
+def _aligned(parts: Sequence[PrivateMoments]) -> list[Statistic]:
+    """Statistics of parts in the columns of all their classes."""
+    classes = np.unique(np.concatenate([part.classes_ for part in parts]))
+    found = []
+    for part in parts:
+        counts, sums, gram = statistic_of(part)
+        place = np.searchsorted(classes, part.classes_)
+        all_counts, all_sums = np.zeros(len(classes)), np.zeros((len(classes), sums.shape[1]))
+        all_counts[place], all_sums[place] = counts, sums
+        found.append((all_counts, all_sums, gram))
+    return found
+
+
+def _rules(chosen: str) -> tuple[str, ...]:
+    """The rules that are compared where "average" is the first choice."""
+    return ("average", "ridge", "lda") if chosen == "average" else (chosen,)
+
+
+def _confirmed(left_out: dict[str, Floats], chosen: str, codes: Index) -> str:
+    """Return another rule only if it is better by more than two standard errors of the difference."""
+    right = {rule: scores.argmax(axis=1) == codes for rule, scores in left_out.items()}
+    best, gain = chosen, 0.0
+    for rule, hits in right.items():
+        difference = hits.astype(float) - right[chosen]
+        error = float(difference.std()) / math.sqrt(len(difference))
+        if difference.mean() > max(2.0 * error, gain):
+            best, gain = rule, float(difference.mean())
+    return best
+
+
+def _temperature(scores: Floats, codes: Index, start: float) -> float:
+    """Return the factor with the smallest log loss on rows that were left out, near that of the moments."""
+    known = np.isfinite(scores).any(axis=0)
+    own = scores[:, known]
+    places = (np.cumsum(known) - 1)[codes]
+
+    def loss(exponent: float) -> float:
+        logits = own * (start * 2.0**exponent)
+        return float(np.mean(logsumexp(logits, axis=1) - logits[np.arange(len(codes)), places]))
+
+    if own.shape[1] < 2:
+        return start
+    # Few rows could be told apart by any factor: the prior keeps it within a few doublings of the start.
+    penalty = 1.0 / len(codes)
+    found = minimize_scalar(lambda e: loss(e) + penalty * e * e, bounds=(-5.0, 3.0), method="bounded")
+    return float(start * 2.0 ** float(found.x))

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from onefold._base.fixed_point import MOST_ROWS
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.moments import PrivateMoments
-from onefold.privacy.moments._estimator import MOST_EXACT_RECORDS
 from onefold.privacy.moments._release import DIGITS, SENSITIVITIES, Blocks, deviations
 from onefold.privacy.samplers import SAMPLERS
 from reference.clouds import cloud
@@ -19,7 +19,7 @@ def changes(rows, labels, new_rows, new_labels):
     """Euclidean change of each block between two datasets, computed from what the release adds up."""
 
     def blocks(X, y):
-        model = PrivateMoments(None, classes=[0, 1], centre=None).fit(X, y)
+        model = PrivateMoments(None, classes=[0, 1], centre=None, sampler="float").fit(X, y)
         return model.embed(X).sum(axis=0), model.counts_, model.sums_, model.second_moments_
 
     pairs = zip(blocks(rows, labels), blocks(new_rows, new_labels), strict=True)
@@ -47,7 +47,7 @@ ATTAINED = {
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_claimed_sensitivity_is_attained(relation: str) -> None:
     found = np.max([changes(*pair) for pair in ATTAINED[relation]], axis=0)
-    np.testing.assert_allclose(found, SENSITIVITIES[relation], rtol=1e-12)
+    np.testing.assert_allclose(found, SENSITIVITIES[relation], rtol=1e-8)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -78,7 +78,7 @@ def test_rows_outside_the_declared_ball_are_shortened_and_others_kept() -> None:
     model = PrivateMoments(None, classes=[0], centre=None, radius=2.0)
     rows = np.array([[3.0, 4.0], [0.6, 0.8], [0.0, 0.0], [1e300, 1e300]])
     embedded = model.fit(rows, np.zeros(4, int)).embed(rows)
-    np.testing.assert_allclose(embedded, [[0.6, 0.8], [0.3, 0.4], [0, 0], [0.5**0.5, 0.5**0.5]], rtol=1e-12)
+    np.testing.assert_allclose(embedded, [[0.6, 0.8], [0.3, 0.4], [0, 0], [0.5**0.5, 0.5**0.5]], rtol=1e-8)
     assert np.all(np.linalg.norm(embedded, axis=1) <= 1.0)
 
 
@@ -87,7 +87,7 @@ def test_rows_relative_to_a_centre_have_norm_one() -> None:
     model = PrivateMoments(1.0, classes=range(3), random_state=0).fit(X, y)
     norms = np.linalg.norm(model.embed(np.vstack([X, model.centre_])), axis=1)
     assert np.all(norms <= 1.0)
-    np.testing.assert_allclose(norms[:-1], 1.0, rtol=1e-12)
+    np.testing.assert_allclose(norms[:-1], 1.0, rtol=1e-8)
     assert norms[-1] == 0.0
 
 
@@ -113,7 +113,7 @@ def test_rows_of_another_length_are_refused_in_one_line() -> None:
 
 def test_more_records_than_can_be_added_exactly_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = cloud()
-    monkeypatch.setattr("onefold.privacy.moments._estimator.MOST_EXACT_RECORDS", len(X) - 1)
+    monkeypatch.setattr("onefold.privacy.moments._estimator.MOST_ROWS", len(X) - 1)
     PrivateMoments(1.0, classes=range(3), sampler="float").fit(X, y)
     with pytest.raises(InvalidInputError, match="at most"):
         PrivateMoments(1.0, classes=range(3)).fit(X, y)
@@ -122,4 +122,4 @@ def test_more_records_than_can_be_added_exactly_are_refused(monkeypatch: pytest.
 def test_the_largest_hardened_sums_are_exact() -> None:
     # 2^25 products of 28 binary digits, each the largest there is: the sum must be a whole number of steps.
     largest = (2.0**DIGITS - 1) * 2.0**-DIGITS
-    assert math.ldexp(largest * largest * MOST_EXACT_RECORDS, 2 * DIGITS) <= 2.0**53
+    assert math.ldexp(largest * largest * MOST_ROWS, 2 * DIGITS) <= 2.0**53

@@ -1,5 +1,6 @@
 """Per-class moments of a set of records, released once, private for whole records and their labels."""
 
+import copy
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import archive_bytes, read_archive
-from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Labels
+from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Integers, Labels
 from onefold._base.files import read_saved, write_whole
-from onefold._base.validation import Number, check_parameter, check_parameters, check_rows
+from onefold._base.fixed_point import MOST_ROWS, row_lengths
+from onefold._base.validation import Number, OneOf, check_parameter, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.contract import encoding_of, under_contract
@@ -25,13 +27,10 @@ from onefold.privacy.moments import _release as core
 from onefold.privacy.moments._release import CONSTRAINTS, Blocks, Noise, plain_labels
 from onefold.privacy.persons import limit_rows, person_codes
 from onefold.privacy.samplers import RandomState, chosen_sampler
-from onefold.privacy.sensitivity import Ball
 from onefold.privacy.terms import NOTHING, Pair, two_steps
 from onefold.tables import Schema
 from onefold.tables.schema import differing
 
-# Products of 14 binary digits have 28; sums of so many of them fit into the 53 of float64.
-MOST_EXACT_RECORDS = 2**25
 # Sixteen times this much noise, in steps of 2**-28, is still a whole number that float64 holds.
 LARGEST_EXACT_NOISE = 2.0**21
 RELEASED = ("counts_", "sums_", "second_moments_")
@@ -80,6 +79,10 @@ class PrivateMoments(BaseEstimator):
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
+    second_moments : {"class", "pooled", "auto"}, default="class"
+        Release the second moments of each class, or one of all records together: less noise, and a message
+        that does not grow with the number of classes. "auto" takes the pooled one without noise, and where
+        the noise on one moment per class would drown it; it is decided from the noisy number of records.
 
     Attributes
     ----------
@@ -90,13 +93,13 @@ class PrivateMoments(BaseEstimator):
     sums_ : ndarray of shape (n_classes, n_features)
         Released sums of records.
     second_moments_ : ndarray of shape (n_classes, n_features, n_features)
-        Released sums of outer products of records.
+        Released sums of outer products of records; of shape (1, n_features, n_features) if pooled.
     count_noise_ : ndarray of shape (n_classes,)
         Public standard deviations of the noise on the counts.
     sum_noise_ : ndarray of shape (n_classes,)
         Public standard deviations of the noise on the sums.
     second_noise_ : ndarray of shape (n_classes,)
-        Public standard deviations of the noise on the second moments.
+        Public standard deviations of the noise on the second moments; of shape (1,) if pooled.
     centre_ : ndarray of shape (n_features,)
         Origin that was subtracted from the records.
     encoding_ : str
@@ -171,6 +174,7 @@ class PrivateMoments(BaseEstimator):
         hardened: bool | None = None,
         random_state: RandomState = None,
         ledger: AnyLedger = None,
+        second_moments: Literal["class", "pooled", "auto"] = "class",
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -184,6 +188,7 @@ class PrivateMoments(BaseEstimator):
         self.hardened = hardened
         self.random_state = random_state
         self.ledger = ledger
+        self.second_moments = second_moments
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None, *, schema: Schema | None = None
@@ -218,10 +223,9 @@ class PrivateMoments(BaseEstimator):
         if person is not None:
             rows, labels, person = self._limited(rows, labels, person)
         candidates, codes = core.candidates_of(labels, self.classes)
-        if sampler == "hardened" and len(rows) > MOST_EXACT_RECORDS:
+        if sampler == "hardened" and len(rows) > MOST_ROWS:
             raise InvalidInputError("a hardened release adds at most 2**25 records exactly: split the data")
-        # Without noise nothing needs a grid, and the moments are those of the records themselves.
-        noise = Noise.of(self.random_state, "float" if mu is None else sampler, person)
+        noise = Noise.of(self.random_state, sampler, person, silent=mu is None)
         sigma = Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else core.deviations(mu, shares, self.neighbours)
         if sampler == "hardened" and max(sigma) > LARGEST_EXACT_NOISE:
             raise InvalidInputError("epsilon, delta or a share is too small for the hardened sampler")
@@ -237,14 +241,18 @@ class PrivateMoments(BaseEstimator):
         # A code of -1 for the rows of classes that are left out.
         renumbered = np.where(kept, np.cumsum(kept) - 1, -1)[codes]
         seen = self.embed(rows)
-        totals, seconds = core.class_sums(noise.firsts(seen), noise.roots(seen), renumbered, int(kept.sum()))
+        pooled = self._pooled(counts[kept], mu, rows.shape[1])
+        totals, seconds = core.class_sums(
+            noise.firsts(seen), noise.roots(seen), renumbered, int(kept.sum()), pooled
+        )
         self.classes_ = candidates if self.classes is not None else core.found_labels(candidates[kept])
         self.counts_ = counts[kept]
         self.sums_ = noise.to_sums(totals, sigma.total)
         self.second_moments_ = noise.to_matrices(seconds, sigma.second)
-        self.count_noise_, self.sum_noise_, self.second_noise_ = (
-            np.full(len(self.classes_), value) for value in (sigma.number, sigma.total, sigma.second)
+        self.count_noise_, self.sum_noise_ = (
+            np.full(len(self.classes_), value) for value in (sigma.number, sigma.total)
         )
+        self.second_noise_ = np.full(len(seconds), sigma.second)
         self.guarantee_, self.encoding_ = guarantee, "" if schema is None else encoding_of(schema)
         self.schema_fields_ = ()
         return self
@@ -273,13 +281,12 @@ class PrivateMoments(BaseEstimator):
         given = np.asarray(X, dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != len(self.centre_):
             raise InvalidInputError(f"expected rows of {len(self.centre_)} numbers")
-        # Clipped before it is divided: a quotient beyond float64 would make everything that is released NaN.
-        rows = Ball(1.0).clip(Ball(float(self.radius)).clip(given) / float(self.radius))
+        rows = given / np.maximum(row_lengths(given), float(self.radius))[:, None]
         if not np.any(self.centre_):
             return np.asarray(rows)
         seen = rows - self.centre_
-        norms = np.linalg.norm(seen, axis=1, keepdims=True)
-        return np.asarray(Ball(1.0).clip(seen / np.where(norms > 0.0, norms, 1.0)))
+        lengths = row_lengths(seen)
+        return np.asarray(seen / np.where(lengths > 0.0, lengths, 1.0)[:, None])
 
     def add(self, other: "PrivateMoments") -> "PrivateMoments":
         """Add up two releases from different records; neither of them is changed.
@@ -318,6 +325,10 @@ class PrivateMoments(BaseEstimator):
             raise InvalidInputError("moments of different features or radii cannot be added")
         if not np.array_equal(self.centre_, other.centre_):
             raise InvalidInputError("moments about different centres cannot be added: use the same centre")
+        if self.is_pooled != other.is_pooled:
+            raise InvalidInputError(
+                "a pooled moment and moments of each class cannot be added: agree on second_moments"
+            )
         if self.encoding_ != other.encoding_:
             raise InvalidInputError(
                 "moments of differently encoded records cannot be added: give all sites the same encoder"
@@ -353,22 +364,105 @@ class PrivateMoments(BaseEstimator):
             centre=first.centre,
             radius=first.radius,
             neighbours=first.neighbours,
+            second_moments="pooled" if first.is_pooled else "class",
         )
         labels = [plain_labels(release.classes_) for release in releases]
         found.classes_ = np.unique(np.concatenate(labels))
         places = [np.searchsorted(found.classes_, own) for own in labels]
         for name in (*RELEASED, *LEVELS):
             power = 2 if name in LEVELS else 1  # variances add up
-            summed = np.zeros((len(found.classes_), *getattr(first, name).shape[1:]))
+            one_for_all = first.is_pooled and name in ("second_moments_", "second_noise_")
+            summed = np.zeros((1 if one_for_all else len(found.classes_), *getattr(first, name).shape[1:]))
             with np.errstate(over="ignore"):
                 for release, place in zip(releases, places, strict=True):
-                    summed[place] += getattr(release, name) ** power
+                    summed[0 if one_for_all else place] += (getattr(release, name) ** power)[
+                        0 if one_for_all else ...
+                    ]
             if not np.isfinite(summed).all():
                 raise InvalidInputError("the sum of these releases is beyond the largest number")
+            if name == "counts_" and found.epsilon is None and summed.sum() > MOST_ROWS:
+                raise InvalidInputError("moments of more than 2**25 records do not add up exactly")
             setattr(found, name, np.sqrt(summed) if power == 2 else summed)
         found.centre_, found.n_features_in_ = first.centre_.copy(), first.n_features_in_
         found.encoding_, found.schema_fields_ = first.encoding_, first.schema_fields_
         found.guarantee_ = reduce(Guarantee.among_owners, (release.guarantee_ for release in releases))
+        return found
+
+    def without(self, other: "PrivateMoments") -> "PrivateMoments":
+        """Take the records of another release out of this one; neither of them is changed.
+
+        Only without noise: what is left then has the bits of moments that never held these records. With
+        noise, whoever holds both releases would see the noise they share.
+
+        Parameters
+        ----------
+        other : PrivateMoments
+            Moments of records that are part of this release.
+
+        Returns
+        -------
+        PrivateMoments
+            Moments of the other records.
+        """
+        self.check_comparable(other)
+        if self.epsilon is not None or other.epsilon is not None:
+            raise InvalidInputError("records leave moments without noise only: release the others anew")
+        if not np.isin(other.classes_, self.classes_).all():
+            raise InvalidInputError("these moments do not hold all the classes that are to leave")
+        place = np.searchsorted(self.classes_, other.classes_)
+        found = copy.copy(self)
+        for name in RELEASED:
+            rest = np.array(getattr(self, name))
+            rest[place if len(rest) == len(self.classes_) else 0] -= getattr(other, name)[
+                ... if len(rest) == len(self.classes_) else 0
+            ]
+            setattr(found, name, rest)
+        if found.counts_.min(initial=0.0) < 0.0:
+            raise InvalidInputError("these moments do not hold all the records that are to leave")
+        return found
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether there is one second moment for all classes."""
+        return len(self.second_moments_) == 1 and (len(self.classes_) > 1 or self.second_moments != "class")
+
+    @property
+    def vector(self) -> Integers:
+        """Counts, sums and second moments (upper triangles) as whole numbers of 2**-28, to be added up.
+
+        Sums of such vectors are exact in any order. Not available for the float sampler, which knows no grid.
+        """
+        check_is_fitted(self)
+        if FLOAT_SAMPLER in self.guarantee_.voided_by:
+            raise InvalidInputError("numbers of the float sampler are no whole steps: use the hardened one")
+        return core.to_vector(self.counts_, self.sums_, self.second_moments_)
+
+    def with_vector(
+        self, vector: AnyArray, levels: tuple[float, float, float], guarantee: Guarantee
+    ) -> "PrivateMoments":
+        """Return moments of this description with other numbers: the opened sum of several sites.
+
+        Parameters
+        ----------
+        vector : ndarray of int64
+            The sum of the sites' :attr:`vector`, all of which have the same classes.
+        levels : (float, float, float)
+            Standard deviations of its noise, on counts, sums and second moments.
+        guarantee : Guarantee
+            What the protocol of the sum promises.
+
+        Returns
+        -------
+        PrivateMoments
+            The moments of all sites' records.
+        """
+        found = copy.copy(self)
+        found.counts_, found.sums_, found.second_moments_ = core.from_vector(
+            vector, len(self.classes_), len(self.centre_), len(self.second_moments_)
+        )
+        found.count_noise_, found.sum_noise_ = (np.full(len(self.classes_), level) for level in levels[:2])
+        found.second_noise_ = np.full(len(found.second_moments_), levels[2])
+        found.guarantee_ = guarantee
         return found
 
     @property
@@ -408,6 +502,10 @@ class PrivateMoments(BaseEstimator):
         check_parameter("least", least, Number(at_least=0))
         share = None if isinstance(shrinkage, str) else float(shrinkage)
         raw = core.raw_covariances(self.counts_, self.sums_, self.second_moments_, self.sum_noise_)
+        if self.is_pooled:  # one covariance for all classes, repaired once
+            total = np.maximum(self.counts_, 1.0).sum(keepdims=True)
+            found = core.covariances(raw, total, self.second_noise_, 0.0, float(floor), float(least))
+            return np.broadcast_to(found, (len(self.classes_), *found.shape[1:]))
         return core.covariances(raw, self.counts_, self.second_noise_, share, float(floor), float(least))
 
     def to_bytes(self) -> bytes:
@@ -519,6 +617,13 @@ class PrivateMoments(BaseEstimator):
             raise InvalidInputError("neighbours='replace' needs classes: the labels there can be")
         share = 1.0 if self.classes is not None else 1.0 - core.CLASSES_SHARE
         return mu_of(self.epsilon, share * float(self.delta)), shares
+
+    def _pooled(self, counts: Floats, mu: float | None, n_features: int) -> bool:
+        """Whether one second moment is released for all classes; from public numbers and released counts."""
+        check_parameter("second_moments", self.second_moments, OneOf(core.SECONDS))
+        if self.second_moments != "auto":
+            return self.second_moments == "pooled"
+        return mu is None or core.noise_drowns_classes(counts, mu, n_features)
 
     def _find_centre(self, rows: Floats, size: float, noise: Noise, sigma: float) -> Floats:
         if self.centre is None:

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Labels, Mask
+from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Integers, Labels, Mask
+from onefold._base.fixed_point import DIGITS, exact_gram
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.stored_zip import NOT_READABLE
 from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameter
@@ -35,6 +36,7 @@ CONSTRAINTS: dict[str, Entry] = {
     "sampler": OneOf(SAMPLERS),
     "rows_per_person": (Whole(1), None),
 }
+SECONDS = ("class", "pooled", "auto")
 NO_NOISE = "no noise was added: the moments are those of the records themselves"
 SMALLEST_SHARE = 1e-6
 # Share of delta that pays for finding out privately which classes there are.
@@ -110,16 +112,35 @@ def common_classes(counts: Floats, sigma: float, delta: float, most: int) -> Mas
     return np.asarray(kept)
 
 
-def class_sums(rows: Floats, roots: Floats, codes: Index, n_classes: int) -> tuple[Floats, Floats]:
-    """Add up the rows of each class, (C, p), and the outer products of ``roots``, (C, p, p)."""
-    totals = np.zeros((n_classes, rows.shape[1]))
-    seconds = np.zeros((n_classes, rows.shape[1], rows.shape[1]))
+def class_sums(
+    rows: Floats, roots: Floats, codes: Index, n_classes: int, pooled: bool = False
+) -> tuple[Floats, Floats]:
+    """Add up the rows of each class, (C, p), and the outer products of ``roots``, (C, p, p).
+
+    If ``pooled``, the outer products of all classes together, (1, p, p).
+    """
+    width = rows.shape[1]
+    totals = np.zeros((n_classes, width))
+    seconds = np.zeros((1 if pooled else n_classes, width, width))
     for code in range(n_classes):
         mine = np.flatnonzero(codes == code)
-        own = roots[mine]
         totals[code] = rows[mine].sum(axis=0)
-        seconds[code] = own.T @ own
+        if not pooled:
+            seconds[code] = exact_gram(roots[mine])
+    if pooled:
+        seconds[0] = exact_gram(roots[codes >= 0])
     return totals, seconds
+
+
+def noise_drowns_classes(counts: Floats, mu: float, n_features: int) -> bool:
+    """Whether the noise on the second moment of a class is far larger than what it is added to.
+
+    The eigenvalues of the noise fill +- sigma sqrt(2 p), those of the moment of n / C records of norm one
+    have the mean n / (C p). One pooled moment is released where the first is more than five times the second.
+    """
+    total = max(float(np.maximum(counts, 0.0).sum()), 1.0)
+    radius = n_features * math.sqrt(2.0 * n_features) * len(counts) / (math.sqrt(0.7) * mu * total)
+    return radius > 5.0
 
 
 def found_labels(labels: Labels) -> Labels:
@@ -132,10 +153,6 @@ def found_labels(labels: Labels) -> Labels:
 def person_weights(codes: Index) -> Floats:
     """Weigh the records of each person so that a person counts once; a little less, for the rounding."""
     return np.asarray((1.0 - 2.0**-40) / np.bincount(codes)[codes])
-
-
-# Binary digits of an entry of a record in a hardened release.
-DIGITS = 14
 
 
 @dataclass(frozen=True)
@@ -151,13 +168,16 @@ class Noise:
 
     stream: ByteStream
     hardened: bool
+    silent: bool = False  # no noise: entries are rounded to the nearest step instead of cut
     weights: Floats | None = None  # of records that belong to persons
 
     @classmethod
-    def of(cls, random_state: RandomState, sampler: str, person: Index | None = None) -> "Noise":
+    def of(
+        cls, random_state: RandomState, sampler: str, person: Index | None = None, silent: bool = False
+    ) -> "Noise":
         """Prepare noise from the operating system's entropy, or reproducible noise for tests."""
         weights = None if person is None else person_weights(person)
-        return cls(byte_stream(random_state), sampler == "hardened", weights)
+        return cls(byte_stream(random_state), sampler == "hardened", silent, weights)
 
     @property
     def _digits(self) -> int:
@@ -165,7 +185,10 @@ class Noise:
         return DIGITS if self.weights is None else 2 * DIGITS
 
     def _cut(self, values: Floats, digits: int) -> Floats:
-        return np.ldexp(np.trunc(np.ldexp(values, digits)), -digits) if self.hardened else values
+        if not self.hardened:
+            return values
+        steps = np.ldexp(values, digits)
+        return np.ldexp(np.rint(steps) if self.silent else np.trunc(steps), -digits)
 
     def sizes(self, codes: Index, n_classes: int) -> Floats:
         """Count the records of each class, or the persons."""
@@ -225,9 +248,17 @@ def means(counts: Floats, totals: Floats) -> Floats:
 
 
 def raw_covariances(counts: Floats, totals: Floats, seconds: Floats, total_noise: Floats) -> Floats:
-    """Estimate second moments about the class means; symmetric, not yet positive definite."""
+    """Estimate second moments about the class means; symmetric, not yet positive definite.
+
+    Of one pooled moment one pooled covariance, (1, p, p).
+    """
     safe = np.maximum(counts, 1.0)
     centres = means(counts, totals)
+    if len(seconds) < len(counts):
+        shares = safe / safe.sum()
+        between = (centres * shares[:, None]).T @ centres
+        noise = float(np.sum(shares * (total_noise / safe) ** 2))
+        return np.asarray((seconds[0] / safe.sum() - between + noise * np.eye(totals.shape[1]))[None])
     # The noise of a mean adds its variance to the outer product of the mean with itself: taken back.
     excess = (total_noise / safe) ** 2
     covariance = seconds / safe[:, None, None] - centres[:, :, None] * centres[:, None, :]
@@ -302,6 +333,38 @@ def _raised(matrix: Floats, smallest: float) -> Floats:
 # --- a release as a description and arrays, as an archive keeps them; what is read is checked --------------
 
 KIND = "private moments"
+STEP_DIGITS = 2 * DIGITS  # of the whole numbers that are added up
+
+
+def to_vector(counts: Floats, sums: Floats, seconds: Floats) -> Integers:
+    """Return all numbers of a release in steps of 2**-28, matrices as their upper triangles."""
+    above = np.triu_indices(sums.shape[1])
+    parts = (counts, sums.ravel(), seconds[:, *above].ravel())
+    return np.concatenate([np.rint(np.ldexp(part, STEP_DIGITS)).astype(np.int64) for part in parts])
+
+
+def from_vector(vector: Any, n_classes: int, size: int, n_seconds: int) -> tuple[Floats, Floats, Floats]:
+    """Return counts, sums and second moments of what :func:`to_vector` returned, or of a sum of such."""
+    above = np.triu_indices(size)
+    lengths = (n_classes, n_classes * size, n_seconds * len(above[0]))
+    given = np.asarray(vector)
+    if given.shape != (sum(lengths),) or given.dtype != np.int64:
+        raise InvalidInputError(f"expected {sum(lengths)} whole numbers of int64")
+    counts, sums, triangles = np.split(
+        np.ldexp(given.astype(np.float64), -STEP_DIGITS), np.cumsum(lengths[:2])
+    )
+    return counts, sums.reshape(n_classes, size), symmetric(triangles.reshape(n_seconds, -1), size)
+
+
+def symmetric(triangles: Floats, size: int) -> Floats:
+    """Return symmetric matrices (k, p, p) from their upper triangles, row by row (k, p (p + 1) / 2)."""
+    above = np.triu_indices(size)
+    found = np.zeros((len(triangles), size, size))
+    found[:, *above] = triangles
+    found[:, above[1], above[0]] = triangles
+    return found
+
+
 DAMAGED = "damaged, or not a file of moments"
 LEVELS = ("count_noise", "sum_noise", "second_noise")
 NAMES = ("counts", "sums", "second_moments", *LEVELS, "centre")
@@ -340,6 +403,9 @@ def parts_of_moments(moments: Any) -> tuple[dict[str, Any], Arrays]:
         ),
     }
     arrays = {name: getattr(moments, f"{name}_") for name in NAMES}
+    seconds = arrays["second_moments"]
+    if moments.is_pooled:  # half the matrix is the other half
+        arrays["second_moments"] = np.ascontiguousarray(seconds[:, *np.triu_indices(seconds.shape[1])])
     return about, {"classes": plain_labels(moments.classes_), **arrays}
 
 
@@ -364,7 +430,10 @@ def moments_from_parts(
             raise FileFormatError(DAMAGED)
         for name, entry in CONSTRAINTS.items():
             check_parameter(name, given[name], entry)
-        _check_arrays(arrays)
+        pooled = arrays["second_moments"].ndim == 2
+        if pooled:
+            arrays = {**arrays, "second_moments": _whole_matrix(arrays)}
+        _check_arrays(arrays, pooled)
         _check_claim(given, guarantee, arrays)
     except FileFormatError:
         raise
@@ -373,6 +442,7 @@ def moments_from_parts(
     fitted: dict[str, Any] = {f"{name}_": array for name, array in arrays.items()}
     size = len(arrays["centre"])
     named = tuple((name, total) for name, total in fields)
+    given["second_moments"] = "pooled" if pooled else "class"
     fitted |= {"guarantee_": guarantee, "encoding_": encoding, "n_features_in_": size}
     return given, fitted | {"schema_fields_": named}
 
@@ -389,7 +459,14 @@ def _are_fields(pairs: Any) -> bool:
     )
 
 
-def _check_arrays(arrays: Mapping[str, AnyArray]) -> None:
+def _whole_matrix(arrays: Mapping[str, AnyArray]) -> Floats:
+    size, triangle = arrays["centre"].size, arrays["second_moments"]
+    if triangle.shape != (1, size * (size + 1) // 2) or triangle.dtype != np.float64:
+        raise FileFormatError("the array second_moments is not what it should be")
+    return symmetric(triangle, size)
+
+
+def _check_arrays(arrays: Mapping[str, AnyArray], pooled: bool) -> None:
     classes = arrays["classes"]
     if classes.ndim != 1 or not classes.size or classes.dtype.kind not in "biufU":
         raise FileFormatError("the classes are not what they should be")
@@ -397,7 +474,8 @@ def _check_arrays(arrays: Mapping[str, AnyArray]) -> None:
         raise FileFormatError("the classes are not what they should be")
     size = arrays["centre"].size
     each = (len(classes),)
-    shapes = (each, (*each, size), (*each, size, size), each, each, each, (size,))
+    moments = (1,) if pooled else each
+    shapes = (each, (*each, size), (*moments, size, size), each, each, moments, (size,))
     for name, shape in zip(NAMES, shapes, strict=True):
         array = arrays[name]
         if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
@@ -409,7 +487,7 @@ def _check_arrays(arrays: Mapping[str, AnyArray]) -> None:
 
 def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Mapping[str, AnyArray]) -> None:
     """Refuse stated noise that is too small for the guarantee; whether it was added, no file can show."""
-    levels = np.array([arrays[name] for name in LEVELS])
+    levels = np.array(np.broadcast_arrays(*(arrays[name] for name in LEVELS)))
     epsilon, delta = guarantee.record if guarantee.person is None else guarantee.person
     told = (given["epsilon"], given["delta"], given["neighbours"], len(arrays["centre"]))
     if (

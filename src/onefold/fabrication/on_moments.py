@@ -1,0 +1,224 @@
+"""What the estimators on moments share: rows are read, encoded, released once, and forgotten."""
+
+import copy
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from onefold._base.arrays import Floats, Labels
+from onefold._base.validation import check_rows
+from onefold.encoders import description, learns
+from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.privacy.contract import NO_LABELS, contract_rows, encoding_of
+from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.ledger import AnyLedger, charge
+from onefold.privacy.moments import PrivateMoments
+from onefold.privacy.terms import NOTHING
+from onefold.tables import Schema
+
+LEARNED_ENCODER = "the encoder was fitted to the raw data"
+
+
+class OnMoments(BaseEstimator):
+    """An estimator that sees data only through :class:`onefold.privacy.PrivateMoments`."""
+
+    classes_: Labels
+    guarantee_: Guarantee
+    moments_: PrivateMoments
+    encoder_: Any
+    n_features_in_: int
+
+    def __init__(
+        self,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-5,
+        encoder: Any = None,
+        *,
+        classes: ArrayLike | None = None,
+        centre: Literal["private"] | ArrayLike | None = "private",
+        radius: float | None = None,
+        shares: tuple[float, float, float, float] = (0.05, 0.02, 0.28, 0.70),
+        neighbours: Literal["add-remove", "replace"] = "add-remove",
+        shrinkage: Literal["auto"] | float = "auto",
+        floor: float = 0.2,
+        least: float = 0.25,
+        sampler: str = "hardened",
+        rows_per_person: int | None = None,
+        hardened: bool | None = None,
+        random_state: int | np.random.Generator | None = None,
+        ledger: AnyLedger = None,
+        schema: Schema | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.encoder = encoder
+        self.classes = classes
+        self.centre = centre
+        self.radius = radius
+        self.shares = shares
+        self.neighbours = neighbours
+        self.shrinkage = shrinkage
+        self.floor = floor
+        self.least = least
+        self.sampler = sampler
+        self.rows_per_person = rows_per_person
+        self.hardened = hardened
+        self.random_state = random_state
+        self.ledger = ledger
+        self.schema = schema
+
+    def fit(self, X: Any, y: ArrayLike | None = None, person: Any = None) -> Self:
+        """Encode the rows, release their moments once, and forget the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or table
+            The raw rows; with a schema a frame, a dict of columns or a table that was read.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their labels; with a schema None takes its label column.
+        person : array-like of shape (n_samples,), False or None, default=None
+            Who each row is about: the release is then private for persons, each of whom counts once whatever
+            the number of rows. None takes the person column of a schema that declares ``rows_per_person``;
+            False takes none.
+
+        Returns
+        -------
+        object
+            This object.
+        """
+        rows, labels, person = self._read(X, y, person)
+        self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
+        encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
+        release = PrivateMoments(**self._release(person is not None))
+        moments = release.fit(encoded, labels, person, schema=self.schema)
+        moments.encoding_ = encoding_words(self.schema, self.encoder)
+        self._adopt(_voided_by(self.encoder, moments))
+        return self
+
+    @classmethod
+    def from_moments(
+        cls,
+        moments: PrivateMoments,
+        encoder: Any = None,
+        *,
+        shrinkage: Literal["auto"] | float = "auto",
+        floor: float = 0.2,
+        least: float = 0.25,
+        schema: Schema | None = None,
+    ) -> Self:
+        """Build the estimator from a release alone, such as the sum of the moments of several sites.
+
+        Parameters
+        ----------
+        moments : PrivateMoments
+            The release, fitted.
+        encoder : transformer or None, default=None
+            The fitted encoder that the records went through; None if queries come encoded.
+        shrinkage : "auto" or float in [0, 1], default="auto"
+            How far each covariance is drawn towards the pooled one.
+        floor : float, default=0.2
+            Smallest eigenvalue of a covariance, in units of the noise's largest.
+        least : float, default=0.25
+            Smallest eigenvalue of a covariance as a share of the mean one.
+        schema : Schema or None, default=None
+            What the rows were encoded by; None if queries come encoded.
+
+        Returns
+        -------
+        object
+            A fitted estimator of this class.
+        """
+        given = {**of_the_release(moments), "random_state": None, "ledger": None}
+        given.pop("second_moments")
+        more: dict[str, Any] = {"shrinkage": shrinkage, "floor": floor, "least": least, "schema": schema}
+        found = cls(**given, encoder=encoder, **more)
+        found._from(moments, encoder, schema, encoding_words(schema, encoder))
+        return found
+
+    def _from(self, moments: PrivateMoments, encoder: Any, schema: Schema | None, expected: str) -> None:
+        """Take over a release whose records went through this encoder and schema."""
+        check_is_fitted(moments)
+        if encoder is not None:
+            check_is_fitted(encoder)
+        if expected and moments.encoding_ not in ("", expected):
+            raise InvalidInputError("the records of this release went through another encoder or schema")
+        self.encoder_ = encoder
+        self.n_features_in_ = moments.n_features_in_ if encoder is None else encoder.n_features_in_
+        if schema is not None:
+            self._name_features(schema)
+        self._adopt(_voided_by(encoder, moments))
+
+    def _fitted_encoder(self, rows: Floats) -> Any:
+        if learns(self.encoder):  # a ledger refuses it before there is a release
+            void = Guarantee("record", NOTHING, NOTHING, rows.shape[1]).voided(LEARNED_ENCODER)
+            charge(self.ledger, void, "private moments")
+        return clone(self.encoder).fit(rows)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "moments_")
+
+    def _adopt(self, moments: PrivateMoments) -> None:
+        """Take over a release; a subclass prepares what it needs here."""
+        self.moments_, self.guarantee_, self.classes_ = moments, moments.guarantee_, moments.classes_
+
+    def _embed(self, X: ArrayLike) -> Floats:
+        """Take rows to where the release lives: encoded, clipped, seen from the centre."""
+        check_is_fitted(self)
+        rows = check_rows(self, X, reset=False) if self.schema is None else self.schema.transform(X)
+        return self.moments_.embed(rows if self.encoder_ is None else self.encoder_.transform(rows))
+
+    def _read(self, X: Any, y: Any, person: Any) -> tuple[Floats, Labels, Any]:
+        """Return rows of numbers, their labels, and whom they are about."""
+        if self.schema is None:
+            rows, labels = check_rows(self, X, y)
+            return rows, labels, None if person is False else person
+        rows, found, person = contract_rows(self.schema, X, y, person, leave_out=True)
+        if found is None:
+            raise InvalidInputError(NO_LABELS)
+        self._name_features(self.schema)
+        return rows, found, person
+
+    def _release(self, of_persons: bool) -> dict[str, Any]:
+        """Return the parameters of the release; what is not given follows from the schema."""
+        given, schema = of_the_release(self), self.schema
+        if schema is not None:
+            if given["classes"] is None:
+                given["classes"] = schema.classes
+            if given["radius"] is None and self.encoder is None:
+                given["radius"] = schema.row_norm
+            if given["rows_per_person"] is None and of_persons:
+                given["rows_per_person"] = schema.rows_per_person
+        return given if given["radius"] is not None else given | {"radius": 1.0}
+
+    def _name_features(self, schema: Schema) -> None:
+        self.n_features_in_ = len(schema.features)
+        self.feature_names_in_ = np.array([known.name for known in schema.features], dtype=object)
+
+
+def encoding_words(schema: Schema | None, encoder: Any) -> str:
+    """Describe what records went through, in words that are equal at all sites that did the same."""
+    return description(encoder) if schema is None else encoding_of(schema, description(encoder))
+
+
+def _voided_by(encoder: Any, moments: PrivateMoments) -> PrivateMoments:
+    """Return the release, with a void guarantee if the records went through an encoder that learns."""
+    if not learns(encoder):
+        return moments
+    warnings.warn(
+        f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",
+        PrivacyLeakWarning,
+        stacklevel=3,
+    )
+    found = copy.copy(moments)
+    found.guarantee_ = moments.guarantee_.voided(LEARNED_ENCODER)
+    return found
+
+
+def of_the_release(estimator: BaseEstimator) -> dict[str, Any]:
+    """Return the parameters that an estimator shares with :class:`onefold.privacy.PrivateMoments`."""
+    usual = PrivateMoments().get_params(deep=False)
+    return {name: getattr(estimator, name, value) for name, value in usual.items()}

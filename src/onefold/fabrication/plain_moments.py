@@ -1,0 +1,151 @@
+"""Moments without noise: how rows come to norm one or less, folds of groups, and one message for all of it.
+
+Nothing here is private. Sums are exact whole numbers, so they do not depend on how rows are spread over
+sites, on who joins first, or on who has left.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onefold._base.archive import archive_bytes, read_archive
+from onefold._base.arrays import Array, Arrays, Floats, Index, Labels
+from onefold._base.fixed_point import row_lengths
+from onefold.encoders import FourierLift
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.models.discriminant import Statistic
+from onefold.models.preparation import Preparation
+from onefold.privacy.moments import PrivateMoments
+
+__all__ = ["RowMap", "folds_of", "pack_folds", "plain_moments", "statistic_of", "unpack_folds"]
+
+N_FOLDS = 4
+FOLDED = "moments in folds"
+# Values of mapped rows that are in memory together.
+BLOCK_VALUES = 8_000_000
+# Rows of standardised columns have length one on average; few are longer than this.
+STANDARD_RADIUS = 4.0
+
+
+@dataclass(frozen=True)
+class RowMap:
+    """How a row of numbers becomes one of length at most one, of which moments are taken.
+
+    Parameters
+    ----------
+    n_directions : int, default=0
+        Directions of a :class:`onefold.encoders.FourierLift`; 0 for none.
+    radius : float or None, default=None
+        Length that rows are declared to have at most; None scales every row to length one.
+    preparation : Preparation or None, default=None
+        What is done to the columns first. Rows then have length one on average.
+    """
+
+    n_directions: int = 0
+    radius: float | None = None
+    preparation: Preparation | None = None
+
+    def apply(self, rows: Array) -> Floats:
+        """Return mapped rows, each by itself and in exact arithmetic."""
+        given = np.asarray(rows, dtype=np.float64)
+        radius = 1.0 if self.radius is None else float(self.radius)
+        if self.preparation is not None:
+            given = np.asarray(self.preparation.apply(given) / math.sqrt(given.shape[1]), dtype=np.float64)
+            radius = STANDARD_RADIUS
+        elif self.radius is None:
+            lengths = row_lengths(given)
+            given = given / np.where(lengths > 0.0, lengths, 1.0)[:, None]
+        if self.n_directions == 0:
+            return np.asarray(given / np.maximum(row_lengths(given), radius)[:, None])
+        return np.asarray(FourierLift(self.n_directions, radius=radius).fit(given[:1]).transform(given))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        columns = self.preparation
+        return {
+            "directions": self.n_directions,
+            "radius": self.radius,
+            "location": None if columns is None else columns.location.tolist(),
+            "scale": None if columns is None else columns.scale.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> "RowMap":
+        """Return what :meth:`to_dict` described; a ValueError for anything else."""
+        columns = None
+        if given["location"] is not None:
+            location, scale = (np.array(given[name], dtype=np.float64) for name in ("location", "scale"))
+            if location.shape != scale.shape or not (scale > 0.0).all() or not np.isfinite(location).all():
+                raise ValueError("the constants of the columns are not what they should be")
+            columns = Preparation(location, scale)
+        return cls(int(given["directions"]), given["radius"], columns)
+
+    @property
+    def description(self) -> str:
+        """Words that are equal for equal maps."""
+        return f"rows {self.to_dict()!r}"
+
+
+def plain_moments(
+    rows: Array, labels: Labels, row_map: RowMap, classes: Any = None, *, pooled: bool = True
+) -> PrivateMoments:
+    """Return the moments of mapped rows without noise, block by block: the blocks add up exactly."""
+    agreed = PrivateMoments(
+        None, classes=classes, centre=None, second_moments="pooled" if pooled else "class"
+    )
+    width = rows.shape[1] + 2 * row_map.n_directions
+    step = max(1, BLOCK_VALUES // width)
+    found: PrivateMoments | None = None
+    for start in range(0, len(rows), step):
+        block = slice(start, start + step)
+        part = PrivateMoments(**agreed.get_params()).fit(row_map.apply(rows[block]), labels[block])
+        found = part if found is None else PrivateMoments.total([found, part])
+    assert found is not None  # there is at least one row
+    found.encoding_ = row_map.description
+    return found
+
+
+def statistic_of(moments: PrivateMoments) -> Statistic:
+    """Return counts, sums and the one Gram matrix of all rows."""
+    return moments.counts_, moments.sums_, moments.second_moments_.sum(axis=0)
+
+
+def folds_of(groups: Any, n_rows: int) -> Index:
+    """Divide rows by a hash of their group, which is the same at every site and in every order."""
+    names = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
+    if names.shape != (n_rows,):
+        raise InvalidInputError("groups must be one name or number for each row")
+    distinct, places = np.unique(names.astype(str), return_inverse=True)
+    folds = [hashlib.sha256(name.encode()).digest()[0] % N_FOLDS for name in distinct.tolist()]
+    return np.array(folds, dtype=np.intp)[places]
+
+
+def pack_folds(folds: Sequence[PrivateMoments | None]) -> bytes:
+    """Return the moments of each fold as the bytes of one file; None for a fold without rows."""
+    about: list[dict[str, Any] | None] = []
+    arrays: Arrays = {}
+    for number, fold in enumerate(folds):
+        told, own = (None, {}) if fold is None else fold.to_parts()
+        about.append(told)
+        arrays |= {f"{name}_{number}": array for name, array in own.items()}
+    return archive_bytes(FOLDED, {"folds": about}, arrays)
+
+
+def unpack_folds(packed: bytes) -> list[PrivateMoments]:
+    """Return the folds that have rows."""
+    about, arrays = read_archive(packed, FOLDED)
+    told = about.get("folds")
+    if not isinstance(told, list) or len(told) != N_FOLDS or not any(told):
+        raise FileFormatError("the message does not hold moments in folds")
+    found = []
+    for number, description in enumerate(told):
+        if description is None:
+            continue
+        ending = f"_{number}"
+        own = {name.removesuffix(ending): array for name, array in arrays.items() if name.endswith(ending)}
+        found.append(PrivateMoments.from_parts(description, own))
+    return found
