@@ -11,7 +11,7 @@ from benchmarks.data import Sizes
 from benchmarks.timing import Row, peak_above
 from onefold import AutoencoderClassifier, WideKAHM, datasets
 
-PEER, OURS = "sklearn.svm.SVC(C=10)", "AutoencoderClassifier(WideKAHM())"
+PEER, OURS = "sklearn.svm.SVC(C=10)", "AutoencoderClassifier(WideKAHM()), documented"
 
 
 def models() -> dict[str, ClassifierMixin]:
@@ -19,9 +19,13 @@ def models() -> dict[str, ClassifierMixin]:
     return {
         PEER: SVC(C=10),
         "1-NN": KNeighborsClassifier(1),
-        OURS: AutoencoderClassifier(WideKAHM(random_state=0)),
-        "... n_probe=2": AutoencoderClassifier(WideKAHM(n_probe=2, random_state=0)),
-        "... n_probe=1": AutoencoderClassifier(WideKAHM(n_probe=1, random_state=0)),
+        OURS: AutoencoderClassifier(WideKAHM(random_state=0, regularisation="documented")),
+        "... n_probe=2": AutoencoderClassifier(
+            WideKAHM(n_probe=2, random_state=0, regularisation="documented")
+        ),
+        "... n_probe=1": AutoencoderClassifier(
+            WideKAHM(n_probe=1, random_state=0, regularisation="documented")
+        ),
     }
 
 

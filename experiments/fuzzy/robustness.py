@@ -40,7 +40,7 @@ class Variant:
     def machine(self, seed: int) -> Autoencoder:
         """n = 20 and half as many rules as samples (003 Sec. 4.1); branches may have up to 2000 samples."""
         if self.kernel:
-            return WideKAHM(20, 1, random_state=seed)
+            return WideKAHM(20, 1, random_state=seed, regularisation="documented")
         return WideFuzzyAutoencoder(20, self.n_layers, max_rules=1000, width=self.width, random_state=seed)
 
 

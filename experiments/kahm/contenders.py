@@ -139,6 +139,7 @@ class Setting:
             self.partition,
             scale=scale,
             random_state=0,
+            regularisation="documented",
         )
         return make_pipeline(SCALINGS[self.scaling](), AutoencoderClassifier(machine, self.measure))
 
@@ -196,8 +197,8 @@ class ChosenKAHM:
 
 def contenders(scaling: str) -> dict[str, Contender]:
     """Classifiers without options to choose (but C), for rows already scaled."""
-    machine = WideKAHM(20, 5, random_state=0)
-    adapted = WideKAHM(20, 5, scale="auto", random_state=0)
+    machine = WideKAHM(20, 5, random_state=0, regularisation="documented")
+    adapted = WideKAHM(20, 5, scale="auto", random_state=0, regularisation="documented")
     found: dict[str, Contender] = {
         "KAHM": Plain(AutoencoderClassifier(machine), "matching_score"),
         'KAHM, scale="auto"': Plain(AutoencoderClassifier(adapted), "matching_score"),

@@ -41,7 +41,7 @@ def private_party(
     """A site's model of its rows after noise and smoothing; nothing else of the rows is used."""
     maker = Fabricator(OptimalNoise(epsilon, DELTA, sensitivity=1.0), N_COMPONENTS, SMOOTHING_STEPS, n_jobs=1)
     rows = maker.fabricate(X, y, random_state=list(seed))
-    machine = WideKAHM(N_COMPONENTS, n_layers, random_state=0)
+    machine = WideKAHM(N_COMPONENTS, n_layers, random_state=0, regularisation="documented")
     return LocalModel(AutoencoderClassifier(machine), keep_rows=False).fit(rows, y)
 
 

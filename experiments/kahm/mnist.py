@@ -26,7 +26,13 @@ class Variant:
     probes: tuple[int | None, ...] = (None,)
 
     def classifier(self, seed: int) -> AutoencoderClassifier:
-        machine = WideKAHM(self.n_components, self.n_layers, partition=self.partition, random_state=seed)
+        machine = WideKAHM(
+            self.n_components,
+            self.n_layers,
+            partition=self.partition,
+            random_state=seed,
+            regularisation="documented",
+        )
         return AutoencoderClassifier(machine)
 
 

@@ -90,7 +90,13 @@ def private_rows(setting: Setting, data: Division) -> tuple[Rows, Guarantee, lis
 
 def classifier(setting: Setting, branch_size: int = BRANCH_SIZE) -> AutoencoderClassifier:
     """One wide machine for every class, branches of about 1000 rows (000 eq. 59)."""
-    machine = WideKAHM(setting.n_components, setting.n_layers, branch_size, random_state=setting.seed)
+    machine = WideKAHM(
+        setting.n_components,
+        setting.n_layers,
+        branch_size,
+        random_state=setting.seed,
+        regularisation="documented",
+    )
     return AutoencoderClassifier(machine)
 
 

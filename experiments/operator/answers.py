@@ -93,7 +93,7 @@ def federation_answers(name: str, args: argparse.Namespace) -> Measures:
     owners = datasets.partition(task.y, n_clients, "dirichlet", alpha=ALPHA, random_state=SEED)
     answers = np.full((len(owners), len(task.X_test), len(task.classes)), np.nan)
     for number, (X, y) in enumerate(folding.clients(task, owners)):
-        classifier = FoldingClassifier(batch_size=BATCH, measure="rms", n_jobs=1)
+        classifier = FoldingClassifier(batch_size=BATCH, measure="rms", n_jobs=1, regularisation="documented")
         model = LocalModel(classifier, keep_rows=False).fit(X, y)
         columns = np.searchsorted(task.classes, model.classes_)
         answers[number][:, columns] = model.answers(task.X_test)

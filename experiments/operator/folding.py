@@ -55,7 +55,9 @@ def federate(
 ) -> Federated:
     """Every site fits and answers; the smallest answer for a class counts (004 eq. 105 and 106)."""
     server = GlobalClassifier(classes=task.classes, measure=measure)
-    classifier = FoldingClassifier(batch_size=batch_size, measure=measure, n_jobs=1)
+    classifier = FoldingClassifier(
+        batch_size=batch_size, measure=measure, n_jobs=1, regularisation="documented"
+    )
     alone, fit_seconds, answer_seconds, n_bytes = [], 0.0, 0.0, 0
     for number, (X, y) in enumerate(parts):
         start = time.process_time()
@@ -74,7 +76,7 @@ def federate(
 def pooled(task: Task, owners: Sequence[Rows], batch_size: int, measure: str = "rms") -> float:
     """Accuracy of one classifier on the rows of all sites in one place."""
     held = np.sort(np.concatenate(owners))
-    model = FoldingClassifier(batch_size=batch_size, measure=measure, n_jobs=1)
+    model = FoldingClassifier(batch_size=batch_size, measure=measure, n_jobs=1, regularisation="documented")
     return accuracy(model.fit(task.X[held], task.y[held]).predict(task.X_test), task)
 
 

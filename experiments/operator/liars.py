@@ -47,7 +47,10 @@ def rules(labels: Labels) -> dict[str, Rule]:
 
 def answers_of(data: datasets.Dataset, rows: list[Labels], labelled: Labels) -> tuple[Array, Array]:
     """What honest sites with these rows answer to the test rows, and to the labelled ones."""
-    estimator, classes = FoldingClassifier(n_components=10, batch_size=50), np.arange(10)
+    estimator, classes = (
+        FoldingClassifier(n_components=10, batch_size=50, regularisation="documented"),
+        np.arange(10),
+    )
     asked, known = [], []
     for mine in rows:
         model = LocalModel(estimator, keep_rows=False).fit(data.X_train[mine], data.y_train[mine])

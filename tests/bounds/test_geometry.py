@@ -173,7 +173,7 @@ def test_the_guarded_machine_stays_below_the_bounds_at_that_very_query() -> None
     x = _query_with_vanishing_sum(_literal(Y, n=20))
     assert x is not None
     with pytest.warns(DataScaleWarning):  # the scale of the data is the reason, and the machine says so
-        machine = KAHM(n_components=20).fit(Y)
+        machine = KAHM(n_components=20, regularisation="documented").fit(Y)
     around = x + np.vstack([np.zeros(30), 1e-9 * np.random.default_rng(1).normal(size=(200, 30))])
     bound = bounds.loose_image_norm_bound(np.linalg.norm(Y, 2), np.linalg.norm(Y), *Y.shape)
     assert np.all(np.linalg.norm(machine.transform(around), axis=1) < bound)
@@ -183,7 +183,13 @@ def test_the_guarded_machine_stays_below_the_bounds_at_that_very_query() -> None
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 10.0])
-@pytest.mark.parametrize("estimator", [KAHM(n_components=8), DeepKAHM(n_components=8, n_layers=4)])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        KAHM(n_components=8, regularisation="documented"),
+        DeepKAHM(n_components=8, n_layers=4, regularisation="documented"),
+    ],
+)
 def test_every_query_of_a_fitted_machine_is_below_the_loose_bound(estimator, scale: float) -> None:
     Y, X = _samples(scale)
     machine = estimator.fit(Y)
@@ -196,10 +202,18 @@ def test_every_query_of_a_fitted_machine_is_below_the_loose_bound(estimator, sca
 def test_a_wide_machine_on_digits_is_below_its_bound() -> None:
     X = load_digits().data / 16.0
     train, queries = X[:600], np.vstack([X[600:700], 5.0 * X[700:720], -X[720:740]])
-    machine = WideKAHM(n_components=10, n_layers=3, branch_size=150, partition="contiguous").fit(train)
+    machine = WideKAHM(
+        n_components=10, n_layers=3, branch_size=150, partition="contiguous", regularisation="documented"
+    ).fit(train)
     parts = np.split(train, 4)
     # These are the machine's branches: it is the nearest of deep machines fitted on them (000 eq. 167).
-    nearest = np.min([DeepKAHM(n_components=10, n_layers=3).fit(Y).distance(queries) for Y in parts], axis=0)
+    nearest = np.min(
+        [
+            DeepKAHM(n_components=10, n_layers=3, regularisation="documented").fit(Y).distance(queries)
+            for Y in parts
+        ],
+        axis=0,
+    )
     np.testing.assert_allclose(machine.distance(queries), nearest, rtol=1e-6)
     bound = bounds.wide_distance_ratio_bound([np.linalg.norm(Y) for Y in parts], [150] * 4, n_features=64)
     over_all = np.sqrt(cdist(queries, train, "sqeuclidean").sum(axis=1))  # ||[x - y_1 ... x - y_N]||_F

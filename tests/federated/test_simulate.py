@@ -10,7 +10,7 @@ import pytest
 
 from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 from onefold.datasets import load, partition
-from onefold.exceptions import DataScaleWarning, InvalidInputError
+from onefold.exceptions import InvalidInputError
 from onefold.federated import GlobalClassifier, LocalModel, simulate
 from onefold.federated.messages import Query, to_bytes
 from onefold.privacy import Laplace, OptimalNoise
@@ -152,19 +152,17 @@ def test_private_sites_are_simulated_beside_the_others(data) -> None:
         plain.pooled,
     )
     assert abs(generous.private_federated - plain.federated) < 0.02  # hardly any noise
-    with pytest.warns(DataScaleWarning):
-        strict = simulate(
-            X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5, sensitivity=1.0), fabricate=False, **options
-        )
+    strict = simulate(
+        X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5, sensitivity=1.0), fabricate=False, **options
+    )
     assert strict.federated == plain.federated
     assert strict.private_federated < 0.6  # hardly anything but noise
     assert len(strict.guarantees) == len(strict.private_alone) == 4
     assert all(guarantee.entry == (0.01, 1e-5) and guarantee.holds for guarantee in strict.guarantees)
     # The seed is that of the partition, not of the noise.
-    with pytest.warns(DataScaleWarning):
-        again = simulate(
-            X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5, sensitivity=1.0), fabricate=False, **options
-        )
+    again = simulate(
+        X, y, 4, mechanism=OptimalNoise(0.01, delta=1e-5, sensitivity=1.0), fabricate=False, **options
+    )
     assert again.private_alone != strict.private_alone
 
 

@@ -34,7 +34,7 @@ def case(request: pytest.FixtureRequest):
 
 def test_every_layer_equals_the_document(case) -> None:
     Y, X, n, machines = case
-    outputs = DeepKAHM(n_components=n, n_layers=4).fit(Y).layers(X)
+    outputs = DeepKAHM(n_components=n, n_layers=4, regularisation="documented").fit(Y).layers(X)
     assert len(outputs) == len(machines)
     expected = np.array([literal.layers(machines, x) for x in X])
     for layer, output in enumerate(outputs):
@@ -43,7 +43,7 @@ def test_every_layer_equals_the_document(case) -> None:
 
 def test_images_and_distances_equal_the_document(case) -> None:
     Y, X, n, machines = case
-    model = DeepKAHM(n_components=n, n_layers=4).fit(Y)
+    model = DeepKAHM(n_components=n, n_layers=4, regularisation="documented").fit(Y)
     distances = np.array([literal.deep_distance(machines, x) for x in X])
     np.testing.assert_allclose(model.distance(X), distances, rtol=0, atol=1e-6 * size(Y))
     np.testing.assert_allclose(
@@ -54,7 +54,7 @@ def test_images_and_distances_equal_the_document(case) -> None:
 
 def test_lambdas_equal_the_document(case) -> None:
     Y, _, n, machines = case
-    lambdas = DeepKAHM(n_components=n, n_layers=4).fit(Y).lambdas_
+    lambdas = DeepKAHM(n_components=n, n_layers=4, regularisation="documented").fit(Y).lambdas_
     np.testing.assert_allclose(lambdas, [machine.lambda_star for machine in machines], rtol=1e-8)
 
 
@@ -62,14 +62,14 @@ def test_lambdas_equal_the_document(case) -> None:
 def test_folding_measures_equal_the_document(measure: str, case) -> None:
     Y, X, n, machines = case
     X = X + 0.05 * size(Y)  # away from the samples and from the origin, where the angle is well defined
-    values = DeepKAHM(n_components=n, n_layers=4).fit(Y).folding(X, measure)
+    values = DeepKAHM(n_components=n, n_layers=4, regularisation="documented").fit(Y).folding(X, measure)
     expected = [folding.measure(x, literal.deep_image(machines, x), measure) for x in X]
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-6 * max(1.0, size(Y)))
 
 
 def test_single_precision_is_close_to_the_document(case) -> None:
     Y, X, n, machines = case
-    model = DeepKAHM(n_components=n, n_layers=4).fit(Y.astype(np.float32))
+    model = DeepKAHM(n_components=n, n_layers=4, regularisation="documented").fit(Y.astype(np.float32))
     distances = model.distance(X.astype(np.float32))
     assert distances.dtype == np.float32
     assert model.transform(X.astype(np.float32)).dtype == np.float32
@@ -93,7 +93,7 @@ def test_machines_of_any_shape_equal_the_document(
     Y = 10.0**log_scale * (rng.normal(size=(N, p)) + 0.5)
     X = queries(Y, rng, count=2)
     machines = literal.fit_deep(Y, n, n_layers)
-    model = DeepKAHM(n_components=n, n_layers=n_layers).fit(Y)
+    model = DeepKAHM(n_components=n, n_layers=n_layers, regularisation="documented").fit(Y)
     expected = [literal.deep_distance(machines, x) for x in X]
     np.testing.assert_allclose(model.distance(X), expected, rtol=0, atol=1e-6 * size(Y))
     assert len(model.lambdas_) == len(machines)
@@ -102,7 +102,10 @@ def test_machines_of_any_shape_equal_the_document(
 def test_one_layer_is_the_single_machine(rng: np.random.Generator) -> None:
     Y, n = SAMPLES["digits"](rng)
     X = queries(Y, rng)
-    deep, single = DeepKAHM(n_components=n, n_layers=1).fit(Y), KAHM(n_components=n).fit(Y)
+    deep, single = (
+        DeepKAHM(n_components=n, n_layers=1, regularisation="documented").fit(Y),
+        KAHM(n_components=n, regularisation="documented").fit(Y),
+    )
     np.testing.assert_allclose(deep.transform(X), single.transform(X), rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(deep.distance(X), single.distance(X), rtol=1e-9, atol=1e-10)
 
@@ -111,7 +114,10 @@ def test_more_layers_never_raise_the_distance(rng: np.random.Generator) -> None:
     """000 eq. 54: the first layer is one of those the minimum is taken over."""
     Y, n = SAMPLES["twenty_components"](rng)
     X = rng.normal(size=(50, Y.shape[1])) * 1.5
-    distances = [DeepKAHM(n_components=n, n_layers=L).fit(Y).distance(X) for L in (1, 2, 3, 6)]
+    distances = [
+        DeepKAHM(n_components=n, n_layers=L, regularisation="documented").fit(Y).distance(X)
+        for L in (1, 2, 3, 6)
+    ]
     for fewer, more in pairwise(distances):
         assert np.all(more <= fewer + 1e-9)
 
@@ -121,7 +127,7 @@ def test_scale_equals_a_fit_on_scaled_data(factor: float, rng: np.random.Generat
     Y, n = SAMPLES["digits"](rng)
     X = queries(Y, rng, count=4)
     machines = literal.fit_deep(factor * Y, n, 3)
-    model = DeepKAHM(n_components=n, n_layers=3, scale=factor).fit(Y)
+    model = DeepKAHM(n_components=n, n_layers=3, scale=factor, regularisation="documented").fit(Y)
     expected = [literal.deep_distance(machines, factor * x) / factor for x in X]
     np.testing.assert_allclose(model.distance(X), expected, rtol=0, atol=1e-6 * size(Y))
 
@@ -132,7 +138,11 @@ def test_folding_sees_the_scaled_data(measure: str, rng: np.random.Generator) ->
     Y, n = SAMPLES["digits"](rng)
     X = queries(Y, rng, count=4) + 0.1
     machines = literal.fit_deep(3.0 * Y, n, 3)
-    values = DeepKAHM(n_components=n, n_layers=3, scale=3.0).fit(Y).folding(X, measure)
+    values = (
+        DeepKAHM(n_components=n, n_layers=3, scale=3.0, regularisation="documented")
+        .fit(Y)
+        .folding(X, measure)
+    )
     expected = np.array([folding.measure(3 * x, literal.deep_image(machines, 3 * x), measure) for x in X])
     if measure == "euclidean":
         expected /= 3.0
@@ -142,6 +152,6 @@ def test_folding_sees_the_scaled_data(measure: str, rng: np.random.Generator) ->
 def test_workers_do_not_change_the_result(rng: np.random.Generator) -> None:
     Y, n = SAMPLES["digits"](rng)
     X = queries(Y, rng)
-    one = DeepKAHM(n_components=n, n_jobs=1).fit(Y)
-    two = DeepKAHM(n_components=n, n_jobs=2).fit(Y)
+    one = DeepKAHM(n_components=n, n_jobs=1, regularisation="documented").fit(Y)
+    two = DeepKAHM(n_components=n, n_jobs=2, regularisation="documented").fit(Y)
     np.testing.assert_allclose(two.distance(X), one.distance(X), rtol=1e-10)

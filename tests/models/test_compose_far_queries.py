@@ -12,11 +12,13 @@ from reference import kahm as literal
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 
 MODELS = {
-    "single": KAHM(n_components=6),
-    "deep": DeepKAHM(n_components=6, n_layers=4),
-    "wide": WideKAHM(n_components=6, n_layers=3, branch_size=20, random_state=0),
-    "wide contiguous": WideKAHM(n_components=6, n_layers=3, branch_size=20, partition="contiguous"),
-    "scaled": DeepKAHM(n_components=6, n_layers=4, scale="auto"),
+    "single": KAHM(n_components=6, regularisation="documented"),
+    "deep": DeepKAHM(n_components=6, n_layers=4, regularisation="documented"),
+    "wide": WideKAHM(n_components=6, n_layers=3, branch_size=20, random_state=0, regularisation="documented"),
+    "wide contiguous": WideKAHM(
+        n_components=6, n_layers=3, branch_size=20, partition="contiguous", regularisation="documented"
+    ),
+    "scaled": DeepKAHM(n_components=6, n_layers=4, scale="auto", regularisation="documented"),
 }
 
 
@@ -61,7 +63,7 @@ def test_underflowing_query_has_the_exact_image(rng: np.random.Generator) -> Non
     """Compared with eq. 33 evaluated in extended exponents (logarithms), where float64 gives 0/0."""
     Y = rng.normal(size=(15, 3))
     machine = literal.fit_shrunk(Y, 3)
-    model = KAHM(n_components=3).fit(Y)
+    model = KAHM(n_components=3, regularisation="documented").fit(Y)
     directions = rng.normal(size=(20, 3))
     compared = 0
     for x in 300.0 * directions / np.linalg.norm(directions, axis=1, keepdims=True):
@@ -97,7 +99,9 @@ def test_angle_of_far_queries_is_right(name: str, k: int, rng: np.random.Generat
 
 @pytest.mark.parametrize("k", [0, 2, 4, 6, 10, 17])
 def test_angle_of_far_queries_is_right_in_single_precision(k: int, rng: np.random.Generator) -> None:
-    model = DeepKAHM(n_components=6, n_layers=4).fit((rng.normal(size=(60, 10)) + 0.5).astype(np.float32))
+    model = DeepKAHM(n_components=6, n_layers=4, regularisation="documented").fit(
+        (rng.normal(size=(60, 10)) + 0.5).astype(np.float32)
+    )
     X = (rng.normal(size=(25, 10)) * 10.0**k).astype(np.float32)
     pairs = list(zip(X.astype(float), model.transform(X).astype(float), strict=True))
     expected = [folding.measure(x, image, "rms") for x, image in pairs]
@@ -134,16 +138,18 @@ def test_denominator_vanishes_for_some_queries(nearly_unregularised) -> None:
 def test_vanishing_denominators_come_out_far(nearly_unregularised) -> None:
     Y, X, _, sums = nearly_unregularised
     hopeless = X[sums <= 0]
-    single = KAHM(n_components=20).fit(Y)
+    single = KAHM(n_components=20, regularisation="documented").fit(Y)
     distances = single.distance(hopeless)
     assert np.isfinite(single.transform(hopeless)).all()
     assert np.all(distances >= cdist(hopeless, Y).max(axis=1) * (1 - 1e-9))
-    assert np.all(DeepKAHM(n_components=20, n_layers=3).fit(Y).distance(hopeless) > 0)
+    assert np.all(
+        DeepKAHM(n_components=20, n_layers=3, regularisation="documented").fit(Y).distance(hopeless) > 0
+    )
 
 
 def test_bound_of_theorem_2_holds_for_every_query(nearly_unregularised) -> None:
     Y, X, machine, _ = nearly_unregularised
-    images = KAHM(n_components=20).fit(Y).transform(X)
+    images = KAHM(n_components=20, regularisation="documented").fit(Y).transform(X)
     bound = literal.image_bound(machine)
     assert np.isfinite(images).all()
     assert np.linalg.norm(images, axis=1).max() <= bound * (1 + 1e-9)
@@ -152,7 +158,7 @@ def test_bound_of_theorem_2_holds_for_every_query(nearly_unregularised) -> None:
 def test_bound_of_theorem_3_holds_for_every_query(nearly_unregularised) -> None:
     """000 eq. 49, with the norm of all differences."""
     Y, X, machine, _ = nearly_unregularised
-    distances = KAHM(n_components=20).fit(Y).distance(X)
+    distances = KAHM(n_components=20, regularisation="documented").fit(Y).distance(X)
     ratio = literal.image_bound(machine) / np.linalg.norm(Y, 2)
     worst = np.argsort(distances)[-50:]
     for x, distance in zip(X[worst], distances[worst], strict=True):
@@ -162,7 +168,7 @@ def test_bound_of_theorem_3_holds_for_every_query(nearly_unregularised) -> None:
 def test_ordinary_queries_are_not_changed_by_the_guard(nearly_unregularised) -> None:
     """The guard may act only where the denominator is small against its terms."""
     Y, X, machine, _ = nearly_unregularised
-    model = KAHM(n_components=20).fit(Y)
+    model = KAHM(n_components=20, regularisation="documented").fit(Y)
     compared = 0
     for x in X[:60]:
         h = literal.memberships(machine, x)
@@ -177,7 +183,10 @@ def test_classifiers_answer_every_query(measure: str, rng: np.random.Generator) 
     Y = np.vstack([0.01 * rng.normal(size=(60, 12)), 0.01 * rng.normal(size=(60, 12)) + 0.05])
     y = np.repeat([0, 1], 60)
     X = np.vstack([10.0**k * rng.normal(size=(20, 12)) for k in (-300, -5, -2, 0, 3, 150)])
-    for model in (AutoencoderClassifier(measure=measure), FoldingClassifier(measure=measure, batch_size=20)):
+    for model in (
+        AutoencoderClassifier(measure=measure),
+        FoldingClassifier(measure=measure, batch_size=20, regularisation="documented"),
+    ):
         model.fit(Y, y)
         assert np.isfinite(model.distances(X)).all()
         assert np.isfinite(model.decision_function(X)).all()

@@ -129,7 +129,7 @@ def test_data_without_a_component_is_its_mean(
     mean = Y.mean(axis=0, dtype=float)
     tolerance = (1e-9 if dtype is np.float64 else 1e-4) * scale
     for model in (KAHM(), DeepKAHM(), WideKAHM()):
-        model.fit(Y)
+        model.set_params(regularisation="documented").fit(Y)
         np.testing.assert_allclose(model.transform(X), np.tile(mean, (6, 1)), rtol=0, atol=tolerance)
         distances = np.linalg.norm(X.astype(float) - mean, axis=1)
         np.testing.assert_allclose(model.distance(X), distances, rtol=0, atol=10 * tolerance)
@@ -175,8 +175,31 @@ def test_matching_score_is_finite_when_every_distance_is_zero() -> None:
     assert scores[0, 0] == scores[0, 1]
 
 
+DOCUMENTED = {"regularisation": "documented"}
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-4, 1e4, 1e12])
+@pytest.mark.parametrize("model", [KAHM(), DeepKAHM(), WideKAHM(), AutoencoderClassifier(KAHM())])
+def test_images_and_distances_have_the_unit_of_the_data(scale: float, model, rng) -> None:
+    """Nothing about the default machine depends on the unit, and nobody needs a warning."""
+    X, y, queries = rng.normal(size=(60, 6)), np.arange(60) % 2, rng.normal(size=(9, 6))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataScaleWarning)
+        one, other = clone(model).fit(X, y), clone(model).fit(scale * X, y)
+    ask = "distances" if hasattr(model, "measure") else "distance"
+    expected = scale * getattr(one, ask)(queries)
+    np.testing.assert_allclose(getattr(other, ask)(scale * queries), expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
-    "model", [KAHM(), DeepKAHM(), WideKAHM(), AutoencoderClassifier(), FoldingClassifier()]
+    "model",
+    [
+        KAHM(**DOCUMENTED),
+        DeepKAHM(**DOCUMENTED),
+        WideKAHM(**DOCUMENTED),
+        AutoencoderClassifier(WideKAHM(**DOCUMENTED)),
+        FoldingClassifier(**DOCUMENTED),
+    ],
 )
 @pytest.mark.parametrize("scale", [1e-4, 1e-3, 1e4, 1e6])
 def test_warning_names_the_remedy(scale: float, model, rng: np.random.Generator) -> None:

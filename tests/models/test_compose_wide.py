@@ -41,9 +41,14 @@ def chosen_partition(model: WideKAHM, Y: np.ndarray) -> list[np.ndarray]:
 @pytest.fixture(params=PARTITIONS)
 def case(request: pytest.FixtureRequest, rng: np.random.Generator):
     Y = blobs(rng)
-    model = WideKAHM(n_components=5, n_layers=3, branch_size=20, partition=request.param, random_state=0).fit(
-        Y
-    )
+    model = WideKAHM(
+        n_components=5,
+        n_layers=3,
+        branch_size=20,
+        partition=request.param,
+        random_state=0,
+        regularisation="documented",
+    ).fit(Y)
     branches = literal.fit_wide(Y, chosen_partition(model, Y), 5, 3)
     X = np.vstack([queries(Y, rng, count=8), 3.0 * rng.normal(size=(8, 12))])
     return Y, X, model, branches
@@ -85,7 +90,9 @@ def test_number_of_branches_is_rounded_to_nearest(
     partition: str, N: int, branch_size: int, count: int, rng: np.random.Generator
 ) -> None:
     Y = rng.normal(size=(N, 6))
-    model = WideKAHM(branch_size=branch_size, partition=partition, random_state=0).fit(Y)
+    model = WideKAHM(
+        branch_size=branch_size, partition=partition, random_state=0, regularisation="documented"
+    ).fit(Y)
     if partition == "contiguous":
         assert len(model.branches_) == count
     else:
@@ -95,7 +102,7 @@ def test_number_of_branches_is_rounded_to_nearest(
 
 def test_contiguous_batches_keep_the_order(rng: np.random.Generator) -> None:
     Y = rng.normal(size=(69, 6))
-    model = WideKAHM(branch_size=20, partition="contiguous").fit(Y)
+    model = WideKAHM(branch_size=20, partition="contiguous", regularisation="documented").fit(Y)
     rows = chosen_partition(model, Y)
     np.testing.assert_array_equal(np.concatenate(rows), np.arange(69))
     assert [len(batch) for batch in rows] == [len(batch) for batch in folding.contiguous_batches(69, 20)]
@@ -114,8 +121,8 @@ def test_branches_are_deep_machines(case) -> None:
 def test_one_branch_is_the_deep_machine(rng: np.random.Generator) -> None:
     Y, n = SAMPLES["digits"](rng)
     X = queries(Y, rng)
-    wide = WideKAHM(n_components=n, n_layers=3).fit(Y)
-    deep = DeepKAHM(n_components=n, n_layers=3).fit(Y)
+    wide = WideKAHM(n_components=n, n_layers=3, regularisation="documented").fit(Y)
+    deep = DeepKAHM(n_components=n, n_layers=3, regularisation="documented").fit(Y)
     np.testing.assert_allclose(wide.distance(X), deep.distance(X), rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(wide.transform(X), deep.transform(X), rtol=1e-9, atol=1e-10)
 
@@ -124,9 +131,9 @@ def test_same_seed_gives_the_same_machine_with_any_number_of_workers(rng: np.ran
     Y = blobs(rng)
     X = queries(Y, rng)
     settings = {"n_components": 5, "n_layers": 2, "branch_size": 20, "random_state": 3}
-    one = WideKAHM(n_jobs=1, **settings).fit(Y).distance(X)
-    again = WideKAHM(n_jobs=1, **settings).fit(Y).distance(X)
-    two = WideKAHM(n_jobs=2, **settings).fit(Y).distance(X)
+    one = WideKAHM(n_jobs=1, **settings, regularisation="documented").fit(Y).distance(X)
+    again = WideKAHM(n_jobs=1, **settings, regularisation="documented").fit(Y).distance(X)
+    two = WideKAHM(n_jobs=2, **settings, regularisation="documented").fit(Y).distance(X)
     np.testing.assert_array_equal(one, again)
     np.testing.assert_allclose(two, one, rtol=1e-10, atol=1e-12)
 
@@ -142,16 +149,18 @@ def test_probing_all_branches_is_exact_and_fewer_is_never_nearer(partition: str)
         "partition": partition,
         "random_state": 0,
     }
-    exact = WideKAHM(**settings).fit(train)
+    exact = WideKAHM(**settings, regularisation="documented").fit(train)
     count = len(exact.branches_)
     assert count == 10
     for n_probe in (count, count + 5):
-        probed = WideKAHM(n_probe=n_probe, **settings).fit(train)
+        probed = WideKAHM(n_probe=n_probe, **settings, regularisation="documented").fit(train)
         np.testing.assert_allclose(probed.distance(test), exact.distance(test), rtol=1e-10)
         np.testing.assert_allclose(probed.transform(test), exact.transform(test), rtol=1e-8, atol=1e-10)
     previous = exact.distance(test)
     for n_probe in (5, 2, 1):
-        distances = WideKAHM(n_probe=n_probe, **settings).fit(train).distance(test)
+        distances = (
+            WideKAHM(n_probe=n_probe, **settings, regularisation="documented").fit(train).distance(test)
+        )
         assert np.all(distances >= previous - 1e-10)
         previous = distances
     assert np.any(previous > exact.distance(test) + 1e-6)
@@ -176,8 +185,8 @@ def test_probed_folding_is_never_smaller_than_the_exact_one() -> None:
     X = load_digits().data / 16.0
     train, test = X[:300], X[300:360]
     settings = {"n_components": 6, "n_layers": 2, "branch_size": 50, "random_state": 0}
-    exact = WideKAHM(**settings).fit(train).folding(test, "rms")
-    probed = WideKAHM(n_probe=2, **settings).fit(train).folding(test, "rms")
+    exact = WideKAHM(**settings, regularisation="documented").fit(train).folding(test, "rms")
+    probed = WideKAHM(n_probe=2, **settings, regularisation="documented").fit(train).folding(test, "rms")
     assert np.all(probed >= exact - 1e-10)
 
 
@@ -185,7 +194,9 @@ def test_branches_with_fewer_components_have_fewer_layers(rng: np.random.Generat
     """Branches of one size are fitted together; each still has the layers its own components allow."""
     line = np.outer(np.linspace(-1.0, 1.0, 20), rng.normal(size=6))
     Y = np.vstack([rng.normal(size=(20, 6)), np.full((20, 6), 0.7), line])
-    model = WideKAHM(n_components=4, n_layers=3, branch_size=20, partition="contiguous").fit(Y)
+    model = WideKAHM(
+        n_components=4, n_layers=3, branch_size=20, partition="contiguous", regularisation="documented"
+    ).fit(Y)
     branches = literal.fit_wide(Y, folding.contiguous_batches(60, 20), 4, 3)
     assert [len(machines) for machines in branches] == [3, 1, 1]
     X = 0.5 * rng.normal(size=(10, 6)) + 0.4

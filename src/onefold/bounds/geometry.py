@@ -113,7 +113,9 @@ def loose_distance_ratio_bound(
     Derivation: the trace of K is N, so :math:`\mu_{\max} \le N` and :math:`\mu_{\min} \ge 0`; and
     :math:`\lambda > 2 \|Y\|_F^2 / (pN)` (000 eq. 40). Together :math:`1 + N / \lambda < 1 + p N^2 / (2
     \|Y\|_F^2)`. A deep machine obeys it too: it keeps the nearest of its layers, and the first layer is a
-    plain machine.
+    plain machine. The bound is about machines with ``regularisation="documented"``: a lambda that is a number
+    need not exceed :math:`2 \|Y\|_F^2 / (pN)`, and then :func:`distance_ratio_bound` holds, with
+    :math:`1 + N / \lambda` as its largest value.
 
     The bound grows with N and shrinks with the mean square of the data: for pixel-like data of mean square
     0.1 it is 1 + 5 N, so it proves finiteness and little else.
@@ -212,7 +214,8 @@ def loose_image_norm_bound(
 
     Notes
     -----
-    Derivation: :math:`\|Y\|_2` times :func:`loose_distance_ratio_bound`.
+    Derivation: :math:`\|Y\|_2` times :func:`loose_distance_ratio_bound`, and as that for machines with
+    ``regularisation="documented"`` only.
 
     References
     ----------
@@ -264,7 +267,8 @@ def wide_distance_ratio_bound(
     :math:`c_s \|[x - y_{1,s} \dots]\|_F` with :math:`c_s = 1 + p N_s^2 / (2 \|Y_s\|_F^2)` (eq. 170). Each
     of those norms is at most the norm over **all** samples, which therefore multiplies the smallest
     :math:`c_s`: the minimum speaks of the best branch, the norm of the whole data set. Eq. 170 itself is
-    sharper when the query's own norms are at hand.
+    sharper when the query's own norms are at hand. Like its parts it is about machines with
+    ``regularisation="documented"``.
 
     References
     ----------

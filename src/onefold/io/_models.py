@@ -243,7 +243,10 @@ def _build(description: dict[str, Any]) -> Any:
     if kind is None:
         raise FileFormatError("it holds a kind of model this version does not know")
     values = description["parameters"].items()
-    return kind(**{name: _build(value) if isinstance(value, dict) else value for name, value in values})
+    model = kind(**{name: _build(value) if isinstance(value, dict) else value for name, value in values})
+    if "regularisation" in model.get_params(deep=False) and "regularisation" not in description["parameters"]:
+        model.regularisation = "documented"  # written when there was nothing else
+    return model
 
 
 def _restore_pool(

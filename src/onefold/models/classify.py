@@ -536,6 +536,9 @@ class FoldingClassifier(ClassModels):
         Factor by which the machine multiplies the data; images and distances stay in the units of ``X``.
         "auto" brings the mean square of the entries to 0.1, where the regularisation neither vanishes nor
         dominates. With a schema None stands for "auto".
+    regularisation : {"auto", "documented"} or float, default="auto"
+        Lambda of the machines, see :class:`KAHM`: "documented" is the fixed point of 000 eq. 40; "auto" is
+        0.2 where ``scale`` is None and there is no schema, and else "documented".
     schema : Schema or None, default=None
         Contract of a table. Rows are then tables: frames, dicts of columns or tables that were read, with
         text, missing cells and dates as declared. Cells of a query that are not in the contract count as
@@ -595,6 +598,7 @@ class FoldingClassifier(ClassModels):
         measure: str = "rms",
         *,
         scale: ScaleOption = None,
+        regularisation: str | float = "auto",
         schema: Schema | None = None,
         head: str | None = "auto",
         n_jobs: int | None = None,
@@ -603,6 +607,7 @@ class FoldingClassifier(ClassModels):
         self.batch_size = batch_size
         self.measure = measure
         self.scale = scale
+        self.regularisation = regularisation
         self.schema = schema
         self.head = head
         self.n_jobs = n_jobs
@@ -616,6 +621,7 @@ class FoldingClassifier(ClassModels):
             branch_size=self.batch_size,
             partition="contiguous",
             scale="auto" if self.scale is None and self.schema is not None else self.scale,
+            regularisation=self.regularisation,
         )
 
 

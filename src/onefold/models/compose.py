@@ -446,6 +446,8 @@ class WideAutoencoder(LayeredAutoencoder):
         """Each branch as a deep autoencoder of its own."""
         check_is_fitted(self)
         shared = self._branch_kind().get_params().keys() & self.get_params().keys() - {"random_state"}
-        settings = {name: getattr(self, name) for name in shared} | {"scale": self.scale_}
+        settings = {name: getattr(self, name) for name in shared}
+        if self.scale is not None:  # one that followed from all rows, not from those of the branch
+            settings["scale"] = self.scale_
         pools = [self.pool_.single(machine) for machine in self.pool_.machines(0)]
         return [self._branch_kind(**settings).from_pool(pool, self.n_features_in_) for pool in pools]

@@ -149,8 +149,11 @@ def centre(samples: Array) -> tuple[Array, Array]:
     return samples, mean
 
 
-def build_hull(centred: Array, mean: Array, n_components: int, factor: float) -> Hull:
-    """Coordinates and encoder for centred samples; ``factor`` is the scale at which ranges are judged."""
+def build_hull(centred: Array, mean: Array, n_components: int, factor: float | None) -> Hull:
+    """Coordinates and encoder for centred samples.
+
+    ``factor`` is the scale at which ranges are judged; None judges them by the widest one, whatever the unit.
+    """
     _, n_samples, n_features = centred.shape
     origin = mean.mean(axis=0)
     n_axes = min(n_components, n_features, n_samples - 1)
@@ -296,13 +299,17 @@ def _cholesky_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Ar
     return points[None].astype(dtype), np.ascontiguousarray(lift, dtype=dtype)[None], axes[None], variances
 
 
-def _shrink(encodings: Array, variances: Array, factor: float) -> Index:
+def _shrink(encodings: Array, variances: Array, factor: float | None) -> Index:
     """004 Alg. 1, steps 3-6: keep the components before the first one whose encodings hardly vary."""
     n_hulls, n_samples, n_axes = encodings.shape
     if n_axes == 0:
         return np.zeros(n_hulls, dtype=np.intp)
-    with np.errstate(over="ignore", invalid="ignore"):  # a factor beyond the precision, for any range at all
-        ranges = np.ptp(encodings, axis=1) * factor
+    ranges = np.ptp(encodings, axis=1)
+    if factor is None:
+        wide = ranges >= FLATNESS[encodings.dtype] * ranges[:, :1]
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):  # a factor beyond the precision, for any range
+            wide = ranges * factor >= MINIMUM_RANGE
     noise = variances[:, :1] * n_samples * np.finfo(np.float64).eps
-    useful = (ranges >= MINIMUM_RANGE) & (variances > noise)
+    useful = wide & (variances > noise)
     return np.asarray(np.where(useful.all(axis=1), n_axes, useful.argmin(axis=1)), dtype=np.intp)

@@ -1,8 +1,9 @@
-"""The scale of the data and what it does to the regularisation.
+"""The scale of the data and what it does to the documents' regularisation.
 
 lambda* grows with the mean square of the data while the Gaussian kernel does not notice its scale. Data with
 tiny entries is fitted almost without regularisation, data with huge ones is smoothed away. The documents
-scale their data by hand; here it can be left to ``scale="auto"``.
+scale their data by hand; here it can be left to ``scale="auto"``. A regularisation that is a number, as it is
+without a scale, does not depend on the scale.
 """
 
 import math

@@ -22,7 +22,7 @@ def literal_sum(samples: np.ndarray, n_components: int) -> float:
 def test_sum_equals_that_of_machines_without_each_row(n_rows, n_features, n_components, factor, rng) -> None:
     X = factor * rng.normal(size=(2 * n_rows, n_features))
     y = np.repeat([0, 1], n_rows)
-    model = AutoencoderClassifier(KAHM(n_components)).fit(X, y)
+    model = AutoencoderClassifier(KAHM(n_components, regularisation="documented")).fit(X, y)
     squares, counted = model.leave_one_out_
     assert counted == 2 * n_rows
     expected = literal_sum(X[:n_rows], n_components) + literal_sum(X[n_rows:], n_components)
@@ -32,7 +32,7 @@ def test_sum_equals_that_of_machines_without_each_row(n_rows, n_features, n_comp
 def test_sum_is_over_batches_of_at_least_five_rows(rng) -> None:
     X = rng.normal(size=(17, 3))
     y = np.array([0] * 13 + [1] * 4)
-    model = FoldingClassifier(n_components=2, batch_size=6).fit(X, y)
+    model = FoldingClassifier(n_components=2, batch_size=6, regularisation="documented").fit(X, y)
     squares, counted = model.leave_one_out_
     batches = [X[:13][model.batches_[:13] == number] for number in np.unique(model.batches_[:13])]
     assert counted == 13
@@ -51,7 +51,9 @@ def test_large_machine_and_single_precision_agree_with_many_layers(rng) -> None:
     X = rng.normal(size=(150, 5)) @ rng.normal(size=(5, 8))
     expected = literal_sum(X, 4)
     for rows, tolerance in ((X, 1e-6), (X.astype(np.float32), 1e-3)):
-        model = AutoencoderClassifier(WideKAHM(4, n_layers=3)).fit(rows, np.zeros(150))
+        model = AutoencoderClassifier(WideKAHM(4, n_layers=3, regularisation="documented")).fit(
+            rows, np.zeros(150)
+        )
         assert model.leave_one_out_[0] == pytest.approx(expected, rel=tolerance)
 
 

@@ -32,7 +32,7 @@ def case(request: pytest.FixtureRequest):
 
 def test_images_and_distances_equal_the_document(case) -> None:
     Y, X, n, machine = case
-    model = KAHM(n_components=n).fit(Y)
+    model = KAHM(n_components=n, regularisation="documented").fit(Y)
     expected = literal_images(machine, X)
     np.testing.assert_allclose(model.transform(X), expected, rtol=0, atol=1e-6 * size(Y))
     distances = np.linalg.norm(X - expected, axis=1)
@@ -42,12 +42,14 @@ def test_images_and_distances_equal_the_document(case) -> None:
 
 def test_lambda_equals_the_document(case) -> None:
     Y, _, n, machine = case
-    assert KAHM(n_components=n).fit(Y).lambda_ == pytest.approx(machine.lambda_star, rel=1e-8)
+    assert KAHM(n_components=n, regularisation="documented").fit(Y).lambda_ == pytest.approx(
+        machine.lambda_star, rel=1e-8
+    )
 
 
 def test_membership_equals_the_document(case) -> None:
     Y, X, n, machine = case
-    h = KAHM(n_components=n).fit(Y).membership(X)
+    h = KAHM(n_components=n, regularisation="documented").fit(Y).membership(X)
     assert h.shape == (len(X), len(Y))
     expected = np.array([literal.memberships(machine, x) for x in X])
     np.testing.assert_allclose(h, expected, rtol=1e-6, atol=1e-8)
@@ -56,14 +58,14 @@ def test_membership_equals_the_document(case) -> None:
 def test_modelling_error_equals_the_document(case) -> None:
     Y, _, n, machine = case
     expected = literal.modelling_error(machine)
-    assert KAHM(n_components=n).fit(Y).modelling_error_ == pytest.approx(
+    assert KAHM(n_components=n, regularisation="documented").fit(Y).modelling_error_ == pytest.approx(
         expected, rel=1e-6, abs=1e-7 * size(Y)
     )
 
 
 def test_single_precision_is_close_to_the_document(case) -> None:
     Y, X, n, machine = case
-    model = KAHM(n_components=n).fit(Y.astype(np.float32))
+    model = KAHM(n_components=n, regularisation="documented").fit(Y.astype(np.float32))
     images = model.transform(X.astype(np.float32))
     distances = model.distance(X.astype(np.float32))
     assert images.dtype == np.float32
@@ -92,7 +94,7 @@ def test_machines_of_any_shape_equal_the_document(
     Y = np.repeat(Y, copies, axis=0)
     X = queries(Y, rng, count=3)
     machine = literal.fit_shrunk(Y, n)
-    model = KAHM(n_components=n).fit(Y)
+    model = KAHM(n_components=n, regularisation="documented").fit(Y)
     expected = literal_images(machine, X)
     np.testing.assert_allclose(model.transform(X), expected, rtol=0, atol=1e-6 * size(Y))
     np.testing.assert_allclose(
@@ -107,7 +109,7 @@ def test_scale_equals_a_fit_on_scaled_data(factor: float, rng: np.random.Generat
     Y, n = SAMPLES["tall"](rng)
     X = queries(Y, rng)
     machine = literal.fit_shrunk(factor * Y, n)
-    model = KAHM(n_components=n, scale=factor).fit(Y)
+    model = KAHM(n_components=n, scale=factor, regularisation="documented").fit(Y)
     expected = literal_images(machine, factor * X) / factor
     np.testing.assert_allclose(model.transform(X), expected, rtol=0, atol=1e-6 * size(Y))
     np.testing.assert_allclose(
@@ -120,7 +122,10 @@ def test_automatic_scale_has_mean_square_one_tenth(rng: np.random.Generator) -> 
     Y = 37.0 * rng.normal(size=(40, 8)) + 11.0
     X = queries(Y, rng)
     factor = np.sqrt(0.1 / np.mean(Y**2))
-    automatic, explicit = KAHM(n_components=5, scale="auto").fit(Y), KAHM(n_components=5, scale=factor).fit(Y)
+    automatic, explicit = (
+        KAHM(n_components=5, scale="auto", regularisation="documented").fit(Y),
+        KAHM(n_components=5, scale=factor, regularisation="documented").fit(Y),
+    )
     np.testing.assert_allclose(automatic.transform(X), explicit.transform(X), rtol=1e-9, atol=1e-9 * size(Y))
     assert automatic.lambda_ == pytest.approx(literal.fit_shrunk(factor * Y, 5).lambda_star, rel=1e-8)
 
@@ -132,5 +137,8 @@ def test_many_features_give_the_same_through_the_gram_matrix(rng: np.random.Gene
     machine = literal.fit_shrunk(Y, 20)
     expected = literal_images(machine, X)
     np.testing.assert_allclose(
-        KAHM(n_components=20).fit(Y).transform(X), expected, rtol=0, atol=1e-6 * size(Y)
+        KAHM(n_components=20, regularisation="documented").fit(Y).transform(X),
+        expected,
+        rtol=0,
+        atol=1e-6 * size(Y),
     )

@@ -168,7 +168,8 @@ def solve_cholesky(
     that is precise enough to tell the next step. ``known`` as above.
     """
     tau = 2.0 * float(target.mean_square[0])
-    rough = tau >= SMALLEST_SINGLE_LAMBDA
+    smallest = tau if known is None else min(tau, float(known[0, 1]))
+    rough = smallest >= SMALLEST_SINGLE_LAMBDA
     precise = np.dtype(np.float32 if rough and target.points.dtype == np.float32 else np.float64)
     if known is not None:
         solution, _, used = _System(kernel[0], target, precise).evaluate(float(known[0, 1]))
@@ -392,10 +393,15 @@ class KernelLayer:
 MachineStack = LayeredStack[KernelLayer]
 
 
-def fit_stack(samples: Array, n_components: int, n_layers: int, factor: float) -> MachineStack:
-    """Fit S machines to samples (S, N, p) of data that is to be seen ``factor`` times as large."""
+def fit_stack(
+    samples: Array, n_components: int, n_layers: int, factor: float, fixed: float | None = None
+) -> MachineStack:
+    """Fit S machines to samples (S, N, p) of data that is to be seen ``factor`` times as large.
+
+    ``fixed`` is the regularisation where it is a number, and None for the documents' fixed point.
+    """
     centred, mean = centre(samples)
-    return rebuild_stack(centred, mean, n_components, n_layers, factor)
+    return rebuild_stack(centred, mean, n_components, n_layers, factor, fixed)
 
 
 def rebuild_stack(
@@ -404,17 +410,20 @@ def rebuild_stack(
     n_components: int,
     n_layers: int,
     factor: float,
+    fixed: float | None = None,
     known: Floats | None = None,
 ) -> MachineStack:
     """Machines from centred samples; ``known`` (L, S, 2) holds the lambdas when they were fitted before."""
-    hull = build_hull(centred, mean, n_components, factor)
+    # Where the regularisation has no unit, nor has the rule that drops components.
+    hull = build_hull(centred, mean, n_components, factor if fixed is None else None)
     encoded = hull.points @ hull.encoder
     target = regression_target(hull, factor)
     layers: list[KernelLayer] = []
     ridge: KernelRidge | None = None
     for depth in range(min(n_layers, max(int(hull.n_encoded.max()), 1))):
         n_used = hull.n_encoded - depth  # layer l uses n - l + 1 components (000 eq. 51)
-        given = None if known is None else known[depth]
+        given = None if fixed is None else np.full((len(centred), 2), fixed)
+        given = given if known is None else known[depth]
         ridge = _solve(encoded, n_used, target, ridge, given)
         layers.append(_layer(hull, depth, ridge))
     return MachineStack(hull, tuple(layers))
@@ -497,11 +506,13 @@ def stack_state(stack: MachineStack, compact: bool) -> Arrays:
     }
 
 
-def stack_from_state(state: Arrays, n_components: int, n_layers: int, factor: float) -> MachineStack:
+def stack_from_state(
+    state: Arrays, n_components: int, n_layers: int, factor: float, fixed: float | None = None
+) -> MachineStack:
     """The stack that :func:`stack_state` described; a ValueError if no fitted one has such arrays."""
     lambdas = state["lambdas"]
     if "weights" not in state:
-        return rebuild_stack(state["centred"], state["mean"], n_components, n_layers, factor, lambdas)
+        return rebuild_stack(state["centred"], state["mean"], n_components, n_layers, factor, fixed, lambdas)
     hull, weights, floor = hull_from_state(state), state["weights"], state["floor"]
     n_machines, n_samples, rank = hull.points.shape
     depths = (min(n_layers, max(int(hull.n_encoded.max()), 1)), n_machines)

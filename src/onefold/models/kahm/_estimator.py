@@ -1,6 +1,6 @@
 """Kernel affine hull machines as scikit-learn estimators: one layer, deep, and wide (000 Def. 1, 3 and 5)."""
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Arrays, Floats
 from onefold._base.parallel import one_blas_thread
+from onefold._base.validation import Entry, Number
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
 from onefold.models.hull import LARGEST_STACKED
 from onefold.models.kahm._core import (
@@ -21,16 +22,36 @@ from onefold.models.kahm._smoothing import leave_one_out
 from onefold.models.pool import Stack
 from onefold.models.scale import ScaleOption
 
+# Lambda where it is a number: see the notes of :class:`KAHM`.
+LAMBDA = 0.2
+REGULARISATIONS: Entry = ("auto", "documented", Number(above=0))
+Regularisation = str | float
+
 
 class _MachineFamily(LayeredAutoencoder):
     """What the three share: how stacks of machines are fitted, saved and restored."""
+
+    regularisation: Regularisation
+    constraints: ClassVar[dict[str, Entry]] = {"regularisation": REGULARISATIONS}
+
+    @property
+    def _fixed_lambda(self) -> float | None:
+        """The regularisation where it is a number, None for the documents' fixed point."""
+        if self.regularisation == "auto":
+            return LAMBDA if self.scale is None else None
+        return None if self.regularisation == "documented" else float(self.regularisation)
+
+    @property
+    def scale_matters(self) -> bool:  # type: ignore[override]
+        """Whether the regularisation depends on the scale."""
+        return self._fixed_lambda is None
 
     @property
     def _largest_stacked(self) -> int:
         return LARGEST_STACKED
 
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
-        return fit_stack(samples, self.n_components, self.n_layers, factor)
+        return fit_stack(samples, self.n_components, self.n_layers, factor, self._fixed_lambda)
 
     def _leave_one_out(self, stack: Stack) -> Floats:
         return leave_one_out(cast(MachineStack, stack))
@@ -39,15 +60,15 @@ class _MachineFamily(LayeredAutoencoder):
         return stack_state(cast(MachineStack, stack), compact)
 
     def _stack_from_state(self, state: Arrays, factor: float) -> Stack:
-        return stack_from_state(state, self.n_components, self.n_layers, factor)
+        return stack_from_state(state, self.n_components, self.n_layers, factor, self._fixed_lambda)
 
 
 class KAHM(_MachineFamily):
     """Kernel affine hull machine: maps any point onto the affine hull of the samples.
 
     The image of a point is an affine combination of the samples. Its coefficients are kernel ridge
-    regressions of indicator functions on a principal-component encoding; the regularisation is a fixed point
-    and needs no tuning. A point is close to the samples when it is close to its image.
+    regressions of indicator functions on a principal-component encoding; the regularisation needs no tuning.
+    A point is close to the samples when it is close to its image.
 
     Parameters
     ----------
@@ -57,13 +78,16 @@ class KAHM(_MachineFamily):
         Factor by which the machine multiplies the data; images and distances stay in the units of ``X``.
         "auto" brings the mean square of the entries to 0.1, where the regularisation neither vanishes nor
         dominates.
+    regularisation : {"auto", "documented"} or float, default="auto"
+        Lambda of the kernel ridge regression. "documented" is the fixed point of 000 eq. 40; "auto" is 0.2
+        where ``scale`` is None and "documented" where a scale is given; see the notes.
     random_state : ignored
         One machine draws no random numbers; the parameter exists because all autoencoders have it.
 
     Attributes
     ----------
     lambda_ : float
-        The regularisation, for data multiplied by ``scale_`` (000 eq. 40).
+        The regularisation: that asked for, or the fixed point for data multiplied by ``scale_``.
     n_components_ : int
         Number of components in use.
     modelling_error_ : float
@@ -87,6 +111,13 @@ class KAHM(_MachineFamily):
     denominator is below the bound they derive is mapped onto the sample farthest from it: it comes out as
     far, and the image is always finite and within the bound of 000 Thm 2.
 
+    The fixed point of 000 eq. 40 lies between 2 and 3 times the mean square of the data, so it has a unit.
+    The kernel has none: encodings are whitened, and kernel values between samples are about 1/e whatever the
+    data. The fixed point therefore compares a number with a unit to one without, and only data with a mean
+    square near 0.1, to which ``scale="auto"`` brings it, gets a lambda of 0.2 to 0.3. The rule "auto" takes
+    0.2 itself, for every machine and in every unit. Components are then dropped when they hardly vary
+    compared with the first one, not compared with a range of 0.001.
+
     References
     ----------
     Document 000, Definition 1, eq. 33-48; document 004, Appendix A.
@@ -103,10 +134,16 @@ class KAHM(_MachineFamily):
     """
 
     def __init__(
-        self, n_components: int = 20, *, scale: ScaleOption = None, random_state: Any = None
+        self,
+        n_components: int = 20,
+        *,
+        scale: ScaleOption = None,
+        regularisation: Regularisation = "auto",
+        random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.scale = scale
+        self.regularisation = regularisation
         self.random_state = random_state
 
     @one_blas_thread()
@@ -129,7 +166,7 @@ class KAHM(_MachineFamily):
 
     @property
     def lambda_(self) -> float:
-        """The regularisation, for data multiplied by ``scale_`` (000 eq. 40)."""
+        """The regularisation: that asked for, or the fixed point for data multiplied by ``scale_``."""
         return float(self._machine.layers[0].lambdas[0, 0])
 
     @property
@@ -161,6 +198,9 @@ class DeepKAHM(_MachineFamily, DeepAutoencoder):
         Factor by which the machine multiplies the data; images and distances stay in the units of ``X``.
         "auto" brings the mean square of the entries to 0.1, where the regularisation neither vanishes nor
         dominates.
+    regularisation : {"auto", "documented"} or float, default="auto"
+        Lambda of the kernel ridge regression. "documented" is the fixed point of 000 eq. 40; "auto" is 0.2
+        where ``scale`` is None and "documented" where a scale is given, see :class:`KAHM`.
     n_jobs : int or None, default=None
         Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     random_state : ignored
@@ -204,18 +244,20 @@ class DeepKAHM(_MachineFamily, DeepAutoencoder):
         n_layers: int = 5,
         *,
         scale: ScaleOption = None,
+        regularisation: Regularisation = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.n_layers = n_layers
         self.scale = scale
+        self.regularisation = regularisation
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     @property
     def lambdas_(self) -> list[float]:
-        """The regularisation of each layer, for data multiplied by ``scale_``."""
+        """The regularisation of each layer: that asked for, or the fixed points at ``scale_``."""
         return [float(layer.lambdas[0, 0]) for layer in self._machine.layers]
 
 
@@ -244,6 +286,9 @@ class WideKAHM(_MachineFamily, WideAutoencoder):
         Factor by which the machine multiplies the data; images and distances stay in the units of ``X``.
         "auto" brings the mean square of the entries to 0.1, where the regularisation neither vanishes nor
         dominates.
+    regularisation : {"auto", "documented"} or float, default="auto"
+        Lambda of the kernel ridge regression. "documented" is the fixed point of 000 eq. 40; "auto" is 0.2
+        where ``scale`` is None and "documented" where a scale is given, see :class:`KAHM`.
     n_jobs : int or None, default=None
         Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     random_state : int, RandomState or None, default=None
@@ -290,6 +335,7 @@ class WideKAHM(_MachineFamily, WideAutoencoder):
         *,
         n_probe: int | None = None,
         scale: ScaleOption = None,
+        regularisation: Regularisation = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -299,6 +345,7 @@ class WideKAHM(_MachineFamily, WideAutoencoder):
         self.partition = partition
         self.n_probe = n_probe
         self.scale = scale
+        self.regularisation = regularisation
         self.n_jobs = n_jobs
         self.random_state = random_state
 
