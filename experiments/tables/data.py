@@ -74,7 +74,8 @@ class Rows:
         return {name: values[rows] for name, values in self.columns.items()}
 
 
-def _file(name: str, folder: str | None) -> dict[str, np.ndarray]:
+def read_file(name: str, folder: str | None) -> dict[str, np.ndarray]:
+    """The arrays of a file in the data folder."""
     path = Path(folder or os.environ.get("ONEFOLD_DATA") or ".", f"{name}.npz")
     if not path.is_file():
         raise InvalidInputError(f"{path.name} not found: set ONEFOLD_DATA or --data-dir")
@@ -84,7 +85,7 @@ def _file(name: str, folder: str | None) -> dict[str, np.ndarray]:
 
 def adult(folder: str | None) -> Rows:
     """Census rows with gaps; the training part of the file, then the test part."""
-    found = _file("adult", folder)
+    found = read_file("adult", folder)
     columns: Columns = {}
     for place, name in enumerate(found["num_cols"].tolist()):
         columns[name] = np.concatenate([found["num_train"][:, place], found["num_test"][:, place]])
@@ -97,13 +98,13 @@ def adult(folder: str | None) -> Rows:
 
 def lending(folder: str | None) -> Rows:
     """Loans of 2007 to 2010: does the credit policy accept them?"""
-    found = _file("lending_club_2007_2010", folder)
+    found = read_file("lending_club_2007_2010", folder)
     return Rows("Lending 07-10", {key[2:]: found[key] for key in found if key[:2] == "c_"}, "credit.policy")
 
 
 def openintro(folder: str | None) -> Rows:
     """Later loans, with gaps: is the interest rate above the median?"""
-    found = _file("lending_club_openintro", folder)
+    found = read_file("lending_club_openintro", folder)
     rate = found["c_interest_rate"]
     columns = {name: found[f"c_{name}"] for name in LOAN_COLUMNS}
     dear = np.where(rate > np.median(rate), "dear", "cheap")
@@ -112,7 +113,7 @@ def openintro(folder: str | None) -> Rows:
 
 def wesad(folder: str | None) -> Rows:
     """Wrist bands of fifteen persons in raw units: amusement, baseline or stress."""
-    found = _file("wesad_features", folder)
+    found = read_file("wesad_features", folder)
     names = found["feature_names"].tolist()[:-QUESTIONNAIRE]
     columns = {name: found["X"][:, place] for place, name in enumerate(names)}
     return Rows("WESAD", columns | {"state": found["y"]}, "state", found["subject"])
