@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from onefold.encoders import GradientHistograms, LowFrequencyDCT, RandomFeatures
+from onefold.encoders import GradientHistograms, LowFrequencyDCT, RandomFeatures, WhitenedHistograms
 from onefold.exceptions import InvalidInputError
 
 SHAPE = (12, 10)
@@ -17,6 +17,8 @@ ENCODERS = [
     GradientHistograms((6, 5, 4)),
     LowFrequencyDCT(SHAPE, 20),
     LowFrequencyDCT((6, 5, 4), 7, constant=False),
+    WhitenedHistograms(SHAPE, n_cells=4, n_orientations=4),
+    WhitenedHistograms((6, 5, 4), n_cells=(3, 2), n_orientations=3, signed=False, margin=1, ridge=0.5),
     RandomFeatures(30),
     RandomFeatures(30, kind="fourier"),
     RandomFeatures(30, kind="projection"),
@@ -34,7 +36,9 @@ def test_rows_have_norm_one(encoder: Any, images: np.ndarray) -> None:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("encoder", [GradientHistograms(), LowFrequencyDCT(), RandomFeatures(500)], ids=repr)
+@pytest.mark.parametrize(
+    "encoder", [GradientHistograms(), WhitenedHistograms(), LowFrequencyDCT(), RandomFeatures(500)], ids=repr
+)
 def test_encoded_rows_do_not_depend_on_the_number_of_threads(encoder: Any) -> None:
     rows = np.random.default_rng(0).random((1200, 784))
     found = []
@@ -92,7 +96,7 @@ def test_rows_without_content_stay_finite(encoder: Any, dtype: Any) -> None:
         np.testing.assert_array_equal(encoded[0], 0.0)
 
 
-@pytest.mark.parametrize("encoder", ENCODERS[:5], ids=repr)
+@pytest.mark.parametrize("encoder", ENCODERS[:7], ids=repr)
 def test_wrong_image_shape_is_refused_in_one_line(encoder: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"^X has 121 features, but images of [\dx ]+ have 120$"):
         encoder.fit(np.ones((2, 121)))
@@ -112,6 +116,9 @@ def test_wrong_image_shape_is_refused_in_one_line(encoder: Any) -> None:
         (GradientHistograms(SHAPE, margin=5), "margin leaves nothing"),
         (GradientHistograms(SHAPE, power=0.0), "power must be"),
         (GradientHistograms(SHAPE, power=float("nan")), "power must be"),
+        (WhitenedHistograms(SHAPE, ridge=0.0), "ridge"),
+        (WhitenedHistograms(SHAPE, random_state=None), "random_state"),
+        (WhitenedHistograms(SHAPE, margin=5), "margin leaves nothing"),
         (LowFrequencyDCT(SHAPE, 0), "n_coefficients"),
         (RandomFeatures(0), "n_outputs"),
         (RandomFeatures(kind="sigmoid"), "kind must be one of"),

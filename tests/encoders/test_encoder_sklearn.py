@@ -4,11 +4,12 @@ from typing import Any
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from onefold.encoders import GradientHistograms, LowFrequencyDCT, RandomFeatures
+from onefold.encoders import GradientHistograms, LowFrequencyDCT, RandomFeatures, WhitenedHistograms
 
 # Without an image shape a row is an image one pixel high, so rows of any length are accepted.
 ESTIMATORS = [
     GradientHistograms(),
+    WhitenedHistograms(),
     LowFrequencyDCT(n_coefficients=5),
     RandomFeatures(20),
     RandomFeatures(20, kind="fourier"),

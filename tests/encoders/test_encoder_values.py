@@ -6,7 +6,13 @@ from scipy.fft import dctn
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from onefold.encoders import GradientHistograms, LowFrequencyDCT, RandomFeatures
+from onefold.encoders import (
+    GradientHistograms,
+    LowFrequencyDCT,
+    RandomFeatures,
+    WhitenedHistograms,
+    gradients,
+)
 
 
 def literal_histogram(image, cells, orientations, signed, margin):
@@ -116,5 +122,56 @@ def test_another_random_state_gives_another_map() -> None:
 def test_gradient_histograms_tell_digits_apart() -> None:
     X, y = load_digits(return_X_y=True)
     encoded = GradientHistograms((8, 8), n_cells=3).fit_transform(X)
+    model = LinearDiscriminantAnalysis().fit(encoded[:1200], y[:1200])
+    assert model.score(encoded[1200:], y[1200:]) > 0.93
+
+
+def images_of_shapes() -> np.ndarray:
+    """Random images that the encoder has not drawn: another seed."""
+    return gradients._shapes((20, 20, 1), 0, np.random.default_rng(5))
+
+
+def spread(rows: np.ndarray) -> float:
+    """Largest variance in units of the mean one."""
+    variances = np.linalg.eigvalsh(np.cov(rows.T))
+    return float(variances[-1] / variances.mean())
+
+
+def test_whitening_makes_the_variances_of_other_random_images_alike() -> None:
+    images = images_of_shapes()
+    plain = GradientHistograms((20, 20), n_cells=4).fit_transform(images)
+    whitened = WhitenedHistograms((20, 20), n_cells=4, ridge=0.1).fit_transform(images)
+    mild = WhitenedHistograms((20, 20), n_cells=4, ridge=1e6).fit_transform(images)
+    assert spread(whitened) < 0.4 * spread(plain)
+    assert spread(mild) > 0.5 * spread(plain)
+
+
+def test_whitened_histograms_are_a_linear_map_of_centred_histograms() -> None:
+    images = images_of_shapes()[:200]
+    plain = GradientHistograms((20, 20), n_cells=3).fit_transform(images)
+    encoder = WhitenedHistograms((20, 20), n_cells=3).fit(images)
+    expected = (plain - encoder._mean) @ encoder._whitening
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoder.transform(images), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_large_images_are_whitened_by_small_ones_with_the_same_cells() -> None:
+    small = WhitenedHistograms((12, 12), n_cells=3).fit(np.zeros((1, 144)))
+    large = WhitenedHistograms((96, 96), n_cells=3).fit(np.zeros((1, 96 * 96)))
+    np.testing.assert_array_equal(small._whitening, large._whitening)
+
+
+def test_another_seed_of_random_images_gives_nearly_the_same_whitening() -> None:
+    images = images_of_shapes()[:50]
+    first, second = (
+        WhitenedHistograms((20, 20), n_cells=3, random_state=seed).fit_transform(images) for seed in (0, 1)
+    )
+    assert not np.array_equal(first, second)
+    assert np.sum(first * second, axis=1).min() > 0.98
+
+
+def test_whitened_histograms_tell_digits_apart() -> None:
+    X, y = load_digits(return_X_y=True)
+    encoded = WhitenedHistograms((8, 8), n_cells=3).fit_transform(X)
     model = LinearDiscriminantAnalysis().fit(encoded[:1200], y[:1200])
     assert model.score(encoded[1200:], y[1200:]) > 0.93

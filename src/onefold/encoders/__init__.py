@@ -6,7 +6,7 @@ zero) or at most one, which is the domain that :class:`onefold.privacy.PrivateMo
 
 from onefold.encoders._encoder import Encoder, description, learns
 from onefold.encoders.cosine import LowFrequencyDCT
-from onefold.encoders.gradients import GradientHistograms
+from onefold.encoders.gradients import GradientHistograms, WhitenedHistograms
 from onefold.encoders.lift import FourierLift
 from onefold.encoders.projections import RandomFeatures
 
@@ -16,6 +16,7 @@ __all__ = [
     "GradientHistograms",
     "LowFrequencyDCT",
     "RandomFeatures",
+    "WhitenedHistograms",
     "description",
     "learns",
 ]

@@ -20,7 +20,7 @@ from onefold._base.validation import Entry, OneOf, Whole, check_parameters, chec
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication.moment_fabricator import MomentFabricator
 from onefold.fabrication.on_moments import OnMoments, encoding_words, of_the_release
-from onefold.fabrication.plain_moments import RowMap, folds_of, plain_moments, statistic_of
+from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, plain_moments, statistic_of
 from onefold.models.discriminant import LinearScores, PooledSpectrum, Statistic, fold_ridge
 from onefold.models.preparation import ColumnSpread, Preparation
 from onefold.privacy.ledger import AnyLedger
@@ -40,7 +40,7 @@ CONSTRAINTS: dict[str, Entry] = {
     "lift": ("auto", Whole(1), None),
     "objective": OneOf(("accuracy", "balanced")),
 }
-DIRECTIONS = 512  # of a lift, unless it would have more columns than half the rows
+DIRECTIONS = 512  # of a lift, but no more than half the rows
 FEWEST_DIRECTIONS = 32
 # Rows of so many columns are taken for features of one kind: only their direction counts.
 MANY_COLUMNS = 200
@@ -245,10 +245,8 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         MomentClassifier
             This object.
         """
-        check_parameters(self, CONSTRAINTS)
+        self.check_settings()
         self.row_map_, self.temperature_ = None, 1.0
-        if self.head == "qda" and self.second_moments == "pooled":
-            raise InvalidInputError("head='qda' needs the second moments of each class")
         if self.epsilon is not None or self.head == "qda" or self.second_moments == "class":
             if groups is not None or self.groups is not None:
                 raise InvalidInputError("groups are for moments without noise, and not for head='qda'")
@@ -270,13 +268,10 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         folds = None if groups is None else folds_of(groups, len(rows))
         found: tuple[float, RowMap, PrivateMoments, PooledSpectrum, float] | None = None
         for row_map in self._row_maps(rows):
-            parts = [
-                plain_moments(rows[mine], labels[mine], row_map, self._declared_classes())
-                for mine in ([slice(None)] if folds is None else _members(folds))
-            ]
-            moments = parts[0] if len(parts) == 1 else PrivateMoments.total(parts)
+            parts = self._parts(rows, labels, folds, row_map)
+            moments = parts[0] if folds is None else PrivateMoments.total(parts)
             spectrum = PooledSpectrum(*statistic_of(moments))
-            ridge, error = spectrum.chosen if len(parts) == 1 else fold_ridge(_aligned(parts))
+            ridge, error = spectrum.chosen if folds is None else fold_ridge(_aligned(parts))
             if found is None or error < found[0]:
                 found = error, row_map, moments, spectrum, ridge
         assert found is not None  # there is at least one map
@@ -299,6 +294,54 @@ class MomentClassifier(ClassifierMixin, OnMoments):
             temperature = scores.temperature
         self._take(moments, scores, temperature)
         return self
+
+    def _parts(
+        self, rows: Array, labels: Labels, folds: Index | None, row_map: RowMap
+    ) -> list[PrivateMoments]:
+        """The moments of all rows, or of each fold that has rows."""
+        if folds is None:
+            return [plain_moments(rows, labels, row_map, self._declared_classes())]
+        found = in_folds(rows, labels, folds, row_map, self._declared_classes())
+        return [part for part in found if part is not None]
+
+    def plain_parts(
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> tuple[list[PrivateMoments | None], str]:
+        """Return moments without noise for a sum over sites, mapped by public constants only.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or table
+            The rows of one site.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their labels; with a schema None takes its label column.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Which rows belong together; None takes the column that ``groups`` names, if it names one.
+
+        Returns
+        -------
+        parts : list of PrivateMoments or None
+            The moments of all rows; with groups of four folds, None for one without rows.
+        encoding : str
+            Words for what the rows went through, equal at all sites.
+        """
+        self.check_settings()
+        if groups is None and self.groups is not None:
+            groups = self._groups(X, False, None)
+        rows, labels, groups = self._plain_rows(X, y, groups)
+        radius = None if self.schema is None or self.encoder is not None else self.schema.row_norm
+        row_map = RowMap(0 if self.lift in (None, "auto") else int(cast(int, self.lift)), radius)
+        words = _plain_encoding(self.schema, self.encoder, row_map)
+        if groups is None:
+            return [plain_moments(rows, labels, row_map, self._declared_classes())], words
+        folds = folds_of(groups, len(rows))
+        return in_folds(rows, labels, folds, row_map, self._declared_classes()), words
+
+    def check_settings(self) -> None:
+        """Refuse settings that make no sense, alone or together."""
+        check_parameters(self, CONSTRAINTS)
+        if self.head == "qda" and self.second_moments == "pooled":
+            raise InvalidInputError("head='qda' needs the second moments of each class")
 
     def _plain_rows(self, X: Any, y: Any, groups: Any) -> tuple[Array, Labels, Any]:
         if self.schema is None:
@@ -344,7 +387,7 @@ class MomentClassifier(ClassifierMixin, OnMoments):
             return scalings
         if self.lift != "auto":
             return [RowMap(int(self.lift), given.radius, given.preparation) for given in scalings]
-        directions = min(DIRECTIONS, (n_rows // 2 - width) // 2)
+        directions = min(DIRECTIONS, n_rows // 2)
         if directions < FEWEST_DIRECTIONS:
             return scalings
         lifted = [RowMap(directions, given.radius, given.preparation) for given in scalings]
@@ -614,11 +657,6 @@ def _noisy_lda(moments: PrivateMoments, floor: float, least: float, objective: s
     if objective == "accuracy":
         offsets = offsets + np.log(np.maximum(moments.counts_, 1.0))
     return LinearScores(weights, offsets)
-
-
-def _members(folds: Index) -> list[Index]:
-    """Row numbers of each fold that has rows."""
-    return [np.flatnonzero(folds == number) for number in np.unique(folds)]
 
 
 def _aligned(parts: Sequence[PrivateMoments]) -> list[Statistic]:

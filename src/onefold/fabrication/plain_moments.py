@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.archive import archive_bytes, read_archive
+from onefold._base.archive import archive_bytes, kind_of, read_archive
 from onefold._base.arrays import Array, Arrays, Floats, Index, Labels
 from onefold._base.fixed_point import row_lengths
 from onefold.encoders import FourierLift
@@ -21,7 +21,17 @@ from onefold.models.discriminant import Statistic
 from onefold.models.preparation import Preparation
 from onefold.privacy.moments import PrivateMoments
 
-__all__ = ["RowMap", "folds_of", "pack_folds", "plain_moments", "statistic_of", "unpack_folds"]
+__all__ = [
+    "RowMap",
+    "folds_of",
+    "in_folds",
+    "is_folded",
+    "pack_folds",
+    "plain_moments",
+    "statistic_of",
+    "total_folds",
+    "unpack_folds",
+]
 
 N_FOLDS = 4
 FOLDED = "moments in folds"
@@ -124,6 +134,23 @@ def folds_of(groups: Any, n_rows: int) -> Index:
     return np.array(folds, dtype=np.intp)[places]
 
 
+def in_folds(
+    rows: Array, labels: Labels, folds: Index, row_map: RowMap, classes: Any
+) -> list[PrivateMoments | None]:
+    """Return the moments of each of the four folds; None for one without rows."""
+    found: list[PrivateMoments | None] = []
+    for number in range(N_FOLDS):
+        mine = np.flatnonzero(folds == number)
+        found.append(plain_moments(rows[mine], labels[mine], row_map, classes) if mine.size else None)
+    return found
+
+
+def total_folds(sites: Sequence[Sequence[PrivateMoments | None]]) -> list[PrivateMoments]:
+    """Add up each fold over sites; folds without rows are left out."""
+    columns = ([fold for fold in column if fold is not None] for column in zip(*sites, strict=True))
+    return [PrivateMoments.total(column) for column in columns if column]
+
+
 def pack_folds(folds: Sequence[PrivateMoments | None]) -> bytes:
     """Return the moments of each fold as the bytes of one file; None for a fold without rows."""
     about: list[dict[str, Any] | None] = []
@@ -135,17 +162,20 @@ def pack_folds(folds: Sequence[PrivateMoments | None]) -> bytes:
     return archive_bytes(FOLDED, {"folds": about}, arrays)
 
 
-def unpack_folds(packed: bytes) -> list[PrivateMoments]:
-    """Return the folds that have rows."""
+def is_folded(packed: bytes) -> bool:
+    """Tell whether the bytes are moments in folds."""
+    return kind_of(packed) == FOLDED
+
+
+def unpack_folds(packed: bytes) -> list[PrivateMoments | None]:
+    """Return the folds; None for one without rows."""
     about, arrays = read_archive(packed, FOLDED)
     told = about.get("folds")
     if not isinstance(told, list) or len(told) != N_FOLDS or not any(told):
         raise FileFormatError("the message does not hold moments in folds")
-    found = []
+    found: list[PrivateMoments | None] = []
     for number, description in enumerate(told):
-        if description is None:
-            continue
         ending = f"_{number}"
         own = {name.removesuffix(ending): array for name, array in arrays.items() if name.endswith(ending)}
-        found.append(PrivateMoments.from_parts(description, own))
+        found.append(None if description is None else PrivateMoments.from_parts(description, own))
     return found

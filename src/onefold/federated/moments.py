@@ -9,18 +9,24 @@ sum is post-processing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from onefold.encoders import Encoder, description, learns
 from onefold.exceptions import InvalidInputError
+from onefold.fabrication import MomentClassifier
+from onefold.fabrication.plain_moments import is_folded, pack_folds, total_folds, unpack_folds
 from onefold.federated.contract import schema_fields
 from onefold.privacy import Guarantee, PrivateMoments
-from onefold.privacy.contract import contract_rows, encoding_of
+from onefold.privacy.calibration import mu_of
+from onefold.privacy.contract import contract_rows, encoding_of, under_contract
+from onefold.privacy.moments import noise_drowns_classes
 from onefold.tables import Schema
 from onefold.tables.schema import differing
 
@@ -127,6 +133,15 @@ def _declared(moments: PrivateMoments, schema: Schema, encoder: Any, person: Any
     return found
 
 
+@dataclass(frozen=True)
+class _Member:
+    """What one site sent."""
+
+    digest: bytes
+    moments: PrivateMoments
+    folds: Sequence[PrivateMoments | None]
+
+
 class MomentFederation:
     """The server's part: the releases of the sites, added up anew whenever the sum is asked for.
 
@@ -138,6 +153,28 @@ class MomentFederation:
     schema : Schema or None, default=None
         The declared contract of the sites' tables: releases by another one are refused with the first
         difference, and a fitted model is asked about tables.
+    epsilon : float or None, default=None
+        Privacy loss for a whole record in what :meth:`release` returns. None adds no noise: sums are exact,
+        and nothing is promised.
+    delta : float, default=1e-5
+        Probability with which the loss may be exceeded.
+    classes : array-like or None, default=None
+        All labels there can be; None takes those of the schema, or those that sites have.
+    encoder : Encoder or None, default=None
+        One of :mod:`onefold.encoders` that all sites use.
+    second_moments : {"auto", "pooled", "class"}, default="auto"
+        Second moments of each class, or one of all records. "auto": pooled without noise; with noise pooled
+        where the number of records that the schema declares (``rows_about``) is too small for the others.
+    head : {"auto", "ridge", "lda", "qda"}, default="auto"
+        What is made of the sum, see :class:`onefold.fabrication.MomentClassifier`.
+    lift : int or None, default=None
+        Number of directions by which all sites lift their rows, without noise. The message grows with its
+        square.
+    groups : str or None, default=None
+        Name of a column that says which rows belong together, without noise: a site then sends four sums,
+        and the ridge is chosen by groups that are left out. :meth:`release` takes them as an array, too.
+    objective : {"accuracy", "balanced"}, default="accuracy"
+        "balanced" takes all classes to be equally likely.
 
     See Also
     --------
@@ -151,6 +188,11 @@ class MomentFederation:
     sites. A person known to several sites loses more, and the guarantee says how much; see
     :meth:`onefold.privacy.Guarantee.at_sites`. It does not cover which sites take part.
 
+    Without noise the sum is one of whole numbers: the same to the last bit however the rows are spread over
+    sites and in whatever order they join, after any site has left. It is **not private**: the sum of a class
+    with one row is this row, and whoever sees the sum before and after a site leaves holds what the site
+    sent. Neither a minimum number of rows nor encryption changes that; only noise does.
+
     The server sees every release and need not be trusted. The noise of every site adds to the sum, so its
     variance is that of one release times the number of sites. A site that lies can spoil the sum: sites are
     trusted to send what they have.
@@ -162,19 +204,105 @@ class MomentFederation:
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 6000)
     >>> X = rng.normal(size=(6000, 2)) / 10 + y[:, None] / 2
-    >>> agreed = PrivateMoments(1.0, classes=[0, 1], centre=None)
-    >>> federation = MomentFederation()
+    >>> federation = MomentFederation(epsilon=1.0, classes=[0, 1])
     >>> for name, part in (("north", slice(0, 3000)), ("south", slice(3000, 6000))):
-    ...     _ = federation.add(name, release_moments(X[part], y[part], agreed))
+    ...     _ = federation.add(name, federation.release(X[part], y[part]))
     >>> federation.fitted(MomentClassifier).score(X, y) > 0.9
     True
     >>> federation.guarantee.record, federation.guarantee.n_owners
     ((1.0, 1e-05), 2)
     """
 
-    def __init__(self, schema: Schema | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float = 1e-5,
+        classes: ArrayLike | None = None,
+        encoder: Encoder | None = None,
+        second_moments: str = "auto",
+        head: str = "auto",
+        lift: int | None = None,
+        groups: str | None = None,
+        objective: str = "accuracy",
+    ) -> None:
         self.schema = schema
-        self._members: dict[Hashable, tuple[bytes, PrivateMoments]] = {}
+        self.epsilon, self.delta, self.classes, self.encoder = epsilon, delta, classes, encoder
+        self.second_moments, self.head, self.lift = second_moments, head, lift
+        self.groups, self.objective = groups, objective
+        # The parameters are those of the classifier: it refuses what makes no sense.
+        self._agreed = MomentClassifier(
+            epsilon,
+            delta,
+            encoder,
+            classes=classes,
+            schema=schema,
+            second_moments=cast(Any, second_moments),
+            head=cast(Any, head),
+            lift=lift,
+            groups=groups,
+            objective=cast(Any, objective),
+        )
+        self._agreed.check_settings()
+        self._members: dict[Hashable, _Member] = {}
+
+    def release(self, X: Any, y: ArrayLike | None = None, *, person: Any = None, groups: Any = None) -> bytes:
+        """Return a site's part: what leaves the site, by the settings of this federation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p), or table
+            The site's rows, with a schema as a table. They are not kept.
+        y : array-like of shape (n,) or None, default=None
+            Their labels; None takes the label column of the schema.
+        person : array-like of shape (n,), False or None, default=None
+            Who each record is about, for a release with noise; see :func:`release_moments`.
+        groups : array-like of shape (n,) or None, default=None
+            Which rows belong together, without noise.
+
+        Returns
+        -------
+        bytes
+            What :meth:`add` takes.
+        """
+        if self.epsilon is None and self._kind == "pooled":
+            parts, mapped = self._agreed.plain_parts(X, y, groups)
+            for part in parts:
+                if part is not None:
+                    part.encoding_ = mapped
+                    if self.schema is not None:
+                        part.guarantee_ = under_contract(part.guarantee_, self.schema)
+                        part.schema_fields_ = schema_fields(self.schema.field_digests)
+            if len(parts) == 1 and parts[0] is not None:
+                return parts[0].to_bytes()
+            return pack_folds(parts)
+        if self.lift is not None or groups is not None:
+            raise InvalidInputError("lift and groups are for sums without noise and one second moment")
+        agreed = PrivateMoments(
+            self.epsilon,
+            self.delta,
+            classes=self.classes,
+            centre=None,
+            second_moments=cast(Any, self._kind),
+        )
+        return release_moments(X, y, agreed, self.encoder, person, schema=self.schema)
+
+    @property
+    def _kind(self) -> str:
+        """Which second moments are sent; all sites must decide alike, so from public numbers only."""
+        if self.head == "qda" or self.second_moments == "class":
+            return "class"
+        if self.second_moments == "pooled" or self.head != "auto" or self.epsilon is None:
+            return "pooled"
+        about = None if self.schema is None else self.schema.rows_about
+        classes = self.classes if self.schema is None or self.classes is not None else self.schema.classes
+        if about is None or classes is None or self.schema is None:
+            return "class"
+        encoded = self.schema.width if self.encoder is None else 0
+        each = np.full(len(np.asarray(classes)), about / len(np.asarray(classes)))
+        drowned = encoded and noise_drowns_classes(each, mu_of(self.epsilon, self.delta), encoded)
+        return "pooled" if drowned else "class"
 
     @property
     def owners(self) -> tuple[Hashable, ...]:
@@ -199,14 +327,18 @@ class MomentFederation:
         if owner_id in self._members:
             raise InvalidInputError("a site of this id takes part already: remove it first")
         packed = release.to_bytes() if isinstance(release, PrivateMoments) else bytes(release)
-        moments = PrivateMoments.from_bytes(packed)  # a copy of its own, checked
-        self._check_schema(moments)
+        # A copy of its own, checked.
+        folds = unpack_folds(packed) if is_folded(packed) else []
+        parts = [fold for fold in folds if fold is not None] or [PrivateMoments.from_bytes(packed)]
         digest = hashlib.sha256(packed).digest()
-        for known, member in self._members.values():
-            if known == digest:
-                raise InvalidInputError("this very release was added already, under another id")
-            member.check_comparable(moments)
-        self._members[owner_id] = digest, moments
+        for part in parts:
+            self._check_schema(part)
+            for member in self._members.values():
+                if member.digest == digest:
+                    raise InvalidInputError("this very release was added already, under another id")
+                member.moments.check_comparable(part)
+        moments = parts[0] if len(parts) == 1 else PrivateMoments.total(parts)
+        self._members[owner_id] = _Member(digest, moments, folds)
         return self
 
     def _check_schema(self, moments: PrivateMoments) -> None:
@@ -273,12 +405,24 @@ class MomentFederation:
         make: Any = kind.from_moments
         if self.schema is not None:
             options["schema"] = self.schema
+        if issubclass(kind, MomentClassifier):
+            settings = {"head": self.head, "lift": self.lift, "objective": self.objective}
+            options = settings | {"folds": self._folds()} | options
         model: Model = make(self.moments(), encoder, **options)
         return model
 
+    def _folds(self) -> list[PrivateMoments]:
+        """The sum of each fold over all sites; nothing unless every site sent folds."""
+        members = self._ordered()
+        if not all(member.folds for member in members):
+            return []
+        return total_folds([member.folds for member in members])
+
     def _releases(self) -> list[PrivateMoments]:
-        """In an order that does not depend on which site joined when: float addition does."""
+        return [member.moments for member in self._ordered()]
+
+    def _ordered(self) -> list[_Member]:
+        """In an order that does not depend on which site joined when: levels of noise are floats."""
         if not self._members:
             raise InvalidInputError("no site takes part: add a site first")
-        ordered = sorted(self._members.values(), key=lambda member: member[0])
-        return [moments for _, moments in ordered]
+        return sorted(self._members.values(), key=lambda member: member.digest)

@@ -22,8 +22,10 @@ __all__ = ["RIDGES", "LinearScores", "PooledSpectrum", "fold_ridge"]
 
 # Ridges that are tried, in units of the mean eigenvalue.
 RIDGES = tuple(10.0 ** (exponent / 2.0) for exponent in range(-8, 5))
-# A fit with more degrees of freedom than this share of the rows says nothing about other rows.
-MOST_FREEDOM = 0.95
+# Where a fit has more degrees of freedom than this share of the rows, residuals and what they are divided by
+# both vanish, and their ratio says nothing about other rows.
+MOST_FREEDOM = 0.5
+LARGEST_LEVERAGE = 0.95
 # Share of the log odds of normal scores that real ones have: the median over training rows of four datasets.
 TAILS = 0.4
 
@@ -141,8 +143,8 @@ class PooledSpectrum:
         Returns
         -------
         float
-            Mean squared error per row; infinite where the fit has about as many degrees of freedom as there
-            are rows.
+            Mean squared error per row; infinite where the fit has more degrees of freedom than half
+            the number of rows.
         """
         inverse, shares = self._inverse(ridge), self.shares
         freedom = float(np.sum(self.values * inverse)) + 1.0
@@ -239,7 +241,7 @@ class PooledSpectrum:
         mixing, offsets = self._rule(rule, ridge)
         inverse = self._inverse(ridge)
         centred = (rows - self.mean) @ self.vectors
-        weight = np.minimum((1.0 + (centred**2) @ inverse) / self.size, MOST_FREEDOM)[:, None]
+        weight = np.minimum((1.0 + (centred**2) @ inverse) / self.size, LARGEST_LEVERAGE)[:, None]
         fitted = self.shares * (1.0 + (centred * inverse) @ self.means.T)
         right = self.present == np.asarray(codes)[:, None]
         alone = (fitted - weight * right) / (1.0 - weight)
@@ -261,7 +263,7 @@ class PooledSpectrum:
             return mixing, np.log(shares) - half
         if rule == "balanced":
             within = float(np.sum(self.values * inverse) - np.sum(shares * np.diag(K)))
-            rest = max(1.0 - within / self.size, 1.0 - MOST_FREEDOM)
+            rest = max(1.0 - within / self.size, 1.0 - LARGEST_LEVERAGE)
             # The squared mean of a class of few rows is too large by what the rows scatter.
             return mixing, within / (2.0 * self.counts[self.present] * rest) - half
         inside = E - (K * shares) @ K
@@ -284,7 +286,7 @@ class PooledSpectrum:
         """
         shares, n_classes = self.shares, len(self.shares)
         K, E = self._between(self._inverse(ridge))
-        rest = 1.0 - np.minimum(self.leverages(ridge), MOST_FREEDOM)
+        rest = 1.0 - np.minimum(self.leverages(ridge), LARGEST_LEVERAGE)
         means = (1.0 + K) / rest[:, None] - 1.0
         means[np.diag_indices(n_classes)] -= (1.0 / rest - 1.0) / shares
         scores = means @ mixing + offsets  # mean scores of the rows of each class
