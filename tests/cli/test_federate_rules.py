@@ -10,7 +10,10 @@ import pytest
 
 from onefold import AutoencoderClassifier, WideKAHM
 from onefold.cli.app import main
+from onefold.cli.federate.querier import Asked, Doubt
+from onefold.exceptions import FederationError
 from onefold.federated import LocalModel
+from onefold.federated.flower import QueryResult
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.registry import Registry
 
@@ -192,3 +195,71 @@ def test_simulate_with_lying_sites_shows_what_each_rule_withstands(
     capsys.readouterr()
     assert main([*base[:-1], "--rule", "checked"]) == 0
     assert "the same with 2 lying sites: flipped" in capsys.readouterr().out
+
+
+SURE = ("--rule", "checked", "--liars", "2", "--calibrate", "labelled.csv")
+
+
+def test_query_writes_probabilities_sets_and_foreign_rows(ask, federation) -> None:
+    write("labelled.csv", *rows(150, 5))
+    queries, truth = rows(90, 6)
+    queries[:3] += 40.0  # unlike anything
+    write("asked.csv", queries, truth)
+    told = ask("asked.csv", *SURE, "--probabilities", "--sets", "--alpha", "0.1")
+    assert told["code"] == 3  # without the two that lie
+    assert "calibrated on 150 labelled rows" in told["error"]
+    found, labels = np.array(told["probability"]), np.array(told["labels"])
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(np.array(told["classes"])[found.argmax(axis=1)][3:], labels[3:])
+    held = [
+        ("xyz"[right]) in each.split(" | ") for right, each in zip(truth[3:], told["set"][3:], strict=True)
+    ]
+    assert np.mean(held) > 0.8
+    assert np.mean([each.count("|") for each in told["set"][3:]]) < 0.5  # they say something
+    assert told["foreign"][:3] == [True] * 3
+    assert np.mean(told["foreign"][3:]) < 0.1
+    out = ask("asked.csv", *SURE, "--probabilities", "--sets", "--out", "sure.csv")
+    assert out["code"] == 3
+    head = Path("sure.csv").read_text().splitlines()[0]
+    assert head == "prediction,probability_x,probability_y,probability_z,set,foreign"
+
+
+def test_query_of_rows_by_chance_is_unsure(ask, federation) -> None:
+    """Labels without a meaning: probabilities near a third, and sets of nearly all classes."""
+    X, y = rows(150, 5)
+    write("labelled.csv", X, np.random.default_rng(0).permutation(y))
+    told = ask("new.csv", *SURE, "--probabilities", "--sets")
+    assert np.array(told["probability"]).max(axis=1).mean() < 0.5
+    assert np.mean([each.count("|") + 1 for each in told["set"]]) > 2.0
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (("--probabilities",), "give --calibrate FILE"),
+        (("--calibrate", "new.csv"), "goes with --probabilities or --sets"),
+        (("--sets", "--calibrate", "few.csv", "--alpha", "0.01"), "needs more labelled rows than 6"),
+    ],
+)
+def test_query_refuses_sets_without_enough_labelled_rows(ask, options, words) -> None:
+    told = ask("new.csv", "--rule", "min", *options)
+    assert told["code"] != 0
+    assert words in told["error"]
+
+
+def answered(labels: np.ndarray, *sites: str) -> QueryResult:
+    """What an encrypted query tells: the closest class and nothing else."""
+    return QueryResult(labels, None, np.array(["x", "y"]), sites, (), {}, False, encryption={"bits": 8})
+
+
+def test_encrypted_answers_get_probabilities_of_the_predicted_class_and_sets() -> None:
+    truth = np.repeat(["x", "y"], 100)
+    said = truth.copy()
+    said[:20] = "y"
+    doubt = Doubt(Asked(None, 200, labels=truth), True, 0.1, None)
+    found = doubt.columns(answered(said, "north"), answered(np.array(["x", "y"]), "north"), quiet=True)
+    np.testing.assert_allclose(found["probability"], [[1.0, 0.0], [20 / 120, 100 / 120]], atol=0.02)
+    assert found["set"].tolist() == ["x", "x | y"]
+    assert "foreign" not in found
+    with pytest.raises(FederationError, match="not the same sites"):
+        doubt.columns(answered(said, "north"), answered(said, "south"), quiet=True)

@@ -10,7 +10,14 @@ from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 from onefold.datasets import load, partition
 from onefold.exceptions import InvalidInputError
 from onefold.federated import LocalModel
-from onefold.federated.uncertainty import Calibration, Uncertainty, calibrate, largest_p_values, merge
+from onefold.federated.uncertainty import (
+    Calibration,
+    LabelUncertainty,
+    Uncertainty,
+    calibrate,
+    largest_p_values,
+    merge,
+)
 
 SETUPS = {
     "folding": (FoldingClassifier(n_components=10, batch_size=50), 1.0),
@@ -252,3 +259,44 @@ def test_invalid_arguments_are_refused() -> None:
         with pytest.raises(InvalidInputError) as caught:
             call()
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+def test_sets_from_labels_alone_cover_as_promised_and_say_something(alpha) -> None:
+    """Encrypted answers: four classes, of which two are often mixed up."""
+    rng = np.random.default_rng(0)
+    classes, covered, sizes = np.array(list("abcd")), [], []
+    confused = np.array([[0.7, 0.3, 0, 0], [0.3, 0.7, 0, 0], [0, 0, 0.97, 0.03], [0, 0, 0.03, 0.97]])
+    for _ in range(60):
+        truth = rng.integers(0, 4, 400)
+        answers = (rng.random((400, 1)) > confused[truth].cumsum(axis=1)).sum(axis=1)
+        sure = LabelUncertainty(classes[answers[:200]], classes[truth[:200]], classes)
+        sets = sure.prediction_sets(classes[answers[200:]], alpha)
+        covered.append(sets[np.arange(200), truth[200:]].mean())
+        sizes.append(sets.sum(axis=1).mean())
+    assert np.mean(covered) > 1 - alpha - 0.01
+    assert np.mean(sizes) < 2.5
+
+
+def test_probabilities_from_labels_alone_are_shares_of_the_classes() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 3000)
+    answers = np.where(rng.random(3000) < 0.2, rng.integers(0, 3, 3000), truth)
+    sure = LabelUncertainty(answers, truth, [0, 1, 2])
+    found = sure.probabilities([0, 1, 2])
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.diag(found), 0.8 + 0.2 / 3, atol=0.03)
+    assert sure.n_rows == 3000
+
+
+def test_labelled_rows_of_unknown_classes_are_left_out_and_nothing_else_is_refused() -> None:
+    measures = np.tile([[0.1, 0.9], [0.8, 0.2]], (20, 1))
+    labels = np.array(["b", "a"] * 20, dtype=object)  # columns in another order than sorted
+    labels[:4] = "new"
+    sure = Uncertainty.of(measures, labels.astype(str), np.array(["b", "a"]))
+    assert sure.calibration.n_rows == 36
+    assert sure.probabilities(measures[:1])[0, 0] > 0.9
+    with pytest.raises(InvalidInputError, match="no labelled row"):
+        Uncertainty.of(measures, np.full(40, "new"), np.array(["b", "a"]))
+    with pytest.raises(InvalidInputError, match="not among the classes"):
+        LabelUncertainty(["b"], ["b"], ["a", "b"]).probabilities(["z"])

@@ -11,12 +11,20 @@ from onefold.federated.log import MembershipLog
 from onefold.federated.moments import MomentFederation, release_moments
 from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.simulate import Simulation, simulate
-from onefold.federated.uncertainty import Calibration, Uncertainty, calibrate, largest_p_values, merge
+from onefold.federated.uncertainty import (
+    Calibration,
+    LabelUncertainty,
+    Uncertainty,
+    calibrate,
+    largest_p_values,
+    merge,
+)
 
 __all__ = [
     "Calibration",
     "Forgotten",
     "GlobalClassifier",
+    "LabelUncertainty",
     "LocalModel",
     "MembershipLog",
     "MomentFederation",

@@ -31,9 +31,17 @@ from onefold._base.validation import Number, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.federated.rules import check_answers, check_truth
 
-__all__ = ["Calibration", "Uncertainty", "calibrate", "largest_p_values", "merge"]
+__all__ = [
+    "Calibration",
+    "LabelUncertainty",
+    "Uncertainty",
+    "calibrate",
+    "largest_p_values",
+    "merge",
+]
 
 RATE = Number(above=0, below=1)
+NO_ROWS = "no labelled row has a class of the sites: nothing can be calibrated"
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +245,36 @@ class Uncertainty:
             raise InvalidInputError("pass a Calibration: see calibrate and merge")
         self.calibration = calibration
 
+    @classmethod
+    def of(cls, measures: ArrayLike, labels: ArrayLike, classes: ArrayLike) -> Uncertainty:
+        """Calibrate on labelled rows that the querier has, and that no site has fitted.
+
+        Rows of a class that no site has are left out: no set could hold it. What is promised is then about
+        queries of the other classes.
+
+        Parameters
+        ----------
+        measures : array-like of shape (n, C)
+            Combined measures of the rows.
+        labels : array-like of shape (n,)
+            Their classes.
+        classes : array-like of shape (C,)
+            Labels of the columns.
+
+        Returns
+        -------
+        Uncertainty
+            For queries that the same sites answer, combined by the same rule.
+        """
+        values = check_answers(measures, 2)
+        known, columns = _columns_of(labels, classes, len(values))
+        if not known.size:
+            raise InvalidInputError(NO_ROWS)
+        right = values[known, columns].astype(np.float64)
+        usual = float(np.median(right[np.isfinite(right)])) if np.isfinite(right).any() else 1.0
+        # Measures of every kind on the grid of distances; its unit follows from the querier's own rows.
+        return cls(calibrate(values[known], columns, largest=np.inf, unit=usual if usual > 0 else 1.0))
+
     @functools.cached_property
     def _share(self) -> Floats:
         """Share of right classes in each cell: the farther, the less likely, so a decreasing curve."""
@@ -365,6 +403,117 @@ class Uncertainty:
         if values.shape[1] != len(self.calibration.relative):
             raise InvalidInputError("measures must have one column per class of the calibration")
         return values
+
+
+class LabelUncertainty:
+    """Probabilities and prediction sets where nothing but the predicted class is known: encrypted answers.
+
+    Parameters
+    ----------
+    predicted : array-like of shape (n,)
+        Predicted classes of labelled rows that no site has fitted.
+    labels : array-like of shape (n,)
+        Their classes; rows of a class that no site has are left out.
+    classes : array-like of shape (C,)
+        All classes.
+
+    See Also
+    --------
+    Uncertainty : Uses the measures, and says more.
+
+    Notes
+    -----
+    A probability is the share of a class among the labelled rows with the same prediction, shrunk by two
+    rows' weight towards the common accuracy: equal for all queries with one prediction. Sets are those of
+    split conformal prediction: the shares come from every other labelled row, the p-values from the rest.
+
+    *Guarantees.* :meth:`prediction_sets` have the right class with a probability of at least 1 - alpha for a
+    query that is exchangeable with the labelled rows.
+
+    Examples
+    --------
+    >>> answers, labels = ["a"] * 40 + ["b"] * 40, ["a"] * 38 + ["b"] * 42
+    >>> sure = LabelUncertainty(answers, labels, ["a", "b", "c"])
+    >>> sure.probabilities(["a", "b"]).round(2).tolist()
+    [[0.95, 0.05, 0.0], [0.0, 1.0, 0.0]]
+    >>> sure.prediction_sets(["b"], alpha=0.1).tolist()
+    [[False, True, False]]
+    """
+
+    def __init__(self, predicted: ArrayLike, labels: ArrayLike, classes: ArrayLike) -> None:
+        self.classes = np.asarray(classes)
+        known, columns = _columns_of(labels, classes, len(np.asarray(predicted)))
+        if not known.size:
+            raise InvalidInputError(NO_ROWS)
+        answers = self._answers(np.asarray(predicted)[known])
+        self.n_rows = len(columns)
+        self._shares = self._shares_of(answers, columns)
+        first = np.arange(self.n_rows) % 2 == 0
+        self._half = self._shares_of(answers[first], columns[first])
+        self._scores = np.sort(self._half[answers[~first], columns[~first]])
+
+    def probabilities(self, predicted: ArrayLike) -> Array:
+        """Return the probability of each class for each query; rows add up to one.
+
+        Parameters
+        ----------
+        predicted : array-like of shape (n,)
+            Predicted classes of queries.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            The probabilities; the largest need not be that of the predicted class.
+        """
+        return np.asarray(self._shares[self._answers(predicted)])
+
+    def prediction_sets(self, predicted: ArrayLike, alpha: float = 0.1) -> Mask:
+        """Return the classes that cannot be ruled out: the right one is in with probability >= 1 - alpha.
+
+        Parameters
+        ----------
+        predicted : array-like of shape (n,)
+            Predicted classes of queries.
+        alpha : float, default=0.1
+            Largest probability with which the right class may be missing.
+
+        Returns
+        -------
+        ndarray of bool of shape (n, C)
+            Whether each class is in the set.
+        """
+        check_parameter("alpha", alpha, RATE)
+        shares = self._half[self._answers(predicted)]
+        as_rare = np.searchsorted(self._scores, shares, side="right")
+        return np.asarray((as_rare + 1) / (len(self._scores) + 1) > alpha)
+
+    def _answers(self, predicted: ArrayLike) -> Index:
+        known, columns = _columns_of(predicted, self.classes, len(np.asarray(predicted)))
+        if len(known) != len(np.asarray(predicted)):
+            raise InvalidInputError("a predicted class is not among the classes")
+        return columns
+
+    def _shares_of(self, answers: Index, columns: Index) -> Floats:
+        n_classes = len(self.classes)
+        counts = np.zeros((n_classes, n_classes))
+        np.add.at(counts, (answers, columns), 1.0)
+        accuracy = (np.trace(counts) + 1.0) / (counts.sum() + 2.0)
+        common = np.full((n_classes, n_classes), (1.0 - accuracy) / max(n_classes - 1, 1))
+        np.fill_diagonal(common, accuracy if n_classes > 1 else 1.0)
+        return np.asarray((counts + 2.0 * common) / (counts.sum(axis=1, keepdims=True) + 2.0))
+
+
+def _columns_of(labels: ArrayLike, classes: ArrayLike, n_rows: int) -> tuple[Index, Index]:
+    """Rows whose class is among the classes, and the columns of these classes."""
+    found, known = np.asarray(labels), np.asarray(classes)
+    if found.shape != (n_rows,) or known.ndim != 1:
+        raise InvalidInputError("labels must be one class for each row")
+    if found.dtype.kind != known.dtype.kind:
+        found, known = found.astype(str), known.astype(str)
+    order = np.argsort(known, kind="stable")
+    place = np.minimum(np.searchsorted(known[order], found), len(known) - 1)
+    rows = np.flatnonzero(known[order][place] == found)
+    return rows, order[place[rows]]
 
 
 def largest_p_values(calibrations: Mapping[Any, Calibration], answers: Mapping[Any, ArrayLike]) -> Array:

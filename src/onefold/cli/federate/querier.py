@@ -6,6 +6,8 @@ import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, print_json, say, show
@@ -59,11 +61,17 @@ def _destination(out: str | None, as_json: bool, *inputs: str) -> str | None:
 
 
 def _tell_result(
-    result: QueryResult, out: str | None, accuracy: float | None, *, as_json: bool, quiet: bool
+    result: QueryResult,
+    out: str | None,
+    accuracy: float | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+    more: dict[str, Any] | None = None,
 ) -> int:
     """Tell how many rows were answered and by whom, as JSON or in a line; the exit code."""
     if as_json:
-        print_json(_summary(result, out, accuracy))
+        print_json(_summary(result, out, accuracy) | (more or {}))
     else:
         right = "" if accuracy is None else f", accuracy {accuracy:.4f}"
         where = f", written to {out}" if out not in (None, STANDARD_OUTPUT) else ""
@@ -98,6 +106,115 @@ def _summary(result: QueryResult, out: str | None, accuracy: float | None) -> di
     return summary if accuracy is None else summary | {"accuracy": accuracy}
 
 
+# --- how sure the federation is ---------------------------------------------------------------------------
+
+DOUBT = (
+    "Both options need labelled rows that no site has fitted, like the rows of DATA. They are asked about in "
+    "the same way, just before. Sets hold the right class with the stated probability, for rows that are "
+    "exchangeable with the labelled ones. Probabilities are right on average only."
+)
+
+
+def _add_doubt_options(group: Any) -> None:
+    option(group, "--calibrate FILE", "table of labelled rows, with the columns of DATA and the label column")
+    option(group, "--calibrate-label COL", "column of --calibrate with the classes (default: --label)")
+    flag(group, "--probabilities", "also write the probability of every class")
+    sets = (
+        "also write the classes that cannot be ruled out, in a column set, and whether a row is unlike all "
+        "labelled ones, in a column foreign (which encrypted answers cannot tell)"
+    )
+    flag(group, "--sets", sets)
+    alpha = "largest probability with which the right class is missing from a set"
+    option(group, "--alpha A", alpha, shared.fraction, 0.1)
+    alarm = (
+        "largest probability with which a row like the labelled ones is called foreign (default: 0.01, or "
+        "what the number of labelled rows allows)"
+    )
+    option(group, "--false-alarm A", alarm, shared.fraction)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What was asked for about how sure the federation is, and the labelled rows it is calibrated on."""
+
+    table: Asked
+    probabilities: bool
+    alpha: float | None  # None for no sets
+    false_alarm: float | None
+
+    def columns(self, first: QueryResult, result: QueryResult, quiet: bool) -> dict[str, Any]:
+        """Further columns of the result; ``first`` is what was answered about the labelled rows."""
+        if first.answered != result.answered or list(first.classes) != list(result.classes):
+            raise FederationError("not the same sites answered about --calibrate and about DATA: ask again")
+        labels, known = self.table.labels, self.table.known
+        rows = slice(None) if known is None else known
+        sure: Any
+        if result.encryption:
+            from onefold.federated import LabelUncertainty
+
+            sure, asked = (
+                LabelUncertainty(first.predictions[rows], labels, result.classes),
+                result.predictions,
+            )
+            n_rows = sure.n_rows
+        else:
+            from onefold.federated import Uncertainty
+
+            measured = [_measures(each)["measures"] for each in (first, result)]
+            sure, asked = Uncertainty.of(measured[0][rows], labels, result.classes), measured[1]
+            n_rows = sure.calibration.n_rows
+        left_out = len(labels) - n_rows
+        more = f", {left_out} left out: their class is at no site" if left_out else ""
+        say(f"calibrated on {count_of(n_rows, 'labelled row')}{more}", quiet)
+        found: dict[str, Any] = {}
+        if self.probabilities:
+            found |= {"probability": sure.probabilities(asked), "classes": result.classes}
+        if self.alpha is not None:
+            if self.alpha < 1 / (n_rows + 1):
+                raise InvalidInputError(
+                    f"--alpha {self.alpha:g} needs more labelled rows than {n_rows}: every set would hold "
+                    "every class"
+                )
+            sets, names = sure.prediction_sets(asked, self.alpha), np.asarray(result.classes).astype(str)
+            found["set"] = np.array([" | ".join(names[mine]) for mine in sets])
+            if not result.encryption:
+                rate = max(0.01, 1 / (n_rows + 1)) if self.false_alarm is None else self.false_alarm
+                found["foreign"] = sure.is_foreign(asked, rate)
+        return found
+
+
+def _doubt(args: argparse.Namespace, table: Asked) -> Doubt | None:
+    """What to calibrate on; options that do not go together are refused."""
+    wanted = args.probabilities or args.sets
+    if not wanted:
+        for name in ("calibrate", "calibrate_label"):
+            if getattr(args, name) is not None:
+                raise InvalidInputError(f"--{name.replace('_', '-')} goes with --probabilities or --sets")
+        return None
+    if args.query_key is not None:
+        raise InvalidInputError("--probabilities and --sets are for the querier: not with --query-key")
+    if args.calibrate is None:
+        raise InvalidInputError(
+            "--probabilities and --sets need labelled rows that no site has fitted: give --calibrate FILE"
+        )
+    if table.schema is not None:
+        known = _asked_by(table.schema, args.calibrate)
+        if known.labels is None or not len(known.labels):
+            raise InvalidInputError(f"{args.calibrate}: has no row with a class in the schema's label column")
+    else:
+        label = args.calibrate_label or args.label
+        if label is None:
+            raise InvalidInputError(
+                "--calibrate needs the name of its column with the classes: give --label COL"
+            )
+        ignore = [] if table.names else args.ignore
+        read, labels = read_labelled(
+            args.calibrate, label, ignore=ignore, features=table.names, two_classes=False
+        )
+        known = Asked(read.values, len(labels), table.names, labels=labels)
+    return Doubt(known, args.probabilities, args.alpha if args.sets else None, args.false_alarm)
+
+
 # --- query ------------------------------------------------------------------------------------------------
 
 
@@ -118,6 +235,7 @@ def add_query(parts: Any) -> None:
     shared.add_ignore(parser)
     common.add_schema(parser)
     flag(parser, "--measures", "also write the combined measure of every class")
+    _add_doubt_options(parser.add_argument_group("how sure the federation is", DOUBT))
     option(parser, "--timeout S", "seconds that the sites have to answer", shared.positive, 60.0)
     option(parser, "--batch N", "number of rows in one message", shared.whole, 5000)
     common.add_rule_options(parser.add_argument_group("another rule than the server's"), default=None)
@@ -164,15 +282,27 @@ def run_query(args: argparse.Namespace) -> int:
         label = args.held_out_label or args.label
         held_out = common.held_out_rows(args.held_out, label, args.ignore, table.names, table.schema)
         rule = {"rule": args.rule, "n_liars": args.liars, "held_out": held_out}
+        doubt = _doubt(args, table)
+        first = None
+        if doubt is not None:
+            first = federation.query(doubt.table.rows, encrypted=args.encrypted, **rule, **given, **ways)
         result = federation.query(table.rows, encrypted=args.encrypted, **rule, **given, **ways)
     columns = {} if args.id is None else {args.id: table.ids}
     columns["prediction"] = result.predictions
     if args.measures:
         columns |= _measures(result)
+    more = {} if doubt is None or first is None else doubt.columns(first, result, args.quiet)
+    columns |= more
     if out is not None:
         write_columns(out, columns)
     accuracy = table.accuracy(result.predictions)
-    return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=args.quiet)
+    told = _in_json(more) if out is None else {}
+    return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=args.quiet, more=told)
+
+
+def _in_json(columns: dict[str, Any]) -> dict[str, Any]:
+    """Columns as lists, for the output of --json where no table is written."""
+    return {name: np.asarray(values).tolist() for name, values in columns.items()}
 
 
 @dataclass(frozen=True)
