@@ -5,11 +5,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import LinearSVC
 
 from onefold import AutoencoderClassifier, FoldingClassifier
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.fabrication import PrivateClassifier
-from onefold.privacy import AnalyticGaussian, Box, OptimalNoise
+from onefold.privacy import AnalyticGaussian, Box, Laplace, OptimalNoise
 from onefold.privacy.guarantee import SEEDED
 
 digits, digit_labels = load_digits(return_X_y=True)
@@ -80,3 +81,15 @@ def test_a_fit_that_fails_leaves_the_promise_of_the_classifier_that_is_there():
     with pytest.raises(ValueError, match="n_neighbors"):
         model.fit(digits[:50], digit_labels[:50])
     assert model.guarantee_.entry == (8.0, 1e-5)
+
+
+def test_probabilities_are_those_of_the_classifier_if_it_has_any() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    X = np.clip(0.25 * rng.standard_normal((120, 3)) + 0.5 * y[:, None] + 0.25, 0, 1)
+    noise = Laplace(20.0, sensitivity=Box(0, 1))
+    model = PrivateClassifier(FoldingClassifier(3, 20, scale="auto"), noise, random_state=0).fit(X, y)
+    found = model.predict_proba(X)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[found.argmax(axis=1)], model.predict(X))
+    assert not hasattr(PrivateClassifier(LinearSVC(), noise), "predict_proba")

@@ -183,3 +183,32 @@ def test_a_model_with_a_foreign_class_is_refused(data) -> None:
     model = LocalModel(FoldingClassifier(n_components=4)).fit(data.X_train[:200], data.y_train[:200])
     with pytest.raises(InvalidInputError, match="not among the classes"):
         GlobalClassifier(classes=[0, 1]).add("a", model)
+
+
+def overlapping(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n_rows)
+    X = rng.normal(size=(n_rows, 4))
+    X[np.arange(n_rows), y] += 1.6
+    return X, y
+
+
+def test_probabilities_are_calibrated_and_follow_joining_and_leaving() -> None:
+    server = GlobalClassifier()
+    with pytest.raises(InvalidInputError, match="call calibrate"):
+        server.predict_proba(np.zeros((1, 4)))
+    for number in range(3):
+        server.add(number, LocalModel(FoldingClassifier(4, 30, scale=0.3)).fit(*overlapping(120, number)))
+    server.calibrate(*overlapping(300, 7))
+    queries, truth = overlapping(600, 8)
+    before = server.predict_proba(queries)
+    np.testing.assert_allclose(before.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(before.argmax(axis=1), server.predict(queries))
+    assert abs(before.max(axis=1).mean() - np.mean(server.predict(queries) == truth)) < 0.07
+    covered = server.uncertainty_.prediction_sets(server.measures(queries), 0.1)
+    assert 0.85 < covered[np.arange(600), truth].mean() < 0.95
+    server.remove(2)
+    alone = GlobalClassifier().add(0, server._members[0]).add(1, server._members[1])
+    expected = alone.calibrate(*overlapping(300, 7)).predict_proba(queries)
+    np.testing.assert_array_equal(server.predict_proba(queries), expected)
+    assert not np.array_equal(before, expected)

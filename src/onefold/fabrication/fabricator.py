@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from onefold._base.arrays import Array, Index, Labels
@@ -468,6 +469,12 @@ def _without_noise(rows: Array, variance: float) -> Array | None:
 # --- any classifier fitted to private rows --------------------------------------------------------------
 
 
+def _has_probabilities(model: "PrivateClassifier") -> bool:
+    """Whether the classifier, or before fitting its prototype, has probabilities; ours have."""
+    found = getattr(model, "classifier_", model.classifier)
+    return found is None or hasattr(found, "predict_proba")
+
+
 class PrivateClassifier(ClassifierMixin, BaseEstimator):
     """Classifier fitted to noisy or fabricated rows instead of raw ones.
 
@@ -656,6 +663,25 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             As the classifier gives it.
         """
         return np.asarray(self.classifier_.decision_function(self._queries(X)))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Estimate the probability of each class, for a classifier that has probabilities.
+
+        Those of onefold's classifiers are calibrated on the private rows they were fitted to. Rows without
+        noise are easier to tell apart: probabilities for them tend to be less sure than they could be.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of ``classes_``; post-processing of the private rows.
+        """
+        return np.asarray(self.classifier_.predict_proba(self._queries(X)))
 
     def _queries(self, X: ArrayLike) -> Array:
         check_is_fitted(self)

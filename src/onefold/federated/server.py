@@ -30,6 +30,7 @@ from onefold.federated.rules import (
     owned_classes,
 )
 from onefold.federated.trust import LabelledSet, Reason, accept, constant_sites
+from onefold.federated.uncertainty import Uncertainty
 from onefold.models import MAXIMA, maximum_of
 
 __all__ = ["RULES", "GlobalClassifier", "Result", "check_alike"]
@@ -162,6 +163,8 @@ class GlobalClassifier:
             raise InvalidInputError("classes must be a list of distinct labels")
         self._members: dict[Hashable, LocalModel | Array] = {}
         self._labelled: LabelledSet | None = None
+        self._calibration: tuple[Any, Labels] | None = None
+        self._sure: tuple[Any, Uncertainty] | None = None
 
     # --- sites --------------------------------------------------------------------------------------------
 
@@ -274,7 +277,61 @@ class GlobalClassifier:
         self._labelled = LabelledSet(X, y, answers)
         return self
 
+    def calibrate(self, X: Any, y: ArrayLike) -> Self:
+        """Keep labelled rows that no site has fitted, by which probabilities and sets are calibrated.
+
+        The sites that take part are asked about them anew whenever one has come, gone or changed, so that
+        probabilities follow joining and leaving exactly.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p), or table
+            Labelled queries, which models are asked about.
+        y : array-like of shape (n,)
+            Their labels.
+
+        Returns
+        -------
+        GlobalClassifier
+            This classifier.
+        """
+        self._calibration = (X, np.asarray(y))
+        self._sure = None
+        return self
+
     # --- answering ----------------------------------------------------------------------------------------
+
+    @property
+    def uncertainty_(self) -> Uncertainty:
+        """Probabilities, sets and a flag for foreign rows, from :meth:`measures`; see :meth:`calibrate`."""
+        if self._calibration is None:
+            raise InvalidInputError(
+                "probabilities need labelled rows that no site has fitted: call calibrate"
+            )
+        state = [(site, id(each), getattr(each, "fit_count_", 0)) for site, each in self._members.items()]
+        now = (state, self.rule, self.n_liars)
+        if self._sure is None or self._sure[0] != now:
+            rows, labels = self._calibration
+            self._sure = now, Uncertainty.of(self.measures(rows), labels, self.classes_)
+        return self._sure[1]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class for each query, calibrated by :meth:`calibrate`.
+
+        They are right on average over rows like those of :meth:`calibrate`. ``uncertainty_`` has more:
+        prediction sets and a flag for rows unlike all of them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p), or table
+            Queries; see :meth:`measures`.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            Probabilities, in the order of ``classes_``; the most probable class is the predicted one.
+        """
+        return self.uncertainty_.probabilities(self.measures(X))
 
     def measures(self, X: Any = None) -> Array:
         """Return the combined measure of each query by each class.
