@@ -8,6 +8,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class RowMap:
             given = given / np.where(lengths > 0.0, lengths, 1.0)[:, None]
         if self.n_directions == 0:
             return np.asarray(given / np.maximum(row_lengths(given), radius)[:, None])
-        return np.asarray(FourierLift(self.n_directions, radius=radius).fit(given[:1]).transform(given))
+        return np.asarray(_lift(self.n_directions, radius, given.shape[1]).transform(given))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -98,6 +99,11 @@ class RowMap:
     def description(self) -> str:
         """Words that are equal for equal maps."""
         return f"rows {self.to_dict()!r}"
+
+
+@lru_cache(maxsize=8)  # drawing the directions takes longer than a query
+def _lift(n_directions: int, radius: float, width: int) -> FourierLift:
+    return FourierLift(n_directions, radius=radius).fit(np.zeros((1, width)))
 
 
 def plain_moments(
