@@ -125,6 +125,24 @@ def half_the_noise_on_the_diagonal_of_second_moments(patch: Patch) -> None:
     patch.setattr(moments.Noise, "to_matrices", to_matrices)
 
 
+def second_moment_with_the_noise_of_all_that_sums_and_it_share(patch: Patch) -> None:
+    original = moments.divided_anew
+    patch.setattr(
+        moments,
+        "divided_anew",
+        lambda shares, part: original(shares, part)._replace(second=shares.total + shares.second),
+    )
+
+
+def sums_with_the_noise_of_all_that_a_second_moment_and_they_share(patch: Patch) -> None:
+    original = moments.divided_anew
+    patch.setattr(
+        moments,
+        "divided_anew",
+        lambda shares, part: original(shares, part)._replace(total=1.2 * (shares.total + shares.second)),
+    )
+
+
 def labels_kept_with_twice_the_epsilon(patch: Patch) -> None:
     original = labels.keep_probability
     patch.setattr(labels, "keep_probability", lambda epsilon, n: original(2 * epsilon, n))
@@ -214,6 +232,10 @@ BUGS: list[tuple[Plant, str, int, str]] = [
     (no_noise_on_counts, "MomentFederation", 0, "likelihood ratio"),
     (same_noise_for_every_class, "PrivateMoments", RECORD, "independence"),
     (half_the_noise_on_the_diagonal_of_second_moments, "PrivateMoments", RECORD, "noise"),
+    (second_moment_with_the_noise_of_all_that_sums_and_it_share, "PrivateMoments, pooled", 0, "noise"),
+    (sums_with_the_noise_of_all_that_a_second_moment_and_they_share, "PrivateMoments, pooled", 2, "noise"),
+    (no_noise_on_counts, "PrivateMoments, pooled", 0, "noise"),
+    (records_of_a_person_counted_one_by_one, "PrivateMoments, pooled", 1, "noise"),
     (labels_kept_with_twice_the_epsilon, "RandomisedLabels", 0, "likelihood ratio"),
     (replaced_records_move_sums_by_one, "PrivateMoments", 3, "noise"),
     (fisher_noise_with_the_wrong_exponent, "FisherGaussian", RECORD, "noise"),
@@ -237,12 +259,12 @@ def test_planted_bug_is_caught(monkeypatch: Patch, plant: Plant, name: str, plac
     assert look in caught(name, place)
 
 
-def test_nineteen_kinds_of_bugs_are_planted() -> None:
+def test_twenty_one_kinds_of_bugs_are_planted() -> None:
     kinds = {
         plant.__name__.removesuffix("_for_every_call").removesuffix("_for_every_process")
         for plant, *_ in BUGS
     }
-    assert len(kinds - {"records_of_a_person_counted_one_by_one"}) == 19
+    assert len(kinds - {"records_of_a_person_counted_one_by_one"}) == 21
 
 
 def test_type_that_depends_on_one_record_is_caught() -> None:

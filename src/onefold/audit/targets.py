@@ -180,6 +180,56 @@ def fit_moments(X: Floats, y: Any, person: Any, **options: Any) -> PrivateMoment
     return PrivateMoments(**{"centre": None, **options}).fit(X, y, person)
 
 
+PAIRS_OF_FEATURES = 25  # of one release with one second moment: each is a release of its own
+POOLED_PART = 0.105  # of what sums and second moments share, for a moment that its noise would drown
+
+
+def _pooled_target(unit: str, neighbours: str, epsilon: float, fit: Callable[..., Any]) -> AttackTarget:
+    """Describe counts, sums and one second moment: two classes and two features are one release.
+
+    Records of a block are zero in the features of all others, so its sums and its place on the diagonal of
+    the second moment depend on them alone. There are so few records that "auto" decides for one moment.
+    """
+    copies = MANY_ROWS + 5 if unit == "person" else 1
+    places = np.arange(PAIRS_OF_FEATURES)
+
+    def fitted(side: int) -> Any:
+        block = moment_rows(unit, neighbours, side, copies)
+        X = np.zeros((len(places), len(block), 2 * len(places)))
+        for place in places:
+            X[place, :, 2 * place : 2 * place + 2] = [row for _, row in block]
+        y = np.add.outer(2 * places, [label for label, _ in block]).ravel()
+        options = {"classes": np.arange(2 * len(places)), "neighbours": neighbours, "epsilon": epsilon}
+        rows = X.reshape(len(y), -1)
+        if unit != "person":
+            return fit(rows, y, None, second_moments="auto", **options)
+        numbers = np.minimum(np.arange(len(block)), 2 * len(ALWAYS))
+        person = np.add.outer(len(block) * places, numbers).ravel()
+        return fit(rows, y, person, second_moments="auto", **options, rows_per_person=MANY_ROWS)
+
+    def released(moments: Any) -> Floats:
+        sums = moments.sums_.reshape(len(places), 2, len(places), 2)[places, :, places].reshape(-1, 4)
+        second = moments.second_moments_[0]
+        even, odd = 2 * places, 2 * places + 1
+        columns = [second[even, even], second[odd, odd], second[even, odd]]
+        return np.column_stack([moments.counts_.reshape(-1, 2), sums, *columns])
+
+    def draw(side: int, n: int) -> Floats:
+        return np.concatenate([released(fitted(side)) for _ in range(0, n, len(places))])[:n]
+
+    def means(releases: Floats, side: int) -> Floats:
+        parts = moments_without_noise(moment_rows(unit, neighbours, side)).reshape(2, 6)
+        return np.concatenate([parts[:, 0], parts[:, 1:3].ravel(), parts[:, 3:].sum(axis=0)])
+
+    mu, rest = needed_mu(epsilon, DELTA), SHARES[1] + SHARES[2]
+    shares = SHARES[0], rest * (1.0 - POOLED_PART), rest * POOLED_PART
+    count, total, second = BLOCK_SENSITIVITIES[neighbours] / (mu * np.sqrt(shares))
+    levels = np.array([count] * 2 + [total] * 4 + [second, second, second / math.sqrt(2.0)])
+    claim = getattr(fitted(0).guarantee_, unit)
+    name = f"PrivateMoments, pooled{', replace' if neighbours == 'replace' else ''}"
+    return AttackTarget(name, unit, claim[0], claim[1], draw, means, levels, "gaussian")
+
+
 def _moment_schema(side: int) -> dict[str, Any]:
     """Classes that nobody declared: a class of one record, with a long name, must leave nothing behind."""
     rng = np.random.default_rng(0)
@@ -401,5 +451,9 @@ def privacy_targets(epsilon: float = 1.0) -> dict[str, Sequence[Callable[[], Att
         partial(moment_target, "PrivateMoments", "person", "add-remove", epsilon, fit_moments),
         partial(moment_target, "PrivateMoments, replace", "record", "replace", epsilon, fit_moments),
         partial(_centre_target, epsilon),
+    ]
+    found["PrivateMoments, pooled"] = [
+        partial(_pooled_target, unit, neighbours, epsilon, fit_moments)
+        for unit, neighbours in (("record", "add-remove"), ("person", "add-remove"), ("record", "replace"))
     ]
     return found

@@ -35,8 +35,9 @@ class MomentFabricator(TransformerMixin, OnMoments):
     radius : float or None, default=None
         Rows are declared to be no longer than this; longer ones are shortened. None stands for the longest
         row of the schema, or for 1.
-    shares : tuple of four floats, default=(0.05, 0.02, 0.28, 0.70)
-        How the budget is divided among centre, counts, sums and second moments.
+    shares : tuple of four floats or None, default=None
+        How the budget is divided among centre, counts, sums and second moments. None takes
+        (0.05, 0.02, 0.28, 0.70).
     neighbours : {"add-remove", "replace"}, default="add-remove"
         What the guarantee compares: one record more or less, or one record replaced.
     shrinkage : "auto" or float in [0, 1], default="auto"

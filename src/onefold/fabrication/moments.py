@@ -70,8 +70,9 @@ class MomentClassifier(ClassifierMixin, OnMoments):
     radius : float or None, default=None
         Rows are declared to be no longer than this; longer ones are shortened. None stands for the longest
         row of the schema, or for 1.
-    shares : tuple of four floats, default=(0.05, 0.02, 0.28, 0.70)
-        How the budget is divided among centre, counts, sums and second moments.
+    shares : tuple of four floats or None, default=None
+        How the budget is divided among centre, counts, sums and second moments. None takes
+        (0.05, 0.02, 0.28, 0.70); for a pooled second moment a public rule divides the last two.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         What the guarantee compares: one record more or less, or one record replaced.
     shrinkage : "auto" or float in [0, 1], default="auto"
@@ -178,7 +179,7 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         classes: ArrayLike | None = None,
         centre: Literal["private"] | ArrayLike | None = "private",
         radius: float | None = None,
-        shares: tuple[float, float, float, float] = (0.05, 0.02, 0.28, 0.70),
+        shares: tuple[float, float, float, float] | None = None,
         neighbours: Literal["add-remove", "replace"] = "add-remove",
         shrinkage: Literal["auto"] | float = "auto",
         floor: float = 0.2,
@@ -586,7 +587,7 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         self.rule_ = self._rule()
         if moments.epsilon is not None:
             self.rule_ = "balanced" if self.objective == "balanced" else "lda"
-            self._take(moments, _noisy_lda(moments, self.floor, self.least, self.objective), 1.0)
+            self._take(moments, _noisy_lda(moments, self.objective), 1.0)
             return
         spectrum = PooledSpectrum(*statistic_of(moments))
         self.ridge_, self.held_out_error_ = (
@@ -649,13 +650,11 @@ def _plain_encoding(schema: Schema | None, encoder: Any, row_map: RowMap | None)
     return before if row_map is None else f"{before} {row_map.description}".strip()
 
 
-def _noisy_lda(moments: PrivateMoments, floor: float, least: float, objective: str) -> LinearScores:
-    """Linear discriminant analysis with the repaired means and the repaired pooled covariance."""
-    means, covariance = moments.means_, moments.covariances(1.0, floor, least)[0]
-    weights = np.linalg.solve(covariance, means.T)
-    offsets = -0.5 * np.sum(means.T * weights, axis=0)
-    if objective == "accuracy":
-        offsets = offsets + np.log(np.maximum(moments.counts_, 1.0))
+def _noisy_lda(moments: PrivateMoments, objective: str) -> LinearScores:
+    """Linear discriminant that allows for the noise; "balanced" takes the sizes of classes back out of it."""
+    weights, offsets = moments.linear_discriminant()
+    if objective == "balanced":
+        offsets = offsets - np.log(np.maximum(moments.counts_, 1.0))
     return LinearScores(weights, offsets)
 
 

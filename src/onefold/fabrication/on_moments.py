@@ -41,7 +41,7 @@ class OnMoments(BaseEstimator):
         classes: ArrayLike | None = None,
         centre: Literal["private"] | ArrayLike | None = "private",
         radius: float | None = None,
-        shares: tuple[float, float, float, float] = (0.05, 0.02, 0.28, 0.70),
+        shares: tuple[float, float, float, float] | None = None,
         neighbours: Literal["add-remove", "replace"] = "add-remove",
         shrinkage: Literal["auto"] | float = "auto",
         floor: float = 0.2,

@@ -7,7 +7,7 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from onefold.privacy.moments import _denoise
-from onefold.privacy.moments._denoise import denoised_discriminant, noise_of_moments, pooled_shares, thinned
+from onefold.privacy.moments._denoise import denoised_discriminant, noise_of_moments, pooled_part, thinned
 from onefold.privacy.moments._release import Noise
 from reference import denoised
 
@@ -137,14 +137,14 @@ def test_thinning_does_not_depend_on_anything_but_size_and_level() -> None:
 
 
 def test_noise_of_moments_follows_its_formulas() -> None:
-    found = noise_of_moments(0.5, 1000.0, 8, 4)
-    assert found.of_class == pytest.approx(8 * 4.0 * 4 / (math.sqrt(0.7) * 0.5 * 1000))
-    assert found.of_pooled == pytest.approx(8 * 4.0 / (math.sqrt(0.4) * 0.5 * 1000))
-    assert found.of_means == pytest.approx(4 / (0.5 * 1000))
-    assert noise_of_moments(0.5, -3.0, 8, 4) == noise_of_moments(0.5, 1.0, 8, 4)
+    found = noise_of_moments(1000.0, 8, 4, total=3.0, second=2.0)
+    assert found.of_class == pytest.approx(8 * 4.0 * 4 * 2.0 / (math.sqrt(0.7) * 1000))
+    assert found.of_pooled == pytest.approx(8 * 4.0 * 2.0 / (math.sqrt(0.4) * 1000))
+    assert found.of_means == pytest.approx(4 * 3.0 / 1000)
+    assert noise_of_moments(-3.0, 8, 4, 2.0, 2.0) == noise_of_moments(1.0, 8, 4, 2.0, 2.0)
 
 
-def test_pooled_shares_leave_five_percent_for_centre_and_counts() -> None:
-    few, many = noise_of_moments(0.3, 500.0, 512, 7), noise_of_moments(0.3, 1e6, 16, 2)
-    assert pooled_shares(few) == pytest.approx((0.85, 0.1))
-    assert pooled_shares(many) == pytest.approx((0.55, 0.4))
+def test_moment_that_noise_would_drown_gets_a_small_part() -> None:
+    drowned = noise_of_moments(500.0, 512, 7, 4.0, 4.0)
+    exact = noise_of_moments(1e6, 16, 2, 4.0, 4.0)
+    assert [pooled_part(noise) for noise in (exact, drowned)] == list(_denoise.POOLED_PARTS)

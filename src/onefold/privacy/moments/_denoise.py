@@ -24,10 +24,19 @@ from scipy.optimize import isotonic_regression
 
 from onefold._base.arrays import Floats
 
-__all__ = ["LinearHead", "denoised_discriminant", "noise_of_moments", "pooled_shares"]
+__all__ = [
+    "MOST_CLASS_NOISE",
+    "POOLED_PARTS",
+    "LinearHead",
+    "denoised_discriminant",
+    "noise_of_moments",
+    "pooled_part",
+]
 
 # A class's second moment is worth its noise up to this many of its mean eigenvalues.
 MOST_CLASS_NOISE = 5.0
+# What one second moment of all records may get of the budget that it and the class sums share.
+POOLED_PARTS = (0.42, 0.105)
 # Thinning must be independent of the noise of the release, and needs no secret. Its seed is public and fixed,
 # so that a release makes the same classifier wherever it is loaded; no other code draws from this stream.
 THINNING_SEED = 0x0DE201E7A1B
@@ -47,33 +56,36 @@ class LinearHead(NamedTuple):
 
 
 class NoiseOfMoments(NamedTuple):
-    """How large noise would be, from public numbers: see :func:`noise_of_moments`."""
+    """How large the noise of a release would be: see :func:`noise_of_moments`."""
 
     of_class: float
     of_pooled: float
     of_means: float
 
 
-def noise_of_moments(mu: float, size: float, n_features: int, n_classes: int) -> NoiseOfMoments:
-    r"""Compute the noise of both kinds of release before either is made.
+def noise_of_moments(
+    size: float, n_features: int, n_classes: int, total: float, second: float
+) -> NoiseOfMoments:
+    r"""Compute the noise of both kinds of release before either is made, from public and released numbers.
 
-    The eigenvalues of noise of deviation :math:`\sigma` fill :math:`\pm\sigma\sqrt{2p}`; records of norm one
-    have eigenvalues of :math:`n/p` on average. ``of_class`` and ``of_pooled`` are the quotients for a class
-    (at a share of 0.7) and for all (0.4); ``of_means`` is the noise of a class mean along one direction.
+    ``total`` and ``second`` are deviations of the noise that the whole budget would put on class sums and
+    second moments. The eigenvalues of noise of deviation :math:`\sigma` fill :math:`\pm\sigma\sqrt{2p}`;
+    n records of norm one have eigenvalues of :math:`n/p` on average. ``of_class`` and ``of_pooled`` are the
+    quotients for a class (at a share of 0.7) and for all (0.4); ``of_means`` is the noise of a class mean.
     """
-    radius = n_features * math.sqrt(2.0 * n_features) / (mu * max(size, 1.0))
+    records = max(size, 1.0)
+    radius = n_features * math.sqrt(2.0 * n_features) * second / records
     return NoiseOfMoments(
-        n_classes * radius / math.sqrt(0.7), radius / math.sqrt(0.4), n_classes / (mu * max(size, 1.0))
+        n_classes * radius / math.sqrt(0.7), radius / math.sqrt(0.4), n_classes * total / records
     )
 
 
-def pooled_shares(noise: NoiseOfMoments) -> tuple[float, float]:
-    """Divide what centre and counts leave, 0.95, between class sums and one second moment.
+def pooled_part(noise: NoiseOfMoments) -> float:
+    """Return the part of one second moment in what it and the class sums have together.
 
     A moment whose noise would drown it gets little, unless the sums are so exact that they need no more.
     """
-    second = 0.4 if noise.of_means < 0.005 or noise.of_pooled < 4.0 else 0.1
-    return 0.95 - second, second
+    return POOLED_PARTS[0 if noise.of_means < 0.005 or noise.of_pooled < 4.0 else 1]
 
 
 def denoised_discriminant(

@@ -24,6 +24,14 @@ from onefold.privacy.contract import encoding_of, under_contract
 from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.moments import _release as core
+from onefold.privacy.moments._denoise import (
+    MOST_CLASS_NOISE,
+    POOLED_PARTS,
+    LinearHead,
+    denoised_discriminant,
+    noise_of_moments,
+    pooled_part,
+)
 from onefold.privacy.moments._release import CONSTRAINTS, Blocks, Noise, plain_labels
 from onefold.privacy.persons import limit_rows, person_codes
 from onefold.privacy.samplers import RandomState, chosen_sampler
@@ -61,8 +69,10 @@ class PrivateMoments(BaseEstimator):
         zero; an array: a public point, or one that was released before, such as another site's ``centre_``.
     radius : float, default=1.0
         Rows are declared to be no longer than this; longer ones are shortened.
-    shares : four floats, default=(0.05, 0.02, 0.28, 0.70)
-        How the budget (squared mu) is divided among centre, counts, sums and second moments.
+    shares : four floats or None, default=None
+        How the budget (squared mu) is divided among centre, counts, sums and second moments. None takes
+        (0.05, 0.02, 0.28, 0.70) for second moments of each class. For a pooled one centre and counts keep
+        theirs, and a public rule divides the rest once the noisy counts are known.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         How neighbouring datasets differ: one record and its label more or less, or replaced by any other.
     sampler : {"hardened", "float"}, default="hardened"
@@ -167,7 +177,7 @@ class PrivateMoments(BaseEstimator):
         classes: ArrayLike | None = None,
         centre: Literal["private"] | ArrayLike | None = "private",
         radius: float = 1.0,
-        shares: tuple[float, float, float, float] = (0.05, 0.02, 0.28, 0.70),
+        shares: tuple[float, float, float, float] | None = None,
         neighbours: Literal["add-remove", "replace"] = "add-remove",
         sampler: str = "hardened",
         rows_per_person: int | None = None,
@@ -226,13 +236,14 @@ class PrivateMoments(BaseEstimator):
         if sampler == "hardened" and len(rows) > MOST_ROWS:
             raise InvalidInputError("a hardened release adds at most 2**25 records exactly: split the data")
         noise = Noise.of(self.random_state, sampler, person, silent=mu is None)
-        sigma = Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else core.deviations(mu, shares, self.neighbours)
-        if sampler == "hardened" and max(sigma) > LARGEST_EXACT_NOISE:
+        sigmas = [self._deviations(mu, division) for division in self._divisions(shares)]
+        if sampler == "hardened" and max(map(max, sigmas)) > LARGEST_EXACT_NOISE:
             raise InvalidInputError("epsilon, delta or a share is too small for the hardened sampler")
-        guarantee = self._promise(mu, sigma, sampler, person is not None)
+        guarantee = self._promise(mu, sigmas, sampler, person is not None)
         if schema is not None:
             guarantee = under_contract(guarantee, schema)
         charge(self.ledger, guarantee, "private moments")
+        sigma = sigmas[0]  # counts and centre have the same noise in all of them
         counts = noise.to_counts(noise.sizes(codes, len(candidates)), sigma.number)
         kept = np.ones(len(counts), dtype=bool)
         if self.classes is None and mu is not None:
@@ -241,7 +252,8 @@ class PrivateMoments(BaseEstimator):
         # A code of -1 for the rows of classes that are left out.
         renumbered = np.where(kept, np.cumsum(kept) - 1, -1)[codes]
         seen = self.embed(rows)
-        pooled = self._pooled(counts[kept], mu, rows.shape[1])
+        pooled, division = self._division(shares, counts[kept], mu, rows.shape[1])
+        sigma = self._deviations(mu, division)
         totals, seconds = core.class_sums(
             noise.firsts(seen), noise.roots(seen), renumbered, int(kept.sum()), pooled
         )
@@ -508,6 +520,30 @@ class PrivateMoments(BaseEstimator):
             return np.broadcast_to(found, (len(self.classes_), *found.shape[1:]))
         return core.covariances(raw, self.counts_, self.second_noise_, share, float(floor), float(least))
 
+    def linear_discriminant(self) -> LinearHead:
+        """Compute a linear discriminant that allows for the noise, from the release only.
+
+        Second moments of classes are added up first. Without noise it is a regularised linear discriminant
+        analysis; with much noise the nearest of means that are shrunk. The steps are described in
+        ``onefold.privacy.moments._denoise``.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_features, n_classes)
+            Of embedded rows.
+        offsets : ndarray of shape (n_classes,)
+            What is added to their products.
+        """
+        check_is_fitted(self)
+        return denoised_discriminant(
+            self.counts_,
+            self.sums_,
+            self.second_moments_.sum(axis=0),
+            self.sum_noise_,
+            float(np.sqrt(np.sum(self.second_noise_**2))),
+            unit_rows=bool(np.any(self.centre_)),
+        )
+
     def to_bytes(self) -> bytes:
         """Return the release as the bytes of a file, which hold nothing but what is released.
 
@@ -610,7 +646,8 @@ class PrivateMoments(BaseEstimator):
             raise InvalidInputError("rows_per_person needs person: whose records they are")
         if of_persons and self.rows_per_person is None and self.classes is None:
             raise InvalidInputError("finding the classes of persons needs rows_per_person; or give classes")
-        shares = core.divided(self.shares, private_centre=isinstance(self.centre, str))
+        given = core.SHARES if self.shares is None else self.shares
+        shares = core.divided(given, private_centre=isinstance(self.centre, str))
         if self.epsilon is None:
             return None, shares
         if self.classes is None and self.neighbours == "replace":
@@ -618,12 +655,35 @@ class PrivateMoments(BaseEstimator):
         share = 1.0 if self.classes is not None else 1.0 - core.CLASSES_SHARE
         return mu_of(self.epsilon, share * float(self.delta)), shares
 
-    def _pooled(self, counts: Floats, mu: float | None, n_features: int) -> bool:
-        """Whether one second moment is released for all classes; from public numbers and released counts."""
+    def _divisions(self, shares: Blocks) -> tuple[Blocks, ...]:
+        """Return all ways in which the budget may be divided; the noisy counts decide which one it is."""
         check_parameter("second_moments", self.second_moments, OneOf(core.SECONDS))
-        if self.second_moments != "auto":
-            return self.second_moments == "pooled"
-        return mu is None or core.noise_drowns_classes(counts, mu, n_features)
+        if self.shares is not None or self.second_moments == "class":
+            return (shares,)
+        pooled = tuple(core.divided_anew(shares, part) for part in POOLED_PARTS)
+        return pooled if self.second_moments == "pooled" else (shares, *pooled)
+
+    def _division(
+        self, shares: Blocks, counts: Floats, mu: float | None, n_features: int
+    ) -> tuple[bool, Blocks]:
+        """Return whether there is one second moment for all classes, and how the budget is divided.
+
+        Both follow from public numbers and from the counts, which are released before: see
+        ``docs/proofs/private-moments.md``.
+        """
+        if mu is None:
+            return self.second_moments != "class", shares
+        bounds = core.SENSITIVITIES[self.neighbours]
+        expected = noise_of_moments(
+            float(counts.sum()), n_features, len(counts), bounds.total / mu, bounds.second / mu
+        )
+        drowned = expected.of_class > MOST_CLASS_NOISE
+        if self.second_moments == "class" or (self.second_moments == "auto" and not drowned):
+            return False, shares
+        return True, shares if self.shares is not None else core.divided_anew(shares, pooled_part(expected))
+
+    def _deviations(self, mu: float | None, shares: Blocks) -> Blocks:
+        return Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else core.deviations(mu, shares, self.neighbours)
 
     def _find_centre(self, rows: Floats, size: float, noise: Noise, sigma: float) -> Floats:
         if self.centre is None:
@@ -636,12 +696,14 @@ class PrivateMoments(BaseEstimator):
             return np.asarray(core.means(np.array([size]), noise.to_sums(total, sigma)[None])[0])
         return _public_centre(self.centre, rows.shape[1])
 
-    def _promise(self, mu: float | None, sigma: Blocks, sampler: str, of_persons: bool) -> Guarantee:
-        """Return the guarantee of the release, from the noise that is drawn."""
+    def _promise(
+        self, mu: float | None, sigmas: Sequence[Blocks], sampler: str, of_persons: bool
+    ) -> Guarantee:
+        """Return the guarantee of the release, from the noise that may be drawn: what holds for all of it."""
         stated = replaced = NOTHING
         if self.epsilon is not None:
             stated = float(self.epsilon), float(self.delta)
-            replaced = self._replaced(stated, sigma)
+            replaced = self._replaced(stated, sigmas)
         guarantee = Guarantee(
             unit="person" if of_persons else "record",
             entry=replaced,  # a changed entry or label replaces the record
@@ -668,14 +730,19 @@ class PrivateMoments(BaseEstimator):
             guarantee = guarantee.provided("the given centre is public or was released before")
         return guarantee
 
-    def _replaced(self, record: Pair, sigma: Blocks) -> Pair:
+    def _replaced(self, record: Pair, sigmas: Sequence[Blocks]) -> Pair:
         """Return (epsilon, delta) for a record and its label that are replaced."""
         if self.neighbours == "replace":
             return record
         if self.classes is None:
             return two_steps(record)
-        pairs = zip(core.SENSITIVITIES["replace"], sigma, strict=True)
-        mu = math.sqrt(sum((bound / level) ** 2 for bound, level in pairs if level > 0.0))
+        bounds = core.SENSITIVITIES["replace"]
+        mu = max(
+            math.sqrt(
+                sum((bound / level) ** 2 for bound, level in zip(bounds, sigma, strict=True) if level > 0.0)
+            )
+            for sigma in sigmas
+        )
         return epsilon_of(mu, record[1]), record[1]
 
 

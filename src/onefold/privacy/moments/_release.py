@@ -38,6 +38,7 @@ CONSTRAINTS: dict[str, Entry] = {
 }
 SECONDS = ("class", "pooled", "auto")
 NO_NOISE = "no noise was added: the moments are those of the records themselves"
+SHARES = (0.05, 0.02, 0.28, 0.70)  # of centre, counts, sums and the second moments of each class
 SMALLEST_SHARE = 1e-6
 # Share of delta that pays for finding out privately which classes there are.
 CLASSES_SHARE = 0.1
@@ -71,6 +72,12 @@ def divided(shares: Any, private_centre: bool) -> Blocks:
     if min(rest) < SMALLEST_SHARE * total or (private_centre and centre < SMALLEST_SHARE * total):
         raise InvalidInputError("no share may be less than a millionth of all")
     return Blocks(*(share / total for share in parts))
+
+
+def divided_anew(shares: Blocks, second: float) -> Blocks:
+    """Give the part ``second`` of what sums and second moments have together to the second moments."""
+    rest = shares.total + shares.second
+    return shares._replace(total=rest * (1.0 - second), second=rest * second)
 
 
 def deviations(mu: float, shares: Blocks, neighbours: str) -> Blocks:
@@ -130,17 +137,6 @@ def class_sums(
     if pooled:
         seconds[0] = exact_gram(roots[codes >= 0])
     return totals, seconds
-
-
-def noise_drowns_classes(counts: Floats, mu: float, n_features: int) -> bool:
-    """Whether the noise on the second moment of a class is far larger than what it is added to.
-
-    The eigenvalues of the noise fill +- sigma sqrt(2 p), those of the moment of n / C records of norm one
-    have the mean n / (C p). One pooled moment is released where the first is more than five times the second.
-    """
-    total = max(float(np.maximum(counts, 0.0).sum()), 1.0)
-    radius = n_features * math.sqrt(2.0 * n_features) * len(counts) / (math.sqrt(0.7) * mu * total)
-    return radius > 5.0
 
 
 def found_labels(labels: Labels) -> Labels:
