@@ -25,10 +25,10 @@ from scipy.optimize import isotonic_regression
 from onefold._base.arrays import Floats
 
 __all__ = [
-    "MOST_CLASS_NOISE",
     "POOLED_PARTS",
     "LinearHead",
     "denoised_discriminant",
+    "noise_drowns_classes",
     "noise_of_moments",
     "pooled_part",
 ]
@@ -78,6 +78,13 @@ def noise_of_moments(
     return NoiseOfMoments(
         n_classes * radius / math.sqrt(0.7), radius / math.sqrt(0.4), n_classes * total / records
     )
+
+
+def noise_drowns_classes(counts: Floats, mu: float, n_features: int, sensitivity: float = 1.0) -> bool:
+    """Whether the noise on the second moment of a class is far larger than what it is added to."""
+    second = sensitivity / mu
+    expected = noise_of_moments(float(counts.sum()), n_features, len(counts), second, second)
+    return expected.of_class > MOST_CLASS_NOISE
 
 
 def pooled_part(noise: NoiseOfMoments) -> float:

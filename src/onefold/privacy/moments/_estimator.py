@@ -25,10 +25,10 @@ from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.moments import _release as core
 from onefold.privacy.moments._denoise import (
-    MOST_CLASS_NOISE,
     POOLED_PARTS,
     LinearHead,
     denoised_discriminant,
+    noise_drowns_classes,
     noise_of_moments,
     pooled_part,
 )
@@ -674,13 +674,15 @@ class PrivateMoments(BaseEstimator):
         if mu is None:
             return self.second_moments != "class", shares
         bounds = core.SENSITIVITIES[self.neighbours]
+        drowned = noise_drowns_classes(counts, mu, n_features, bounds.second)
+        if self.second_moments == "class" or (self.second_moments == "auto" and not drowned):
+            return False, shares
+        if self.shares is not None:
+            return True, shares
         expected = noise_of_moments(
             float(counts.sum()), n_features, len(counts), bounds.total / mu, bounds.second / mu
         )
-        drowned = expected.of_class > MOST_CLASS_NOISE
-        if self.second_moments == "class" or (self.second_moments == "auto" and not drowned):
-            return False, shares
-        return True, shares if self.shares is not None else core.divided_anew(shares, pooled_part(expected))
+        return True, core.divided_anew(shares, pooled_part(expected))
 
     def _deviations(self, mu: float | None, shares: Blocks) -> Blocks:
         return Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else core.deviations(mu, shares, self.neighbours)
