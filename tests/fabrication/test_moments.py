@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from onefold.encoders import GradientHistograms, RandomFeatures
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.fabrication.moments import MomentClassifier, MomentFabricator
+from onefold.models.probability import softmax
 from onefold.privacy import Ledger
 from onefold.privacy.guarantee import FLOAT_SAMPLER, SEEDED
 from onefold.privacy.moments import PrivateMoments
@@ -51,7 +52,7 @@ def test_moment_classifier_without_noise_is_quadratic_discriminant_analysis() ->
     given = {"centre": None, "radius": 20.0, "shrinkage": 0.0, "floor": 0.0, "least": 0.0}
     model = MomentClassifier(None, head="qda", **given).fit(X, y)
     reference = QuadraticDiscriminantAnalysis().fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(X), reference.predict_proba(X), atol=0.005)
+    np.testing.assert_allclose(softmax(model.decision_function(X)), reference.predict_proba(X), atol=0.005)
     assert len(np.unique(model.predict(X))) == 3
 
 
@@ -238,3 +239,23 @@ def test_sample_without_a_centre_stays_in_the_ball() -> None:
     norms = np.linalg.norm(fabricator.sample(500, random_state=0)[0], axis=1)
     assert norms.max() <= 1.0 + 1e-12
     assert norms.min() < 0.99
+
+
+def test_probabilities_with_noise_keep_the_densities_of_few_normal_columns() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 9000)
+    X = (rng.normal(size=(9000, 3)) + 0.7 * y[:, None]) / 8.0
+    model = MomentClassifier(4.0, classes=[0, 1], random_state=0).fit(X[:6000], y[:6000])
+    found = model.predict_proba(X[6000:])
+    assert model.temperature_ == 0.85  # by the number of columns alone
+    assert abs(found.max(axis=1).mean() - np.mean(found.argmax(axis=1) == y[6000:])) < 0.05
+
+
+def test_probabilities_with_noise_do_not_take_densities_of_many_columns_at_their_word() -> None:
+    X, y = load_digits(return_X_y=True)
+    X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    model = MomentClassifier(8.0, classes=range(10), random_state=0).fit(X[:1200], y[:1200])
+    assert model.temperature_ == 0.4
+    rows, codes = np.arange(597), y[1200:]
+    found, raw = model.predict_proba(X[1200:]), softmax(model.decision_function(X[1200:]))
+    assert np.log(found[rows, codes]).mean() > np.log(np.maximum(raw[rows, codes], 1e-12)).mean() + 0.05

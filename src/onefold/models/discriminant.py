@@ -18,7 +18,7 @@ from onefold._base.arrays import Array, Floats, Index
 from onefold._base.parallel import one_blas_thread
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["RIDGES", "LinearScores", "PooledSpectrum", "fold_ridge"]
+__all__ = ["RIDGES", "TAILS", "LinearScores", "PooledSpectrum", "fold_ridge"]
 
 # Ridges that are tried, in units of the mean eigenvalue.
 RIDGES = tuple(10.0 ** (exponent / 2.0) for exponent in range(-8, 5))
