@@ -228,3 +228,17 @@ def test_predict_refuses_queries_that_do_not_fit(source, rng) -> None:
         with pytest.raises(InvalidInputError) as caught:
             model.predict(queries)
         assert "\n" not in str(caught.value)
+
+
+def test_probabilities_add_up_agree_with_predictions_and_are_about_right(source) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 900)
+    X = rng.normal(size=(900, 4)) / 5
+    X[np.arange(900), truth] += 0.3
+    seen = np.where(np.arange(900) < 60, truth, -1)
+    model = TransferClassifier().fit(X[:500], seen[:500])
+    found = model.predict_proba(X[500:])
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[found.argmax(axis=1)], model.predict(X[500:]))
+    assert abs(found.max(axis=1).mean() - np.mean(model.predict(X[500:]) == truth[500:])) < 0.2
+    assert not hasattr(TransferClassifier(source, "documented"), "predict_proba")

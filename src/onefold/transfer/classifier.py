@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +20,7 @@ from onefold._base.validation import Entry, Flag, Instance, OneOf, Whole, check_
 from onefold.encoders import Encoder
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarning
 from onefold.models import Autoencoder, ClassModels
+from onefold.models.probability import softmax
 from onefold.tables import Schema
 from onefold.transfer._default import Default, fit_default
 from onefold.transfer._documented import fit_documented
@@ -288,6 +290,27 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
             experts' distances (87); by default minus the logarithm of the probability of each class.
         """
         return self._decide(X).distances
+
+    @available_if(lambda model: model.strategy == "default")  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the probability of each class; only with ``strategy="default"``.
+
+        The weights of the pool, and so how sure it is, are those with the smallest log loss on labelled rows
+        that were held out; two or three per class are too few to find them. Labelled rows count as a sample
+        of all classes in equal parts: where classes are not equally frequent, weigh the probabilities by how
+        frequent they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the target.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of ``classes_``.
+        """
+        return softmax(-self.distances(X).astype(np.float64))
 
     def predict(self, X: ArrayLike) -> Labels:
         """Predict the class of each row.
