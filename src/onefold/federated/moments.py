@@ -8,8 +8,9 @@ sum is post-processing.
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Protocol, Self, TypeVar, cast
@@ -31,6 +32,9 @@ from onefold.tables import Schema
 from onefold.tables.schema import differing
 
 __all__ = ["MomentFederation", "release_moments"]
+
+
+SUMMED_TOGETHER = 8  # releases that are unpacked at a time
 
 
 class FromMoments(Protocol):
@@ -135,11 +139,32 @@ def _declared(moments: PrivateMoments, schema: Schema, encoder: Any, person: Any
 
 @dataclass(frozen=True)
 class _Member:
-    """What one site sent."""
+    """What one site sent, packed: of matrices half is kept, and one site is unpacked at a time."""
 
+    packed: bytes
     digest: bytes
-    moments: PrivateMoments
-    folds: Sequence[PrivateMoments | None]
+    about: PrivateMoments  # the release without its matrices
+
+    @classmethod
+    def of(cls, packed: bytes) -> _Member:
+        """Return what bytes hold, once they are checked."""
+        found = _unpacked(packed)
+        about = copy.copy(found[0] if len(found) == 1 else PrivateMoments.total(found))
+        about.second_moments_ = about.second_moments_[:, :0, :0]
+        return cls(packed, hashlib.sha256(packed).digest(), about)
+
+    @property
+    def moments(self) -> PrivateMoments:
+        """The release."""
+        found = _unpacked(self.packed)
+        return found[0] if len(found) == 1 else PrivateMoments.total(found)
+
+
+def _unpacked(packed: bytes) -> list[PrivateMoments]:
+    """The release, or those of all folds that have rows."""
+    if not is_folded(packed):
+        return [PrivateMoments.from_bytes(packed)]
+    return [fold for fold in unpack_folds(packed) if fold is not None]
 
 
 class MomentFederation:
@@ -326,19 +351,13 @@ class MomentFederation:
         """
         if owner_id in self._members:
             raise InvalidInputError("a site of this id takes part already: remove it first")
-        packed = release.to_bytes() if isinstance(release, PrivateMoments) else bytes(release)
-        # A copy of its own, checked.
-        folds = unpack_folds(packed) if is_folded(packed) else []
-        parts = [fold for fold in folds if fold is not None] or [PrivateMoments.from_bytes(packed)]
-        digest = hashlib.sha256(packed).digest()
-        for part in parts:
-            self._check_schema(part)
-            for member in self._members.values():
-                if member.digest == digest:
-                    raise InvalidInputError("this very release was added already, under another id")
-                member.moments.check_comparable(part)
-        moments = parts[0] if len(parts) == 1 else PrivateMoments.total(parts)
-        self._members[owner_id] = _Member(digest, moments, folds)
+        member = _Member.of(release.to_bytes() if isinstance(release, PrivateMoments) else bytes(release))
+        self._check_schema(member.about)
+        for other in self._members.values():
+            if other.digest == member.digest:
+                raise InvalidInputError("this very release was added already, under another id")
+            other.about.check_comparable(member.about)
+        self._members[owner_id] = member
         return self
 
     def _check_schema(self, moments: PrivateMoments) -> None:
@@ -370,7 +389,7 @@ class MomentFederation:
     @property
     def guarantee(self) -> Guarantee:
         """What each site's records are promised."""
-        return reduce(Guarantee.among_owners, (moments.guarantee_ for moments in self._releases()))
+        return reduce(Guarantee.among_owners, (member.about.guarantee_ for member in self._ordered()))
 
     def moments(self) -> PrivateMoments:
         """Return the moments of all sites' records together.
@@ -380,7 +399,12 @@ class MomentFederation:
         PrivateMoments
             The sum; a class that a site lacks counts as no records.
         """
-        return PrivateMoments.total(self._releases())
+        members = self._ordered()
+        found = members[0].moments
+        for start in range(1, len(members), SUMMED_TOGETHER):
+            some = (member.moments for member in members[start : start + SUMMED_TOGETHER])
+            found = PrivateMoments.total([found, *some])
+        return found
 
     def fitted(self, kind: type[Model], encoder: Encoder | None = None, **options: Any) -> Model:
         """Fit a model to the sum of the sites' releases.
@@ -413,13 +437,8 @@ class MomentFederation:
 
     def _folds(self) -> list[PrivateMoments]:
         """The sum of each fold over all sites; nothing unless every site sent folds."""
-        members = self._ordered()
-        if not all(member.folds for member in members):
-            return []
-        return total_folds([member.folds for member in members])
-
-    def _releases(self) -> list[PrivateMoments]:
-        return [member.moments for member in self._ordered()]
+        packed = [member.packed for member in self._ordered()]
+        return total_folds([unpack_folds(each) for each in packed]) if all(map(is_folded, packed)) else []
 
     def _ordered(self) -> list[_Member]:
         """In an order that does not depend on which site joined when: levels of noise are floats."""
