@@ -196,6 +196,8 @@ def check_rows(
     numbers a column of floats, so the type that unequal columns of a frame have in common can depend on a
     single record, and is not to be shown.
     """
+    if not reset and isinstance(y, str) and y == "no_validation" and _is_plain(estimator, X):
+        return X
     outputs = {"multi_output": True, "y_numeric": True} if numeric_outputs else {}
     types = getattr(X, "dtypes", ()) if declared_type else ()
     floats = list(FLOATS) if all(kind == np.float32 for kind in types) else np.float64
@@ -212,3 +214,16 @@ def check_rows(
                 "X holds text where numbers are needed: encode the table by a Schema of onefold.tables"
             ) from None
         raise InvalidInputError(message.splitlines()[0]) from None
+
+
+def _is_plain(estimator: Any, X: Any) -> bool:
+    """Whether scikit-learn's checks, which take longer than a short query, would return rows as they are."""
+    if (
+        type(X) is not np.ndarray
+        or X.ndim != 2
+        or X.dtype not in FLOATS
+        or hasattr(estimator, "feature_names_in_")
+    ):
+        return False
+    fitting = len(X) > 0 and X.shape[1] == getattr(estimator, "n_features_in_", None)
+    return fitting and bool(np.isfinite(X).all())

@@ -311,7 +311,8 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         """
         if hasattr(self, "head_"):
             return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
-        nearest = self.distances(X).argmin(axis=1)  # the first of equal ones
+        rows = self._checked(X)
+        nearest = self.pool_.nearest(rows, self.measure, self._n_probe, self.n_jobs)
         return np.asarray(self.classes_[nearest])
 
     def decision_function(self, X: ArrayLike) -> Array:

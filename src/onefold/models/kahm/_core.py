@@ -15,6 +15,7 @@ steps inside [tau, 3/2 tau] are safe.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,6 +26,7 @@ from scipy.spatial.distance import cdist
 from onefold._base.arrays import Array, Arrays, Floats, Index, Mask
 from onefold._base.lapack import cholesky, cholesky_solve
 from onefold.models.hull import LARGEST_STACKED, Hull, build_hull, centre, hull_from_state, hull_state
+from onefold.models.kahm._few import GatheredMachines, gather
 from onefold.models.layers import LayeredStack
 
 # --- the regularisation lambda* ------------------------------------------------------------------------
@@ -325,6 +327,13 @@ class KernelLayer:
         layer = KernelLayer(self.hull.select(index), self.depth, *parts)
         layer.__dict__["centres"] = self.centres[one]  # computed once for all machines
         return layer
+
+    @staticmethod
+    def gather(
+        stacks: Sequence["MachineStack"], owners: Sequence[Index], n_groups: int
+    ) -> GatheredMachines | None:
+        """The machines of stacks of such layers side by side, for one query at a time."""
+        return gather(stacks, owners, n_groups)
 
     def image(self, hull: Hull, points: Array, inside: Array) -> Array:
         """Coordinates of the images of points (000 eq. 33), (S, r, M)."""
