@@ -34,6 +34,9 @@ __all__ = [
 PARTITIONS = ("contiguous", "kmeans")
 # k-means makes unequal clusters and a machine costs the cube of its size: larger ones are split once more.
 LARGEST_CLUSTER = 2.0
+# k-means compares every row with every centre. More clusters than this are found by dividing larger ones, so
+# that the time is linear in the number of rows and not its square.
+MOST_CLUSTERS = 128
 # Centres of many clusters are found on this many rows, evenly spaced, but at least 100 for each cluster; then
 # every row is assigned.
 ROWS_FOR_CENTRES = 50000
@@ -150,7 +153,10 @@ def consecutive(rows: Index, n_parts: int) -> list[Index]:
 def _kmeans(X: Array, branch_size: int, random_state: object) -> list[Index]:
     """Clusters of rows (000 eq. 58), none much larger than a branch should be."""
     branches: list[Index] = []
-    for rows in _clusters(X, branch_count(len(X), branch_size), random_state):
+    count = branch_count(len(X), branch_size)
+    if count > MOST_CLUSTERS:
+        count = min(-(-count // MOST_CLUSTERS), MOST_CLUSTERS)  # clusters of clusters
+    for rows in _clusters(X, count, random_state):
         if len(rows) <= LARGEST_CLUSTER * branch_size:
             branches.append(rows)
         elif len(rows) == len(X):  # equal rows, which k-means cannot tell apart, are cut where they stand
