@@ -53,7 +53,7 @@ def test_type_of_values_takes_the_good_and_refuses_the_bad(
 def test_names_on_the_command_line_are_those_of_the_library() -> None:
     from onefold.cli.federate import site as command
     from onefold.datasets import splitting
-    from onefold.federated.simulate import LIES
+    from onefold.federated.simulate import LIES, METHODS
     from onefold.models import MEASURES
     from onefold.privacy.terms import UNITS
 
@@ -63,6 +63,7 @@ def test_names_on_the_command_line_are_those_of_the_library() -> None:
     assert set(arguments.MEASURES) == set(MEASURES)
     assert tuple(units) == UNITS
     assert set(command.LIES) == set(LIES)
+    assert command.METHODS == METHODS
     assert set(command.WAYS) <= set(splitting.CONSTRAINTS["how"].words)
 
 

@@ -237,6 +237,7 @@ def test_simulation_with_liars_equals_a_server_with_liars(federation, rule) -> N
         data.y_train[rest],
         10,
         partition(data.y_train[rest], 10, "iid", random_state=0),
+        method="folding",
         estimator=FoldingClassifier(n_components=10, batch_size=50),
         X_test=data.X_test,
         y_test=data.y_test,

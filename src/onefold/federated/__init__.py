@@ -2,10 +2,13 @@
 
 Each site fits a :class:`LocalModel`; the server combines their answers, class by class, by a minimum (000 eq.
 104, 004 eq. 105) or by a rule that withstands liars. The models are independent of each other, so joining and
-leaving are exact: no other site has to do anything, and a site that has left leaves no trace.
+leaving are exact: no other site has to do anything, and a site that has left leaves no trace. A joined
+federation (:class:`JoinedFederation`) adds scores from exact sums of all sites' rows, which are not private.
 """
 
 from onefold.federated.guard import QueryGuard
+from onefold.federated.joined import Agreement, JoinedSums, Offset
+from onefold.federated.joined_server import JoinedFederation
 from onefold.federated.local_model import Forgotten, LocalModel
 from onefold.federated.log import MembershipLog
 from onefold.federated.moments import MomentFederation, release_moments
@@ -21,13 +24,17 @@ from onefold.federated.uncertainty import (
 )
 
 __all__ = [
+    "Agreement",
     "Calibration",
     "Forgotten",
     "GlobalClassifier",
+    "JoinedFederation",
+    "JoinedSums",
     "LabelUncertainty",
     "LocalModel",
     "MembershipLog",
     "MomentFederation",
+    "Offset",
     "QueryGuard",
     "Result",
     "Simulation",

@@ -29,6 +29,7 @@ from onefold.federated._rows import (
     with_more_rows,
 )
 from onefold.federated.contract import SCHEMA, schema_arrays, schema_fields, schema_from
+from onefold.federated.joined import Agreement, JoinedSums, Offset, offset_of, squared_with
 from onefold.federated.log import MembershipLog
 from onefold.federated.messages import (
     Answers,
@@ -40,7 +41,7 @@ from onefold.federated.messages import (
 )
 from onefold.federated.rules import align, check_answers
 from onefold.io import from_bytes, load, load_extras, save, to_bytes
-from onefold.models import MAXIMA
+from onefold.models import JOINED, MAXIMA
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 from onefold.privacy.ledger import AnyLedger
 from onefold.tables import Schema
@@ -98,6 +99,9 @@ class LocalModel(BaseEstimator):
         Numbers of the rows that are left.
     fit_count_ : int
         How often the model was fitted or changed.
+    offset_ : Offset or None
+        The public offset of the federation that :meth:`join` was given; None before, and after every change
+        of the rows.
 
     See Also
     --------
@@ -136,6 +140,7 @@ class LocalModel(BaseEstimator):
     """
 
     fit_count_: int = 0
+    offset_: Offset | None = None
     _digest: str | None = None
     _must_be_private = False  # loaded with a guarantee: no raw row may get in
 
@@ -400,6 +405,47 @@ class LocalModel(BaseEstimator):
         """Numbers of the rows that are left, as they came to :meth:`fit` and :meth:`extend`."""
         return self._kept().numbers
 
+    # --- folding joined with a ridge ----------------------------------------------------------------------
+
+    def joined_sums(self, agreement: Agreement) -> JoinedSums:
+        """Compute the sums that this site sends once, before any query, to a joined federation.
+
+        They are sums of the rows that the model was fitted on: **raw ones without a mechanism, and then
+        nothing of this is private**, see :mod:`onefold.federated.joined`.
+
+        Parameters
+        ----------
+        agreement : Agreement
+            What all sites know.
+
+        Returns
+        -------
+        JoinedSums
+            The message.
+        """
+        kept = self._kept()
+        return JoinedSums.of(agreement, kept.values, kept.labels, self._fitted().leave_one_out_squares())
+
+    def join(self, offset: Offset) -> Self:
+        """Answer with squared distances plus a public offset from now on.
+
+        Every change of the rows takes the offset away: it was computed with the rows as they were.
+
+        Parameters
+        ----------
+        offset : Offset
+            What the server published.
+
+        Returns
+        -------
+        LocalModel
+            This model.
+        """
+        if self._fitted().measure != "euclidean":
+            raise InvalidInputError("a joined federation needs distances: fit with measure='euclidean'")
+        self.offset_, self._digest = offset, None
+        return self
+
     # --- answering ----------------------------------------------------------------------------------------
 
     @property
@@ -410,11 +456,13 @@ class LocalModel(BaseEstimator):
     @property
     def measure(self) -> str:
         """Name of the measure in which answers are given."""
-        return str(self._fitted().measure)
+        return str(self._fitted().measure) if self.offset_ is None else JOINED
 
     @property
     def scale(self) -> float | None:
-        """Scale at which a folding measure sees the data; None for the distance, which has its units."""
+        """Scale of a folding measure, or weight of the public offset; None for the distance and its units."""
+        if self.offset_ is not None:
+            return self.offset_.weight
         if self.measure == "euclidean":
             return None
         return float(getattr(self._fitted(), "scale_", 1.0))
@@ -456,7 +504,10 @@ class LocalModel(BaseEstimator):
 
     def _answers(self, rows: ArrayLike, classes: ArrayLike | None = None) -> Array:
         largest = MAXIMA[self.measure]
-        distances = check_answers(self._fitted().distances(rows), 2, largest)
+        distances = self._fitted().distances(rows)
+        if self.offset_ is not None:
+            distances = squared_with(distances, self.classes_, self.offset_, rows)
+        distances = check_answers(distances, 2, largest)
         if classes is None:
             return distances
         columns = np.asarray(classes)
@@ -614,6 +665,7 @@ class LocalModel(BaseEstimator):
             raise InvalidInputError("the file holds no classifier")
         arrays = load_extras(path)
         model = cls._of(estimator, _schema_in(arrays, estimator), like)
+        model.offset_ = offset_of(arrays)
         if "values" in arrays:
             rows = model._rows = replace(Rows.from_arrays(arrays), partition=partition_of(estimator))
             model._ids = None if ids is None else identifiers(ids, rows.n_ever, rows.numbers)
@@ -674,6 +726,7 @@ class LocalModel(BaseEstimator):
 
     def _install(self, estimator: Any, rows: Rows) -> None:
         self.estimator_, self._digest, self.fit_count_ = estimator, None, self.fit_count_ + 1
+        self.offset_ = None
         if self.keep_rows:
             self._rows = rows
 
@@ -682,7 +735,8 @@ class LocalModel(BaseEstimator):
         return to_bytes(self._fitted(), self._declared())
 
     def _declared(self) -> Arrays:
-        return {} if self.schema_ is None else schema_arrays(self.schema_)
+        schema = {} if self.schema_ is None else schema_arrays(self.schema_)
+        return schema if self.offset_ is None else schema | self.offset_.to_arrays()
 
     def _kept(self) -> Rows:
         self._fitted()

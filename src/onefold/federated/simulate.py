@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,21 +13,27 @@ from sklearn.base import clone
 
 from onefold._base.arrays import AnyArray, Array, Index, Labels, Mask
 from onefold._base.progress import track
+from onefold._base.validation import OneOf, check_parameter
 from onefold.datasets import partition as spread
 from onefold.datasets import train_test_split
 from onefold.exceptions import InvalidInputError
 from onefold.federated.contract import class_labels, default_classifier, encoded_table
+from onefold.federated.joined import Agreement, JoinedSums, Offset
+from onefold.federated.joined_server import agree_on_units, lift_width, publish
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Query, to_bytes
 from onefold.federated.rules import align, combine, decide, liars_withstood
 from onefold.federated.server import GlobalClassifier, check_alike
 from onefold.federated.trust import learn_trust
-from onefold.models import AutoencoderClassifier, maximum_of
+from onefold.models import JOINED, AutoencoderClassifier, FoldingClassifier, maximum_of
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 from onefold.privacy.contract import under_contract
 from onefold.tables import Schema
 
-__all__ = ["LIES", "Simulation", "lie", "simulate"]
+__all__ = ["LIES", "METHODS", "Simulation", "lie", "simulate"]
+
+METHODS = ("joined", "folding", "moments")
+NO_CLOSED_FORM = "this estimator has no leave-one-out distances in closed form: use method='folding'"
 
 
 class DistanceClassifier(Protocol):
@@ -74,6 +81,10 @@ class Simulation:
         The answers of all sites.
     model_bytes : int or None, default=None
         All private models as files, if they travelled instead; None without a mechanism.
+    method : {"joined", "folding", "moments"}, default="folding"
+        What the sites sent and answered.
+    sum_bytes : int, default=0
+        The sums of all sites, sent once, and what the server published of them, once to each site.
 
     See Also
     --------
@@ -101,6 +112,8 @@ class Simulation:
     query_bytes: int = 0
     answer_bytes: int = 0
     model_bytes: int | None = None
+    method: str = "folding"
+    sum_bytes: int = 0
 
 
 def simulate(
@@ -109,6 +122,7 @@ def simulate(
     n_clients: int,
     partition: str | Sequence[ArrayLike] = "iid",
     *,
+    method: str = "joined",
     schema: Schema | None = None,
     estimator: DistanceClassifier | None = None,
     X_test: Any = None,
@@ -130,6 +144,10 @@ def simulate(
     Sites come one after the other: each fits, answers and is forgotten, so that a thousand need the memory of
     one (and of the combined answers; the checked and the weighted rule keep all answers).
 
+    Joined and moments federations send sums of rows without noise: **nothing of them is private**, see
+    :mod:`onefold.federated.joined`. Rows of plain numbers, without a schema, are first brought to units that
+    sites agree on by one more small message of sums, :func:`onefold.federated.joined_server.agree_on_units`.
+
     Parameters
     ----------
     X : array-like of shape (n, p), or table
@@ -140,10 +158,16 @@ def simulate(
         Number of sites.
     partition : str or sequence of array-like, default="iid"
         A way of :func:`onefold.datasets.partition`, or one array of row numbers per site.
+    method : {"joined", "folding", "moments"}, default="joined"
+        "joined": sites answer with distances, to which scores from the sum of all sites' rows are added.
+        "folding": distances or folding measures alone (the documents' federation; no sums are sent).
+        "moments": the scores alone; sites are not asked.
     schema : Schema or None, default=None
         The declared contract of the table, as in :class:`LocalModel`.
     estimator : classifier or None, default=None
-        The classifier every site uses; None takes that of :class:`LocalModel`.
+        The classifier every site uses; None takes that of :class:`LocalModel`, and for a joined federation
+        machines of one layer on small batches. A joined federation takes its distance, whatever its measure
+        is. The method "moments" uses none.
     X_test : array-like of shape (m, p), table or None, default=None
         Rows to be judged on; None takes a quarter of every class of ``X``, which no site then has. Row
         numbers in ``partition`` count the rows that are left.
@@ -160,7 +184,7 @@ def simulate(
         Queries and labels by which the weighted rule tests the sites.
     mechanism : Mechanism or None, default=None
         Noise, as in :class:`LocalModel`: every site then fits a private model as well. The noise comes from
-        the entropy of the system, whatever ``random_state`` is.
+        the entropy of the system, whatever ``random_state`` is. Private models answer by folding alone.
     fabricate : bool, default=True
         Smooth after the noise.
     label_mechanism : RandomisedLabels or None, default=None
@@ -202,32 +226,58 @@ def simulate(
     features, labels, asked, truth = _parts(X, y, X_test, y_test)
     sites = _sites(labels, n_clients, partition, random_state, partition_options)
     lies = _lies(liars, n_clients)
-    usual = AutoencoderClassifier() if schema is None else default_classifier(schema)
-    prototype = usual if estimator is None else estimator
+    check_parameter("method", method, OneOf(METHODS))
+    prototype = _prototype(method, schema, estimator)
     expected = max(len(lies), 1) if n_liars is None else n_liars
     server = GlobalClassifier(rule, classes=np.unique(labels), n_liars=expected)
     public = None if labelled is None else (np.asarray(labelled[0]), _columns(labelled[1], server.classes_))
     if rule == "weighted" and public is None:
         raise InvalidInputError("the weighted rule needs labelled queries: pass labelled=(X, y)")
-    plain = _Round(server, asked, truth, public, lies, random_state)
+    counts = np.array([[np.sum(labels[rows] == label) for label in server.classes_] for rows in sites])
+    if method == "moments":
+        if mechanism is not None or lies or rule != "min":
+            raise InvalidInputError(
+                "the method 'moments' has no rules, liars and mechanisms: use 'folding' or MomentFederation"
+            )
+        return _from_sums(server.classes_, features, labels, asked, truth, sites, schema, counts, pooled)
     private = None if mechanism is None else _Round(server, asked, truth, public, lies, random_state)
+    by_folding = _prototype("folding", schema, estimator)
+    floats = asked if asked.dtype in (np.float32, np.float64) else asked.astype(np.float64)
+    given, sums = features, None
+    if method == "joined":
+        sums = _Sums(server.classes_, [features[rows] for rows in sites], schema)
+        features, asked = sums.prepared(features), sums.prepared(asked)
+        public = None if public is None else (sums.prepared(public[0]), public[1])
+    plain = _Round(server, asked, truth, public, lies, random_state, squared=sums is not None)
     for number, rows in enumerate(track(sites, len(sites), "sites", show_progress)):
-        plain.ask(number, LocalModel(prototype, keep_rows=False).fit(features[rows], labels[rows]))
+        model = LocalModel(prototype, keep_rows=False).fit(features[rows], labels[rows])
+        plain.ask(number, model)
+        if sums is not None:
+            sums.add(features[rows], labels[rows], model)
         if private is not None:
             noisy = LocalModel(
-                prototype, mechanism, fabricate=fabricate, label_mechanism=label_mechanism, keep_rows=False
+                by_folding, mechanism, fabricate=fabricate, label_mechanism=label_mechanism, keep_rows=False
             )
-            private.ask(number, noisy.fit(features[rows], labels[rows]))
-    held = np.unique(np.concatenate(sites))
-    together = clone(prototype).fit(features[held], labels[held]).predict(asked) if pooled else None
-    counts = [[np.sum(labels[rows] == label) for label in server.classes_] for rows in sites]
-    floats = asked if asked.dtype in (np.float32, np.float64) else asked.astype(np.float64)
+            private.ask(number, noisy.fit(given[rows], labels[rows]))
+    offset = None if sums is None else sums.published()
+    plain.finish(offset)
+    if private is not None:
+        private.finish(None)
+    together = None
+    if pooled:
+        held = np.unique(np.concatenate(sites))
+        one = LocalModel(prototype, keep_rows=False).fit(features[held], labels[held])
+        if sums is None:
+            together = one.estimator_.predict(asked)
+        else:
+            answers = one.join(sums.alone(features[held], labels[held], one)).answers(asked)
+            together = one.classes_[answers.argmin(axis=1)]
     return Simulation(
         tuple(plain.alone),
         float("nan") if together is None else _accuracy(together, truth),
         plain.accuracy(lying=True),
         server.classes_,
-        np.array(counts, dtype=np.intp),
+        counts,
         len(truth),
         honest=plain.accuracy(lying=False),
         private_alone=None if private is None else tuple(private.alone),
@@ -236,7 +286,101 @@ def simulate(
         query_bytes=n_clients * len(to_bytes(Query("simulation", floats))),
         answer_bytes=plain.answer_bytes,
         model_bytes=None if private is None else private.model_bytes,
+        method=method,
+        sum_bytes=0 if sums is None or offset is None else sums.n_bytes(offset),
     )
+
+
+def _from_sums(
+    classes: Labels,
+    features: AnyArray,
+    labels: Labels,
+    asked: AnyArray,
+    truth: Labels,
+    sites: list[Index],
+    schema: Schema | None,
+    counts: Index,
+    pooled: bool,
+) -> Simulation:
+    """The federation of sums alone: sites send them once and are not asked."""
+    sums = _Sums(classes, [features[rows] for rows in sites], schema)
+    features, asked = sums.prepared(features), sums.prepared(asked)
+    alone = []
+    for rows in sites:
+        sums.add(features[rows], labels[rows])
+        alone.append(_accuracy(sums.alone(features[rows], labels[rows]).predict(asked), truth))
+    offset = sums.published()
+    found, together = _accuracy(offset.predict(asked), truth), float("nan")
+    if pooled:
+        held = np.unique(np.concatenate(sites))
+        together = _accuracy(sums.alone(features[held], labels[held]).predict(asked), truth)
+    return Simulation(
+        tuple(alone),
+        together,
+        found,
+        classes,
+        counts,
+        len(truth),
+        honest=found,
+        method="moments",
+        sum_bytes=sums.n_bytes(offset),
+    )
+
+
+def _prototype(method: str, schema: Schema | None, estimator: DistanceClassifier | None) -> Any:
+    """What every site fits: the documents' classifier, or one that can be joined with a ridge."""
+    if estimator is None and schema is None:
+        small = FoldingClassifier(batch_size=50, measure="euclidean")
+        return small if method == "joined" else AutoencoderClassifier()
+    found: Any = default_classifier(schema) if estimator is None and schema is not None else estimator
+    if method != "joined":
+        return found
+    if not hasattr(found, "leave_one_out_squares"):
+        raise InvalidInputError(NO_CLOSED_FORM)
+    return clone(found).set_params(measure="euclidean")
+
+
+class _Sums:
+    """What the sites of a joined or a moments federation send before the first query."""
+
+    def __init__(self, classes: Labels, parts: Sequence[AnyArray], schema: Schema | None) -> None:
+        width, n_rows = parts[0].shape[1], sum(len(part) for part in parts)
+        self.preparation = agree_on_units(parts) if schema is None else None
+        radius = math.sqrt(width) if schema is None else float(schema.row_norm)
+        self.agreement = Agreement(classes, radius, lift_width(width, n_rows))
+        self.total: JoinedSums | None = None
+        self.n_sites = self.n_sent = 0
+
+    def prepared(self, rows: AnyArray) -> Array:
+        """Rows in the units that the sites agreed on."""
+        return rows if self.preparation is None else self.preparation.apply(rows)
+
+    def add(self, X: Array, y: Labels, model: LocalModel | None = None) -> None:
+        """Let a site send its sums."""
+        sums = self._of(X, y, model)
+        self.n_sites, self.n_sent = self.n_sites + 1, self.n_sent + len(sums.to_bytes())
+        self.total = sums if self.total is None else self.total.add(sums)
+
+    def published(self) -> Offset:
+        """What the server makes of the sum."""
+        assert self.total is not None  # there is at least one site
+        return publish(self.agreement, self.total)
+
+    def alone(self, X: Array, y: Labels, model: LocalModel | None = None) -> Offset:
+        """What a federation of one site would publish."""
+        return publish(self.agreement, self._of(X, y, model))
+
+    def n_bytes(self, offset: Offset) -> int:
+        """Bytes of all sums, and of what is published, once to each site."""
+        published = sum(array.nbytes for array in offset.to_arrays().values())
+        return self.n_sent + self.n_sites * published
+
+    def _of(self, X: Array, y: Labels, model: LocalModel | None) -> JoinedSums:
+        try:
+            squares = () if model is None else model.estimator_.leave_one_out_squares()
+        except AttributeError:
+            raise InvalidInputError(NO_CLOSED_FORM) from None
+        return JoinedSums.of(self.agreement, X, y, squares)
 
 
 class _Round:
@@ -250,8 +394,12 @@ class _Round:
         public: tuple[AnyArray, Index] | None,
         lies: Mapping[int, str],
         random_state: int | None,
+        *,
+        squared: bool = False,
     ) -> None:
         self.server, self.X_test, self.y_test, self.public, self.lies = server, X_test, y_test, public, lies
+        self.squared = squared  # sites add an offset, which is known only when all have sent their sums
+        self.liars: list[tuple[str, Array, Array | None]] = []
         self.rng = np.random.default_rng(random_state)
         self.alone: list[float] = []
         self.guarantees: list[Guarantee] = []
@@ -268,7 +416,10 @@ class _Round:
         own = model.answers(self.X_test)
         self.alone.append(_accuracy(model.classes_[own.argmin(axis=1)], self.y_test))
         columns = tuple(_columns(model.classes_, classes).tolist())
-        message = Answers("simulation", f"site-{number}", columns, model.measure, model.scale, own)
+        measure, scale = (JOINED, 1.0) if self.squared else (model.measure, model.scale)
+        if self.squared:
+            own = own.astype(np.float64) ** 2
+        message = Answers("simulation", f"site-{number}", columns, measure, scale, own)
         self.answer_bytes += len(to_bytes(message))
         if model.guarantee_ is not None:
             self.guarantees.append(model.guarantee_)
@@ -276,12 +427,30 @@ class _Round:
                 self.model_bytes += len(to_bytes(model.to_parcel(f"site-{number}")))
         answers = align(own, model.classes_, classes, largest)
         labelled = None if self.public is None else model.answers(self.public[0], classes)
+        if self.squared and labelled is not None:
+            labelled = labelled.astype(np.float64) ** 2
         self._keep(False, largest).add(answers, labelled)
-        if self.lies:
-            if number in self.lies:
-                answers = lie(self.lies[number], answers, largest, self.rng)
-                labelled = None if labelled is None else lie(self.lies[number], labelled, largest, self.rng)
+        if number in self.lies:
+            self.liars.append((self.lies[number], answers, labelled))
+        elif self.lies:
             self._keep(True, largest).add(answers, labelled)
+        self.largest = largest
+
+    def finish(self, offset: Offset | None) -> None:
+        """Add the public offset to all answers, then let liars change what they would have answered."""
+        if self.squared and offset is not None:
+            added = offset.of(self.X_test)
+            public = None if self.public is None else offset.of(self.public[0])
+            for kept in self.kept.values():
+                kept.move(added, public)
+            self.liars = [
+                (kind, answers + added, None if known is None or public is None else known + public)
+                for kind, answers, known in self.liars
+            ]
+        for kind, answers, labelled in self.liars:
+            lied = lie(kind, answers, self.largest, self.rng)
+            known = None if labelled is None else lie(kind, labelled, self.largest, self.rng)
+            self._keep(True, self.largest).add(lied, known)
 
     def promised(self, schema: Schema | None) -> list[Guarantee]:
         """What each site's model promises; the rows were encoded by the schema."""
@@ -324,6 +493,11 @@ class _Smallest:
         else:
             self.kept = np.sort(np.concatenate([self.kept, answers[None]]), axis=0)[:-1]
 
+    def move(self, added: Array, _: Array | None) -> None:
+        """Add the same offsets (n, C) to the answers of all sites: the order of the answers stays."""
+        assert self.kept is not None  # there is at least one site
+        self.kept = self.kept + added
+
     def combined(self) -> Array:
         """The combined measures (n, C) of all sites so far."""
         assert self.kept is not None  # there is at least one site
@@ -345,6 +519,11 @@ class _Everything:
         self.answers.append(answers)
         if labelled is not None:
             self.labelled.append(labelled)
+
+    def move(self, added: Array, labelled: Array | None) -> None:
+        """Add the same offsets (n, C) to the answers of all sites, others to those about labelled rows."""
+        self.answers = [answers + added for answers in self.answers]
+        self.labelled = [answers + labelled for answers in self.labelled if labelled is not None]
 
     def combined(self) -> Array:
         """The combined measures (n, C) of all sites so far."""

@@ -83,7 +83,7 @@ class Preparation:
 
     Examples
     --------
-    >>> rows = np.array([[0.0, 1000.0], [2.0, 3000.0]])
+    >>> rows = np.array([[0.0, 1024.0], [2.0, 3072.0]])
     >>> Preparation.standardising(ColumnSpread.of(rows)).apply(rows).tolist()
     [[-1.0, -1.0], [1.0, 1.0]]
     """

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from onefold import AutoencoderClassifier, DeepFuzzyAutoencoder
+from onefold.exceptions import InvalidInputError
 from onefold.fabrication import Fabricator
 from onefold.federated import GlobalClassifier, LocalModel, simulate
 from onefold.privacy import OptimalNoise
@@ -91,7 +92,8 @@ def test_sites_with_different_classes_equal_the_literal_formula(owned) -> None:
 def test_simulate_takes_the_fuzzy_measure(owned) -> None:
     X = np.vstack([X for X, _ in owned])
     y = np.concatenate([y for _, y in owned])
-    found = simulate(
-        X, y, N_OWNERS, estimator=prototype(), X_test=X, y_test=y, random_state=0, show_progress=False
-    )
+    options = {"estimator": prototype(), "X_test": X, "y_test": y, "random_state": 0}
+    found = simulate(X, y, N_OWNERS, method="folding", **options)
     assert found.federated > 0.8
+    with pytest.raises(InvalidInputError, match="use method='folding'"):
+        simulate(X, y, N_OWNERS, **options)

@@ -36,6 +36,7 @@ SENDS = {
 }
 
 WAYS = ("iid", "dirichlet", "classes")
+METHODS = ("joined", "folding", "moments")
 LIES = ("zero", "random", "flipped", "shrunk")
 
 
@@ -253,6 +254,10 @@ def add_simulate(parts: Any) -> None:
     shared.add_ignore(parser)
     common.add_schema(parser)
     shared.add_sites(parser)
+    method = (
+        "what sites send: answers plus exact sums of rows, answers alone (as federate site does), or sums"
+    )
+    option(parser, "--method", method, default="joined", choices=METHODS)
     ways = "how rows are spread over the sites: equally, with unequal classes, or with few classes at each"
     option(parser, "--partition", ways, default="dirichlet", choices=WAYS)
     alpha = "concentration for --partition dirichlet; a smaller one makes the sites less alike"
@@ -291,6 +296,7 @@ def run_simulate(args: argparse.Namespace) -> int:
         y,
         args.sites,
         args.partition,
+        method=args.method,
         schema=schema,
         rule=args.rule,
         n_liars=args.liars,
@@ -301,6 +307,7 @@ def run_simulate(args: argparse.Namespace) -> int:
     )
     # "owners" is the name that version 0.1 gave to "sites".
     told = {"sites": args.sites, "owners": args.sites, "test_rows": result.n_test, "rule": args.rule}
+    told |= {"method": args.method, "sum_bytes": result.sum_bytes}
     told |= {"lie": args.lie, "alone": list(result.alone), "pooled": result.pooled}
     told |= {"federated": result.federated, "honest": result.honest, "guarantee": None}
     show(told, _compared(result, args.sites, args.rule, args.lie, args.liars), as_json=args.json)
@@ -319,4 +326,8 @@ def _compared(result: Simulation, n_sites: int, rule: str, lie: str | None, n_li
             f"lying      {result.federated:.4f}, the same with {count_of(n_liars, 'lying site')}: {lie}"
         )
     words.append(f"pooled     {result.pooled:.4f}, all rows in one place")
+    if result.method != "folding":
+        words.append(
+            "Exact sums of rows travelled, which reveal rows; federate site sends none (--method folding)."
+        )
     return [*words, "No noise was added: this says nothing about privacy."]

@@ -1,0 +1,453 @@
+r"""Folding joined with one ridge: each site answers a squared distance plus a public offset.
+
+Before anybody asks, every site sends one message of whole numbers: counts, class sums and one matrix of
+products of its rows (or of a public lift of them), and how large the squared leave-one-out distances of its
+machines are. The server adds the messages up, computes linear scores :math:`s` from the sum and publishes
+them. Each site then answers
+
+.. math:: d_c(x)^2 + a (B - r_c(x)),\quad r_c(x) = \max(s_c(x) - \max_k s_k(x) + B, -B),
+
+with its own distance :math:`d_c` from class c. The offset lies between 0 and 2 a B and **is the same number
+at every site**, because scores and weight are public. Adding one number keeps the order of the sites'
+answers, and rounding is monotone: the minimum over sites is the minimum of the squared distances plus the
+offset, to the last bit, and so is every other order statistic. A site without class c answers infinity, as
+for the distance, so it takes no part in c.
+
+**Nothing of this is private.** The sums carry no noise: a class with one row sends that row, columns of zeros
+and ones send raw counts of pairs, and whoever sees a sum before and after a site left holds that site's part.
+Neither a least number of rows nor encrypting the sum is a guarantee: only noise is. Sums of a model that was
+fitted with noise are functions of its noisy rows and keep its guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onefold._base.archive import archive_bytes, read_archive
+from onefold._base.arrays import AnyArray, Array, Arrays, Floats, Integers, Labels
+from onefold._base.parallel import one_blas_thread
+from onefold._base.validation import Entry, Number, Whole, check_parameters
+from onefold.encoders import FourierLift
+from onefold.exceptions import InvalidInputError
+from onefold.models.discriminant import LinearScores
+from onefold.privacy import PrivateMoments
+
+__all__ = ["Agreement", "JoinedSums", "Offset", "offset_of", "squared_with"]
+
+KIND = "joined-sums"
+# Scores of the right class are near one and of others near zero: twice that is further than rows tell apart.
+BOUND = 2.0
+# Weights of the scores and of squared distances in units of the mean one, both in the exponent of a softmax.
+SCORE_WEIGHT, DISTANCE_WEIGHT = 4.0, 8.0
+LEAST_RELIABILITY = 1.0 / 64.0
+# Squared distances are whole numbers of 2^-24 of the agreed unit, at most 64 units. Their squares have up to
+# 60 digits and are added up in two halves, so that sums over 2^25 rows fit into 64 digits.
+DIGITS, LARGEST, HALF = 24, 64.0, 30
+ROUNDING = 1e-9
+
+
+# --- what is agreed on --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """What all sites know before any of them computes a sum.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (C,)
+        All labels there are, sorted.
+    radius : float
+        Declared length of a row; the ridge sees longer rows shortened. Its square is the unit of squared
+        distances.
+    n_directions : int, default=0
+        Number of random directions of the public lift that the ridge sees; 0 for the rows themselves.
+    random_state : int, default=0
+        Seed of the lift.
+
+    See Also
+    --------
+    JoinedSums.of : A site's part.
+
+    Examples
+    --------
+    >>> Agreement(np.array([0, 1]), radius=1.0).rows(np.eye(2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    classes: Labels
+    radius: float
+    n_directions: int = 0
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        numbers: dict[str, Entry] = {
+            "radius": Number(above=0),
+            "n_directions": Whole(0),
+            "random_state": Whole(0),
+        }
+        check_parameters(self, numbers)
+
+    def rows(self, X: ArrayLike) -> Floats:
+        """Return what the ridge sees of rows, no longer than one: the same bits on every processor.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows in the units of the machines.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Shortened and lifted rows.
+        """
+        seen = np.asarray(X, dtype=np.float64) / float(self.radius)
+        if self.n_directions:
+            seen = FourierLift(self.n_directions, random_state=self.random_state).fit_transform(seen)
+        return np.asarray(seen)
+
+    @property
+    def moments(self) -> PrivateMoments:
+        """The release of whole numbers, without noise, that every site fits to its rows."""
+        return PrivateMoments(None, classes=self.classes, centre=None, second_moments="pooled")
+
+
+# --- a site's message ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedSums:
+    """The one message of a site, or the sum of several: whole numbers, so every order of adding is exact.
+
+    Parameters
+    ----------
+    moments : PrivateMoments
+        Counts, class sums and one matrix of products, without noise.
+    distances : ndarray of int64 of shape (4,)
+        Number of rows that have a leave-one-out distance, sum of the squared distances in steps, and the sum
+        of the squares of these numbers in two halves.
+
+    See Also
+    --------
+    onefold.federated.joined_server.JoinedFederation : Adds them up.
+
+    Examples
+    --------
+    >>> agreed = Agreement(np.array([0, 1]), radius=1.0)
+    >>> sums = JoinedSums.of(agreed, np.eye(2), [0, 1], [0.25, 0.5])
+    >>> sums.distances.tolist()[:2] == [2, 12582912]
+    True
+    """
+
+    moments: PrivateMoments
+    distances: Integers
+
+    @classmethod
+    def of(cls, agreement: Agreement, X: ArrayLike, y: ArrayLike, squares: ArrayLike) -> Self:
+        """Compute the message of a site.
+
+        Parameters
+        ----------
+        agreement : Agreement
+            What all sites know.
+        X : array-like of shape (n, p)
+            Rows that the site's machines were fitted on.
+        y : array-like of shape (n,)
+            Their labels.
+        squares : array-like of shape (m,)
+            Squared leave-one-out distances of the machines, see
+            :meth:`onefold.models.ClassModels.leave_one_out_squares`.
+
+        Returns
+        -------
+        JoinedSums
+            The message.
+        """
+        moments = agreement.moments.fit(agreement.rows(X), y)
+        found = np.asarray(squares, dtype=np.float64) / float(agreement.radius) ** 2
+        steps = np.rint(np.ldexp(np.minimum(found, LARGEST), DIGITS)).astype(np.int64)
+        high, low = np.divmod(steps * steps, 2**HALF)
+        return cls(moments, np.array([steps.size, steps.sum(), high.sum(), low.sum()], dtype=np.int64))
+
+    @property
+    def vector(self) -> Integers:
+        """All of it as one row of whole numbers, to be added up."""
+        return np.concatenate([self.moments.vector, self.distances])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.moments.counts_.sum())
+
+    def add(self, other: JoinedSums) -> JoinedSums:
+        """Return the sum of two messages from different rows.
+
+        Parameters
+        ----------
+        other : JoinedSums
+            Another site's message.
+
+        Returns
+        -------
+        JoinedSums
+            What one site with the rows of both would send, but for its machines.
+        """
+        return JoinedSums(self.moments.add(other.moments), self.distances + other.distances)
+
+    def without(self, other: JoinedSums) -> JoinedSums:
+        """Return the sum without a message that is in it, as if it had never been added.
+
+        Parameters
+        ----------
+        other : JoinedSums
+            A site's message.
+
+        Returns
+        -------
+        JoinedSums
+            The sum of the others.
+        """
+        return JoinedSums(self.moments.without(other.moments), self.distances - other.distances)
+
+    @one_blas_thread()
+    def check(self) -> Self:
+        """Refuse sums that no rows of length one can have, whatever they are.
+
+        What is left to a liar is to invent rows: as many as it says it has, each no longer than one.
+
+        Returns
+        -------
+        JoinedSums
+            This message.
+        """
+        counts, sums = self.moments.counts_, self.moments.sums_
+        (gram,) = self.moments.second_moments_ if self.moments.is_pooled else (None,)
+        if gram is None or self.moments.epsilon is not None:
+            raise InvalidInputError("joined sums need one pooled matrix of products, without noise")
+        if np.any(counts < 0) or np.any(counts != np.rint(counts)):
+            raise InvalidInputError("the counts of a site are no numbers of rows")
+        n_rows, (n_left, total, high, low) = float(counts.sum()), self.distances.tolist()
+        if np.any(np.linalg.norm(sums, axis=1) > counts * (1.0 + ROUNDING)):
+            raise InvalidInputError("the sums of a site are larger than its rows can have")
+        if not np.trace(gram) <= n_rows * (1.0 + ROUNDING):
+            raise InvalidInputError("the products of a site are larger than its rows can have")
+        # Deviations from the class means have a matrix of products of their own.
+        known = counts > 0
+        inside = gram - (sums[known].T / counts[known]) @ sums[known]
+        inside.flat[:: len(inside) + 1] += ROUNDING * max(n_rows, 1.0)
+        try:
+            np.linalg.cholesky(inside)  # exists for these only
+        except np.linalg.LinAlgError:
+            raise InvalidInputError("the products of a site contradict its sums") from None
+        most = math.ldexp(LARGEST, DIGITS)
+        if not (0 <= n_left <= n_rows and 0 <= total <= n_left * most and min(high, low) >= 0):
+            raise InvalidInputError("the distances of a site are none that its rows can have")
+        # The mean of squares is no smaller than the square of the mean.
+        if (high * 2**HALF + low) * n_left < total * total:
+            raise InvalidInputError("the distances of a site contradict each other")
+        return self
+
+    def to_bytes(self) -> bytes:
+        """Return the message as bytes, without pickle.
+
+        Returns
+        -------
+        bytes
+            What the site sends.
+        """
+        about, arrays = self.moments.to_parts()
+        return archive_bytes(KIND, about, {**arrays, "distances": self.distances})
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> Self:
+        """Read a message; nothing in it is executed, and numbers that no rows can have are refused.
+
+        Parameters
+        ----------
+        packed : bytes
+            What :meth:`to_bytes` returned.
+
+        Returns
+        -------
+        JoinedSums
+            The message.
+        """
+        about, arrays = read_archive(packed, KIND)
+        found = dict(arrays)
+        distances = found.pop("distances", np.empty(0))
+        if distances.shape != (4,) or distances.dtype != np.int64:
+            raise InvalidInputError("the message of a site has no distances")
+        return cls(PrivateMoments.from_parts(about, found), distances).check()
+
+    @property
+    def weight(self) -> float:
+        r"""The weight a of the offset, in squared units of the agreement.
+
+        With :math:`m_0` the mean of the squared leave-one-out distances, a squared distance counts
+        :math:`-8 \rho d^2 / m_0` and a score 4 s, so that :math:`a = m_0 / (2 \rho)`. The reliability
+        :math:`\rho` is the share of rows that are in machines of five and more, times
+        :math:`\min(1, m_0^2 / v)` with v the variance of the squared distances: weights of what scatters
+        follow its precision. Where a machine's hull spans the space, as in tables of few columns, a few
+        unusual rows make up :math:`m_0`, and distances then say little.
+        """
+        n_left, total, high, low = self.distances.tolist()
+        if n_left == 0:  # nothing is known about distances but the length of a row
+            return SCORE_WEIGHT / (DISTANCE_WEIGHT * LEAST_RELIABILITY)
+        # In exact whole numbers up to the division: m0^2 / v = T^2 / (n S - T^2).
+        scatter = (high * 2**HALF + low) * n_left - total * total
+        precision = min(1.0, total * total / scatter) if scatter > 0 else 1.0
+        reliability = max(precision * n_left / max(self.n_rows, 1), LEAST_RELIABILITY)
+        mean = math.ldexp(max(total, 1) / n_left, -DIGITS)
+        return float(SCORE_WEIGHT * mean / (DISTANCE_WEIGHT * reliability))
+
+
+# --- what is published --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Offset:
+    """What the server publishes: linear scores and the weight at which sites add them to their answers.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        What all sites know.
+    scores : LinearScores
+        Scores of all classes; those of classes without rows are minus infinity.
+    weight : float
+        The weight a, in the squared units of the rows.
+
+    See Also
+    --------
+    onefold.federated.LocalModel.join : Lets a site answer with it.
+
+    Examples
+    --------
+    >>> agreed = Agreement(np.array([0, 1]), radius=1.0)
+    >>> Offset(agreed, LinearScores(np.eye(2), np.zeros(2)), 0.5).of(np.eye(2)).tolist()
+    [[0.0, 0.5], [0.5, 0.0]]
+    """
+
+    agreement: Agreement
+    scores: LinearScores
+    weight: float
+
+    @property
+    def classes(self) -> Labels:
+        """Labels of the columns."""
+        return self.agreement.classes
+
+    @property
+    def largest(self) -> float:
+        """Largest offset, 2 a B: answers above the largest squared distance plus this never win."""
+        return 2.0 * BOUND * self.weight
+
+    def linear(self, X: ArrayLike) -> Floats:
+        """Return the scores of rows by the ridge alone: the largest decides.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            Scores.
+        """
+        rows = self.agreement.rows(X)
+        return self.scores.of(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0))
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """Return the labels of the largest scores.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels.
+        """
+        return np.asarray(self.classes[self.linear(X).argmax(axis=1)])
+
+    def of(self, X: ArrayLike) -> Floats:
+        """Return the offsets of rows for each class, between 0 and :attr:`largest`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            The offsets a (B - r).
+        """
+        scores = self.linear(X)
+        behind = scores.max(axis=1, keepdims=True) - scores  # B - r
+        return np.asarray(self.weight * np.minimum(behind, 2.0 * BOUND))
+
+    def to_arrays(self) -> Arrays:
+        """Return the offset as arrays, for the file of a model.
+
+        Returns
+        -------
+        dict of str to ndarray
+            The arrays.
+        """
+        agreed = self.agreement
+        return {
+            "offset_classes": np.asarray(agreed.classes),
+            "offset_weights": self.scores.weights,
+            "offset_constants": self.scores.offsets,
+            "offset_numbers": np.array(
+                [self.weight, agreed.radius, agreed.n_directions, agreed.random_state]
+            ),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """Read what :meth:`to_arrays` gave.
+
+        Parameters
+        ----------
+        arrays : dict of str to ndarray
+            The arrays.
+
+        Returns
+        -------
+        Offset
+            The offset.
+        """
+        names = ("offset_classes", "offset_weights", "offset_constants", "offset_numbers")
+        classes, weights, constants, numbers = (arrays[name] for name in names)
+        if (
+            numbers.shape != (4,)
+            or weights.ndim != 2
+            or not weights.shape[1] == len(classes) == len(constants)
+        ):
+            raise InvalidInputError("the offset in this file does not fit together")
+        weight, radius, directions, seed = (float(number) for number in numbers)
+        agreement = Agreement(classes, radius, int(directions), int(seed))
+        return cls(agreement, LinearScores(weights, constants), weight)
+
+
+def offset_of(arrays: Arrays) -> Offset | None:
+    """The offset in the file of a model, if there is one."""
+    return Offset.from_arrays(arrays) if "offset_numbers" in arrays else None
+
+
+def squared_with(distances: Array, classes: AnyArray, offset: Offset, rows: Any) -> Floats:
+    """Squared distances (n, C) from classes of a site plus the offsets of these classes."""
+    place = np.searchsorted(offset.classes, classes)
+    if not np.array_equal(offset.classes[np.minimum(place, len(offset.classes) - 1)], classes):
+        raise InvalidInputError("the site has a class that the published scores do not know: contribute anew")
+    return np.asarray(distances.astype(np.float64) ** 2 + offset.of(rows)[:, place])

@@ -1,0 +1,342 @@
+"""Folding joined with a ridge: exact sums, the public offset, what a site may contribute, and accuracy."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from onefold import FoldingClassifier
+from onefold.datasets import load, partition
+from onefold.exceptions import InvalidInputError
+from onefold.federated import GlobalClassifier, LocalModel, simulate
+from onefold.federated.joined import BOUND, Agreement, JoinedSums, Offset
+from onefold.federated.joined_server import JoinedFederation, agree_on_units
+from onefold.models import JOINED, MAXIMA
+from onefold.privacy import Laplace
+
+MACHINES = FoldingClassifier(n_components=8, batch_size=50, measure="euclidean")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load("digits")
+
+
+@pytest.fixture(scope="module")
+def agreement(data) -> Agreement:
+    return Agreement(np.unique(data.y_train), radius=4.0, n_directions=40)
+
+
+@pytest.fixture(scope="module")
+def rows(data):
+    return partition(data.y_train, 4, "dirichlet", alpha=0.3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def models(data, rows) -> list[LocalModel]:
+    return [LocalModel(MACHINES).fit(data.X_train[mine], data.y_train[mine]) for mine in rows]
+
+
+@pytest.fixture(scope="module")
+def server(agreement, models) -> JoinedFederation:
+    found = JoinedFederation(agreement)
+    for number, model in enumerate(models):
+        found.add(number, model.joined_sums(agreement))
+    return found
+
+
+# --- sums -------------------------------------------------------------------------------------------------
+
+
+def _sums(agreement, data, mine) -> JoinedSums:
+    return JoinedSums.of(agreement, data.X_train[mine], data.y_train[mine], [])
+
+
+def test_sum_of_the_rows_has_the_same_bits_however_they_are_spread(agreement, data) -> None:
+    n_rows = len(data.y_train)
+    whole = _sums(agreement, data, np.arange(n_rows)).vector
+    for seed, n_sites in ((0, 3), (1, 40)):
+        order = np.random.default_rng(seed).permutation(n_rows)
+        parts = [_sums(agreement, data, mine) for mine in np.array_split(order, n_sites)]
+        total = parts[0]
+        for each in parts[1:]:
+            total = total.add(each)
+        np.testing.assert_array_equal(total.vector, whole)
+
+
+def test_joining_and_leaving_leave_no_trace_in_any_order(agreement, models, server) -> None:
+    sums = [model.joined_sums(agreement) for model in models]
+    other = JoinedFederation(agreement)
+    for number in (3, 1, 0, 2):
+        other.add(number, sums[number].to_bytes())
+    np.testing.assert_array_equal(other.total().vector, server.total().vector)
+    other.remove(1).remove(3)
+    np.testing.assert_array_equal(other.total().vector, sums[0].add(sums[2]).vector)
+    published = [
+        each.publish() for each in (other, JoinedFederation(agreement).add(2, sums[2]).add(0, sums[0]))
+    ]
+    np.testing.assert_array_equal(published[0].scores.weights, published[1].scores.weights)
+    assert published[0].weight == published[1].weight
+    other.remove(0).remove(2)
+    with pytest.raises(InvalidInputError, match="no site takes part"):
+        other.total()
+    with pytest.raises(InvalidInputError, match="no site of this id"):
+        other.remove(0)
+
+
+def test_message_carries_the_leave_one_out_distances_of_the_machines(agreement, models) -> None:
+    squares, n_rows = models[0].estimator_.leave_one_out_
+    found = models[0].joined_sums(agreement).distances
+    assert found[0] == n_rows
+    assert found[1] * 2.0**-24 * 16.0 == pytest.approx(squares, rel=1e-5)
+    fourth = float(np.sum(models[0].estimator_.leave_one_out_squares() ** 2))
+    assert (found[2] * 2.0**30 + found[3]) * 2.0**-48 * 256.0 == pytest.approx(fourth, rel=1e-4)
+
+
+def test_message_survives_the_wire_and_damage_is_refused(agreement, models) -> None:
+    sums = models[0].joined_sums(agreement)
+    found = JoinedSums.from_bytes(sums.to_bytes())
+    np.testing.assert_array_equal(found.vector, sums.vector)
+    with pytest.raises(InvalidInputError):
+        JoinedSums.from_bytes(sums.to_bytes()[:-10])
+
+
+# --- what a site may contribute ---------------------------------------------------------------------------
+
+
+def _forged(sums: JoinedSums, **changes: np.ndarray) -> JoinedSums:
+    moments = JoinedSums.from_bytes(sums.to_bytes()).moments  # a copy
+    for name, value in changes.items():
+        if name != "distances":
+            setattr(moments, name, value)
+    return JoinedSums(moments, changes.get("distances", sums.distances))
+
+
+def test_sums_that_no_rows_can_have_are_refused(agreement, models) -> None:
+    sums = models[0].joined_sums(agreement)
+    counts, totals, (gram,) = sums.moments.counts_, sums.moments.sums_, sums.moments.second_moments_
+    forgeries = {
+        "no numbers of rows": {"counts_": counts - counts.max()},
+        "sums of a site are larger": {"sums_": totals * 100.0},
+        "products of a site are larger": {"second_moments_": gram[None] * 100.0},
+        "contradict its sums": {"second_moments_": gram[None] * 0.01},
+        "none that its rows": {"distances": sums.distances * np.array([100, 1, 1, 1])},
+        "contradict each other": {"distances": sums.distances * np.array([1, 1, 0, 0])},
+    }
+    for message, changes in forgeries.items():
+        with pytest.raises(InvalidInputError, match=message):
+            JoinedFederation(agreement).add("liar", _forged(sums, **changes))
+    with pytest.raises(InvalidInputError, match="more rows than a site may"):
+        JoinedFederation(agreement, most_rows=10).add("large", sums)
+    other = dataclasses.replace(agreement, classes=np.arange(3))
+    with pytest.raises(InvalidInputError, match="agreed classes"):
+        JoinedFederation(other).add("other", sums)
+    twice = JoinedFederation(agreement).add("north", sums)
+    with pytest.raises(InvalidInputError, match="already"):
+        twice.add("north", sums)
+
+
+def test_influence_shows_the_site_with_swapped_labels(agreement, data) -> None:
+    parts = np.array_split(np.arange(len(data.y_train)), 5)
+    small = dataclasses.replace(agreement, n_directions=0)
+    honest, lying = JoinedFederation(small), JoinedFederation(small)
+    for number, mine in enumerate(parts):
+        X, y = data.X_train[mine], data.y_train[mine]
+        honest.add(number, JoinedSums.of(small, X, y, []))
+        lying.add(number, JoinedSums.of(small, X, (y + 1) % 10 if number == 2 else y, []))
+    errors = np.array([each.error for each in honest.influence()])
+    assert np.ptp(errors) < 0.1
+    found = lying.influence()
+    errors = np.array([each.error for each in found])
+    assert errors.argmax() == 2
+    assert errors[2] > 1.5 * np.delete(errors, 2).max()
+    assert max(found, key=lambda each: each.shift).site == 2
+    mine = JoinedSums.of(small, data.X_train[parts[2]], data.y_train[parts[2]], [])
+    assert JoinedFederation(small).add("alone", mine).influence() == []
+
+
+# --- the weight of the offset -----------------------------------------------------------------------------
+
+
+def _weight(squares, n_rows: int | None = None) -> float:
+    """The weight for rows of length one; rows without a distance of their own are added."""
+    agreed = Agreement(np.array([0]), radius=1.0)
+    rows = np.ones((len(squares) if n_rows is None else n_rows, 1))
+    return JoinedSums.of(agreed, rows, np.zeros(len(rows)), squares).weight
+
+
+def test_weight_is_half_the_mean_square_where_distances_are_reliable() -> None:
+    assert _weight([0.2, 0.3, 0.4]) == pytest.approx(0.15, rel=1e-5)
+    assert _weight([0.0, 0.0]) > 0.0
+
+
+def test_weight_grows_where_few_rows_have_distances_or_a_few_of_them_make_up_the_mean() -> None:
+    even = np.full(100, 0.3)
+    assert _weight(even[:50], 100) == pytest.approx(2.0 * _weight(even), rel=1e-9)
+    uneven = np.concatenate([np.full(99, 0.1), [20.0]])
+    precision = uneven.mean() ** 2 / uneven.var()
+    assert precision < 0.1
+    assert _weight(uneven) == pytest.approx(uneven.mean() / 2.0 / precision, rel=1e-4)
+    assert _weight([], 3) == 32.0  # nothing known but the length of a row, at the least reliability
+
+
+# --- answers ----------------------------------------------------------------------------------------------
+
+
+def test_offset_is_bounded_and_zero_for_the_best_class(server, data) -> None:
+    offset = server.publish()
+    found = offset.of(data.X_test)
+    assert found.min(axis=1).max() == 0.0
+    assert found.max() <= offset.largest == 2.0 * BOUND * offset.weight
+    np.testing.assert_array_equal(offset.classes[found.argmin(axis=1)], offset.predict(data.X_test))
+
+
+def test_joined_minimum_is_that_of_the_distances_plus_the_offset(server, models, data) -> None:
+    offset, classes = server.publish(), server.agreement.classes
+    alone = [model.answers(data.X_test, classes) for model in models]
+    try:
+        together = GlobalClassifier()
+        for number, model in enumerate(models):
+            together.add(number, model.join(offset))
+        assert {(model.measure, model.scale) for model in models} == {(JOINED, offset.weight)}
+        squares = np.min([each.astype(np.float64) ** 2 for each in alone], axis=0)
+        np.testing.assert_array_equal(together.measures(data.X_test), squares + offset.of(data.X_test))
+        missing = np.setdiff1d(classes, models[0].classes_)
+        assert np.all(models[0].answers(data.X_test[:3], classes)[:, missing] == MAXIMA[JOINED])
+    finally:
+        for model in models:
+            model.offset_ = None
+
+
+def test_model_leaves_the_federation_when_its_rows_change_and_is_saved_with_its_offset(
+    server, data, rows, tmp_path
+) -> None:
+    mine = rows[0]
+    model = LocalModel(MACHINES).fit(data.X_train[mine], data.y_train[mine]).join(server.publish())
+    model.save(tmp_path / "site")
+    found = LocalModel.load(tmp_path / "site")
+    np.testing.assert_array_equal(found.answers(data.X_test[:9]), model.answers(data.X_test[:9]))
+    assert found.profile("north").scale == model.profile("north").scale == server.publish().weight
+    model.forget([0])
+    assert model.measure == "euclidean"
+    fresh = LocalModel(MACHINES).fit(data.X_train[mine], data.y_train[mine], batches=found.batches_)
+    fresh.forget([0])
+    agreed = server.agreement
+    np.testing.assert_array_equal(model.joined_sums(agreed).vector, fresh.joined_sums(agreed).vector)
+
+
+def test_models_that_cannot_be_joined_are_refused(server, data) -> None:
+    offset = server.publish()
+    by_rms = LocalModel(FoldingClassifier(n_components=4)).fit(data.X_train[:100], data.y_train[:100])
+    with pytest.raises(InvalidInputError, match="measure='euclidean'"):
+        by_rms.join(offset)
+    other = LocalModel(MACHINES).fit(data.X_train[:100], data.y_train[:100] + 5).join(offset)
+    with pytest.raises(InvalidInputError, match="contribute anew"):
+        other.answers(data.X_test[:2])
+    broken = {**offset.to_arrays(), "offset_constants": np.zeros(3)}
+    with pytest.raises(InvalidInputError, match="does not fit together"):
+        Offset.from_arrays(broken)
+
+
+# --- units ------------------------------------------------------------------------------------------------
+
+
+def test_units_do_not_depend_on_who_has_the_rows_and_undo_those_of_the_columns() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6)) * [1e-6, 1.0, 3.0, 1e3, 1e9, 0.0] + [0.0, 5.0, 0.0, 1e4, 0.0, 7.0]
+    agreed = agree_on_units([X])
+    for parts in (np.array_split(X, 7), [X[200:], X[:200]]):
+        np.testing.assert_array_equal(agree_on_units(parts).scale, agreed.scale)
+        np.testing.assert_array_equal(agree_on_units(parts).location[:5], agreed.location[:5])
+    np.testing.assert_allclose(agreed.apply(X)[:, :5].std(axis=0), 1.0, atol=0.02)
+    wide = rng.normal(size=(200, 60)) * rng.uniform(0.5, 1.5, 60)
+    assert len(set(agree_on_units([wide]).scale.tolist())) == 1  # such as pixels: one unit
+    wide[:, :50] *= 1e-3
+    assert len(set(agree_on_units([wide]).scale.tolist())) > 20  # a few columns would decide everything
+
+
+# --- simulate ---------------------------------------------------------------------------------------------
+
+
+def test_joined_federation_is_no_worse_than_either_part(data) -> None:
+    found = {
+        method: simulate(
+            data.X_train,
+            data.y_train,
+            10,
+            "dirichlet",
+            method=method,
+            estimator=None if method == "moments" else MACHINES,
+            X_test=data.X_test,
+            y_test=data.y_test,
+            alpha=0.1,
+            random_state=0,
+            pooled=False,
+        )
+        for method in ("joined", "folding")
+    }
+    assert found["joined"].method == "joined"
+    assert found["joined"].federated >= found["folding"].federated - 0.005
+    assert found["joined"].federated > 0.97
+    assert found["folding"].sum_bytes == 0 < found["joined"].sum_bytes
+
+
+def test_sums_alone_do_not_depend_on_the_spreading_of_the_rows(data) -> None:
+    options = {"X_test": data.X_test, "y_test": data.y_test, "method": "moments", "pooled": False}
+    X, y = data.X_train[:400], data.y_train[:400]
+    runs = [
+        simulate(X, y, 2, [order[:50], order[50:]], **options)
+        for order in (np.arange(400), np.arange(400)[::-1])
+    ]
+    assert runs[0].federated == runs[1].federated > 0.9
+    assert runs[0].query_bytes == runs[0].answer_bytes == 0
+    with pytest.raises(InvalidInputError, match="no rules, liars and mechanisms"):
+        simulate(X, y, 2, rule="trimmed", method="moments")
+    with pytest.raises(InvalidInputError, match="method must be"):
+        simulate(X, y, 2, method="both")
+
+
+@pytest.mark.parametrize("rule", ["min", "trimmed", "checked", "weighted"])
+def test_streamed_joined_answers_equal_those_of_a_server(data, rule) -> None:
+    """The offset is added after the sites were combined: the result is that of sites that add it first."""
+    X, y = data.X_train[:500], data.y_train[:500]
+    parts = np.array_split(np.arange(400), 5)
+    labelled = X[400:], y[400:]
+    result = simulate(
+        X[:400],
+        y[:400],
+        5,
+        parts,
+        estimator=MACHINES,
+        X_test=data.X_test,
+        y_test=data.y_test,
+        rule=rule,
+        labelled=labelled,
+        liars={1: "flipped"},
+        pooled=False,
+    )
+    units = agree_on_units(X[mine] for mine in parts)
+    rows, asked = units.apply(X), units.apply(data.X_test)
+    agreed = Agreement(np.arange(10), 8.0, 200)
+    models = [LocalModel(MACHINES).fit(rows[mine], y[mine]) for mine in parts]
+    server = JoinedFederation(agreed)
+    for number, model in enumerate(models):
+        server.add(number, model.joined_sums(agreed))
+    offset = server.publish()
+    together = GlobalClassifier(rule)
+    for number, model in enumerate(models):
+        together.add(number, model.join(offset))
+    if rule == "weighted":
+        together.learn_trust(rows[400:], y[400:])
+    assert result.honest == np.mean(together.predict(asked) == data.y_test)
+    assert (result.federated < result.honest - 0.05) == (rule == "min")
+
+
+def test_private_models_answer_by_folding_beside_a_joined_federation(data) -> None:
+    X, y = data.X_train[:200], data.y_train[:200]
+    options = {"estimator": MACHINES, "mechanism": Laplace(1e6, sensitivity=1.0), "random_state": 0}
+    runs = [simulate(X, y, 2, method=method, pooled=False, **options) for method in ("joined", "folding")]
+    assert runs[0].private_federated == pytest.approx(runs[1].federated, abs=0.05)
+    assert runs[0].guarantees is not None
