@@ -73,3 +73,25 @@ def test_held_out_rows_are_hidden_in_the_query_and_not_in_the_result(federation:
     assert "not-trusted" not in told["outliers"].values()
     expected = federation.expected(*NAMES).predict(federation.X_test)
     assert told["labels"] == expected.tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_query_over_the_network_brings_probabilities_and_sets(
+    federation: Any, tmp_path: Any, encrypted: bool
+) -> None:
+    options: list[Any] = []
+    if encrypted:
+        pytest.importorskip("seal")
+        options = ["--encrypted", "--keys", tmp_path / "keys", "--timeout", 300]
+    labelled = tmp_path / "labelled.npz"
+    np.savez(labelled, X=federation.X_test[:120], y=federation.y_test[:120])
+    told = federation.query("--calibrate", labelled, "--probabilities", "--sets", "--alpha", 0.1, *options)
+    assert told["code"] == 0, told
+    assert "calibrated on 120 labelled rows" in told["stderr"]
+    found, truth = np.array(told["probability"]), federation.y_test.astype(str)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert np.mean([right in each.split(" | ") for right, each in zip(truth, told["set"], strict=True)]) > 0.8
+    assert ("foreign" in told) is not encrypted
+    if not encrypted:
+        assert np.array(told["classes"])[found.argmax(axis=1)].tolist() == told["labels"]
