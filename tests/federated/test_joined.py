@@ -340,3 +340,24 @@ def test_private_models_answer_by_folding_beside_a_joined_federation(data) -> No
     runs = [simulate(X, y, 2, method=method, pooled=False, **options) for method in ("joined", "folding")]
     assert runs[0].private_federated == pytest.approx(runs[1].federated, abs=0.05)
     assert runs[0].guarantees is not None
+
+
+def test_joined_models_have_probabilities_without_labelled_rows_and_better_ones_with(
+    server, models, data
+) -> None:
+    classifier = GlobalClassifier()
+    offset = server.publish()
+    for number, model in enumerate(models):
+        classifier.add(number, model.join(offset))
+    found = classifier.predict_proba(data.X_test)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(classifier.classes_[found.argmax(axis=1)], classifier.predict(data.X_test))
+    right = np.mean(classifier.predict(data.X_test) == data.y_test)
+    assert abs(found.max(axis=1).mean() - right) < 0.15
+    half = len(data.y_test) // 2
+    classifier.calibrate(data.X_test[:half], data.y_test[:half])
+    again = classifier.predict_proba(data.X_test[half:])
+    right = np.mean(classifier.predict(data.X_test[half:]) == data.y_test[half:])
+    assert abs(again.max(axis=1).mean() - right) < 0.06
+    nothing = offset.probabilities([[np.inf, 0.1, np.inf], [np.inf, np.inf, np.inf]])
+    np.testing.assert_allclose(nothing, [[0.0, 1.0, 0.0], [1 / 3, 1 / 3, 1 / 3]], atol=1e-9)

@@ -35,6 +35,7 @@ from onefold._base.validation import Entry, Number, Whole, check_parameters
 from onefold.encoders import FourierLift
 from onefold.exceptions import InvalidInputError
 from onefold.models.discriminant import LinearScores
+from onefold.models.probability import softmax
 from onefold.privacy import PrivateMoments
 
 __all__ = ["Agreement", "JoinedSums", "Offset", "offset_of", "squared_with"]
@@ -49,6 +50,7 @@ LEAST_RELIABILITY = 1.0 / 64.0
 # 60 digits and are added up in two halves, so that sums over 2^25 rows fit into 64 digits.
 DIGITS, LARGEST, HALF = 24, 64.0, 30
 ROUNDING = 1e-9
+FARTHEST = 700.0  # beyond, an exponential is zero
 
 
 # --- what is agreed on --------------------------------------------------------------------------------------
@@ -394,6 +396,29 @@ class Offset:
         scores = self.linear(X)
         behind = scores.max(axis=1, keepdims=True) - scores  # B - r
         return np.asarray(self.weight * np.minimum(behind, 2.0 * BOUND))
+
+    def probabilities(self, answers: ArrayLike) -> Floats:
+        """Return the probability of each class from combined answers: the exponential of what they weigh.
+
+        The public weights make scores of the answers whose exponentials are about right where rows are like
+        pixels or embeddings, and too sure on many tables. Labelled rows that no site has fitted calibrate
+        them: see :meth:`onefold.federated.GlobalClassifier.calibrate`.
+
+        Parameters
+        ----------
+        answers : array-like of shape (n, C)
+            Combined answers in the measure "joined"; infinity for a class that no site has.
+
+        Returns
+        -------
+        ndarray of shape (n, C)
+            The probabilities; the smallest answer has the largest.
+        """
+        weighed = np.asarray(answers, dtype=np.float64) * (SCORE_WEIGHT / self.weight)
+        # Differences count: an answer of infinity is one that is very far, and where all are, all are equal.
+        with np.errstate(invalid="ignore"):
+            apart = np.minimum(weighed - weighed.min(axis=1, keepdims=True), FARTHEST)
+        return softmax(-np.nan_to_num(apart, nan=0.0))
 
     def to_arrays(self) -> Arrays:
         """Return the offset as arrays, for the file of a model.

@@ -319,7 +319,8 @@ class GlobalClassifier:
         """Return the probability of each class for each query, calibrated by :meth:`calibrate`.
 
         They are right on average over rows like those of :meth:`calibrate`. ``uncertainty_`` has more:
-        prediction sets and a flag for rows unlike all of them.
+        prediction sets and a flag for rows unlike all of them. Without :meth:`calibrate` only joined models
+        have probabilities, which follow from the public weights of their offset.
 
         Parameters
         ----------
@@ -331,6 +332,10 @@ class GlobalClassifier:
         ndarray of shape (n, C)
             Probabilities, in the order of ``classes_``; the most probable class is the predicted one.
         """
+        models = self._models()
+        offset = models[0].offset_ if models else None
+        if self._calibration is None and offset is not None:
+            return offset.probabilities(self.measures(X))
         return self.uncertainty_.probabilities(self.measures(X))
 
     def measures(self, X: Any = None) -> Array:
