@@ -38,12 +38,13 @@ def transfer(
 
 
 def _source_alone(strategy: Any, rows: Rows) -> Rows:
-    """What the third expert says by itself, in the view that was chosen."""
+    """What the source says by itself."""
     if isinstance(strategy, Documented):
         return np.asarray(strategy.expert_distances(strategy.way(rows))[2].argmin(axis=1))
-    if isinstance(strategy, Default) and strategy.view is not None:
-        placed = strategy.way(rows) if strategy.view_placed or not strategy.own_rows else rows
-        return np.asarray(strategy.view.scores(placed if strategy.view_placed else rows).argmax(axis=1))
+    for expert in strategy.experts if isinstance(strategy, Default) else ():
+        if expert.name == "source":
+            placed = strategy.way(rows) if expert.placed or not strategy.own_rows else rows
+            return np.asarray(expert.model.scores(placed, strategy.n_classes).argmax(axis=1))
     raise TypeError("a strategy with a source is needed")
 
 

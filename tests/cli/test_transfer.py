@@ -78,7 +78,10 @@ def test_transfer_fit_says_what_the_source_contributed(target, onefold) -> None:
     assert "epsilon 4 per record" in answer.stdout
     answer = onefold("transfer", "fit", source, target / "target.npz", "--label", "y", "--out", target / "m")
     assert "240 without a label" in answer.stdout
-    assert "without the source" in answer.stdout or "not used" in answer.stdout
+    assert "without the source" in answer.stdout
+    told = next(line for line in answer.stdout.splitlines() if line.startswith("weight: "))
+    assert "the source as it is" in told
+    assert 95 <= sum(int(share) for share in re.findall(r"(\d+) %", told)) <= 105
 
 
 SOURCE = ("source", "{source}", "--label", "y", "--out", "{out}")

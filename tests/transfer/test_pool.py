@@ -1,9 +1,13 @@
-"""A source counts where held-out rows say so, and only there."""
+"""Weights stay at the prior unless held-out rows ask for others."""
 
 import numpy as np
 import pytest
 
-from onefold.transfer._pool import TARGET_ALONE, HeldOut, weigh
+from onefold.transfer._pool import OF_TARGET, PRIOR, HeldOut, fit_weights, pooled, weigh
+from reference.shrinkage import literal_objective
+
+NAMES = tuple(PRIOR)
+WEIGHTS = np.array(list(PRIOR.values()))
 
 
 def said(truth, n_classes, sure, rng):
@@ -14,64 +18,81 @@ def said(truth, n_classes, sure, rng):
 def held_out(n_rows, target, others, *, n_classes=3, fair=1.0):
     rng = np.random.default_rng(0)
     truth = np.arange(n_rows) % n_classes
-    experts = [said(truth, n_classes, sure, rng) for sure in (target, others, others)]
-    return HeldOut(experts, truth, np.arange(n_rows) < fair * n_rows)
+    experts = [said(truth, n_classes, target if name in OF_TARGET else others, rng) for name in NAMES]
+    rows = np.arange(n_rows)
+    return HeldOut(NAMES, experts, truth, rows < fair * n_rows, rows // n_classes % 5, WEIGHTS)
 
 
-def test_source_that_knows_more_gets_weight() -> None:
-    held = held_out(60, 0.5, 4.0)
-    weights, gain = weigh(held, np.arange(3), 3)
-    assert weights[1] > 0.0
-    assert weights[2] > 0.0
-    alone = np.mean(held.experts[0].argmax(axis=1) == held.truth)
-    assert gain == pytest.approx(1.0 - alone, abs=0.05)
+def test_weights_minimise_the_literal_objective() -> None:
+    held = held_out(30, 1.0, 0.5)
+    found = fit_weights(held.experts, held.truth, WEIGHTS)
+    least = literal_objective(found, held.experts, held.truth, WEIGHTS, strength=5.0)
+    rng = np.random.default_rng(1)
+    for size in (1e-3, 1e-2, 0.1, 1.0):
+        for _ in range(20):
+            other = np.maximum(found + size * rng.normal(size=len(found)), 0.0)
+            assert literal_objective(other, held.experts, held.truth, WEIGHTS, strength=5.0) > least - 1e-6
 
 
-def test_source_that_knows_nothing_gets_no_weight() -> None:
-    weights, gain = weigh(held_out(60, 3.0, 0.0), np.arange(3), 3)
-    assert (tuple(weights), gain) == (TARGET_ALONE, 0.0)
+def test_weights_stay_at_the_prior_without_rows() -> None:
+    nothing = [np.empty((0, 3)) for _ in NAMES]
+    np.testing.assert_array_equal(fit_weights(nothing, np.empty(0, dtype=np.intp), WEIGHTS), WEIGHTS)
 
 
-def test_rows_of_a_class_the_target_has_not_seen_are_not_compared() -> None:
-    held = held_out(60, 0.5, 4.0, fair=0.8)
-    found = weigh(held, np.arange(3), 3)
-    unfair = ~held.fair
-    for scores in held.experts:  # nothing that is said about the other rows matters
-        scores[unfair] = scores[unfair][:, ::-1]
-    again = weigh(held, np.arange(3), 3)
-    assert found[0].tolist() == again[0].tolist()
-    assert found[1] == again[1]
+def test_source_that_knows_more_gains_weight_and_accuracy() -> None:
+    found = weigh(held_out(60, 0.3, 4.0))
+    assert found.weights[NAMES.index("source")] > PRIOR["source"]
+    assert found.gain > 0.3
+    assert found.accuracy > 0.95
 
 
-def test_source_must_beat_guessing_where_hardly_any_row_can_be_compared() -> None:
-    lonely = held_out(60, 0.0, 4.0, fair=0.2)
-    _, gain = weigh(lonely, np.arange(3), 3)
-    assert gain > 0.3
-    # Very sure where it is right and hardly wrong elsewhere: it explains much, yet guessing does as well.
-    truth, lead = np.arange(18) % 2, np.where(np.arange(18) < 11, 5.0, -0.1)
-    sure = lead[:, None] * np.eye(2)[truth]
-    lucky = HeldOut([np.zeros((18, 2)), sure, sure], truth, np.arange(18) < 4)
-    assert tuple(weigh(lucky, np.arange(2), 2)[0]) == TARGET_ALONE
-    lead[:15] = 5.0
-    lucid = HeldOut([np.zeros((18, 2))] + [lead[:, None] * np.eye(2)[truth]] * 2, truth, lucky.fair)
-    weights, gain = weigh(lucid, np.arange(2), 2)
-    assert weights[1] > 0.0
-    assert gain == pytest.approx(15 / 18 - 1 / 2)  # of a class it was not shown the target can only guess
+def test_source_that_misleads_loses_its_weight_to_many_labels() -> None:
+    held = held_out(90, 3.0, 0.0)
+    wrong = [
+        scores if name in OF_TARGET else np.roll(scores + 2.0 * np.eye(3)[held.truth], 1, axis=1)
+        for name, scores in zip(NAMES, held.experts, strict=True)
+    ]
+    found = weigh(HeldOut(NAMES, wrong, held.truth, held.fair, held.fold, WEIGHTS))
+    assert found.weights[2:].sum() < 0.1
+    assert found.weights[:2].sum() > WEIGHTS[:2].sum()
+    assert found.gain <= 0.01
 
 
-def test_source_that_makes_more_rows_wrong_gets_no_weight() -> None:
-    truth, rows = np.arange(18) % 2, np.arange(18)
-    own, other = np.where(rows < 12, 0.05, -5.0), np.where(rows < 10, 5.0, -0.1)
-    experts = [lead[:, None] * np.eye(2)[truth] for lead in (own, other, other)]
-    assert tuple(weigh(HeldOut(experts, truth, rows >= 0), np.arange(2), 2)[0]) == TARGET_ALONE
+def test_prior_counts_less_the_more_labels_there_are() -> None:
+    moved = [np.abs(weigh(held_out(count, 2.0, 0.0)).weights - WEIGHTS).sum() for count in (3, 30, 300)]
+    assert moved[0] < moved[1] < moved[2]
 
 
-def test_target_has_no_say_where_classes_are_missing() -> None:
-    held = held_out(40, 3.0, 3.0, n_classes=2)
-    three = HeldOut(
-        [np.pad(s, ((0, 0), (0, 1)), constant_values=-9.0) for s in held.experts], held.truth, held.fair
+def test_target_is_weighed_without_the_source() -> None:
+    held = held_out(60, 1.0, 1.0)
+    found = weigh(held)
+    assert not found.alone[2:].any()
+    np.testing.assert_allclose(
+        found.alone[:2], fit_weights(held.experts[:2], held.truth, WEIGHTS[:2]), rtol=1e-12
     )
-    weights, _ = weigh(three, np.arange(2), 3)
-    assert weights[1:].sum() > 0.0
-    spoilt = HeldOut([three.experts[0], *(-scores for scores in three.experts[1:])], held.truth, held.fair)
-    assert tuple(weigh(spoilt, np.arange(2), 3)[0]) == TARGET_ALONE
+
+
+def test_target_has_no_say_about_a_class_it_was_not_shown() -> None:
+    held = held_out(60, 1.0, 1.0, fair=0.5)
+    found = weigh(held)
+    for scores in held.experts[:2]:  # nothing that it says about those rows matters
+        scores[~held.fair] = scores[~held.fair][:, ::-1]
+    again = weigh(held)
+    np.testing.assert_array_equal(found.weights, again.weights)
+    assert (found.gain, found.accuracy) == (again.gain, again.accuracy)
+
+
+def test_gain_counts_a_class_the_target_was_not_shown_as_guessed() -> None:
+    held = held_out(60, 0.0, 8.0, fair=0.0)
+    assert weigh(held).gain == pytest.approx(1.0 - 1.0 / 3.0)
+
+
+def test_accuracy_is_of_weights_that_did_not_see_the_fold() -> None:
+    held = held_out(15, 0.5, 0.5)
+    right = []
+    for fold in np.unique(held.fold):
+        rows = held.fold == fold
+        weights = fit_weights([scores[~rows] for scores in held.experts], held.truth[~rows], WEIGHTS)
+        codes = pooled([scores[rows] for scores in held.experts], weights).argmax(axis=1)
+        right += (codes == held.truth[rows]).tolist()
+    assert weigh(held).accuracy == np.mean(right)

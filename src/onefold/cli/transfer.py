@@ -20,6 +20,15 @@ from onefold.exceptions import InvalidInputError
 from onefold.tables.reading import read_table
 
 MOST_NAMES = 10  # of classes that are listed
+LEAST_SHARE = 0.005  # of the weight, of an expert that is named
+EXPERTS = {
+    "target": "the target's rows alone",
+    "least squares": "least squares on its labels",
+    "shrunk": "class means between source and target",
+    "refined": "the same refined on unlabelled rows",
+    "mapping": "the target's rows, begun with the source",
+    "source": "the source as it is",
+}
 METHODS = ("moments", "noise", "fabricated")
 UNIT = (
     "what epsilon protects: with moments a record (a row with its label) or, with --person, a person (all "
@@ -88,12 +97,18 @@ def _add_fit(parts: Any) -> None:
     option(
         parser,
         "--strategy",
-        "how the source is used: default decides by labelled rows that it holds out; documented follows "
-        "document 001, nonparametric document 003",
+        "how the source is used: default weighs six experts by labelled rows that it holds out; documented "
+        "follows document 001, nonparametric document 003",
         default="default",
         choices=("default", "documented", "nonparametric"),
     )
     flag(parser, "--allow-missing", "accept classes of the source that no labelled row of the target has")
+    flag(
+        parser,
+        "--procrustes",
+        "use only the shape that the source's class means form, for tables with another number of columns; "
+        "a gain has not been shown",
+    )
     seed = "seed of the split into rows to fit and rows to hold out"
     option(parser, "--seed N", seed, shared.seed, 0)
     shared.add_encoder_options(parser.add_argument_group("encoder, for rows unlike those of the source"))
@@ -183,6 +198,10 @@ def run_fit(args: argparse.Namespace) -> int:
         source = PrivateSource.load(args.source)
     schema = _schema_of_target(args, source.schema_)
     encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
+    if args.procrustes:
+        if encoder is not None:
+            raise InvalidInputError("--procrustes takes rows as they are: leave out --encoder")
+        encoder = "procrustes"
     more = {"allow_missing": args.allow_missing, "random_state": args.seed, "schema": schema}
     model = TransferClassifier(source, args.strategy, to_source=encoder, **more)
     names, rows, labels = _target(args, schema)
@@ -272,13 +291,18 @@ def _in_words(model: Any, free: int) -> list[str]:
         lines.append(f"accuracy on {which}: {right:.1f} %; the most frequent label alone: {most:.1f} %")
     if model.source_gain_ is None:
         return lines
-    if any(list(model.weights_.values())[1:]):
+    if model.accuracy_ is not None:
         gain = f"{100 * model.source_gain_:+.1f} points"
-        return [f"accuracy on held-out labelled rows: {gain} with the source", *lines]
-    return [
-        "the source is not used: it did not raise the accuracy on labelled rows that were held out",
-        *lines,
-    ]
+        lines.insert(0, f"accuracy on held-out labelled rows: {gain} with the source")
+    return [_weights_in_words(model.weights_), *lines]
+
+
+def _weights_in_words(weights: dict[str, float]) -> str:
+    """Which experts carry weight, the heaviest first."""
+    total = sum(weights.values()) or 1.0
+    shares = sorted(((weight / total, name) for name, weight in weights.items()), reverse=True)
+    named = [f"{EXPERTS[name]} {100 * share:.0f} %" for share, name in shares if share >= LEAST_SHARE]
+    return "weight: " + ", ".join(named)
 
 
 def _check_source(args: argparse.Namespace, noise: shared.NoiseOptions, schema: Any) -> None:

@@ -1,106 +1,120 @@
-"""The strategy that transfers: beliefs of both sides, refined on the target, weighed on held-out labels.
+"""The strategy that transfers: six experts, pooled with weights between a prior and held-out labels.
 
-1. Least squares on the labelled rows, and the source in the view that explains labelled rows best.
-2. A model of the target from the first beliefs alone ("target"), another one from both together ("mapping":
-   what the source knows, carried over to the target by its unlabelled rows).
-3. Weights of target, mapping and source that explain labelled rows best which none of them has seen. The
-   source counts only if it lowers the loss by more than its weights could by chance, and if no more held-out
-   rows go wrong; otherwise the target decides alone. The only labelled row of its class cannot be compared,
-   since the target did not see the class; where most are like that, guessing must hardly do as well.
+1. Least squares on the labelled rows ("least squares"), and Gaussians that refine it on unlabelled rows
+   ("target"): what the target knows alone.
+2. Class means between those of the source and those of the labelled rows ("shrunk"), refined on unlabelled
+   rows ("refined"); the target's own Gaussians, begun with their beliefs ("mapping").
+3. The source as it is ("source").
+
+Labels are hidden in turn; the weights stay near a prior unless the hidden labels ask for others.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.covariance import ledoit_wolf
 
-from onefold._base.arrays import Array, Floats, Index, Mask
+from onefold._base.arrays import Array, Floats, Index
 from onefold.exceptions import InvalidInputError
 from onefold.models import Autoencoder
-from onefold.transfer._learners import Learner, LeastSquares, TargetModel, fit_least_squares, project
+from onefold.transfer._learners import (
+    GaussianModel,
+    Learner,
+    TargetModel,
+    fit_least_squares,
+    project,
+    units_of,
+)
 from onefold.transfer._pool import (
-    EXPERTS,
-    TARGET_ALONE,
+    OF_TARGET,
+    PRIOR,
     Decision,
     HeldOut,
+    Weighed,
     bounded,
-    fit_weights,
-    log_loss,
     log_probabilities,
     pooled,
     typical_lead,
     weigh,
 )
-from onefold.transfer.alignment import View, Way, views_of_placed, views_of_strangers
+from onefold.transfer._shrinkage import Prior, fit_shrunk
+from onefold.transfer.alignment import DescriptionView, Way, overall_mean, turned_view
 
-Views = list[tuple[View, Array]]  # ways to ask the source, each with the rows it is asked about
 MOST_FOLDS = 5
 FOLD_ROWS = 2000  # unlabelled rows that a model learns from in cross-validation, at most
 MOST_ROWS = 20000  # and in the end
+RIDGE = 0.05  # added to the covariance inside a class, in units of its mean variance
+ON_PLACED = ("shrunk", "refined", "source")  # experts that see rows as the source does
+
+
+@dataclass(frozen=True)
+class Expert:
+    """A fitted model with its weights."""
+
+    name: str
+    model: TargetModel
+    placed: bool  # it sees placed rows
+    scale: float  # what its scores are divided by
+    weight: float
+    alone: float  # weight without the source
 
 
 @dataclass(frozen=True)
 class Default:
-    """Fitted experts and their weights."""
+    """Fitted experts and what they are worth."""
 
     way: Way
     own_rows: bool  # the target's models see its rows as they are, not as the source would
-    target: TargetModel
-    mapping: TargetModel | None
-    view: View | None
-    view_placed: bool  # the view sees placed rows
-    scales: Floats  # (3,), what the scores of each expert are divided by
-    weights: Floats  # (3,)
+    experts: tuple[Expert, ...]
     n_classes: int
+    present: Index  # classes that have labels in the target
     gain: float
     accuracy: float | None = None  # on labelled rows that were held out; None where none were
 
     @property
     def named_weights(self) -> dict[str, float]:
         """Weight of each expert by its name."""
-        return dict(zip(EXPERTS, self.weights.tolist(), strict=True))
+        return {expert.name: expert.weight for expert in self.experts}
 
     def decide(self, rows: Array) -> Decision:
         """Pool the experts; the one whose weighted lead is largest counts as the decider."""
-        experts = self._experts(rows)
-        together = pooled(experts, self.weights)
+        used = [expert for expert in self.experts if expert.weight > 0.0 or expert.alone > 0.0]
+        placed = self.way(rows) if any(expert.placed for expert in used) or not self.own_rows else rows
+        own = rows if self.own_rows else placed
+        said = [self._said(expert, placed if expert.placed else own) for expert in used]
+        alone = pooled(said, np.array([expert.alone for expert in used]))
+        said = [
+            neutral(scores, self.present) if expert.name in OF_TARGET else scores
+            for expert, scores in zip(used, said, strict=True)
+        ]
+        weights = np.array([expert.weight for expert in used])
+        together = pooled(said, weights)
         codes = together.argmax(axis=1)
-        leads = [weight * _lead(scores, codes) for weight, scores in zip(self.weights, experts, strict=True)]
-        decider = np.where(np.array(self.weights > 0.0)[:, None], leads, -np.inf).argmax(axis=0)
-        return Decision(-log_probabilities(together), decider, experts[0].argmax(axis=1))
+        leads = [weight * _lead(scores, codes) for weight, scores in zip(weights, said, strict=True)]
+        decider = np.where((weights > 0.0)[:, None], leads, -np.inf).argmax(axis=0)
+        names = tuple(expert.name for expert in used)
+        return Decision(-log_probabilities(together), names, decider, alone.argmax(axis=1))
 
-    def _experts(self, rows: Array) -> list[Floats]:
-        needed = not self.own_rows or (self.view is not None and self.view_placed and self.weights[2] > 0.0)
-        placed = self.way(rows) if needed else rows
-        seen = rows if self.own_rows else placed
-        found = [self.target.scores(seen, self.n_classes)]
-        nothing = np.zeros_like(found[0])
-        mapping = self.mapping if self.weights[1] > 0.0 else None
-        found.append(nothing if mapping is None else mapping.scores(seen, self.n_classes))
-        view = self.view if self.weights[2] > 0.0 else None
-        found.append(nothing if view is None else view.scores(placed if self.view_placed else seen))
-        return [bounded(scores, scale) for scores, scale in zip(found, self.scales, strict=True)]
+    def _said(self, expert: Expert, rows: Array) -> Floats:
+        return bounded(expert.model.scores(rows, self.n_classes), expert.scale)
 
 
 @dataclass(frozen=True)
-class TargetTask:
-    """The target as its models see it, and the views of the source."""
+class Task:
+    """The target as its models and as the source see it, and what the source says."""
 
     seen: Array
+    placed: Array
     codes: Index
     n_classes: int
     learner: Learner
-    views: Callable[[Index], Views]
+    units: Floats  # of the columns of ``seen``
+    of_source: Callable[[Index, Index], dict[str, TargetModel]]  # from known codes and a sample of the rows
 
-
-@dataclass(frozen=True)
-class FittedExperts:
-    """Fitted experts, and their scores for some rows."""
-
-    target: TargetModel
-    mapping: TargetModel | None
-    view: View | None
-    scores: list[Floats]  # target, mapping, source
+    def rows(self, name: str) -> Array:
+        """Return the rows that an expert sees."""
+        return self.placed if name in ON_PLACED else self.seen
 
 
 def fit_default(
@@ -114,125 +128,124 @@ def fit_default(
 ) -> Default:
     """Fit the experts on all labels, and their weights on folds in which some labels are hidden."""
     rng = np.random.default_rng(random_state)
-    is_open = way.is_open(rows.shape[1])
-    placed = way(rows) if is_open and way.source is not None else rows
-    own = _own_rows_serve(rows, placed, codes, n_classes)
+    known = codes >= 0
+    if way.source is not None and np.count_nonzero(known) < 2:
+        raise InvalidInputError("one labelled row cannot tell what the source is worth: label another one")
+    placed = way(rows)
+    own = not way.encodes or _own_rows_serve(rows, placed, codes, n_classes)
     seen = rows if own else placed
     learner = Learner(project(seen), estimator, components)
-    problem = TargetTask(seen, codes, n_classes, learner, _ways_to_ask(way, placed, seen, is_open))
-    if way.source is not None and np.count_nonzero(codes >= 0) < 2:
-        raise InvalidInputError("one labelled row cannot tell what the source is worth: label another one")
-    chosen = _best_view(problem, rng) if way.source is not None else None
-    final = _fit_experts(problem, codes, chosen, _sample(codes, MOST_ROWS, rng), np.arange(len(rows)))
-    scales = np.array([typical_lead(scores) for scores in final.scores])
-    weights, gain, accuracy = _weigh(problem, chosen, scales, rng)
-    experts = (final.target, final.mapping, final.view)
-    return Default(way, own, *experts, is_open, scales, weights, n_classes, gain, accuracy)
+    of_source = _asker(way, placed, codes, n_classes)
+    task = Task(seen, placed, codes, n_classes, learner, units_of(seen), of_source)
+    models = _fit_experts(task, codes, _sample(codes, MOST_ROWS, rng))
+    scales = {name: typical_lead(model.scores(task.rows(name), n_classes)) for name, model in models.items()}
+    weighed = _weigh(task, scales, rng)
+    experts = tuple(
+        Expert(name, model, name in ON_PLACED, scales[name], weight, alone)
+        for (name, model), weight, alone in zip(
+            models.items(), weighed.weights.tolist(), weighed.alone.tolist(), strict=True
+        )
+    )
+    present = np.unique(codes[known])
+    return Default(way, own, experts, n_classes, present, weighed.gain, weighed.accuracy)
 
 
 def _own_rows_serve(rows: Array, placed: Array, codes: Index, n_classes: int) -> bool:
-    """Tell whether labelled rows tell classes apart better as they are than as the source sees them."""
-    if placed is rows:
-        return True
+    """Tell whether labelled rows tell classes apart better as they are than encoded."""
     known = codes >= 0
-    losses = [fit_least_squares(kind[known], codes[known], n_classes).loss for kind in (rows, placed)]
+    losses = [
+        fit_least_squares(kind[known], codes[known], n_classes, units_of(kind)).loss
+        for kind in (rows, placed)
+    ]
     return losses[0] < losses[1]
 
 
-def _ways_to_ask(way: Way, placed: Array, seen: Array, is_open: bool) -> Callable[[Index], Views]:
-    """Return a function from known codes to views of the source; codes matter only for other widths."""
+# --- experts ----------------------------------------------------------------------------------------------
+
+
+def _asker(
+    way: Way, placed: Array, codes: Index, n_classes: int
+) -> Callable[[Index, Index], dict[str, TargetModel]]:
+    """Return a function that fits the experts of the source to known codes and a sample of the rows."""
     if way.source is None:
-        return lambda codes: []
-    described, projection = way.source.description_, project(placed if is_open else seen)
-    if is_open:
-        fixed = [(view, placed) for view in views_of_placed(described, placed, projection)]
-        return lambda codes: fixed
-    return lambda codes: [(view, seen) for view in views_of_strangers(described, seen, codes, projection)]
+        return lambda codes, sample: {}
+    described, projection = way.source.description_, project(placed)
+    coordinates = projection(placed)
+    if way.turns:
+        return lambda codes, sample: {"source": turned_view(described, coordinates, codes, projection)}
+    within = described.within(projection.axes)
+    if within is None:
+        within = ledoit_wolf(coordinates)[0]
+    size = len(within)
+    floor = max(RIDGE * float(np.trace(within)) / size, np.finfo(float).tiny ** 0.5)
+    shift = coordinates.mean(axis=0) - projection(overall_mean(described)[None])[0]
+    prior = Prior(projection(described.means), within + floor * np.eye(size), shift)
+    everything = np.arange(n_classes)
+
+    def fit(codes: Index, sample: Index) -> dict[str, TargetModel]:
+        found: dict[str, TargetModel] = {}
+        for name, refine in (("shrunk", False), ("refined", True)):
+            mixture = fit_shrunk(coordinates[sample], codes[sample], prior, refine=refine)
+            found[name] = GaussianModel(projection, mixture, everything)
+        return found | {"source": DescriptionView("as it is", described, None)}
+
+    return fit
 
 
-def _best_view(problem: TargetTask, rng: np.random.Generator) -> int | None:
-    """Find the view that explains labelled rows best; views that use labels are tried on other rows."""
-    losses: dict[int, list[Floats]] = {}
-    truths: list[Index] = []
-    for hidden, shown in _folds(problem.codes, rng):
-        truths.append(problem.codes[hidden])
-        for position, (view, rows) in enumerate(problem.views(shown)):
-            losses.setdefault(position, []).append(view.scores(rows[hidden]))
-    truth = np.concatenate(truths)
-
-    def loss(position: int) -> float:
-        scores = np.concatenate(losses[position])
-        scores = bounded(scores, typical_lead(scores))
-        return log_loss(fit_weights([scores], truth)[0] * scores, truth)
-
-    return min(losses, key=loss)
+def _fit_experts(task: Task, codes: Index, sample: Index) -> dict[str, TargetModel]:
+    """Fit experts that know the labels in ``codes`` on the rows ``sample``."""
+    known, n_classes = codes >= 0, task.n_classes
+    linear = fit_least_squares(task.seen[known], codes[known], n_classes, task.units)
+    found: dict[str, TargetModel] = {
+        "target": _learn(task, codes, sample, linear, "target", linear.present),
+        "least squares": linear,
+    }
+    asked = task.of_source(codes, sample)
+    if "shrunk" in asked:
+        everything = np.arange(n_classes)
+        asked["mapping"] = _learn(task, codes, sample, asked["shrunk"], "shrunk", everything)
+    return found | asked
 
 
-def _fit_experts(
-    problem: TargetTask, codes: Index, chosen: int | None, sample: Index, asked: Index
-) -> FittedExperts:
-    """Fit experts that know the labels in ``codes`` on the rows ``sample``, and score the rows ``asked``."""
-    known, n_classes = codes >= 0, problem.n_classes
-    present = np.unique(codes[known])
-    linear = fit_least_squares(problem.seen[known], codes[known], n_classes)
-    first = linear.scores(problem.seen[sample])
-    target = _learn(problem, codes, sample, first, present)
-    scores = [target.scores(problem.seen[asked], n_classes)]
-    if chosen is None:
-        nothing = np.zeros_like(scores[0])
-        return FittedExperts(target, None, None, [*scores, nothing, nothing])
-    view, rows = problem.views(codes)[chosen]
-    beliefs = _both(linear, first, view, rows, codes, sample)
-    mapping = _learn(problem, codes, sample, beliefs, np.arange(n_classes))
-    scores += [mapping.scores(problem.seen[asked], n_classes), view.scores(rows[asked])]
-    return FittedExperts(target, mapping, view, scores)
+def _learn(
+    task: Task, codes: Index, sample: Index, first: TargetModel, name: str, present: Index
+) -> TargetModel:
+    """Fit a model of the target that begins with the beliefs of an expert."""
+    beliefs = np.exp(log_probabilities(first.scores(task.rows(name)[sample], task.n_classes)))
+    return task.learner.learn(task.seen[sample], codes[sample], beliefs, present)
 
 
-def _learn(problem: TargetTask, codes: Index, sample: Index, scores: Floats, present: Index) -> TargetModel:
-    beliefs = np.exp(log_probabilities(scores))
-    return problem.learner.learn(problem.seen[sample], codes[sample], beliefs, present)
-
-
-def _both(
-    linear: LeastSquares, first: Floats, view: View, rows: Array, codes: Index, sample: Index
-) -> Floats:
-    """Combine beliefs of least squares and of the source, weighed on rows that least squares left out."""
-    known = codes >= 0
-    said = view.scores(rows[known])
-    unit, present = typical_lead(said), np.unique(codes[known])
-    weights = fit_weights([_neutral(linear.held_out, present), bounded(said, unit)], codes[known])
-    return pooled([_neutral(first, present), bounded(view.scores(rows[sample]), unit)], weights)
-
-
-def _neutral(scores: Floats, present: Index) -> Floats:
+def neutral(scores: Floats, present: Index) -> Floats:
     """Make a class without labels as likely as the best of the others, so that the source decides."""
     found = np.repeat(scores[:, present].max(axis=1, keepdims=True), scores.shape[1], axis=1)
     found[:, present] = scores[:, present]
     return found
 
 
-def _weigh(
-    problem: TargetTask, chosen: int | None, scales: Floats, rng: np.random.Generator
-) -> tuple[Floats, float, float | None]:
-    """Weigh the three experts; measure accuracy, and what the source adds to it, on labels hidden in turn."""
-    if chosen is None:
-        return np.array(TARGET_ALONE), 0.0, None
-    parts: list[list[Floats]] = []
-    truths: list[Index] = []
-    fair: list[Mask] = []
-    for hidden, shown in _folds(problem.codes, rng):
-        sample = _sample(shown, FOLD_ROWS, rng, hidden)
-        parts.append(_fit_experts(problem, shown, chosen, sample, hidden).scores)
-        truths.append(problem.codes[hidden])
+# --- weights ----------------------------------------------------------------------------------------------
+
+
+def _weigh(task: Task, scales: dict[str, float], rng: np.random.Generator) -> Weighed:
+    """Weigh the experts on labels that are hidden in turn."""
+    names = tuple(scales)
+    present = np.unique(task.codes[task.codes >= 0])
+    prior = np.array([PRIOR[name] for name in names])
+    said: dict[str, list[Floats]] = {name: [] for name in names}
+    truths, fair, folds = [], [], []
+    for fold, (hidden, shown) in enumerate(_folds(task.codes, rng)):
+        models = _fit_experts(task, shown, _sample(shown, FOLD_ROWS, rng, hidden))
+        for name, model in models.items():
+            scores = bounded(model.scores(task.rows(name)[hidden], task.n_classes), scales[name])
+            said[name].append(neutral(scores, present) if name in OF_TARGET else scores)
+        truths.append(task.codes[hidden])
         fair.append(np.isin(truths[-1], shown))
-    by_expert = zip(zip(*parts, strict=True), scales, strict=True)
-    experts = [bounded(np.concatenate(scores), scale) for scores, scale in by_expert]
-    known = np.unique(problem.codes[problem.codes >= 0])
-    truth, shown_class = np.concatenate(truths), np.concatenate(fair)
-    weights, gain = weigh(HeldOut(experts, truth, shown_class), known, problem.n_classes)
-    right = pooled(experts, weights).argmax(axis=1) == truth
-    counted = right if weights[1:].any() else right[shown_class]  # alone, the target cannot know the others
-    return weights, gain, float(counted.mean()) if len(counted) else None
+        folds.append(np.full(len(hidden), fold))
+    if not truths:  # one labelled row, and no source
+        alone = np.array([name in OF_TARGET for name in names])
+        return Weighed(prior, np.where(alone, prior, 0.0))
+    experts = [np.concatenate(said[name]) for name in names]
+    truth, shown_class, fold_of = (np.concatenate(part) for part in (truths, fair, folds))
+    return weigh(HeldOut(names, experts, truth, shown_class, fold_of, prior))
 
 
 def _folds(codes: Index, rng: np.random.Generator) -> Iterator[tuple[Index, Index]]:

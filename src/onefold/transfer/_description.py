@@ -17,6 +17,7 @@ from onefold.privacy import PrivateMoments
 
 # Principal directions of a class that a moment description folds onto: as many as the autoencoders keep.
 KEPT_DIRECTIONS = 20
+SPREAD_DIRECTIONS = 128  # of the covariance inside a class that a source of rows keeps
 # Values of queries that are worked on together.
 BLOCK_VALUES = 4_000_000
 
@@ -40,6 +41,9 @@ class Description(Protocol):
     def counts(self) -> Floats:
         """Records of each class, (C,); noisy where the sizes are protected."""
 
+    def within(self, axes: Floats) -> Floats | None:
+        """Return the covariance inside a class along ``axes`` (q, k), a (k, k); None where it is unknown."""
+
     def place(self, rows: Array) -> Array:
         """Put rows of the source space where the description sees its records."""
 
@@ -58,11 +62,20 @@ class RowDescription:
     means: Floats
     counts: Floats
     mean_variances: Floats
+    spread: Floats | None = None  # (r, q): its square is the covariance inside a class, but for ``rest``
+    rest: float = 0.0  # variance in every direction besides
 
     @property
     def classes(self) -> Labels:
         """Labels of the classes."""
         return np.asarray(self.classifier.classes_)
+
+    def within(self, axes: Floats) -> Floats | None:
+        """Return the covariance inside a class along axes; files of version 0.1 do not have it."""
+        if self.spread is None or not (self.spread.any() or self.rest):
+            return None
+        seen = self.spread @ axes
+        return np.asarray(seen.T @ seen + self.rest * axes.T @ axes)
 
     def place(self, rows: Array) -> Array:
         """Leave rows as they are."""
@@ -114,6 +127,11 @@ class MomentDescription:
             return self.moments.covariances(1.0)
         return self.moments.covariances_
 
+    def within(self, axes: Floats) -> Floats | None:
+        """Return the covariance inside a class along axes."""
+        together = np.tensordot(self.counts / self.counts.sum(), self.covariances, axes=1)
+        return np.asarray(axes.T @ together @ axes)
+
     def place(self, rows: Array) -> Array:
         """Clip rows and see them from the release's centre."""
         return self.moments.embed(rows)
@@ -161,6 +179,22 @@ def covariance_of(rows: Array) -> Floats:
         centred = rows[start : start + step] - mean
         total += centred.T @ centred
     return np.asarray(total / len(rows))
+
+
+@one_blas_thread()
+def spread_within(covariance: Floats, noise: float) -> tuple[Floats, float]:
+    """Return a factor and a rest of the covariance inside a class, without the variance of known noise.
+
+    At most ``SPREAD_DIRECTIONS`` directions are kept, the rest is the same in all directions. Both are zero
+    where the noise is more than the data: then nothing useful is left.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    values = values[::-1] - noise
+    values = np.maximum(values, 0.0) if float(values.mean()) >= noise else np.zeros(len(values))
+    kept = vectors[:, ::-1][:, :SPREAD_DIRECTIONS]
+    rest = float(values[SPREAD_DIRECTIONS:].mean()) if len(values) > SPREAD_DIRECTIONS else 0.0
+    factors = np.sqrt(np.maximum(values[:SPREAD_DIRECTIONS] - rest, 0.0))
+    return np.asarray(factors[:, None] * kept.T), rest
 
 
 @one_blas_thread()

@@ -13,7 +13,7 @@ from onefold._base.arrays import Array, Floats, Index
 from onefold.models import Autoencoder, AutoencoderClassifier, MembershipMapping, WideMembershipAutoencoder
 from onefold.transfer._description import Description
 from onefold.transfer._learners import adapted
-from onefold.transfer._pool import EXPERTS, Decision
+from onefold.transfer._pool import THREE, Decision
 from onefold.transfer.alignment import Way
 
 LARGEST_INITIAL = 20  # 001 Sec. 5: n of the initial target classifier is at most this
@@ -37,11 +37,11 @@ class Documented:
         nearest = found.min(axis=0)
         codes = nearest.argmin(axis=1)
         expert = found[:, np.arange(len(codes)), codes].argmin(axis=0)
-        return Decision(nearest, expert, found[0].argmin(axis=1))
+        return Decision(nearest, THREE, expert, found[0].argmin(axis=1))
 
     def expert_distances(self, rows: Array) -> Floats:
         """Return squared distances to each class by each expert, (3, n, C); infinite where one has none."""
-        found = np.full((len(EXPERTS), len(rows), self.n_classes), np.inf)
+        found = np.full((len(THREE), len(rows), self.n_classes), np.inf)
         found[0][:, self.target_codes] = self.target.distances(rows).astype(np.float64) ** 2
         source = self._source
         if source is None or self.mapping is None:

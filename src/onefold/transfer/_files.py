@@ -20,12 +20,19 @@ from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
 from onefold.models import AutoencoderClassifier, MembershipMapping
 from onefold.privacy import Guarantee, PrivateMoments
 from onefold.tables import Schema
-from onefold.transfer._default import Default
+from onefold.transfer._default import Default, Expert
 from onefold.transfer._description import Description, MomentDescription, RowDescription
 from onefold.transfer._documented import Documented
-from onefold.transfer._learners import AutoencoderModel, GaussianModel, Mixture, Projection, TargetModel
-from onefold.transfer._pool import EXPERTS
-from onefold.transfer.alignment import Affine, DescriptionView, MeansView, View, Way
+from onefold.transfer._learners import (
+    AutoencoderModel,
+    GaussianModel,
+    LinearModel,
+    Mixture,
+    Projection,
+    TargetModel,
+)
+from onefold.transfer._pool import OF_TARGET, PRIOR, THREE
+from onefold.transfer.alignment import PROCRUSTES, Affine, DescriptionView, MeansView, View, Way
 
 if TYPE_CHECKING:
     from onefold.transfer.classifier import TransferClassifier
@@ -118,6 +125,8 @@ def parts_of_source(source: "PrivateSource", compact: bool = False) -> tuple[Abo
         parts.add("moments", *described.moments.to_parts())
     elif isinstance(described, RowDescription):
         parts.arrays.update({name: getattr(described, name) for name in ROW_ARRAYS})
+        if described.spread is not None:
+            parts.arrays.update(spread=described.spread, rest=np.array([described.rest]))
         parts.add("classifier", *io.to_parts(described.classifier, compact))
     return parts.about, parts.arrays
 
@@ -174,7 +183,10 @@ def _description_from(parts: Parts) -> Description:
     means = parts.array("means", count, int(classifier.n_features_in_))
     counts = parts.array("counts", count, least=1.0)
     variances = parts.array("mean_variances", count, least=0.0)
-    return RowDescription(classifier, means, counts, variances)
+    if "spread" not in parts.arrays:
+        return RowDescription(classifier, means, counts, variances)
+    spread, rest = parts.array("spread", None, means.shape[1]), parts.array("rest", 1, least=0.0)
+    return RowDescription(classifier, means, counts, variances, spread, float(rest[0]))
 
 
 # --- transfer classifiers ---------------------------------------------------------------------------------
@@ -221,7 +233,8 @@ def classifier_from_parts(
 
 def _classifier_from(parts: Parts, source: "PrivateSource | None") -> tuple[dict[str, Any], dict[str, Any]]:
     about = parts.about
-    to_source, width = _restore_encoder(about["to_source"]), int(about["n_features"])
+    turned, width = about["to_source"] == PROCRUSTES, int(about["n_features"])
+    to_source: Any = PROCRUSTES if turned else _restore_encoder(about["to_source"])
     given = {name: about["parameters"][name] for name in PARAMETERS}
     classes = np.array(about["classes"])
     if classes.ndim != 1 or not len(classes) or (source and not np.array_equal(classes, source.classes_)):
@@ -255,43 +268,56 @@ def _classifier_from(parts: Parts, source: "PrivateSource | None") -> tuple[dict
 
 
 def _add_default(parts: Parts, strategy: Default, compact: bool) -> None:
-    view = strategy.view
-    parts.arrays.update(scales=strategy.scales, weights=strategy.weights)
-    _add_model(parts, "target", strategy.target, compact)
-    if strategy.mapping is not None:
-        _add_model(parts, "mapping", strategy.mapping, compact)
-    if isinstance(view, MeansView):
-        parts.add_arrays("view", **vars(view.projection), centres=view.centres, variances=view.variances)
-    elif view is not None and view.alignment is not None:
-        parts.add_arrays("view", **vars(view.alignment))
+    for name in ("scale", "weight", "alone"):
+        parts.arrays[f"{name}s"] = np.array([getattr(expert, name) for expert in strategy.experts])
+    parts.add_arrays("default", present=strategy.present)
+    for expert in strategy.experts:
+        _add_model(parts, expert.name, expert.model, compact)
     parts.about["flags"] = {
         "own_rows": strategy.own_rows,
-        "view_placed": strategy.view_placed,
-        "mapping": strategy.mapping is not None,
-        "view": None if view is None else view.name,
+        "experts": [expert.name for expert in strategy.experts],
+        "placed": [expert.placed for expert in strategy.experts],
         "gain": strategy.gain,
     }
 
 
 def _default_from(parts: Parts, way: Way, n_classes: int) -> Default:
     flags = parts.about["flags"]
-    view = None
+    if "experts" not in flags:
+        return _three_experts_from(parts, way, n_classes)
+    names, placed = tuple(flags["experts"]), [bool(each) for each in flags["placed"]]
+    if not set(OF_TARGET) <= set(names) <= set(PRIOR) or len(set(names)) < len(names):
+        raise FileFormatError(MISFIT)
+    scales = parts.array("scales", len(names), least=POSITIVE)
+    weights, alone = (parts.array(name, len(names), least=0.0) for name in ("weights", "alones"))
+    if any(share > 0.0 for name, share in zip(names, alone, strict=True) if name not in OF_TARGET):
+        raise FileFormatError(MISFIT)
+    numbers = zip(placed, scales.tolist(), weights.tolist(), alone.tolist(), strict=True)
+    experts = tuple(
+        Expert(name, _model_from(parts, name, n_classes, way), *each)
+        for name, each in zip(names, numbers, strict=True)
+    )
+    own, present = bool(flags["own_rows"]), parts.positions("default/present", n_classes)
+    return Default(way, own, experts, n_classes, present, float(flags["gain"]))
+
+
+def _three_experts_from(parts: Parts, way: Way, n_classes: int) -> Default:
+    """Read the default strategy of version 0.1: a source that was switched off has no weight."""
+    flags = parts.about["flags"]
+    scales = parts.array("scales", len(THREE), least=POSITIVE).tolist()
+    weights = parts.array("weights", len(THREE), least=0.0).tolist()
+    models: list[TargetModel | None] = [_model_from(parts, "target", n_classes, way), None, None]
+    if flags["mapping"]:
+        models[1] = _model_from(parts, "mapping", n_classes, way)
     if flags["view"] is not None:
         if way.source is None:
             raise FileFormatError(MISFIT)
-        view = _view_from(parts, str(flags["view"]), way.source.description_)
-    return Default(
-        way,
-        bool(flags["own_rows"]),
-        _model_from(parts, "target", n_classes),
-        _model_from(parts, "mapping", n_classes) if flags["mapping"] else None,
-        view,
-        bool(flags["view_placed"]),
-        parts.array("scales", len(EXPERTS), least=POSITIVE),
-        parts.array("weights", len(EXPERTS), least=0.0),
-        n_classes,
-        float(flags["gain"]),
-    )
+        models[2] = _view_from(parts, str(flags["view"]), way.source.description_)
+    placed, alone = (False, False, bool(flags["view_placed"])), (1.0, 0.0, 0.0)
+    numbers = zip(THREE, models, placed, scales, weights, alone, strict=True)
+    experts = tuple(Expert(name, model, *rest) for name, model, *rest in numbers if model is not None)
+    own, everything = bool(flags["own_rows"]), np.arange(n_classes)
+    return Default(way, own, experts, n_classes, everything, float(flags["gain"]))
 
 
 def _add_documented(parts: Parts, strategy: Documented, compact: bool) -> None:
@@ -324,16 +350,30 @@ def _documented_from(parts: Parts, way: Way, n_classes: int, width: int) -> Docu
 
 
 def _add_model(parts: Parts, name: str, model: TargetModel, compact: bool) -> None:
-    """Add a model of the target under a name."""
+    """Add an expert under a name."""
     if isinstance(model, AutoencoderModel):
         parts.add(f"{name}/classifier", *io.to_parts(model.classifier, compact))
         parts.add_arrays(name, present=model.present)
     elif isinstance(model, GaussianModel):
         parts.add_arrays(name, present=model.present, **vars(model.projection), **vars(model.mixture))
+    elif isinstance(model, LinearModel):
+        arrays = {"mean": model.mean, "weights": model.weights, "offset": model.offset}
+        parts.add_arrays(name, present=model.present, **arrays)
+    elif isinstance(model, MeansView):
+        parts.add_arrays("view", **vars(model.projection), centres=model.centres, variances=model.variances)
+    # The source itself is in the file already.
 
 
-def _model_from(parts: Parts, name: str, n_classes: int) -> TargetModel:
+def _model_from(parts: Parts, name: str, n_classes: int, way: Way) -> TargetModel:
+    if name == "source":
+        if way.source is None:
+            raise FileFormatError(MISFIT)
+        return _view_from(parts, "as it is", way.source.description_)
     present = parts.positions(f"{name}/present", n_classes)
+    if name == "least squares":
+        weights = parts.array(f"{name}/weights", None, n_classes)
+        mean, offset = parts.array(f"{name}/mean", len(weights)), parts.array(f"{name}/offset", n_classes)
+        return LinearModel(mean, weights, offset, present)
     if f"{name}/classifier" in parts.about:
         classifier = parts.classifier(f"{name}/classifier")
         if len(classifier.classes_) != len(present):
@@ -350,6 +390,7 @@ def _model_from(parts: Parts, name: str, n_classes: int) -> TargetModel:
 
 
 def _view_from(parts: Parts, name: str, described: Description) -> View:
+    """Read how the source is asked: as it is, by turned means, or, in version 0.1, after an alignment."""
     count, width = described.means.shape
     if "view/centres" in parts.arrays:
         projection = parts.projection("view")
@@ -377,10 +418,10 @@ def _restore_schema(about: About) -> Schema | None:
 # --- encoders: their name and parameters, never their state -----------------------------------------------
 
 
-def _describe_encoder(encoder: Any) -> About | None:
-    """Return name, parameters and width of a fitted encoder; None for none."""
-    if encoder is None:
-        return None
+def _describe_encoder(encoder: Any) -> About | str | None:
+    """Return name, parameters and width of a fitted encoder; None for none, a word for a turned source."""
+    if encoder is None or (isinstance(encoder, str) and encoder == PROCRUSTES):
+        return encoder
     if ENCODERS.get(type(encoder).__name__) is not type(encoder):
         known = ", ".join(sorted(ENCODERS))
         raise InvalidInputError(f"only an encoder that is fixed can be saved: one of {known}")

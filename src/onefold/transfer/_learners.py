@@ -25,34 +25,53 @@ DOUBT = 1e-6  # beliefs below this do not count
 MOST_DIRECTIONS = 64
 ROWS_PER_DIRECTION = 20
 FEWEST_DIRECTIONS = 20
+OTHER_UNITS = 10.0  # a column that varies so many times as much as the median one has another unit
+CONSTANT = 1e-12  # spread, in units of the largest, of a column that does not vary
+
+
+# --- units of columns -------------------------------------------------------------------------------------
+
+
+def units_of(rows: Array) -> Floats:
+    """Return what columns are divided by: their spread if they are measured in different units, else one.
+
+    Penalties and principal directions mean something only where columns are comparable. Pixels, embeddings
+    and encoded tables are, and are left as they are: no column varies much more than the median one.
+    """
+    spread = rows.std(axis=0, dtype=np.float64)
+    varies = spread > CONSTANT * max(float(spread.max()), np.finfo(float).tiny ** 0.5)
+    if not varies.any() or spread.max() <= OTHER_UNITS * np.median(spread[varies]):
+        return np.ones(rows.shape[1])
+    return np.where(varies, spread, 1.0)
 
 
 # --- first beliefs: least squares -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class LeastSquares:
+class LinearModel:
     """Least squares with a penalty: scores that are linear in the rows."""
 
     mean: Floats
     weights: Floats  # (p, C)
     offset: Floats
-    held_out: Floats  # scores of the labelled rows, each without itself, (n, C)
-    loss: float  # their log loss
+    present: Index  # classes it knows
+    loss: float = 0.0  # log loss of the labelled rows, each scored without itself
 
-    def scores(self, rows: Array) -> Floats:
+    def scores(self, rows: Array, n_classes: int) -> Floats:
         """Return logarithms of probabilities, up to a constant of each row, (n, C)."""
-        return np.asarray((rows - self.mean) @ self.weights + self.offset, dtype=np.float64)
+        found = np.asarray((rows - self.mean) @ self.weights + self.offset, dtype=np.float64)
+        return spread_out(found[:, self.present], self.present, n_classes)
 
 
-def fit_least_squares(rows: Array, codes: Index, n_classes: int) -> LeastSquares:
+def fit_least_squares(rows: Array, codes: Index, n_classes: int, units: Floats | float = 1.0) -> LinearModel:
     """Fit the indicator of each class, with the penalty that serves left-out rows best.
 
     Leaving a row out of least squares needs no second fit, so its scores on rows it has not seen are free:
-    they choose the penalty and the scale at which scores become probabilities.
+    they choose the penalty and the scale at which scores become probabilities. Columns count in ``units``.
     """
     mean = rows.mean(axis=0, dtype=np.float64)
-    centred = rows.astype(np.float64) - mean
+    centred = (rows.astype(np.float64) - mean) / units
     wanted = np.eye(n_classes)[codes]
     offset = wanted.mean(axis=0)
     values, vectors = np.linalg.eigh(centred @ centred.T)
@@ -67,10 +86,10 @@ def fit_least_squares(rows: Array, codes: Index, n_classes: int) -> LeastSquares
         # What the fit without row i gives for row i: the residual grows by 1 / (1 - its own influence).
         left = wanted - (wanted - offset - fitted) / (1.0 - own)[:, None]
         for sharpness in SHARPNESS:
-            trials.append((log_loss(sharpness * left, codes), sharpness, shrunk, left))
-    loss, sharpness, shrunk, left = min(trials, key=lambda trial: trial[0])
-    weights = centred.T @ (vectors @ (shrunk[:, None] * turned))
-    return LeastSquares(mean, sharpness * weights, sharpness * offset, sharpness * left, loss)
+            trials.append((log_loss(sharpness * left, codes), sharpness, shrunk))
+    loss, sharpness, shrunk = min(trials, key=lambda trial: trial[0])
+    weights = (centred / units).T @ (vectors @ (shrunk[:, None] * turned))
+    return LinearModel(mean, sharpness * weights, sharpness * offset, np.unique(codes), loss)
 
 
 # --- one Gaussian per class -------------------------------------------------------------------------------
@@ -89,18 +108,19 @@ class Projection:
 
 
 def project(rows: Array) -> Projection:
-    """Find as many principal directions as so many rows can bear."""
-    mean = rows.mean(axis=0, dtype=np.float64)
+    """Find as many principal directions as so many rows can bear; columns count in their units."""
+    mean, units = rows.mean(axis=0, dtype=np.float64), units_of(rows)
     wanted = int(np.clip(len(rows) // ROWS_PER_DIRECTION, FEWEST_DIRECTIONS, MOST_DIRECTIONS))
     if rows.shape[1] <= wanted:
-        return Projection(mean, np.eye(rows.shape[1]))
+        return Projection(mean, np.diag(1.0 / units))
     if len(rows) < rows.shape[1]:
-        centred = rows - mean
+        centred = (rows - mean) / units
         left = np.linalg.eigh(centred @ centred.T)[1][:, ::-1][:, :wanted]
         axes = np.linalg.qr(centred.T @ left)[0]
     else:
-        axes = np.linalg.eigh(covariance_of(rows))[1][:, ::-1][:, :wanted]
-    return Projection(mean, np.asarray(axes, dtype=np.float64))
+        covariance = covariance_of(rows) / np.outer(units, units)
+        axes = np.linalg.eigh(covariance)[1][:, ::-1][:, :wanted]
+    return Projection(mean, np.asarray(axes / units[:, None], dtype=np.float64))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""How three experts decide together: scores on one scale, weights judged by held-out rows, a decision.
+"""How experts decide together: scores on one scale, weights between a prior and held-out rows, a decision.
 
-The experts are the target alone, the mapping (what the source knows, carried over to the target) and the
-source.
+Weights start from what is known before a label is seen and move as far as held-out labelled rows ask for.
+No test switches the source off: with few labels the prior decides, with many the labels do.
 """
 
 from collections.abc import Sequence
@@ -10,17 +10,20 @@ from typing import Protocol
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.stats import binom
 
-from onefold._base.arrays import Array, Floats, Index, Mask
+from onefold._base.arrays import Array, Floats, Index, Labels, Mask
 
-EXPERTS = ("target", "mapping", "source")
-TARGET_ALONE = (1.0, 0.0, 0.0)
-LUCK = 0.1  # how likely guessing may be to get as many held-out rows right as the source does
-LARGEST_WEIGHT = 20.0
-# On squared weights, so that they stay finite where no held-out row is wrong, and so that experts that are as
-# good as each other share.
-PENALTY = 0.1
+THREE = ("target", "mapping", "source")  # the experts of (87), and of the default in files of version 0.1
+PRIOR = {  # weight of each expert before a label is seen
+    "target": 0.3,
+    "least squares": 0.05,
+    "shrunk": 0.15,
+    "refined": 0.3,
+    "mapping": 0.3,
+    "source": 0.2,
+}
+OF_TARGET = ("target", "least squares")  # experts that the source has no part in
+STRENGTH = 5.0  # of the prior: loss for a weight that is one away from it
 FARTHEST = 10.0  # typical leads by which a class can be behind: no expert is surer than that
 
 
@@ -29,8 +32,14 @@ class Decision:
     """What a strategy decides about some rows."""
 
     distances: Floats  # (n, C); the smallest decides
-    expert: Index  # (n,), positions in EXPERTS: who decided
+    names: tuple[str, ...]  # of the experts
+    expert: Index  # (n,), positions in names: who decided
     alone: Index  # (n,), class by the target alone
+
+    @property
+    def deciders(self) -> Labels:
+        """Name of the expert that decided each row."""
+        return np.asarray(np.array(self.names)[self.expert])
 
     @property
     def codes(self) -> Index:
@@ -54,14 +63,9 @@ def log_probabilities(scores: Floats) -> Floats:
     return np.asarray(moved - np.log(np.exp(moved).sum(axis=1, keepdims=True)))
 
 
-def row_losses(scores: Floats, codes: Index) -> Floats:
-    """Return minus the logarithm of the probability given to the right class of each row."""
-    return np.asarray(-log_probabilities(scores)[np.arange(len(codes)), codes])
-
-
 def log_loss(scores: Floats, codes: Index) -> float:
-    """Average the losses of the rows."""
-    return float(row_losses(scores, codes).mean())
+    """Average minus the logarithm of the probability given to the right class."""
+    return float(-log_probabilities(scores)[np.arange(len(codes)), codes].mean())
 
 
 def typical_lead(scores: Floats) -> float:
@@ -83,24 +87,25 @@ def pooled(experts: Sequence[Floats], weights: Floats) -> Floats:
     return np.asarray(sum(weight * scores for weight, scores in zip(weights, experts, strict=True)))
 
 
-def fit_weights(experts: Sequence[Floats], codes: Index) -> Floats:
-    """Find weights of at least zero with which the pool explains held-out rows best.
+def fit_weights(experts: Sequence[Floats], codes: Index, prior: Floats) -> Floats:
+    """Find weights of at least zero that explain held-out rows and stay near the prior.
 
-    The scores must be of rows with known classes ``codes`` that the experts have not seen.
+    They minimise the sum of the rows' log losses plus ``STRENGTH`` times the squared distance from the prior,
+    a convex function. The scores must be of rows with known classes ``codes`` that experts have not seen.
     """
+    rows = np.arange(len(codes))
+    stacked = np.stack(list(experts))
 
     def loss(weights: Floats) -> tuple[float, Floats]:
-        logs = log_probabilities(pooled(experts, weights))
+        logs = log_probabilities(np.tensordot(weights, stacked, axes=1))
         excess = np.exp(logs)
-        excess[np.arange(len(codes)), codes] -= 1.0
-        slope = np.array([float((excess * scores).sum()) / len(codes) for scores in experts])
-        value = -float(logs[np.arange(len(codes)), codes].mean())
-        value += PENALTY * float(weights @ weights) / len(codes)
-        return value, slope + 2 * PENALTY * weights / len(codes)
+        excess[rows, codes] -= 1.0
+        away = weights - prior
+        value = -float(logs[rows, codes].sum()) + STRENGTH * float(away @ away)
+        return value, np.einsum("enc,nc->e", stacked, excess) + 2.0 * STRENGTH * away
 
-    start = np.full(len(experts), 1.0 / len(experts))
-    found = minimize(loss, start, jac=True, bounds=[(0.0, LARGEST_WEIGHT)] * len(experts), method="L-BFGS-B")
-    return np.asarray(found.x)
+    found = minimize(loss, prior, jac=True, bounds=[(0.0, None)] * len(prior), method="L-BFGS-B")
+    return np.asarray(found.x if found.x.any() else prior)  # experts without any weight decide nothing
 
 
 # --- what a source is worth -------------------------------------------------------------------------------
@@ -110,61 +115,55 @@ def fit_weights(experts: Sequence[Floats], codes: Index) -> Floats:
 class HeldOut:
     """Rows whose labels were hidden, and what the experts said about them."""
 
-    experts: list[Floats]  # scores of target, mapping and source, (n, C) each
+    names: tuple[str, ...]
+    experts: list[Floats]  # scores, (n, C) each
     truth: Index  # codes of the hidden labels
-    fair: Mask  # another row of the class was left to the target: only then it can be compared
-
-    @property
-    def lonely(self) -> bool:
-        """Whether most rows are the only ones of their class."""
-        return 2 * int(np.count_nonzero(self.fair)) < len(self.truth)
-
-    def of_fair_rows(self) -> "HeldOut":
-        """Return the rows that can be compared."""
-        fair = self.fair
-        return HeldOut([scores[fair] for scores in self.experts], self.truth[fair], fair[fair])
+    fair: Mask  # another row of the class was left to the target: only then it can know the class
+    fold: Index  # in which the row was hidden
+    prior: Floats
 
 
-def weigh(held: HeldOut, known: Index, n_classes: int) -> tuple[Floats, float]:
-    """Weigh the experts, and measure the accuracy that the source adds on held-out rows.
+@dataclass(frozen=True)
+class Weighed:
+    """Weights of experts, and what held-out rows say about them."""
 
-    Where the source does not help, the target decides alone and the gain is 0.
+    weights: Floats
+    alone: Floats  # weights without the source: of the experts of the target, zero for the others
+    gain: float = 0.0  # accuracy with the source minus accuracy without
+    accuracy: float | None = None
 
-    ``known`` are the codes that have labels in the target.
+
+def weigh(held: HeldOut) -> Weighed:
+    """Weigh the experts with and without the source, and compare both on held-out rows.
+
+    A fold is compared with weights that its own rows had no part in. Of a class that it was not shown the
+    target can only guess.
     """
-    complete, lonely = len(known) == n_classes, held.lonely
-    if complete and not lonely:
-        held = held.of_fair_rows()
-    own, truth = held.experts[0], held.truth
-    # The target cannot know the classes that are missing: then it has no say in the pool.
-    experts = held.experts if complete else [np.zeros_like(own), *held.experts[1:]]
-    weights = fit_weights(experts, truth)
-    together = pooled(experts, weights)
-    right, alone = together.argmax(axis=1) == truth, (own.argmax(axis=1) == truth).astype(np.float64)
-    if lonely:  # of a class it was not shown the target can only guess
-        alone[~held.fair] = 1.0 / n_classes
-    gain = float(right.mean() - alone.mean())
-    places = np.searchsorted(known, truth)
-    before = row_losses(fit_weights([own], truth)[0] * own[:, known], places)
-    after = row_losses(together[:, known], places)
-    if complete:
-        by_luck = lonely and _may_be_luck(right, n_classes)
-        helps = gain >= 0.0 and _explains_more(before, after) and not by_luck
-    else:  # labelled rows cannot show what only the source knows
-        helps = _explains_hardly_less(before, after)
-    return (weights, gain) if helps else (np.array(TARGET_ALONE), 0.0)
+    own = np.array([name in OF_TARGET for name in held.names])
+    # The target's experts have no say about a class that was hidden from them altogether.
+    experts = [
+        np.where(held.fair[:, None], scores, 0.0) if mine else scores
+        for mine, scores in zip(own, held.experts, strict=True)
+    ]
+    n_classes = experts[0].shape[1]
 
+    def both(rows: Mask) -> tuple[Floats, Floats]:
+        chosen = [scores[rows] for scores in experts]
+        weights = fit_weights(chosen, held.truth[rows], held.prior)
+        alone = np.zeros(len(own))
+        mine = [scores for scores, is_own in zip(chosen, own, strict=True) if is_own]
+        alone[own] = fit_weights(mine, held.truth[rows], held.prior[own])
+        return weights, alone
 
-def _explains_more(before: Floats, after: Floats) -> bool:
-    """Tell whether the loss is lower by more than two further weights lower it, as Akaike counts them."""
-    return bool(after.mean() + 2.0 / len(before) < before.mean())
-
-
-def _explains_hardly_less(before: Floats, after: Floats) -> bool:
-    """Tell whether the loss is higher by no more than its standard error."""
-    return bool(after.mean() < before.mean() + (after - before).std() / np.sqrt(len(before)))
-
-
-def _may_be_luck(right: Mask, n_classes: int) -> bool:
-    """Tell whether guessing would get as many right with a probability that cannot be neglected."""
-    return not binom.sf(right.sum() - 1, len(right), 1.0 / n_classes) < LUCK
+    right, without = np.empty(len(held.truth)), np.empty(len(held.truth))
+    for fold in np.unique(held.fold):
+        rows = held.fold == fold
+        for weights, into in zip(both(~rows), (right, without), strict=True):
+            said = pooled([scores[rows] for scores in experts], weights)
+            into[rows] = said.argmax(axis=1) == held.truth[rows]
+    without[~held.fair] = 1.0 / n_classes
+    weights, alone = both(np.ones(len(right), dtype=bool))
+    if own.all():  # there is no source
+        fair = right[held.fair]
+        return Weighed(weights, alone, 0.0, float(fair.mean()) if len(fair) else None)
+    return Weighed(weights, alone, float(right.mean() - without.mean()), float(right.mean()))

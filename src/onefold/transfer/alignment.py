@@ -1,6 +1,5 @@
 """From a target to a source: the way of its rows, alignments of both, and views of what the source knows."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Affine", "coral", "mapped_rows", "overall_mean", "procrustes", "shift", "subspace_alignment"]
 
+PROCRUSTES = "procrustes"  # to_source: use nothing of the source but the shape that its class means form
 SMALLEST = 0.05  # least variance or eigenvalue that is divided by, in units of the mean one
 
 
@@ -129,9 +129,20 @@ class Way:
     to_source: Any = None
     matrix: Floats | None = None
 
+    @property
+    def turns(self) -> bool:
+        """Whether the source's class means are turned onto the target's rows, which stay as they are."""
+        return isinstance(self.to_source, str) and self.to_source == PROCRUSTES
+
+    @property
+    def encodes(self) -> bool:
+        """Whether rows go through an encoder or a user's map."""
+        mapped = self.to_source is not None or (self.source is not None and self.source.encoder_ is not None)
+        return mapped and not self.turns
+
     def __call__(self, rows: Array) -> Array:
         """Place rows."""
-        if self.source is None:
+        if self.source is None or self.turns:
             return rows
         if self.matrix is not None:
             return self.source.description_.place(rows @ self.matrix.T)
@@ -154,36 +165,32 @@ class Way:
         raise InvalidInputError(f"to_source must give rows of {sizes}, as the source has")
 
 
-# --- views: ways to ask a source, of which one is chosen on labelled rows ---------------------------------
+# --- views: ways to ask a source --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class DescriptionView:
-    """The source's own scores, after an alignment."""
+    """The source's own scores; in files of version 0.1 also after an alignment."""
 
     name: str
     description: Description
     alignment: Affine | None
 
-    def scores(self, rows: Array) -> Floats:
+    def scores(self, rows: Array, n_classes: int) -> Floats:
         """Score how well each class of the source explains each row, (n, C)."""
         return self.description.scores(rows if self.alignment is None else self.alignment(rows))
 
 
 @dataclass(frozen=True)
 class MeansView:
-    """The source's class means, with distances in the target's own principal directions.
-
-    Means are what survives noise on every entry: it averages out over the records of a class. What is left
-    of it is public and counts as variance.
-    """
+    """The source's class means, with distances in the target's own principal directions."""
 
     name: str
     projection: Projection
     centres: Floats  # (C, k)
     variances: Floats  # (k,)
 
-    def scores(self, rows: Array) -> Floats:
+    def scores(self, rows: Array, n_classes: int) -> Floats:
         """Return minus half the squared distance to each mean, (n, C)."""
         coordinates = self.projection(rows) / np.sqrt(self.variances)
         centres = self.centres / np.sqrt(self.variances)
@@ -194,32 +201,16 @@ class MeansView:
 View = DescriptionView | MeansView
 
 
-def views_of_placed(description: Description, rows: Array, projection: Projection) -> Iterator[View]:
-    """Yield views of rows that are in the source space already; none of them looks at a label."""
-    moved = shift(description, rows)
-    yield DescriptionView("as it is", description, None)
-    yield DescriptionView("shifted", description, moved)
-    if isinstance(description, MomentDescription):
-        yield DescriptionView("correlations aligned", description, coral(description, rows))
-    coordinates = projection(rows)
-    excess = float(description.mean_variances.mean())
-    spread = coordinates.var(axis=0)
-    variances = np.maximum(spread, SMALLEST * spread.mean()) + excess + np.finfo(float).tiny
-    for name, offset in (("means", np.zeros(rows.shape[1])), ("means, shifted", moved.after - moved.before)):
-        yield MeansView(name, projection, projection(description.means - offset), variances)
-
-
-def views_of_strangers(
-    description: Description, rows: Array, codes: Index, projection: Projection
-) -> Iterator[View]:
-    """Yield views of rows of another width: the classes' means are turned onto those of the labelled rows.
+def turned_view(
+    description: Description, coordinates: Floats, codes: Index, projection: Projection
+) -> MeansView:
+    """Turn the source's class means onto those of the labelled rows, for rows of any width.
 
     The shape that the source's means form is rigid, so that few labels can place it. ``codes`` of -1 have no
     label; only labelled rows decide.
     """
     labelled = codes >= 0
-    coordinates = projection(rows)
     centres = procrustes(description, coordinates[labelled], codes[labelled])
     spread = coordinates.var(axis=0)
     variances = np.maximum(spread, SMALLEST * spread.mean()) + np.finfo(float).tiny
-    yield MeansView("means, turned", projection, centres, variances)
+    return MeansView("means, turned", projection, centres, variances)

@@ -42,6 +42,7 @@ from onefold.transfer._description import (
     RowDescription,
     covariance_of,
     leading_directions,
+    spread_within,
 )
 from onefold.transfer._files import SOURCE, parts_of_source, source_from_parts
 
@@ -451,7 +452,8 @@ class PrivateSource:
         codes = np.searchsorted(classifier.classes_, labels)
         counts = np.bincount(codes, minlength=len(classifier.classes_)).astype(np.float64)
         means = np.stack([rows[codes == code].mean(axis=0, dtype=np.float64) for code in range(len(counts))])
-        described = RowDescription(classifier, means, counts, variance / counts)
+        inside = spread_within(covariance_of(rows - means[codes]), variance)
+        described = RowDescription(classifier, means, counts, variance / counts, *inside)
         # 001 Sec. 4.2 computes V+ on "source samples"; only the noisy ones keep it private.
         subspace = leading_directions(covariance_of(rows), _half(rows.shape[1]))
         return cls(described, subspace, guarantee, encoder, width, schema)
