@@ -1,7 +1,8 @@
 """Ten sites with digits, two of which lie: what each rule loses, for equal and unequal shares of the classes.
 
 The data comes with the package. Every rule expects two liars; the weighted one has a hundred labelled rows
-that no site has. Losses are against the honest federation by the documents' rule, in points.
+that no site has. Losses are against the honest federation by the documents' rule, in points. In the joined
+federation liars also send sums in which every label is that of the next class.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from numpy.typing import NDArray
 from experiments.harness import Outcome, Table, main, parser
 from experiments.journal import positive
 from onefold import FoldingClassifier, datasets
-from onefold.federated import LocalModel
+from onefold.federated import Agreement, JoinedSums, LocalModel, Offset
+from onefold.federated.joined_server import agree_on_units, publish
 from onefold.federated.rules import checked, decide, minimum, trimmed, weighted
 from onefold.federated.simulate import LIES, lie
 from onefold.federated.trust import learn_trust
 
-N_CLIENTS, N_LABELLED, LARGEST = 10, 100, 1.0
+N_CLIENTS, N_LABELLED, N_DIRECTIONS, LARGEST = 10, 100, 200, 1.0
 SHARES: dict[str, dict[str, float] | None] = {
     "equal": None,
     "Dirichlet 1": {"alpha": 1.0},
@@ -59,12 +61,45 @@ def answers_of(data: datasets.Dataset, rows: list[Labels], labelled: Labels) -> 
     return np.stack(asked), np.stack(known)
 
 
-def with_liars(answers: Array, liars: tuple[int, ...], kind: str) -> Array:
+def with_liars(answers: Array, liars: tuple[int, ...], kind: str, largest: float = LARGEST) -> Array:
     """The same with some sites that lie in one way."""
     rng, lying = np.random.default_rng(5), answers.copy()
     for client in liars:
-        lying[client] = lie(kind, answers[client], LARGEST, rng)
+        lying[client] = lie(kind, answers[client], largest, rng)
     return lying
+
+
+class Joined:
+    """The joined federation: squared distances of the sites, and their sums, honest and with wrong labels."""
+
+    def __init__(self, data: datasets.Dataset, rows: list[Labels]) -> None:
+        units, classes = agree_on_units(data.X_train[mine] for mine in rows), np.arange(10)
+        self.agreement = Agreement(classes, 8.0, N_DIRECTIONS)
+        self.asked = units.apply(data.X_test)
+        self.squares, self.sums = [], []
+        for mine in rows:
+            X, y = units.apply(data.X_train[mine]), data.y_train[mine]
+            model = LocalModel(FoldingClassifier(batch_size=50, measure="euclidean")).fit(X, y)
+            self.squares.append(model.answers(self.asked, classes).astype(np.float64) ** 2)
+            wrong = JoinedSums.of(self.agreement, X, (y + 1) % 10, model.estimator_.leave_one_out_squares())
+            self.sums.append((model.joined_sums(self.agreement), wrong))
+
+    def published(self, liars: tuple[int, ...]) -> Offset:
+        """What the server makes of the sums when these sites swap labels."""
+        total, *others = (both[number in liars] for number, both in enumerate(self.sums))
+        for each in others:
+            total = total.add(each)
+        return publish(self.agreement, total)
+
+    def stories(self, quick: bool) -> Iterator[tuple[str, list[Array]]]:
+        """Each lie with all pairs of liars, nobody lying, and lies in the sums alone."""
+        pairs = PAIRS[:1] if quick else PAIRS
+        yield "nobody", [np.stack(self.squares) + self.published(()).of(self.asked)]
+        moved = [np.stack(self.squares) + self.published(pair).of(self.asked) for pair in pairs]
+        yield "sums", moved
+        for kind in LIES:
+            given = zip(moved, pairs, strict=True)
+            yield kind, [with_liars(answers, pair, kind, np.inf) for answers, pair in given]
 
 
 def stories(answers: Array, known: Array, quick: bool) -> Iterator[tuple[str, list[tuple[Array, Array]]]]:
@@ -93,17 +128,24 @@ def experiment(args: argparse.Namespace) -> Outcome:
                 for kind, cases in stories(answers, known, args.quick):
                     found = [np.mean(decide(rule(*case)) == data.y_test) for case in cases]
                     losses.setdefault((share, name, kind), []).extend(100 * (honest - np.array(found)))
+            joined = {"min": minimum, "checked": lambda answers: checked(answers, len(PAIRS[0]))}
+            for kind, cases in Joined(data, [rest[part] for part in parts]).stories(args.quick):
+                for name, rule in joined.items():
+                    found = [np.mean(decide(rule(case)) == data.y_test) for case in cases]
+                    key = (share, f"joined {name}", kind)
+                    losses.setdefault(key, []).extend(100 * (honest - np.array(found)))
     return outcome(losses)
 
 
 def outcome(losses: dict[tuple[str, str, str], list[float]]) -> Outcome:
     """Points lost, mean / worst."""
-    kinds = ["nobody", *LIES]
+    kinds = ["nobody", *LIES, "sums"]
     rows: list[list[object]] = []
     for share, name in dict.fromkeys(key[:2] for key in losses):
-        cells = [losses[share, name, kind] for kind in kinds]
-        rows.append([share, name, *(f"{np.mean(cell):.1f} / {np.max(cell):.1f}" for cell in cells)])
-    headers = ("sites' shares", "rule", *("nobody lies", *LIES))
+        cells = [losses.get((share, name, kind)) for kind in kinds]
+        shown = ("" if cell is None else f"{np.mean(cell):.1f} / {np.max(cell):.1f}" for cell in cells)
+        rows.append([share, name, *shown])
+    headers = ("sites' shares", "rule", *("nobody lies", *LIES, "wrong sums alone"))
     title = "Ten sites with digits, two of which lie: points lost, mean / worst"
     values = {f"liars {' '.join(key)} worst": float(np.max(found)) for key, found in losses.items()}
     return Outcome(values, [Table(title, headers, rows)])

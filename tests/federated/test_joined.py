@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -35,14 +36,20 @@ def rows(data):
 
 
 @pytest.fixture(scope="module")
-def models(data, rows) -> list[LocalModel]:
+def fitted(data, rows) -> list[LocalModel]:
     return [LocalModel(MACHINES).fit(data.X_train[mine], data.y_train[mine]) for mine in rows]
 
 
+@pytest.fixture
+def models(fitted) -> list[LocalModel]:
+    """Copies: a test that lets them join changes no other test."""
+    return [copy.copy(model) for model in fitted]
+
+
 @pytest.fixture(scope="module")
-def server(agreement, models) -> JoinedFederation:
+def server(agreement, fitted) -> JoinedFederation:
     found = JoinedFederation(agreement)
-    for number, model in enumerate(models):
+    for number, model in enumerate(fitted):
         found.add(number, model.joined_sums(agreement))
     return found
 
@@ -196,18 +203,14 @@ def test_offset_is_bounded_and_zero_for_the_best_class(server, data) -> None:
 def test_joined_minimum_is_that_of_the_distances_plus_the_offset(server, models, data) -> None:
     offset, classes = server.publish(), server.agreement.classes
     alone = [model.answers(data.X_test, classes) for model in models]
-    try:
-        together = GlobalClassifier()
-        for number, model in enumerate(models):
-            together.add(number, model.join(offset))
-        assert {(model.measure, model.scale) for model in models} == {(JOINED, offset.weight)}
-        squares = np.min([each.astype(np.float64) ** 2 for each in alone], axis=0)
-        np.testing.assert_array_equal(together.measures(data.X_test), squares + offset.of(data.X_test))
-        missing = np.setdiff1d(classes, models[0].classes_)
-        assert np.all(models[0].answers(data.X_test[:3], classes)[:, missing] == MAXIMA[JOINED])
-    finally:
-        for model in models:
-            model.offset_ = None
+    together = GlobalClassifier()
+    for number, model in enumerate(models):
+        together.add(number, model.join(offset))
+    assert {(model.measure, model.scale) for model in models} == {(JOINED, offset.weight)}
+    squares = np.min([each.astype(np.float64) ** 2 for each in alone], axis=0)
+    np.testing.assert_array_equal(together.measures(data.X_test), squares + offset.of(data.X_test))
+    missing = np.setdiff1d(classes, models[0].classes_)
+    assert np.all(models[0].answers(data.X_test[:3], classes)[:, missing] == MAXIMA[JOINED])
 
 
 def test_model_leaves_the_federation_when_its_rows_change_and_is_saved_with_its_offset(
