@@ -64,6 +64,18 @@ def test_words_bound_the_missed_rows_of_each_class() -> None:
     assert [(each["class"], each["rows"], each["missed"]) for each in told] == [("a", 100, 0), ("b", 60, 4)]
 
 
+def test_rows_of_persons_have_no_bounds_and_others_a_condition() -> None:
+    labels = np.repeat(["a", "b"], 50)
+    together = evaluate(labels, labels, bounded=False)
+    assert "class a: about 0.0 % of its rows are missed (0 of 50)" in together.words("100 rows", "if new:")
+    assert "if new:" not in together.words("100 rows", "if new:")
+    assert "at_most" not in together.to_dict()["missed"][0]
+    lines = evaluate(labels, labels).words("100 rows", "if new:")
+    assert lines.index("if new:") + 1 == lines.index(
+        "class a: at most 5.8 % of its rows are missed, 95 % confidence (0 of 50 here)"
+    )
+
+
 def test_words_name_the_worst_of_many_classes() -> None:
     labels = np.repeat(np.arange(40), 30)
     predicted = np.where((labels == 7) & (np.arange(1200) % 2 == 0), 8, labels)

@@ -41,6 +41,8 @@ class Evaluation:
         Share that logistic regression and gradient boosting predict right; None if they were not tried.
     boosting_is_better : bool
         Whether boosting is ahead by more than two points and by more than chance explains.
+    bounded : bool
+        Whether the rows are independent of each other, so that shares of missed rows have bounds.
     """
 
     rows: int
@@ -53,6 +55,7 @@ class Evaluation:
     linear: float | None = None
     boosting: float | None = None
     boosting_is_better: bool = False
+    bounded: bool = True
 
     @property
     def is_useless(self) -> bool:
@@ -62,10 +65,10 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """JSON values; what was not measured is left out."""
         known = {name: value for name, value in vars(self).items() if value is not None}
-        return known | {"missed": missed(self.classes, self.confusion, bounded=True)}
+        return known | {"missed": missed(self.classes, self.confusion, bounded=self.bounded)}
 
-    def words(self, about: str) -> list[str]:
-        """The measures in lines; ``about`` says which rows they are about."""
+    def words(self, about: str, condition: str | None = None) -> list[str]:
+        """The measures in lines; ``about`` says which rows they are about, ``condition`` when bounds hold."""
         beside = [f"guessing the majority {self.majority:.4f}"]
         if self.linear is not None:
             beside.append(f"a linear model {self.linear:.4f}")
@@ -77,7 +80,9 @@ class Evaluation:
                 "rows are ordered well all the same: take the probabilities (onefold predict "
                 "--probabilities) and a threshold of your own"
             )
-        lines += in_words(missed(self.classes, self.confusion, bounded=True))
+        if self.bounded and condition is not None:
+            lines.append(condition)
+        lines += in_words(missed(self.classes, self.confusion, bounded=self.bounded))
         lines += self._matrix()
         if self.boosting_is_better:
             lines.append(
@@ -143,7 +148,12 @@ USELESS = "not better than always answering the most frequent class (accuracy {m
 
 
 def evaluate(
-    predicted: AnyArray, labels: AnyArray, *, scores: AnyArray | None = None, common: Any = None
+    predicted: AnyArray,
+    labels: AnyArray,
+    *,
+    scores: AnyArray | None = None,
+    common: Any = None,
+    bounded: bool = True,
 ) -> Evaluation:
     """Compare predictions with the true classes.
 
@@ -170,6 +180,7 @@ def evaluate(
         classes=classes.tolist(),
         confusion=confusion.tolist(),
         auc=_auc(scores, true == 1) if known and scores is not None else None,
+        bounded=bounded,
     )
 
 

@@ -292,7 +292,9 @@ def _measured(
         rows, truth = data.take(held), data.labels[held]
         predicted = np.asarray(model.predict(rows))
         scores = model.decision_function(rows) if classes.size == 2 else None
-        found = evaluate(predicted, truth, scores=scores, common=common)
+        # Rows of one person are alike: the number of errors is then no binomial one.
+        independent = data.persons is None
+        found = evaluate(predicted, truth, scores=scores, common=common, bounded=independent)
         found = with_references(
             found,
             predicted == truth,

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if rows.labels is not None:
         found = _measured(model, rows, columns["prediction"])
         result |= {"accuracy": found.accuracy, "measures": found.to_dict()}
-        lines += found.words(f"{found.rows} rows")
+        lines += found.words(f"{found.rows} rows", UNSEEN)
     if args.json:
         print_json(result)
     elif out != STANDARD_OUTPUT and not args.quiet:
@@ -88,6 +88,7 @@ def _check(out: str, data: str, model: str, json: bool, id_column: str | None, l
         raise InvalidInputError("--id and --label name the same column")
 
 
+UNSEEN = "if the model was not fitted to these rows, and they are independent of each other:"
 METHODS = {"probabilities": "predict_proba", "distances": "distances", "scores": "matching_score"}
 
 
