@@ -18,6 +18,7 @@ from experiments.tables import data as tables
 from onefold import datasets
 from onefold.encoders import GradientHistograms
 from onefold.exceptions import InvalidInputError
+from onefold.tables import Schema
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.intp]
@@ -38,6 +39,8 @@ class Source:
     y: Labels
     n_fixed: int = 0
     groups: NDArray[np.generic] | None = None
+    table: tables.Rows | None = None  # the cells before they were encoded
+    schema: Schema | None = None
 
     def split(self, seed: int, most: int, most_test: int, validate: bool = False) -> Task:
         """Training and test rows of one seed; ``validate`` splits the training rows instead."""
@@ -197,28 +200,29 @@ def digits(_: str | None) -> Source:
     )
 
 
-def _table(name: str) -> Callable[[str | None], Source]:
-    def read(folder: str | None) -> Source:
-        table = tables.TABLES[name](folder)
-        X = tables.declared(table).transform(table.columns)
-        y = np.unique(table.y, return_inverse=True)[1]
-        n_fixed = 16281 if name == "Adult" else 0  # the test part of the file comes last
-        return Source(name, "table", X.astype(np.float32), y.astype(np.intp), n_fixed, table.groups)
+def _encoded(table: tables.Rows, n_fixed: int = 0) -> Source:
+    """Rows as a declared schema encodes them."""
+    schema = tables.declared(table)
+    X = schema.transform(table.columns).astype(np.float32)
+    y = np.unique(table.y, return_inverse=True)[1].astype(np.intp)
+    return Source(table.name, "table", X, y, n_fixed, table.groups, table, schema)
 
-    return read
+
+def _table(name: str) -> Callable[[str | None], Source]:
+    # The test part of Adult's file comes last.
+    return lambda folder: _encoded(tables.TABLES[name](folder), 16281 if name == "Adult" else 0)
 
 
 def cognitive_load(folder: str | None) -> Source:
     """Wrist bands of 18 persons at rest or at work: mean and spread of four signals."""
     f = _file("cogload_rr", folder)
-    X = [g(f[f"{signal}_train"], axis=1) for signal in ("rr", "hr", "gsr", "temp") for g in (np.mean, np.std)]
-    X.append(np.abs(np.diff(f["rr_train"], axis=1)).mean(axis=1))
-    columns = np.column_stack(X)
-    low, high = columns.min(axis=0), columns.max(axis=0)  # stands for declared ranges
-    y = f["y_train"].astype(np.intp)
-    return Source(
-        "cognitive load", "table", ((columns - low) / (high - low)).astype(np.float32), y, 0, f["user_train"]
-    )
+    columns = {
+        f"{signal} {name}": each(f[f"{signal}_train"], axis=1)
+        for signal in ("rr", "hr", "gsr", "temp")
+        for name, each in (("mean", np.mean), ("spread", np.std))
+    }
+    columns["rr change"] = np.abs(np.diff(f["rr_train"], axis=1)).mean(axis=1)
+    return _encoded(tables.Rows("cognitive load", columns | {"rest": f["y_train"]}, "rest", f["user_train"]))
 
 
 SOURCES: dict[str, Callable[[str | None], Source]] = {
