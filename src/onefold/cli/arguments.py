@@ -443,9 +443,13 @@ def classifier_of(
     seed: int,
     n_jobs: int | None = None,
     schema: Any = None,
+    tune: bool = False,
     **parameters: Any,
 ) -> Any:
-    """The unfitted classifier that the options describe; ``parameters`` are those of its machines."""
+    """The unfitted classifier that the options describe; ``parameters`` are those of its machines.
+
+    To ``tune``, which no parameters of wide machines go with, is to choose them by held-out rows.
+    """
     from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 
     chosen: dict[str, Any] = {"n_jobs": n_jobs} | ({} if measure is None else {"measure": measure})
@@ -454,4 +458,6 @@ def classifier_of(
         chosen |= {"schema": schema, "head": "ridge" if schema.width < WIDEST_HEAD else "auto"}
     if model == "folding":
         return FoldingClassifier(**parameters, **chosen)
+    if tune:
+        return AutoencoderClassifier(tune="auto", **chosen)
     return AutoencoderClassifier(WideKAHM(**parameters, random_state=seed), **chosen)

@@ -57,11 +57,13 @@ def add_parser(commands: Any) -> None:
     shared.add_output_options(parser)
     group = parser.add_argument_group("model")
     shared.add_model_options(group)
-    option(group, "--n-layers N", "number of layers of a wide model (default: 5)", shared.whole)
-    option(group, "--branch-size N", "rows in a branch of a wide model (default: 1000)", shared.whole)
+    layers = "number of layers of a wide model (default: 5; one on columns of numbers without a schema)"
+    option(group, "--n-layers N", layers, shared.whole)
+    rows = "rows in a branch of a wide model (default: 1000; without a schema chosen by held-out rows)"
+    option(group, "--branch-size N", rows, shared.whole)
     probe = "number of branches of each class that a wide model evaluates for a row (default: all)"
     option(group, "--n-probe N", probe, shared.whole)
-    option(group, "--batch-size N", "rows in a batch of a folding model (default: 100)", shared.whole)
+    option(group, "--batch-size N", "rows in a batch of a folding model (default: 50)", shared.whole)
     scale = "factor applied to the data before fitting: none, auto or a positive number"
     option(group, "--scale none|auto|F", scale, shared.scale, "auto")
     option(group, "--n-jobs N", "number of threads (default: all processors)", shared.jobs)
@@ -108,7 +110,9 @@ def run(args: argparse.Namespace) -> int:
     # Imported late, here and below: a mistake in the table is told without waiting for scikit-learn.
     from onefold import io
 
-    model = shared.classifier_of(args.model, schema=data.schema, **own)
+    plain = args.measure in (None, "euclidean") and (args.n_components, args.scale) == (20, "auto")
+    tune = data.schema is None and plain and not set(own) & set(ONLY_WIDE)
+    model = shared.classifier_of(args.model, schema=data.schema, tune=tune, **own)
     started = time.perf_counter()
     with without_bars(args.quiet):  # fitting shows a bar of its own
         model.fit(data.take(train), data.labels[train])

@@ -31,6 +31,7 @@ from onefold.models import (
 )
 from onefold.models.head import EncodedColumns, TableHead
 from onefold.models.pool import Pool, Stack
+from onefold.models.preparation import PUBLIC, Preparation, Settings
 from onefold.models.probability import Beliefs, LeftOut
 from onefold.models.regression import Regression
 from onefold.privacy import Guarantee
@@ -56,6 +57,7 @@ Model = Autoencoder | ClassModels | Regression
 
 MAPPING = "mapping/"  # arrays of a regression
 BELIEFS = "beliefs/"  # arrays of a classifier without a head: how its distances become probabilities
+PREPARATION = "preparation/"  # and of the units of its columns
 HEAD = "head/"  # arrays of the head of a classifier of tables
 STACKS = "stacks/"  # arrays of all stacks, one after the other
 SHAPES = ".shapes"  # and their shapes, one per stack
@@ -119,6 +121,13 @@ def to_parts(model: Model, compact: bool = False) -> tuple[dict[str, Any], Array
     arrays = _joined(states)
     if isinstance(model, ClassModels):
         arrays["classes"] = _plain_classes(model.classes_)
+        settings = model.settings_
+        about["settings"] = {"batch_size": settings.batch_size, "regularisation": settings.regularisation}
+        if hasattr(model, "tuned_"):
+            about["tuned"] = model.tuned_
+        if settings.preparation is not None:
+            arrays[PREPARATION + "location"] = settings.preparation.location
+            arrays[PREPARATION + "scale"] = settings.preparation.scale
         if model.schema is not None:
             about["schema"] = model.schema.to_dict()
         if hasattr(model, "head_"):
@@ -216,13 +225,15 @@ def from_parts(
 
 
 def _made(about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_machine: int | None) -> Any:
-    model = _build(about["model"])
+    model = _build(about["model"], about)
     if isinstance(model, Regression):
         state = {name[len(MAPPING) :]: array for name, array in arrays.items() if name.startswith(MAPPING)}
         model.restore(state, about["n_features"])
     else:
         if "schema" in about:
             model.schema = Schema.from_dict(about["schema"])
+        if isinstance(model, ClassModels):
+            _restore_settings(model, about, arrays)
         _restore_pool(model, about, arrays, largest_machine)
         _restore_head(model, about["n_features"], arrays)
         _restore_beliefs(model, about["n_features"], arrays)
@@ -237,16 +248,39 @@ def _made(about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_mach
     return model
 
 
-def _build(description: dict[str, Any]) -> Any:
+def _build(description: dict[str, Any], about: Mapping[str, Any]) -> Any:
     """Return the model with these parameters, not fitted."""
     kind = MODELS.get(description["class"])
     if kind is None:
         raise FileFormatError("it holds a kind of model this version does not know")
     values = description["parameters"].items()
-    model = kind(**{name: _build(value) if isinstance(value, dict) else value for name, value in values})
-    if "regularisation" in model.get_params(deep=False) and "regularisation" not in description["parameters"]:
-        model.regularisation = "documented"  # written when there was nothing else
+    model = kind(
+        **{name: _build(value, about) if isinstance(value, dict) else value for name, value in values}
+    )
+    own, written = model.get_params(deep=False), description["parameters"]
+    # Files written before there was a choice hold what was the only one then.
+    if "regularisation" in own and "regularisation" not in written:
+        model.regularisation = "documented"
+    if "preparation" in own and "preparation" not in written:
+        model.preparation = None
+        if own.get("estimator", model) is None and "schema" not in about:
+            model.estimator = WideKAHM(regularisation="documented")
     return model
+
+
+def _restore_settings(model: ClassModels, about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
+    """What a fit settled; files written before there was anything to settle have no such part."""
+    found = about.get("settings", {"batch_size": PUBLIC.batch_size, "regularisation": PUBLIC.regularisation})
+    preparation = None
+    if PREPARATION + "scale" in arrays:
+        preparation = Preparation(arrays[PREPARATION + "location"], arrays[PREPARATION + "scale"])
+        if len(preparation.scale) != about["n_features"]:
+            raise FileFormatError("damaged: its preparation does not fit its columns")
+        if model.preparation is None:  # one that was given, which parameters do not hold
+            model.preparation = preparation
+    if "tuned" in about and isinstance(model, AutoencoderClassifier):
+        model.tuned_ = dict(about["tuned"])
+    model.settings_ = Settings(preparation, found["batch_size"], found["regularisation"])
 
 
 def _restore_pool(

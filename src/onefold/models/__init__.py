@@ -12,6 +12,7 @@ from onefold.models.membership import (
     WideMembershipAutoencoder,
 )
 from onefold.models.pool import StackMemory
+from onefold.models.preparation import ColumnSpread, Preparation, find_preparation
 
 __all__ = [
     "JOINED",
@@ -21,12 +22,14 @@ __all__ = [
     "Autoencoder",
     "AutoencoderClassifier",
     "ClassModels",
+    "ColumnSpread",
     "DeepFuzzyAutoencoder",
     "DeepFuzzyModel",
     "DeepKAHM",
     "DeepMembershipAutoencoder",
     "FoldingClassifier",
     "MembershipMapping",
+    "Preparation",
     "StackMemory",
     "WideFuzzyAutoencoder",
     "WideKAHM",
@@ -34,6 +37,7 @@ __all__ = [
     "branch_count",
     "check_measure",
     "consecutive",
+    "find_preparation",
     "maximum_of",
     "split",
 ]

@@ -107,7 +107,7 @@ class LayeredStack(Generic[SomeLayer]):
         view = self.view(queries)
         best: Folding | None = None
         for layer, points in zip(self.layers, self._walk(view.inside), strict=True):
-            folding = self._measure(view, points, angles)
+            folding = self.measure(view, points, angles)
             folding.distance2[~layer.active] = np.inf
             best = folding if best is None else best.closer(folding)
         assert best is not None  # a stack has at least one layer
@@ -124,7 +124,7 @@ class LayeredStack(Generic[SomeLayer]):
         nearest = np.full(view.total.shape, np.inf, dtype=queries.dtype)
         chosen = np.zeros_like(view.inside)
         for layer, points in zip(self.layers, self._walk(view.inside), strict=True):
-            distance2 = self._measure(view, points, angles=False).distance2
+            distance2 = self.measure(view, points, angles=False).distance2
             closer = (distance2 < nearest) & layer.active[:, None]
             np.copyto(nearest, distance2, where=closer)
             np.copyto(chosen, points, where=closer[:, None, :])
@@ -137,7 +137,8 @@ class LayeredStack(Generic[SomeLayer]):
             points = layer.image(self.hull, points, inside)
             yield points
 
-    def _measure(self, view: View, points: Array, angles: bool) -> Folding:
+    def measure(self, view: View, points: Array, angles: bool) -> Folding:
+        """Folding of queries onto points of the hulls, given by coordinates (S, r, M)."""
         hull = self.hull
         products, lengths2 = np.einsum("srm,srm->sm", view.inside, points), squared_length(points)
         distance2 = hull.distance2(view.inside, view.total, points, products, lengths2)

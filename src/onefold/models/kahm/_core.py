@@ -446,6 +446,26 @@ def regression_target(hull: Hull, factor: float) -> Target:
     return Target(hull.points, hull.mean_points, hull.mean_norm2, mean_square, n_features, factor)
 
 
+def fold_at(stack: MachineStack, queries: Array, lambdas: Sequence[float]) -> Array:
+    """Squared distances (L, S, M) of queries by the first layer of the same machines at other lambdas.
+
+    All lambdas share the spectrum of K and the coordinates of the queries, which cost most.
+    """
+    hull, view = stack.hull, stack.view(queries)
+    points = hull.points.astype(np.float64)
+    values, vectors = np.linalg.eigh(sample_kernel(points @ hull.encoder.astype(np.float64), hull.n_encoded))
+    right = np.concatenate([points, np.ones_like(points[:, :, :1])], axis=2)
+    rotated, values = vectors.transpose(0, 2, 1) @ right, np.maximum(values, 0.0)
+    found = []
+    for number in lambdas:
+        lam = resolvable(np.full(len(points), number), points.shape[1], np.dtype(np.float64))
+        solution = vectors @ (rotated / (values + lam[:, None])[:, :, None])
+        layer = _layer(hull, 0, KernelRidge(lam, lam, lam, solution.astype(hull.points.dtype)))
+        images = layer.image(hull, view.inside, view.inside)
+        found.append(stack.measure(view, images, angles=False).distance2)
+    return np.stack(found)
+
+
 def memberships(stack: MachineStack, queries: Array) -> Array:
     """Memberships h_i(Px) of queries (M, p) to the samples of one machine (000 eq. 38), (M, N)."""
     hull, layer = stack.hull, stack.layers[0]

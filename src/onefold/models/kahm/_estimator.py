@@ -1,25 +1,27 @@
 """Kernel affine hull machines as scikit-learn estimators: one layer, deep, and wide (000 Def. 1, 3 and 5)."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Arrays, Floats
-from onefold._base.parallel import one_blas_thread
+from onefold._base.arrays import Array, Arrays, Floats, Index
+from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Entry, Number
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
 from onefold.models.hull import LARGEST_STACKED
 from onefold.models.kahm._core import (
     MachineStack,
     fit_stack,
+    fold_at,
     memberships,
     stack_from_state,
     stack_state,
 )
 from onefold.models.kahm._smoothing import leave_one_out
-from onefold.models.pool import Stack
+from onefold.models.pool import Pool, Stack
 from onefold.models.scale import ScaleOption
 
 # Lambda where it is a number: see the notes of :class:`KAHM`.
@@ -55,6 +57,37 @@ class _MachineFamily(LayeredAutoencoder):
 
     def _leave_one_out(self, stack: Stack) -> Floats:
         return leave_one_out(cast(MachineStack, stack))
+
+    def distances_at(self, pool: Pool, X: Array, lambdas: Sequence[float]) -> Array:
+        """Measure rows by the first layer of fitted machines at other lambdas, which share all but little.
+
+        Parameters
+        ----------
+        pool : Pool
+            Fitted machines of this kind.
+        X : ndarray of shape (n_rows, n_features)
+            Checked rows.
+        lambdas : sequence of float
+            The L regularisations.
+
+        Returns
+        -------
+        ndarray of shape (L, n_rows, n_groups)
+            Distances of the rows from their images by the nearest machine of each group.
+        """
+        queries, divisor = pool.to_unit(X)
+        lowest = np.full((len(lambdas), pool.n_groups, len(X)), np.inf)
+
+        def fold(numbered: tuple[Stack, Index]) -> tuple[Index, Array]:
+            stack, owners = numbered
+            starts = np.flatnonzero(np.diff(owners, prepend=-1))
+            squares = fold_at(cast(MachineStack, stack), queries, lambdas)
+            return owners[starts], np.minimum.reduceat(squares, starts, axis=1)
+
+        pairs = list(zip(pool.stacks, pool.owners, strict=True))
+        for groups, squares in run_parallel(fold, pairs, self.n_jobs):
+            lowest[:, groups] = np.minimum(lowest[:, groups], squares)
+        return np.asarray(np.sqrt(lowest).transpose(0, 2, 1) * divisor[:, None])
 
     def _stack_state(self, stack: Stack, compact: bool) -> Arrays:
         return stack_state(cast(MachineStack, stack), compact)
