@@ -60,7 +60,9 @@ class LocalModel(BaseEstimator):
     estimator : classifier or None, default=None
         A classifier with ``distances``, ``classes_`` and ``measure``; it is cloned, not changed. None stands
         for ``AutoencoderClassifier()``, with a schema for ``FoldingClassifier`` at a scale that follows from
-        it. A :class:`~onefold.fabrication.PrivateClassifier` brings its own mechanism and settings.
+        it. Batches are of 50 where the classifier leaves it open, and columns are as they are unless it names
+        a public :class:`~onefold.models.Preparation`, the same at all sites. A
+        :class:`~onefold.fabrication.PrivateClassifier` brings its own mechanism and settings.
     mechanism : Mechanism or None, default=None
         Noise of :mod:`onefold.privacy`. With it the model sees noisy rows only, drawn once, and carries
         ``guarantee_``. None: the model is of raw rows, and its answers are functions of them.

@@ -678,7 +678,7 @@ class FoldingClassifier(ClassModels):
         where the leave-one-out residuals of kernel ridge regression on 400 rows are smaller by two standard
         errors. Tables in raw units get it, pixels and embeddings do not. What was found is stored with the
         model and in its file, and distances are in the new units. None leaves rows as they are; so
-        does "auto" with a schema.
+        does "auto" with a schema and with a documented regularisation.
         A site of a federation does not look for one: all sites need the same, see
         :class:`onefold.models.Preparation`.
     n_jobs : int or None, default=None
@@ -746,6 +746,10 @@ class FoldingClassifier(ClassModels):
         self.head = head
         self.preparation = preparation
         self.n_jobs = n_jobs
+
+    @property
+    def _prepares(self) -> bool:
+        return self.schema is None and self.regularisation != "documented"
 
     @property
     def family(self) -> Autoencoder:
