@@ -312,10 +312,10 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class; only with ``strategy="default"``.
 
-        The weights of the pool, and so how sure it is, are those with the smallest log loss on labelled rows
-        that were held out; two or three per class are too few to find them. Labelled rows count as a sample
-        of all classes in equal parts: where classes are not equally frequent, weigh the probabilities by how
-        frequent they are.
+        The weights of the pool, and so how sure it is, follow from the log loss on labelled rows that were
+        held out and from a prior: with two or three labelled rows per class mostly from the prior. Labelled
+        rows count as a sample of all classes in equal parts: where classes are not equally frequent, weigh
+        the probabilities by how frequent they are.
 
         Parameters
         ----------
