@@ -21,8 +21,10 @@ __all__ = ["Influence", "JoinedFederation", "agree_on_units", "lift_width", "pub
 
 # Rows of fewer columns are mostly tables, whose columns have units of their own.
 FEW_COLUMNS = 50
-# Share of all columns that the variance is spread over, counted as (sum v)^2 / sum v^2.
-LEAST_ALIKE = 0.25
+# Columns of one kind: the variance is spread over this share of them, counted as (sum v)^2 / sum v^2, and the
+# largest deviation is at most so many times the median one. Pixels and embeddings stay below 12, tables in
+# their own units are above 70.
+LEAST_ALIKE, FARTHEST_APART = 0.25, 32.0
 # Wider rows are mostly features that are a lift already.
 WIDEST_LIFTED = 1024
 N_DIRECTIONS = 512
@@ -80,11 +82,18 @@ def agree_on_units(parts: Iterable[ArrayLike]) -> Preparation:
     [1.625, 1632.0]
     """
     spread = ColumnSpread.total(ColumnSpread.of(part) for part in parts)
-    squares = spread.deviations
-    width, total = squares.size, float(squares.sum())
-    if width >= FEW_COLUMNS and total**2 >= LEAST_ALIKE * width * float(np.sum(squares**2)) > 0.0:
-        spread = replace(spread, deviations=np.full(width, total / width))
+    if _are_alike(spread.deviations):
+        spread = replace(spread, deviations=np.full_like(spread.mean, spread.deviations.mean()))
     return Preparation.standardising(spread)
+
+
+def _are_alike(squares: Floats) -> bool:
+    """Whether columns with these squared deviations are of one kind."""
+    known = squares[squares > 0.0]
+    if squares.size < FEW_COLUMNS or not known.size:
+        return False
+    together = float(squares.sum()) ** 2 >= LEAST_ALIKE * squares.size * float(np.sum(squares**2))
+    return bool(together and known.max() <= FARTHEST_APART**2 * np.median(known))
 
 
 # --- the sum ----------------------------------------------------------------------------------------------
