@@ -83,8 +83,8 @@ def methods(margin: int) -> list[tuple[str, str, Encoder, Method]]:
     fine = GradientHistograms(shape, n_cells=9, margin=margin)
     return [
         ("histograms 4 x 4", "qda", GradientHistograms(shape, margin=margin), quadratic),
-        ("whitened histograms 6 x 6", "qda", WhitenedHistograms(shape, n_cells=6, margin=margin), quadratic),
-        ("whitened histograms 9 x 9", "lda", WhitenedHistograms(shape, margin=margin), linear),
+        ("whitened histograms 6 x 6", "qda", WhitenedHistograms(shape, margin=margin), quadratic),
+        ("whitened histograms 9 x 9", "lda", WhitenedHistograms(shape, n_cells=9, margin=margin), linear),
         ("histograms 9 x 9, whitened by a first release", "lda", fine, twice),
     ]
 

@@ -59,7 +59,7 @@ class GradientHistograms(Encoder):
 
     See Also
     --------
-    WhitenedHistograms : Finer histograms for linear discriminants under noise.
+    WhitenedHistograms : Histograms with variances more alike, of which noise hides less.
     LowFrequencyDCT : The coarse shape of an image.
 
     Notes
@@ -148,7 +148,7 @@ class WhitenedHistograms(GradientHistograms):
     image_shape : tuple of int or None, default=None
         (height, width) or (height, width, channels) of the image that a row holds, in C order. The
         gradients of the channels are added up. None takes every row as an image one pixel high: a signal.
-    n_cells : int or tuple of two int, default=9
+    n_cells : int or tuple of two int, default=6
         Cells down and across; at most as many as there are pixels.
     n_orientations : int, default=8
         Number of directions of the gradient.
@@ -185,8 +185,8 @@ class WhitenedHistograms(GradientHistograms):
     and t the mean variance, an image is encoded as :math:`(S + r t I)^{-1/2} (h - m)`, where r is the ridge,
     and scaled to norm one. The map depends on nothing but its parameters; an image without edges gives zeros.
 
-    The defaults suit one second moment of all classes together, as a linear discriminant needs. Second
-    moments of each class have more noise and want fewer values: take :class:`GradientHistograms`.
+    At epsilon 1 with 6000 images of each class, whitening gained 0.7 points on photographs of clothes. On
+    handwritten digits 6 x 6 whitened cells were 0.2 points behind 4 x 4 cells of :class:`GradientHistograms`.
 
     References
     ----------
@@ -200,7 +200,7 @@ class WhitenedHistograms(GradientHistograms):
     >>> from onefold.encoders import WhitenedHistograms
     >>> images = np.random.default_rng(0).random((3, 28 * 28))
     >>> WhitenedHistograms((28, 28)).fit_transform(images).shape
-    (3, 648)
+    (3, 288)
     """
 
     entry_span = 2.0  # whitened values can be negative
@@ -209,7 +209,7 @@ class WhitenedHistograms(GradientHistograms):
         self,
         image_shape: ImageShape | None = None,
         *,
-        n_cells: int | tuple[int, int] = 9,
+        n_cells: int | tuple[int, int] = 6,
         n_orientations: int = 8,
         signed: bool = True,
         margin: int = 0,
