@@ -110,7 +110,8 @@ def moments_run(data: Encoded, epsilon: float | None) -> Run:
 
     def run(seed: int) -> tuple[float, float]:
         shares = TASKS[data.name].shares
-        model = MomentClassifier(epsilon, DELTA, classes=data.classes, shares=shares, random_state=seed)
+        options = {"classes": data.classes, "shares": shares, "second_moments": "class"}
+        model = MomentClassifier(epsilon, DELTA, **options, random_state=seed)
         _, seconds = timed(lambda: model.fit(data.X, data.y))
         return accuracy(data, model.predict(data.X_test)), seconds
 
@@ -247,7 +248,7 @@ def entry_rows(data: Encoded, args: argparse.Namespace) -> list[list[object]]:
         def run(seed: int, mechanism: OptimalNoise = mechanism) -> tuple[float, float]:
             def train() -> MomentClassifier:
                 noisy = encoder.transform(mechanism.randomise(images, random_state=seed))
-                return MomentClassifier(None, classes=data.classes).fit(noisy, data.y)
+                return MomentClassifier(None, classes=data.classes, second_moments="class").fit(noisy, data.y)
 
             model, seconds = timed(train)
             return accuracy(data, model.predict(data.X_test)), seconds

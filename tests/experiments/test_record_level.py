@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from experiments.privacy import record_level
+from experiments.privacy import record_level, small_epsilon
 from experiments.privacy.gradient_descent import PrivateGradientDescent, clipped_gradient
 from onefold.privacy.calibration import mu_of
 
@@ -37,6 +37,18 @@ def test_record_level_experiment_runs_on_small_data(
     values = json.loads(capsys.readouterr().out)["values"]
     assert values["mnist moments none"] > 0.93
     assert values["mnist moments 8.0"] > values["mnist noise on pixels, calibrated for the image 8.0"] + 0.2
+
+
+def test_table_of_small_epsilons_runs_on_small_data(
+    data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_epsilon, "EPSILONS", (0.5, 8.0))
+    arguments = ["--quick", "--seeds", "1", "--datasets", "mnist", "--data-dir", str(data_dir)]
+    assert small_epsilon.main(arguments) == 0
+    found = [line.split()[-2:] for line in capsys.readouterr().out.splitlines() if line.startswith("mnist")]
+    (class_low, class_high), (rule_low, rule_high), _ = ([float(score) for score in row] for row in found)
+    assert rule_low > class_low
+    assert min(class_high, rule_high) > 0.8
 
 
 def test_missing_data_prints_one_line_and_exits_with_code_2(

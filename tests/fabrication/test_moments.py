@@ -18,6 +18,8 @@ from onefold.models.probability import softmax
 from onefold.privacy import Ledger
 from onefold.privacy.guarantee import FLOAT_SAMPLER, SEEDED
 from onefold.privacy.moments import PrivateMoments
+from onefold.tables import Schema
+from reference.clouds import cloud
 
 
 def expected_failures(estimator: Any) -> dict[str, str]:
@@ -259,3 +261,21 @@ def test_probabilities_with_noise_do_not_take_densities_of_many_columns_at_their
     rows, codes = np.arange(597), y[1200:]
     found, raw = model.predict_proba(X[1200:]), softmax(model.decision_function(X[1200:]))
     assert np.log(found[rows, codes]).mean() > np.log(np.maximum(raw[rows, codes], 1e-12)).mean() + 0.05
+
+
+def test_private_classifier_takes_the_moments_that_the_noise_allows() -> None:
+    X, y = cloud(3000, 20)
+    noisy = MomentClassifier(0.5, classes=range(3), random_state=0).fit(X[:200], y[:200])
+    clear = MomentClassifier(8.0, classes=range(3), random_state=0).fit(X, y)
+    assert (noisy.moments_.is_pooled, noisy.rule_) == (True, "lda")
+    assert (clear.moments_.is_pooled, clear.rule_) == (False, "qda")
+
+
+def test_private_classifier_of_a_table_releases_one_second_moment() -> None:
+    rng = np.random.default_rng(0)
+    table = {"age": rng.integers(0, 90, 900), "ward": rng.choice(["a", "b", "c"], 900)}
+    table["ill"] = np.where(table["age"] + 20 * (table["ward"] == "b") > 60, "yes", "no")
+    schema = Schema.infer(table, label="ill")
+    model = MomentClassifier(4.0, schema=schema, random_state=0).fit(table)
+    assert model.moments_.is_pooled
+    assert np.mean(model.predict(table) == table["ill"]) > 0.9

@@ -102,7 +102,7 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         follow from it. Rows whose class is not declared are left out. None takes rows of numbers.
     second_moments : {"auto", "pooled", "class"}, default="auto"
         Second moments of each class, or one of all records: see :class:`onefold.privacy.PrivateMoments`.
-        "auto" follows from the head, the noise and the number of records.
+        "auto" is "pooled" with a schema, and else follows from the head, the noise and the number of records.
     head : {"auto", "ridge", "lda", "qda"}, default="auto"
         What is made of the moments: ridge regression on one-hot labels, linear or quadratic discriminant
         analysis. "auto": without noise ridge and lda together; with noise qda where there is one moment per
@@ -259,6 +259,8 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         kind = self.second_moments
         if self.head != "auto":
             kind = "class" if self.head == "qda" else "pooled"
+        elif kind == "auto" and self.schema is not None and self.shrinkage == "auto":
+            kind = "pooled"  # one covariance for all classes is used in any case
         return given | {"second_moments": kind}
 
     # --- without noise ----------------------------------------------------------------------------------
