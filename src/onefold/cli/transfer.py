@@ -107,7 +107,7 @@ def _add_fit(parts: Any) -> None:
         parser,
         "--procrustes",
         "use only the shape that the source's class means form, for tables with another number of columns; "
-        "a gain has not been shown",
+        "no gain was found on four pairs of tables",
     )
     seed = "seed of the split into rows to fit and rows to hold out"
     option(parser, "--seed N", seed, shared.seed, 0)

@@ -151,13 +151,16 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     The weights minimise the sum of the log losses of held-out labelled rows plus 5 times the squared distance
     from a **prior** (target .3, least squares .05, shrunk .15, refined .3, mapping .3, source .2). With few
     labels they stay near the prior, so that the source counts; with many the labels decide. There is no test
-    that switches the source off: a useless source can cost several points with one labelled row per class
-    and hardly any from three on. ``source_gain_`` compares with "target" and "least squares" alone, weighed
-    in the same way without the source; weights are compared on folds that they were not fitted to. Labels are
-    taken for a sample of all classes in equal parts. Columns whose spreads differ more than tenfold from the
-    median one are taken to have units of their own and are divided by their spread.
+    that switches the source off: on generated data a useless source cost up to 11 points with one labelled
+    row per class and at most 1 from three on. ``source_gain_`` compares with "target" and "least squares"
+    alone, weighed in the same way without the source; weights are compared on folds that they were not
+    fitted to. Labels are taken for a sample of all classes in equal parts: where classes have very
+    different sizes, the source as it is, which knows sizes, can be several points better. If one column
+    varies more than ten times as much as the median one, columns have units of their own and are divided
+    by their spread.
 
-    Rows of **another width** are refused by default: a gain has not been shown. With
+    Rows of **another width** are refused by default: on four pairs of features of photographs turned means
+    gained nothing, and with one label per class they lost up to 3 points. With
     ``to_source="procrustes"`` the experts are "target", "least squares" and "source", which then is the
     source's class means turned, scaled and moved onto those of the labelled rows.
 
