@@ -68,6 +68,16 @@ def test_source_decides_where_there_are_hardly_any_labels(rng) -> None:
     assert np.mean(model.predict(target) == truth) > np.mean(asked == truth) - 0.02
 
 
+@pytest.mark.parametrize("epsilon", [None, 2.0])
+def test_source_of_pooled_moments_helps(epsilon, rng) -> None:
+    X, y = domain(rng, 3000)
+    moments = PrivateMoments(epsilon, classes=range(6), radius=4.0, second_moments="pooled")
+    source = PrivateSource.fit(X, y, moments, random_state=None if epsilon is None else 0)
+    found = [accuracies(source, rng, 1, random_state=seed) for seed in range(2)]
+    together, alone = (np.mean([pair[i] for pair in found]) for i in (0, 1))
+    assert together > max(0.8, alone + 0.02)
+
+
 def test_source_gain_with_one_row_per_class_is_measured_against_guessing(rng) -> None:
     source = source_of(*domain(rng, 6000))
     gains = [accuracies(source, rng, 1, random_state=seed)[2].source_gain_ for seed in range(4)]
