@@ -101,6 +101,7 @@ def simulation_peak(n_rows: int, n_clients: int, n_used: int) -> tuple[float, in
     warnings.filterwarnings("ignore", "The number of unique classes")  # many classes, few rows: meant so
     X, y = embeddings(n_rows)
     options: dict[str, Any] = {
+        "method": "folding",
         "estimator": FoldingClassifier(batch_size=BATCH),
         "X_test": X[:200],
         "y_test": y[:200],
