@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
-from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM, io
+from onefold import AutoencoderClassifier, FoldingClassifier, io
 from onefold.cli.app import main
 from onefold.cli.tables import read_numbers
 
@@ -25,7 +25,7 @@ def predictions(path: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def expected(digits) -> np.ndarray:
-    model = AutoencoderClassifier(WideKAHM(scale="auto", random_state=0))
+    model = AutoencoderClassifier(tune="auto")
     return model.fit(digits.X_train, digits.y_train).predict(digits.X_test)
 
 
@@ -193,7 +193,7 @@ def test_text_labels_and_float32_survive_fit_and_predict(tmp_path: Path, capsys)
 def test_warning_is_printed_in_one_line(digits, tmp_path: Path, onefold) -> None:
     big = tmp_path / "big.npz"
     np.savez(big, X=digits.X_train[:60] * 1e4, y=digits.y_train[:60])
-    done = onefold("fit", big, "--label", "y", "--out", tmp_path / "m", "--scale", "none", "--quiet")
+    done = onefold("fit", big, "--label", "y", "--out", tmp_path / "m", "--scale", "1", "--quiet")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.startswith("onefold: warning: ")
     assert done.stderr.count("\n") == 1
