@@ -293,16 +293,18 @@ class JoinedSums:
         With :math:`m_0` the mean of the squared leave-one-out distances, a squared distance counts
         :math:`-8 \rho d^2 / m_0` and a score 4 s, so that :math:`a = m_0 / (2 \rho)`. The reliability
         :math:`\rho` is the share of rows that are in machines of five and more, times
-        :math:`\min(1, m_0^2 / v)` with v the variance of the squared distances: weights of what scatters
-        follow its precision. Where a machine's hull spans the space, as in tables of few columns, a few
+        :math:`\min(1, m_0^2 / (4 v))` with v the variance of the squared distances. Squared distances that
+        are :math:`m_0 / k` times a chi-square of k degrees have the log likelihood :math:`-(k/2) d^2 / m_0`,
+        and :math:`k / 2 = m_0^2 / v`: distances count twice that, because a query meets the nearest of many
+        machines, and at most 8. Where a machine's hull spans the space, as in tables of few columns, a few
         unusual rows make up :math:`m_0`, and distances then say little.
         """
         n_left, total, high, low = self.distances.tolist()
         if n_left == 0:  # nothing is known about distances but the length of a row
             return SCORE_WEIGHT / (DISTANCE_WEIGHT * LEAST_RELIABILITY)
-        # In exact whole numbers up to the division: m0^2 / v = T^2 / (n S - T^2).
+        # In exact whole numbers up to the division: m0^2 / v = T^2 / (n S - T^2), and 8 / 4 times that.
         scatter = (high * 2**HALF + low) * n_left - total * total
-        precision = min(1.0, total * total / scatter) if scatter > 0 else 1.0
+        precision = min(1.0, total * total / (4 * scatter)) if scatter > 0 else 1.0
         reliability = max(precision * n_left / max(self.n_rows, 1), LEAST_RELIABILITY)
         mean = math.ldexp(max(total, 1) / n_left, -DIGITS)
         return float(SCORE_WEIGHT * mean / (DISTANCE_WEIGHT * reliability))
