@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from onefold._base.fixed_point import exact_gram, row_lengths
+from onefold._base.fixed_point import exact_gram, row_lengths, shortened, unit_rows
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-3, 1.0, 1e300])
@@ -28,7 +28,27 @@ def test_whole_numbers_have_exact_lengths() -> None:
         8,
     ]
     assert row_lengths(np.zeros((2, 0))).tolist() == [0, 0]
-    assert math.isfinite(row_lengths(np.full((1, 4), np.finfo(float).max))[0])
+    assert row_lengths(np.full((1, 4), np.finfo(float).max)).tolist() == [math.inf]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("entry", [5e-324, 1.5e-323, 1e-310, 1e-160, 1.0, 1e160, np.finfo(float).max])
+def test_rows_of_any_size_come_to_length_one(entry: float) -> None:
+    rows = entry * np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 1.0], [0.0, 0.0, 1.0]])
+    expected = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 1.0], [0.0, 0.0, 1.0]])
+    expected /= np.sqrt([[2.0], [3.0], [1.0]])
+    for found in (unit_rows(rows), shortened(rows, entry * 0.5 if entry > 1e-300 else entry)):
+        steps = np.trunc(np.ldexp(found, 14)).astype(np.int64)
+        assert (np.sum(steps**2, axis=1) <= 2**28).all()
+    np.testing.assert_allclose(unit_rows(rows), expected, rtol=1e-7)
+    assert unit_rows(np.zeros((1, 3))).tolist() == [[0.0, 0.0, 0.0]]
+
+
+@pytest.mark.exact
+def test_short_rows_are_divided_by_the_declared_length() -> None:
+    rows = np.array([[0.3, 0.4], [0.0, 0.0], [1e-300, 0.0], [30.0, 40.0]])
+    np.testing.assert_array_equal(shortened(rows, 5.0)[:3], rows[:3] / 5.0)
+    np.testing.assert_array_equal(shortened(rows, 5.0)[3], [0.6, 0.8])
 
 
 @pytest.mark.exact

@@ -7,10 +7,10 @@ processor, with any number of threads, and whatever rows it comes with.
 
 import numpy as np
 
-from onefold._base.arrays import Floats
+from onefold._base.arrays import Floats, Index
 from onefold._base.parallel import one_blas_thread
 
-__all__ = ["DIGITS", "MOST_ROWS", "exact_gram", "row_lengths"]
+__all__ = ["DIGITS", "MOST_ROWS", "exact_gram", "row_lengths", "shortened", "unit_rows"]
 
 # Binary digits of an entry. Products of two have twice as many.
 DIGITS = 14
@@ -32,7 +32,7 @@ def row_lengths(rows: Floats) -> Floats:
     Returns
     -------
     ndarray of shape (n,)
-        Lengths; exact where they are whole numbers of steps.
+        Lengths; exact where they are whole numbers of steps. What is beyond the largest number is infinite.
     """
     width = max(1, rows.shape[1])
     digits = (62 - width.bit_length()) // 2
@@ -47,7 +47,57 @@ def row_lengths(rows: Floats) -> Floats:
     lengths = np.where(exact, np.rint(lengths), (lengths + np.sqrt(float(width))) * (1.0 + 2.0**-50))
     with np.errstate(over="ignore"):
         found = np.ldexp(lengths, exponents - digits)
-    return np.asarray(np.minimum(found, np.finfo(np.float64).max))
+    # Below the smallest normal number digits are rounded away: one step more is never less.
+    lost = (found < np.finfo(np.float64).tiny) & (lengths > 0.0)
+    return np.asarray(np.where(lost, np.nextafter(found, np.inf), found))
+
+
+def unit_rows(rows: Floats) -> Floats:
+    """Divide rows by :func:`row_lengths`, whatever their size; rows of zeros stay.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, p)
+        Finite rows.
+
+    Returns
+    -------
+    ndarray of shape (n, p)
+        Rows of length one, or a little less.
+    """
+    near_one, _ = _near_one(rows)
+    lengths = row_lengths(near_one)
+    return np.asarray(near_one / np.where(lengths > 0.0, lengths, 1.0)[:, None])
+
+
+def shortened(rows: Floats, radius: float) -> Floats:
+    """Divide rows by ``radius``, and those that are longer by :func:`row_lengths`, whatever their size.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, p)
+        Finite rows.
+    radius : float
+        Declared length, positive.
+
+    Returns
+    -------
+    ndarray of shape (n, p)
+        Rows no longer than one, up to the rounding of single divisions.
+    """
+    near_one, exponents = _near_one(rows)
+    with np.errstate(over="ignore", under="ignore"):
+        most = np.ldexp(float(radius), -exponents)
+    return np.asarray(near_one / np.maximum(row_lengths(near_one), most)[:, None])
+
+
+def _near_one(rows: Floats) -> tuple[Floats, Index]:
+    """Return rows whose largest entries lie between 1/2 and 1, and the powers of two they were divided by.
+
+    That keeps all digits. Without it a length can be beyond the largest number, or lose digits near zero.
+    """
+    exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1]
+    return np.ldexp(rows, -exponents[:, None]), exponents
 
 
 @one_blas_thread()

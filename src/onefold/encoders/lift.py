@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from onefold._base.arrays import Array, Floats
-from onefold._base.fixed_point import DIGITS, row_lengths
+from onefold._base.fixed_point import DIGITS, shortened
 from onefold._base.validation import Entry, Number, Whole, check_parameters
 from onefold.encoders._encoder import Encoder
 
@@ -96,8 +96,8 @@ class FourierLift(Encoder):
 
     def _before(self, rows: Array) -> Array:
         given = np.asarray(rows, dtype=np.float64)
-        short = given / np.maximum(row_lengths(given) / float(self.radius), 1.0)[:, None]
-        return np.ldexp(np.rint(np.ldexp(short, DIGITS)), -DIGITS)
+        short = shortened(given, float(self.radius)) * float(self.radius)
+        return np.ldexp(np.trunc(np.ldexp(short, DIGITS)), -DIGITS)  # the nearest step could be longer
 
     def _encode(self, rows: Array) -> Floats:
         # Whole numbers of 2^-(14 + 24) turns: exact in float64 in any order of addition.

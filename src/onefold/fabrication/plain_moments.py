@@ -15,7 +15,7 @@ import numpy as np
 
 from onefold._base.archive import archive_bytes, kind_of, read_archive
 from onefold._base.arrays import Array, Arrays, Floats, Index, Labels
-from onefold._base.fixed_point import row_lengths
+from onefold._base.fixed_point import shortened, unit_rows
 from onefold.encoders import FourierLift
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models.discriminant import Statistic
@@ -68,10 +68,9 @@ class RowMap:
             given = np.asarray(self.preparation.apply(given) / math.sqrt(given.shape[1]), dtype=np.float64)
             radius = STANDARD_RADIUS
         elif self.radius is None:
-            lengths = row_lengths(given)
-            given = given / np.where(lengths > 0.0, lengths, 1.0)[:, None]
+            given = unit_rows(given)
         if self.n_directions == 0:
-            return np.asarray(given / np.maximum(row_lengths(given), radius)[:, None])
+            return shortened(given, radius)
         return np.asarray(_lift(self.n_directions, radius, given.shape[1]).transform(given))
 
     def to_dict(self) -> dict[str, Any]:

@@ -52,6 +52,15 @@ def test_the_claimed_sensitivity_is_attained(relation: str, kind: str) -> None:
     np.testing.assert_allclose(found, SENSITIVITIES[relation], rtol=1e-8)
 
 
+@pytest.mark.parametrize("centre", [None, "private", [5e-324, 5e-324, 0.0]])
+@pytest.mark.parametrize("entry", [0.0, 1e-323, 1e-300, 1.0, 1e300, np.finfo(float).max])
+def test_rows_of_any_size_are_no_longer_than_one(entry: float, centre: object) -> None:
+    rows = np.full((20, 3), entry) * np.random.default_rng(0).choice([-1.0, 0.5, 1.0], size=(20, 3))
+    model = PrivateMoments(1.0, classes=[0, 1], centre=centre).fit(rows, np.arange(20) % 2)
+    steps = np.trunc(np.ldexp(model.embed(rows), DIGITS)).astype(np.int64)  # as the release adds them up
+    assert (np.sum(steps**2, axis=1) <= 4**DIGITS).all()
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(
     ("length", "kind"),

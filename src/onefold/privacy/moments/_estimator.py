@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Integers, Labels
 from onefold._base.files import read_saved, write_whole
-from onefold._base.fixed_point import MOST_ROWS, row_lengths
+from onefold._base.fixed_point import MOST_ROWS, shortened, unit_rows
 from onefold._base.validation import Number, OneOf, check_parameter, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
@@ -293,12 +293,8 @@ class PrivateMoments(BaseEstimator):
         given = np.asarray(X, dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != len(self.centre_):
             raise InvalidInputError(f"expected rows of {len(self.centre_)} numbers")
-        rows = given / np.maximum(row_lengths(given), float(self.radius))[:, None]
-        if not np.any(self.centre_):
-            return np.asarray(rows)
-        seen = rows - self.centre_
-        lengths = row_lengths(seen)
-        return np.asarray(seen / np.where(lengths > 0.0, lengths, 1.0)[:, None])
+        rows = shortened(given, float(self.radius))
+        return unit_rows(rows - self.centre_) if np.any(self.centre_) else rows
 
     def add(self, other: "PrivateMoments") -> "PrivateMoments":
         """Add up two releases from different records; neither of them is changed.
