@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from onefold.encoders import FourierLift
-from onefold.encoders.lift import N_ANGLES, TABLE_DIGITS
+from onefold.encoders.projections import N_ANGLES, TABLE_DIGITS
 
 
 def rows(n=300, width=20, seed=0):

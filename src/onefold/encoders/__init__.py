@@ -7,8 +7,7 @@ zero) or at most one, which is the domain that :class:`onefold.privacy.PrivateMo
 from onefold.encoders._encoder import Encoder, description, learns
 from onefold.encoders.cosine import LowFrequencyDCT
 from onefold.encoders.gradients import GradientHistograms, WhitenedHistograms
-from onefold.encoders.lift import FourierLift
-from onefold.encoders.projections import RandomFeatures
+from onefold.encoders.projections import FourierLift, RandomFeatures
 
 __all__ = [
     "Encoder",

@@ -2,7 +2,8 @@
 
 from onefold import io
 from onefold.fabrication.fabricator import Fabricator, PrivateClassifier
-from onefold.fabrication.moments import CLASSIFIER, MomentClassifier, MomentFabricator
+from onefold.fabrication.moment_fabricator import MomentFabricator
+from onefold.fabrication.moments import CLASSIFIER, MomentClassifier
 from onefold.fabrication.pair_tables import KIND, TableCounts
 from onefold.fabrication.plan import mock_table
 from onefold.fabrication.quality import TableQuality

@@ -7,7 +7,13 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from onefold.privacy.moments import _denoise
-from onefold.privacy.moments._denoise import denoised_discriminant, noise_of_moments, pooled_part, thinned
+from onefold.privacy.moments._denoise import (
+    denoised_discriminant,
+    noise_of_moments,
+    plain_discriminant,
+    pooled_part,
+    thinned,
+)
 from onefold.privacy.moments._release import Noise
 from reference import denoised
 
@@ -58,23 +64,29 @@ def test_discriminant_equals_the_literal_version(
     np.testing.assert_allclose(found, [literal(x) for x in rows[:20]], rtol=1e-6, atol=1e-6)
 
 
-def test_class_without_records_is_hardly_ever_predicted() -> None:
+HEADS = pytest.mark.parametrize("head_of", [denoised_discriminant, plain_discriminant])
+
+
+@HEADS
+def test_class_without_records_is_hardly_ever_predicted(head_of) -> None:
     counts, sums, second, sum_noise, rows, _ = moments(600, 6, 3, 1.0)
     counts, sums = np.append(counts, -2.0), np.vstack([sums, np.zeros(6)])
-    head = denoised_discriminant(counts, sums, second, np.append(sum_noise, 1.0), 1.0)
+    head = head_of(counts, sums, second, np.append(sum_noise, 1.0), 1.0)
     assert np.all((rows @ head.weights + head.offsets).argmax(axis=1) < 3)
 
 
-def test_nothing_but_noise_leaves_finite_scores() -> None:
+@HEADS
+def test_nothing_but_noise_leaves_finite_scores(head_of) -> None:
     nothing = np.zeros((3, 4))
-    head = denoised_discriminant(np.zeros(3), nothing, np.zeros((4, 4)), np.full(3, 9.0), 9.0)
+    head = head_of(np.zeros(3), nothing, np.zeros((4, 4)), np.full(3, 9.0), 9.0)
     assert np.isfinite(head.weights).all()
     assert np.isfinite(head.offsets).all()
 
 
-def test_without_noise_it_decides_nearly_as_linear_discriminant_analysis() -> None:
+@HEADS
+def test_without_noise_it_decides_nearly_as_linear_discriminant_analysis(head_of) -> None:
     counts, sums, second, sum_noise, rows, y = moments(4000, 5, 3, 0.0)
-    head = denoised_discriminant(counts, sums, second, sum_noise, 0.0)
+    head = head_of(counts, sums, second, sum_noise, 0.0)
     own = np.mean((rows @ head.weights + head.offsets).argmax(axis=1) == y)
     theirs = LinearDiscriminantAnalysis().fit(rows, y).score(rows, y)
     assert abs(own - theirs) < 0.01
@@ -148,3 +160,9 @@ def test_moment_that_noise_would_drown_gets_a_small_part() -> None:
     drowned = noise_of_moments(500.0, 512, 7, 4.0, 4.0)
     exact = noise_of_moments(1e6, 16, 2, 4.0, 4.0)
     assert [pooled_part(noise) for noise in (exact, drowned)] == list(_denoise.POOLED_PARTS)
+
+
+def test_thinning_is_left_out_where_the_noise_is_moderate() -> None:
+    counts = np.full(4, 1000.0)
+    assert _denoise.noise_is_moderate(counts, 50, 50.0)
+    assert not _denoise.noise_is_moderate(counts, 50, 60.0)

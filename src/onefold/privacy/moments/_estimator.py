@@ -29,7 +29,9 @@ from onefold.privacy.moments._denoise import (
     LinearHead,
     denoised_discriminant,
     noise_drowns_classes,
+    noise_is_moderate,
     noise_of_moments,
+    plain_discriminant,
     pooled_part,
 )
 from onefold.privacy.moments._release import CONSTRAINTS, Blocks, Noise, plain_labels
@@ -531,14 +533,11 @@ class PrivateMoments(BaseEstimator):
             What is added to their products.
         """
         check_is_fitted(self)
-        return denoised_discriminant(
-            self.counts_,
-            self.sums_,
-            self.second_moments_.sum(axis=0),
-            self.sum_noise_,
-            float(np.sqrt(np.sum(self.second_noise_**2))),
-            unit_rows=bool(np.any(self.centre_)),
-        )
+        noise = float(np.sqrt(np.sum(self.second_noise_**2)))
+        given = (self.counts_, self.sums_, self.second_moments_.sum(axis=0), self.sum_noise_, noise)
+        if noise_is_moderate(self.counts_, len(self.centre_), noise):
+            return plain_discriminant(*given)
+        return denoised_discriminant(*given, unit_rows=bool(np.any(self.centre_)))
 
     def to_bytes(self) -> bytes:
         """Return the release as the bytes of a file, which hold nothing but what is released.
