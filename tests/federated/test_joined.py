@@ -128,9 +128,11 @@ def test_sums_that_no_rows_can_have_are_refused(agreement, models) -> None:
         "no numbers of rows": {"counts_": counts - counts.max()},
         "sums of a site are larger": {"sums_": totals * 100.0},
         "products of a site are larger": {"second_moments_": gram[None] * 100.0},
-        "contradict its sums": {"second_moments_": gram[None] * 0.01},
+        "contradict its sums": {"second_moments_": gram[None] * 0.0},
+        "whole numbers of steps": {"second_moments_": gram[None] * 0.999},
         "none that its rows": {"distances": sums.distances * np.array([100, 1, 1, 1])},
         "contradict each other": {"distances": sums.distances * np.array([1, 1, 0, 0])},
+        "of a site are none": {"distances": sums.distances + np.array([0, 0, 2**62, 0])},
     }
     for message, changes in forgeries.items():
         with pytest.raises(InvalidInputError, match=message):
@@ -143,6 +145,19 @@ def test_sums_that_no_rows_can_have_are_refused(agreement, models) -> None:
     twice = JoinedFederation(agreement).add("north", sums)
     with pytest.raises(InvalidInputError, match="already"):
         twice.add("north", sums)
+
+
+@pytest.mark.parametrize("width", [3, 40, 1280])
+def test_rows_as_long_as_declared_and_longer_are_accepted(width: int) -> None:
+    # Rounding to the nearest step lengthens rows; with equal entries it does so in every column alike.
+    agreed = Agreement(np.arange(3), radius=0.7)
+    rows = np.vstack([np.random.default_rng(0).normal(size=(4, width)), np.full((5, width), 299.6)])
+    server = JoinedFederation(agreed)
+    for number, row in enumerate(rows):
+        server.add(number, JoinedSums.of(agreed, row[None], [number % 3], []))
+    np.testing.assert_array_equal(
+        server.total().vector, JoinedSums.of(agreed, rows, np.arange(9) % 3, []).vector
+    )
 
 
 def test_influence_shows_the_site_with_swapped_labels(agreement, data) -> None:
@@ -228,6 +243,25 @@ def test_model_leaves_the_federation_when_its_rows_change_and_is_saved_with_its_
     fresh.forget([0])
     agreed = server.agreement
     np.testing.assert_array_equal(model.joined_sums(agreed).vector, fresh.joined_sums(agreed).vector)
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "value"),
+    [
+        ("offset_numbers", 0, np.nan),
+        ("offset_numbers", 0, -1.0),
+        ("offset_numbers", 2, 1e12),
+        ("offset_numbers", 2, -1.0),
+        ("offset_weights", 0, np.inf),
+        ("offset_constants", 0, np.nan),
+    ],
+)
+def test_offset_of_impossible_numbers_is_refused(server, name: str, at: int, value: float) -> None:
+    arrays = {key: array.copy() for key, array in server.publish().to_arrays().items()}
+    assert Offset.from_arrays(arrays).weight > 0.0
+    arrays[name][at] = value
+    with pytest.raises(InvalidInputError, match="numbers that none can have"):
+        Offset.from_arrays(arrays)
 
 
 def test_models_that_cannot_be_joined_are_refused(server, data) -> None:

@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 from onefold import MomentClassifier
 from onefold.exceptions import InvalidInputError
 from onefold.federated import MomentFederation
+from onefold.privacy import PrivateMoments
 from onefold.tables import Field, Schema
 
 pytestmark = pytest.mark.exact
@@ -118,3 +119,23 @@ def test_tables_of_one_schema_add_up_and_others_are_refused() -> None:
     other = MomentFederation(Schema([fields[0], Field("c", low=0, high=16), schema.label]), lift=8)
     with pytest.raises(InvalidInputError, match="differs"):
         whole.add("other", other.release({"a": ROWS[:, 2], "c": ROWS[:, 20], "sick": table["sick"]}))
+
+
+@pytest.mark.parametrize("kind", ["pooled", "class"])
+def test_sums_that_no_rows_can_have_are_refused(kind: str) -> None:
+    federation = MomentFederation(second_moments=kind)
+    sent = federation.release(ROWS / 100.0, LABELS)
+    forgeries = {
+        "numbers of rows": ("counts_", -1.0),
+        "no numbers of rows": ("counts_", 2.0**22),
+        "sums of a site are larger": ("sums_", 128.0),
+        "products of a site are larger": ("second_moments_", 128.0),
+        "contradict its sums": ("second_moments_", 0.0),
+        "whole numbers of steps": ("sums_", 0.999),
+    }
+    for message, (name, factor) in forgeries.items():
+        forged = PrivateMoments.from_bytes(sent)
+        setattr(forged, name, getattr(forged, name) * factor)
+        with pytest.raises(InvalidInputError, match=message):
+            federation.add("liar", forged)
+    assert federation.add("honest", sent).owners == ("honest",)

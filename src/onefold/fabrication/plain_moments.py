@@ -15,7 +15,8 @@ import numpy as np
 
 from onefold._base.archive import archive_bytes, kind_of, read_archive
 from onefold._base.arrays import Array, Arrays, Floats, Index, Labels
-from onefold._base.fixed_point import shortened, unit_rows
+from onefold._base.fixed_point import DIGITS, MOST_ROWS, shortened, unit_rows
+from onefold._base.parallel import one_blas_thread
 from onefold.encoders import FourierLift
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models.discriminant import Statistic
@@ -24,6 +25,7 @@ from onefold.privacy.moments import PrivateMoments
 
 __all__ = [
     "RowMap",
+    "check_possible",
     "folds_of",
     "in_folds",
     "is_folded",
@@ -38,6 +40,8 @@ N_FOLDS = 4
 FOLDED = "moments in folds"
 # Values of mapped rows that are in memory together.
 BLOCK_VALUES = 8_000_000
+# What float64 makes of sums, as a share of them.
+ROUNDING = 1e-9
 # Rows of standardised columns have length one on average; few are longer than this.
 STANDARD_RADIUS = 4.0
 
@@ -86,13 +90,16 @@ class RowMap:
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> "RowMap":
         """Return what :meth:`to_dict` described; a ValueError for anything else."""
+        directions, radius = given["directions"], given["radius"]
+        if type(directions) is not int or directions < 0:
+            raise ValueError("the number of directions is not what it should be")
+        if radius is not None and not (isinstance(radius, float | int) and 0.0 < radius < math.inf):
+            raise ValueError("the radius is not what it should be")
         columns = None
         if given["location"] is not None:
             location, scale = (np.array(given[name], dtype=np.float64) for name in ("location", "scale"))
-            if location.shape != scale.shape or not (scale > 0.0).all() or not np.isfinite(location).all():
-                raise ValueError("the constants of the columns are not what they should be")
             columns = Preparation(location, scale)
-        return cls(int(given["directions"]), given["radius"], columns)
+        return cls(directions, radius, columns)
 
     @property
     def description(self) -> str:
@@ -127,6 +134,44 @@ def plain_moments(
 def statistic_of(moments: PrivateMoments) -> Statistic:
     """Return counts, sums and the one Gram matrix of all rows."""
     return moments.counts_, moments.sums_, moments.second_moments_.sum(axis=0)
+
+
+@one_blas_thread()
+def check_possible(moments: PrivateMoments) -> None:
+    """Refuse moments without noise that no rows of length one have, whatever the rows are.
+
+    What is left to a site that lies is to invent rows: as many as it says it has, each no longer than one.
+    Records of persons have weights, of which only the sum is known: there signs and steps are looked at.
+    """
+    counts, sums, grams = moments.counts_, moments.sums_, moments.second_moments_
+    for part in (counts, sums, grams):
+        steps = np.ldexp(part, 2 * DIGITS)
+        if not np.array_equal(steps, np.rint(steps)):
+            raise InvalidInputError("the sums of a site are no whole numbers of steps")
+    if np.any(counts < 0.0) or counts.sum() > MOST_ROWS:
+        raise InvalidInputError("the counts of a site are no numbers of rows")
+    if moments.guarantee_.unit == "person":
+        return
+    if np.any(counts != np.rint(counts)):
+        raise InvalidInputError("the counts of a site are no numbers of rows")
+    # The nearest step can be half a step further in every column.
+    longest = 1.0 + math.ldexp(math.sqrt(sums.shape[1]), -DIGITS - 1) + ROUNDING
+    if np.any(np.linalg.norm(sums, axis=1) > counts * longest):
+        raise InvalidInputError("the sums of a site are larger than its rows can have")
+    sets = [slice(None)] if moments.is_pooled else [slice(code, code + 1) for code in range(len(counts))]
+    for of_set, gram in zip(sets, grams, strict=True):
+        n_rows = float(counts[of_set].sum())
+        if not np.trace(gram) <= n_rows * longest**2:
+            raise InvalidInputError("the products of a site are larger than its rows can have")
+        known = np.flatnonzero(counts[of_set] > 0.0)
+        totals = sums[of_set][known]
+        # Deviations from the class means have a matrix of products of their own.
+        inside = gram - (totals.T / counts[of_set][known]) @ totals
+        inside.flat[:: len(inside) + 1] += ROUNDING * max(n_rows, 1.0)
+        try:
+            np.linalg.cholesky(inside)  # exists for these only
+        except np.linalg.LinAlgError:
+            raise InvalidInputError("the products of a site contradict its sums") from None
 
 
 def folds_of(groups: Any, n_rows: int) -> Index:

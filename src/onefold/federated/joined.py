@@ -30,10 +30,10 @@ from numpy.typing import ArrayLike
 
 from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.arrays import AnyArray, Array, Arrays, Floats, Integers, Labels
-from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Number, Whole, check_parameters
 from onefold.encoders import FourierLift
 from onefold.exceptions import InvalidInputError
+from onefold.fabrication.plain_moments import check_possible
 from onefold.models.discriminant import LinearScores
 from onefold.models.probability import softmax
 from onefold.privacy import PrivateMoments
@@ -49,7 +49,6 @@ LEAST_RELIABILITY = 1.0 / 64.0
 # Squared distances are whole numbers of 2^-24 of the agreed unit, at most 64 units. Their squares have up to
 # 60 digits and are added up in two halves, so that sums over 2^25 rows fit into 64 digits.
 DIGITS, LARGEST, HALF = 24, 64.0, 30
-ROUNDING = 1e-9
 FARTHEST = 700.0  # beyond, an exponential is zero
 
 
@@ -216,7 +215,6 @@ class JoinedSums:
         """
         return JoinedSums(self.moments.without(other.moments), self.distances - other.distances)
 
-    @one_blas_thread()
     def check(self) -> Self:
         """Refuse sums that no rows of length one can have, whatever they are.
 
@@ -227,27 +225,13 @@ class JoinedSums:
         JoinedSums
             This message.
         """
-        counts, sums = self.moments.counts_, self.moments.sums_
-        (gram,) = self.moments.second_moments_ if self.moments.is_pooled else (None,)
-        if gram is None or self.moments.epsilon is not None:
+        if not self.moments.is_pooled or self.moments.epsilon is not None:
             raise InvalidInputError("joined sums need one pooled matrix of products, without noise")
-        if np.any(counts < 0) or np.any(counts != np.rint(counts)):
-            raise InvalidInputError("the counts of a site are no numbers of rows")
-        n_rows, (n_left, total, high, low) = float(counts.sum()), self.distances.tolist()
-        if np.any(np.linalg.norm(sums, axis=1) > counts * (1.0 + ROUNDING)):
-            raise InvalidInputError("the sums of a site are larger than its rows can have")
-        if not np.trace(gram) <= n_rows * (1.0 + ROUNDING):
-            raise InvalidInputError("the products of a site are larger than its rows can have")
-        # Deviations from the class means have a matrix of products of their own.
-        known = counts > 0
-        inside = gram - (sums[known].T / counts[known]) @ sums[known]
-        inside.flat[:: len(inside) + 1] += ROUNDING * max(n_rows, 1.0)
-        try:
-            np.linalg.cholesky(inside)  # exists for these only
-        except np.linalg.LinAlgError:
-            raise InvalidInputError("the products of a site contradict its sums") from None
-        most = math.ldexp(LARGEST, DIGITS)
-        if not (0 <= n_left <= n_rows and 0 <= total <= n_left * most and min(high, low) >= 0):
+        check_possible(self.moments)
+        n_rows, (n_left, total, high, low) = self.n_rows, self.distances.tolist()
+        most = int(LARGEST) << DIGITS  # 2^HALF: no half of its square is larger
+        sums = (total, high, low)
+        if not (0 <= n_left <= n_rows and min(sums) >= 0 and max(sums) <= n_left * most):
             raise InvalidInputError("the distances of a site are none that its rows can have")
         # The mean of squares is no smaller than the square of the mean.
         if (high * 2**HALF + low) * n_left < total * total:
@@ -463,6 +447,13 @@ class Offset:
         ):
             raise InvalidInputError("the offset in this file does not fit together")
         weight, radius, directions, seed = (float(number) for number in numbers)
+        if (
+            not 0.0 < weight < math.inf
+            or not 0 <= 2 * directions < len(weights)
+            or not np.isfinite(weights).all()
+            or not (constants < math.inf).all()
+        ):
+            raise InvalidInputError("the offset in this file holds numbers that none can have")
         agreement = Agreement(classes, radius, int(directions), int(seed))
         return cls(agreement, LinearScores(weights, constants), weight)
 

@@ -22,7 +22,13 @@ from sklearn.base import clone
 from onefold.encoders import Encoder, description, learns
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import MomentClassifier
-from onefold.fabrication.plain_moments import is_folded, pack_folds, total_folds, unpack_folds
+from onefold.fabrication.plain_moments import (
+    check_possible,
+    is_folded,
+    pack_folds,
+    total_folds,
+    unpack_folds,
+)
 from onefold.federated.contract import schema_fields
 from onefold.privacy import Guarantee, PrivateMoments
 from onefold.privacy.calibration import mu_of
@@ -149,6 +155,9 @@ class _Member:
     def of(cls, packed: bytes) -> _Member:
         """Return what bytes hold, once they are checked."""
         found = _unpacked(packed)
+        for part in found:
+            if part.epsilon is None:
+                check_possible(part)
         about = copy.copy(found[0] if len(found) == 1 else PrivateMoments.total(found))
         about.second_moments_ = about.second_moments_[:, :0, :0]
         return cls(packed, hashlib.sha256(packed).digest(), about)
@@ -219,8 +228,9 @@ class MomentFederation:
     sent. Neither a minimum number of rows nor encryption changes that; only noise does.
 
     The server sees every release and need not be trusted. The noise of every site adds to the sum, so its
-    variance is that of one release times the number of sites. A site that lies can spoil the sum: sites are
-    trusted to send what they have.
+    variance is that of one release times the number of sites. A site that lies can spoil the sum. Without
+    noise :meth:`add` refuses sums that no rows can have, so a liar has to invent rows: as many as it says it
+    has. With noise everything is possible, and sites are trusted to send what they have.
 
     Examples
     --------
