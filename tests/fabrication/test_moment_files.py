@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from onefold import io
+from onefold._base.archive import read_archive, save_archive
 from onefold.encoders import RandomFeatures
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import MomentClassifier
@@ -38,6 +39,27 @@ def test_classifier_of_plain_rows_has_a_file_too(tmp_path: Path) -> None:
     model = MomentClassifier(1.0, classes=["no", "yes"]).fit(X, rows()["y"].astype(str))
     model.save(tmp_path / "m")
     np.testing.assert_array_equal(MomentClassifier.load(tmp_path / "m").predict(X), model.predict(X))
+
+
+def test_files_of_exact_moments_with_impossible_settings_are_refused(tmp_path: Path) -> None:
+    X, y = rows()["x"][:, None], rows()["y"].astype(str)
+    MomentClassifier(None, lift=8).fit(X, y).save(tmp_path / "m")
+    about, arrays = read_archive(tmp_path / "m", "moment classifier")
+    MomentClassifier.load(tmp_path / "m").predict(X)
+    given = about["rows"]
+    for changed in (
+        {"found": ["guess", 1.0, 1.0]},
+        {"found": ["lda", -1.0, 1.0]},
+        {"found": ["lda", 1.0, "hot"]},
+        {"rows": given | {"directions": 10**9}},
+        {"rows": given | {"directions": -1}},
+        {"rows": given | {"radius": "far"}},
+        {"rows": given | {"radius": -1.0}},
+        {"rows": given | {"location": [0.0], "scale": [0.0]}},
+    ):
+        save_archive(tmp_path / "m", "moment classifier", about | changed, arrays)
+        with pytest.raises(FileFormatError, match="not those of a classifier"):
+            MomentClassifier.load(tmp_path / "m")
 
 
 def test_encoder_has_no_place_in_the_file_and_damage_is_refused(tmp_path: Path) -> None:

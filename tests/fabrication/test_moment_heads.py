@@ -113,12 +113,15 @@ def test_encoded_rows_are_classified_without_noise(digits: list) -> None:
         ({"objective": "speed"}, "objective"),
         ({"second_moments": "all"}, "second_moments"),
         ({"head": "qda", "second_moments": "pooled"}, "needs the second moments of each class"),
+        ({"head": "qda", "lift": 8}, "lift is for moments without noise"),
+        ({"epsilon": 1.0, "lift": 8}, "lift is for moments without noise"),
+        ({"epsilon": 1.0, "head": "ridge"}, "ridge.* is for moments without noise"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_in_one_line(given: dict, message: str) -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(InvalidInputError, match=message) as caught:
-        MomentClassifier(None, **given).fit(X, y)
+        MomentClassifier(**{"epsilon": None} | given).fit(X, y)
     assert "\n" not in str(caught.value)
 
 

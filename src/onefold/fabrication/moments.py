@@ -34,12 +34,14 @@ CLASSIFIER = "moment classifier"  # kind of its files
 # Values of embedded queries that are looked at together.
 BLOCK_VALUES = 4_000_000
 HEADS = ("auto", "ridge", "lda", "qda")
+RULES = ("average", "ridge", "lda", "balanced")  # of exact moments
 CONSTRAINTS: dict[str, Entry] = {
     "head": OneOf(HEADS),
     "second_moments": OneOf(("class", "pooled", "auto")),
     "lift": ("auto", Whole(1), None),
     "objective": OneOf(("accuracy", "balanced")),
 }
+NO_RIDGE = "head='ridge' is for moments without noise: use 'lda' or 'auto'"
 DIRECTIONS = 512  # of a lift, but no more than half the rows
 FEWEST_DIRECTIONS = 32
 # Rows of so many columns are taken for features of one kind: only their direction counts.
@@ -106,12 +108,12 @@ class MomentClassifier(ClassifierMixin, OnMoments):
     head : {"auto", "ridge", "lda", "qda"}, default="auto"
         What is made of the moments: ridge regression on one-hot labels, linear or quadratic discriminant
         analysis. "auto": without noise ridge and lda together; with noise qda where there is one moment per
-        class, else lda.
+        class, else lda. With noise there is no ridge regression: "ridge" is refused.
     lift : "auto", int or None, default="auto"
         Number of random directions whose cosines and sines stand beside the row
         (:class:`onefold.encoders.FourierLift`): the classifier is then no longer linear in the row. "auto"
         takes 512, fewer for few rows, where the estimated error on other rows is smaller with them, and none
-        with noise.
+        with noise, where a number is refused: give :class:`~onefold.encoders.FourierLift` as encoder.
     groups : str or None, default=None
         Name of a column of the table whose equal entries mark rows that belong together (a person, a
         document, a device): the ridge is then chosen by rows of groups that were left out, without noise
@@ -251,6 +253,10 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         if self.epsilon is not None or self.head == "qda" or self.second_moments == "class":
             if groups is not None or self.groups is not None:
                 raise InvalidInputError("groups are for moments without noise, and not for head='qda'")
+            if self.lift not in ("auto", None):
+                raise InvalidInputError(
+                    "lift is for moments without noise, and not for head='qda': give encoder=FourierLift(...)"
+                )
             return super().fit(X, y, person)
         return self._fit_plain(X, y, person, groups)
 
@@ -345,6 +351,8 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         check_parameters(self, CONSTRAINTS)
         if self.head == "qda" and self.second_moments == "pooled":
             raise InvalidInputError("head='qda' needs the second moments of each class")
+        if self.head == "ridge" and self.epsilon is not None:
+            raise InvalidInputError(NO_RIDGE)
 
     def _plain_rows(self, X: Any, y: Any, groups: Any) -> tuple[Array, Labels, Any]:
         if self.schema is None:
@@ -500,12 +508,15 @@ class MomentClassifier(ClassifierMixin, OnMoments):
             found = cls.from_moments(moments, schema=schema, **more)
             if "rows" in about:
                 found.row_map_ = RowMap.from_dict(about["rows"])
+                width = moments.n_features_in_ - 2 * found.row_map_.n_directions
                 rule, ridge, temperature = about["found"]
-                found.rule_, found.ridge_ = str(rule), float(ridge)
+                if rule not in RULES or not (ridge > 0.0 and temperature > 0.0) or width < 1:
+                    raise ValueError("no rule, or one for other rows")
+                found.rule_, found.ridge_ = rule, float(ridge)
                 scores = PooledSpectrum(*statistic_of(moments)).scores(found.rule_, found.ridge_)
                 found._take(moments, scores, float(temperature))
                 if schema is None:
-                    found.n_features_in_ = moments.n_features_in_ - 2 * found.row_map_.n_directions
+                    found.n_features_in_ = width
             return found
         except (LookupError, TypeError, ValueError):
             raise FileFormatError(f"{os.fspath(path)}: the contents are not those of a classifier") from None
@@ -590,6 +601,8 @@ class MomentClassifier(ClassifierMixin, OnMoments):
             raise InvalidInputError("head='qda' needs the second moments of each class")
         self.rule_ = self._rule()
         if moments.epsilon is not None:
+            if self.head == "ridge":
+                raise InvalidInputError(NO_RIDGE)
             self.rule_ = "balanced" if self.objective == "balanced" else "lda"
             self._take(moments, _noisy_lda(moments, self.objective), _of_densities(moments))
             return

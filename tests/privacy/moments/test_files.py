@@ -90,13 +90,16 @@ def altered(packed: bytes, about: dict | None = None, **arrays: np.ndarray) -> b
         *({name: {"epsilon": 0.5, "delta": 1e-5}} for name in ("entry", "replaced", "labels", "person")),
         {"replaced": {"epsilon": 9.0, "delta": 0.0}},
         {"mu": 0.01},
+        {"mu": 0.0},
     ],
     ids=repr,
 )
 @pytest.mark.parametrize("person", [None, np.arange(300) // 2])
-def test_no_line_of_a_file_promises_more_than_its_noise(forged, person) -> None:
+@pytest.mark.parametrize(("epsilon", "kind"), [(8.0, "class"), (8.0, "pooled"), (None, "pooled")])
+def test_no_line_of_a_file_promises_more_than_its_noise(forged, person, epsilon, kind) -> None:
     X, y = cloud()
-    released = PrivateMoments(8.0, classes=range(3), centre=None).fit(X[:300], y[:300], person)
+    agreed = PrivateMoments(epsilon, classes=range(3), centre=None, second_moments=kind)
+    released = agreed.fit(X[:300], y[:300], person)
     packed = released.to_bytes()
     assert PrivateMoments.from_bytes(packed).guarantee_ == released.guarantee_
     with pytest.raises(FileFormatError, match=r"too small for the stated guarantee|does not fit"):

@@ -45,6 +45,7 @@ from onefold.tables.schema import differing
 LARGEST_EXACT_NOISE = 2.0**21
 RELEASED = ("counts_", "sums_", "second_moments_")
 LEVELS = ("count_noise_", "sum_noise_", "second_noise_")
+NO_STEPS = "numbers of the float sampler are no whole steps: use the hardened one"
 
 
 class PrivateMoments(BaseEstimator):
@@ -417,6 +418,8 @@ class PrivateMoments(BaseEstimator):
         self.check_comparable(other)
         if self.epsilon is not None or other.epsilon is not None:
             raise InvalidInputError("records leave moments without noise only: release the others anew")
+        if FLOAT_SAMPLER in (*self.guarantee_.voided_by, *other.guarantee_.voided_by):
+            raise InvalidInputError(NO_STEPS)
         if not np.isin(other.classes_, self.classes_).all():
             raise InvalidInputError("these moments do not hold all the classes that are to leave")
         place = np.searchsorted(self.classes_, other.classes_)
@@ -444,7 +447,7 @@ class PrivateMoments(BaseEstimator):
         """
         check_is_fitted(self)
         if FLOAT_SAMPLER in self.guarantee_.voided_by:
-            raise InvalidInputError("numbers of the float sampler are no whole steps: use the hardened one")
+            raise InvalidInputError(NO_STEPS)
         return core.to_vector(self.counts_, self.sums_, self.second_moments_)
 
     def with_vector(
@@ -459,7 +462,7 @@ class PrivateMoments(BaseEstimator):
         levels : (float, float, float)
             Standard deviations of its noise, on counts, sums and second moments.
         guarantee : Guarantee
-            What the protocol of the sum promises.
+            What the protocol of the sum promises; it is stated as given, and the caller answers for it.
 
         Returns
         -------
@@ -473,6 +476,8 @@ class PrivateMoments(BaseEstimator):
         found.count_noise_, found.sum_noise_ = (np.full(len(self.classes_), level) for level in levels[:2])
         found.second_noise_ = np.full(len(found.second_moments_), levels[2])
         found.guarantee_ = guarantee
+        epsilon, delta = guarantee.record if guarantee.person is None else guarantee.person
+        found.epsilon, found.delta = (epsilon, delta) if math.isfinite(epsilon) else (None, self.delta)
         return found
 
     @property

@@ -492,18 +492,20 @@ def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Mapping
         or not guarantee.labels_in_record
     ):
         raise FileFormatError("the guarantee is not one of moments")
+    replaced = (guarantee.replaced, guarantee.entry, guarantee.labels)
     if told[0] is None:
-        if math.isfinite(epsilon):
+        promised = [pair for pair in (guarantee.record, guarantee.person, *replaced) if pair is not None]
+        if guarantee.mu is not None or any(math.isfinite(pair[0]) for pair in promised):
             raise FileFormatError("the guarantee does not fit the parameters")
         return
     if told != (epsilon, delta, guarantee.neighbours, guarantee.n_features):
         raise FileFormatError("the guarantee does not fit the parameters")
-    replaced = (guarantee.replaced, guarantee.entry, guarantee.labels)
     stated = [(guarantee.neighbours, (epsilon, delta)), *(("replace", pair) for pair in replaced)]
     if guarantee.person is not None:  # one record of a person makes another person of it
         stated.append(("replace", guarantee.record))
     enough = all(pair is None or _spent(levels, relation) <= _allowed(*pair) for relation, pair in stated)
-    if not enough or (guarantee.mu or math.inf) * (1.0 + 1e-9) < _spent(levels, guarantee.neighbours):
+    mu = math.inf if guarantee.mu is None else guarantee.mu * (1.0 + 1e-9)
+    if not enough or mu < _spent(levels, guarantee.neighbours):
         raise FileFormatError("the stated noise is too small for the stated guarantee")
     if (guarantee.unit == "person") != (guarantee.person is not None):
         raise FileFormatError("the guarantee is not one of moments")
