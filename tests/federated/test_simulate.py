@@ -74,6 +74,15 @@ def test_simulation_equals_the_same_steps_by_hand(data) -> None:
     assert result.pooled == pooled.score(data.X_test, data.y_test)
 
 
+@pytest.mark.parametrize("method", ["joined", "moments"])
+def test_classes_that_surround_each_other_are_told_apart(method: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 5))
+    y = np.digitize((X**2).sum(axis=1), [3.0, 5.7])  # three shells of about one size
+    found = simulate(X[:600], y[:600], 3, method=method, X_test=X[600:], y_test=y[600:], pooled=False)
+    assert 0.75 < found.federated < 0.95
+
+
 def test_without_a_test_part_a_quarter_is_set_aside(data) -> None:
     labels = np.array(list("abcdefghij"))[data.y_train[:400]]
     result = simulate(

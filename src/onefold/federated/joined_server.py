@@ -17,7 +17,7 @@ from onefold.federated.joined import Agreement, JoinedSums, Offset
 from onefold.models.discriminant import LinearScores, PooledSpectrum
 from onefold.models.preparation import ColumnSpread, Preparation
 
-__all__ = ["Influence", "JoinedFederation", "agree_on_units", "lift_width", "publish"]
+__all__ = ["Influence", "JoinedFederation", "agree_on_units", "lift_width", "publish", "usual_radius"]
 
 # Rows of fewer columns are mostly tables, whose columns have units of their own.
 FEW_COLUMNS = 50
@@ -25,6 +25,8 @@ FEW_COLUMNS = 50
 # largest deviation is at most so many times the median one. Pixels and embeddings stay below 12, tables in
 # their own units are above 70.
 LEAST_ALIKE, FARTHEST_APART = 0.25, 32.0
+# Lengths of rows of few columns differ much and tell classes apart: up to so many usual lengths they are kept.
+LONGEST_OF_FEW = 1.5
 # Wider rows are mostly features that are a lift already.
 WIDEST_LIFTED = 1024
 N_DIRECTIONS = 512
@@ -85,6 +87,30 @@ def agree_on_units(parts: Iterable[ArrayLike]) -> Preparation:
     if _are_alike(spread.deviations):
         spread = replace(spread, deviations=np.full_like(spread.mean, spread.deviations.mean()))
     return Preparation.standardising(spread)
+
+
+def usual_radius(n_features: int) -> float:
+    """Length at which rows in the units of :func:`agree_on_units` are shortened.
+
+    Their mean square length is the number of columns. In many columns hardly a row is much longer; in few,
+    classes that surround each other differ in nothing but length.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns of a row.
+
+    Returns
+    -------
+    float
+        The radius of an :class:`onefold.federated.joined.Agreement`.
+
+    Examples
+    --------
+    >>> usual_radius(4), usual_radius(64)
+    (3.0, 8.0)
+    """
+    return math.sqrt(n_features) * (LONGEST_OF_FEW if n_features < FEW_COLUMNS else 1.0)
 
 
 def _are_alike(squares: Floats) -> bool:

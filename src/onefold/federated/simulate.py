@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,7 +18,7 @@ from onefold.datasets import train_test_split
 from onefold.exceptions import InvalidInputError
 from onefold.federated.contract import class_labels, default_classifier, encoded_table
 from onefold.federated.joined import Agreement, JoinedSums, Offset
-from onefold.federated.joined_server import agree_on_units, lift_width, publish
+from onefold.federated.joined_server import agree_on_units, lift_width, publish, usual_radius
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Query, to_bytes
 from onefold.federated.rules import align, combine, decide, liars_withstood
@@ -346,7 +345,7 @@ class _Sums:
     def __init__(self, classes: Labels, parts: Sequence[AnyArray], schema: Schema | None) -> None:
         width, n_rows = parts[0].shape[1], sum(len(part) for part in parts)
         self.preparation = agree_on_units(parts) if schema is None else None
-        radius = math.sqrt(width) if schema is None else float(schema.row_norm)
+        radius = usual_radius(width) if schema is None else float(schema.row_norm)
         self.agreement = Agreement(classes, radius, lift_width(width, n_rows))
         self.total: JoinedSums | None = None
         self.n_sites = self.n_sent = 0
