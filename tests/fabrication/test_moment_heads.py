@@ -143,3 +143,9 @@ def test_quadratic_head_cannot_be_made_of_one_pooled_moment() -> None:
     with pytest.raises(InvalidInputError, match="cannot be added"):
         each.add(pooled)
     assert MomentClassifier.from_moments(each, head="lda").score(X, y) > 0.95
+
+
+def test_probabilities_of_equal_rows_are_those_of_the_classes() -> None:
+    y = np.arange(40) % 2
+    found = MomentClassifier(None, head="qda").fit(np.ones((40, 3)), y).predict_proba(np.ones((2, 3)))
+    np.testing.assert_allclose(found, 0.5, atol=1e-3)

@@ -23,6 +23,7 @@ from onefold.fabrication.on_moments import OnMoments, encoding_words, of_the_rel
 from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, plain_moments, statistic_of
 from onefold.models.discriminant import TAILS, LinearScores, PooledSpectrum, Statistic, fold_ridge
 from onefold.models.preparation import ColumnSpread, Preparation
+from onefold.models.probability import softmax
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema
@@ -462,8 +463,7 @@ class MomentClassifier(ClassifierMixin, OnMoments):
             columns alone, 0.4 for 12 or more: about right for most data, too unsure where rows are normal,
             and still too sure where noise or few rows leave little of the covariances.
         """
-        scores = self._scores(X) * self.temperature_
-        return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
+        return softmax(self._scores(X) * self.temperature_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the classifier to a file: the release, its guarantee and the schema, and nothing else.
