@@ -25,7 +25,7 @@ FEW_COLUMNS = 50
 # largest deviation is at most so many times the median one. Pixels and embeddings stay below 12, tables in
 # their own units are above 70.
 LEAST_ALIKE, FARTHEST_APART = 0.25, 32.0
-# Lengths of rows of few columns differ much and tell classes apart: up to so many usual lengths they are kept.
+# Rows of few columns differ much in length, and that tells classes apart: so many usual lengths are kept.
 LONGEST_OF_FEW = 1.5
 # Wider rows are mostly features that are a lift already.
 WIDEST_LIFTED = 1024
