@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from experiments.federated_heads.data import Floats, Task
-from onefold import AutoencoderClassifier, FoldingClassifier, MomentClassifier
+from onefold import FoldingClassifier, MomentClassifier
 from onefold.federated import GlobalClassifier, LocalModel, MomentFederation, simulate
+from onefold.federated.contract import default_classifier
 
 FLOAT_BYTES = 4
 DIRECTIONS, WIDE = 512, 1024  # wider rows are not lifted: the message would have tens of megabytes
@@ -61,8 +62,10 @@ def documented(task: Task, n_sites: int) -> dict[str, Any]:
 
 
 def default_folding(task: Task, n_sites: int) -> dict[str, Any]:
-    """The library's folding federation without any setting."""
-    return folding(task, n_sites, AutoencoderClassifier(n_jobs=1))
+    """The machines of the joined federation, without the sums."""
+    schema = task.source.schema
+    small = FoldingClassifier(batch_size=50) if schema is None else default_classifier(schema)
+    return folding(task, n_sites, small.set_params(measure="euclidean", n_jobs=1))
 
 
 def moments(task: Task, n_sites: int) -> dict[str, Any]:
