@@ -125,6 +125,22 @@ def test_settings_that_make_no_sense_are_refused_in_one_line(given: dict, messag
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_rows_in_any_unit_are_classified_alike(unit: float) -> None:
+    X, y = load_iris(return_X_y=True)
+    one, other = MomentClassifier(None).fit(X, y), MomentClassifier(None).fit(unit * X, y)
+    assert np.mean(one.predict(X) == other.predict(unit * X)) > 0.98
+
+
+def test_refit_with_noise_keeps_nothing_of_exact_moments() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = MomentClassifier(None).fit(X, y)
+    assert model.held_out_error_ > 0.0
+    model.set_params(epsilon=1.0, classes=[0, 1, 2]).fit(X, y)
+    assert not {"held_out_error_", "ridge_"} & set(vars(model))
+    assert model.guarantee_.holds
+
+
 def test_groups_need_one_name_per_row_and_no_noise() -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(InvalidInputError, match="one name or number for each row"):

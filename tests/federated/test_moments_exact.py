@@ -36,6 +36,17 @@ def test_sum_does_not_depend_on_how_rows_are_spread(seed: int, n_sites: int, lif
     np.testing.assert_array_equal(spread.vector, whole.vector)
 
 
+def test_sites_with_equal_rows_all_count() -> None:
+    rows, labels = np.array([[0.6, 0.8], [0.6, 0.8], [1.0, 0.0]]), np.array([0, 0, 1])
+    federation = MomentFederation()
+    for number in range(3):
+        federation.add(number, federation.release(rows[[number]], labels[[number]]))
+    np.testing.assert_array_equal(
+        federation.moments().vector,
+        MomentFederation().add(0, federation.release(rows, labels)).moments().vector,
+    )
+
+
 def test_order_of_joining_and_sites_that_left_leave_no_trace() -> None:
     parts = np.array_split(np.arange(400), 7)
     federation = joined(MomentFederation(lift=16), parts)

@@ -12,7 +12,7 @@ from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM, io
 from onefold.exceptions import InvalidInputError
 from onefold.federated import LocalModel
 from onefold.models import Preparation, find_preparation
-from onefold.models.preparation import batches_of_about
+from onefold.models.preparation import ColumnSpread, batches_of_about
 
 CLASSIFIERS = (AutoencoderClassifier(), FoldingClassifier())
 
@@ -138,3 +138,11 @@ def test_batches_are_of_fifty_rows_or_of_the_smallest_class(sizes, expected) -> 
         assert fitted.family.branch_size == expected
         assert fitted.family.n_layers == 1
         assert fitted.family.partition == "contiguous"
+
+
+@pytest.mark.parametrize("entry", [0.3, 1e16 + 2.0, -1e100])
+def test_columns_of_equal_entries_become_nothing_however_they_are_added_up(entry: float) -> None:
+    rows = np.full((30, 1), entry)
+    for parts in ([rows], np.array_split(rows, 7)):
+        found = Preparation.standardising(ColumnSpread.total(map(ColumnSpread.of, parts)))
+        np.testing.assert_allclose(found.apply(rows), 0.0, atol=1e-14)

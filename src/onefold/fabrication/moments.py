@@ -22,7 +22,7 @@ from onefold.fabrication.moment_fabricator import MomentFabricator
 from onefold.fabrication.on_moments import OnMoments, encoding_words, of_the_release
 from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, plain_moments, statistic_of
 from onefold.models.discriminant import TAILS, LinearScores, PooledSpectrum, Statistic, fold_ridge
-from onefold.models.preparation import ColumnSpread, Preparation
+from onefold.models.preparation import Preparation
 from onefold.models.probability import softmax
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import PrivateMoments
@@ -154,7 +154,8 @@ class MomentClassifier(ClassifierMixin, OnMoments):
     *Exactness.* Without noise the moments are whole numbers of steps: however rows are spread over sites,
     whoever joins first, and whoever has left, they are the same to the last bit, on every processor. What is
     computed from them has the same bits on one machine. Constants that the columns were standardised by, and
-    with noise everything, remember who was there.
+    with noise everything, remember who was there. An encoder other than a lift computes in floating point:
+    its last digits, and rarely a step of the sums, can depend on the processor and on how many rows it gets.
 
     *Settings.* Without noise, schema, encoder and radius, rows of 200 columns or more are scaled to length
     one. For narrower ones this and standardised columns are both tried; the estimated error decides. The
@@ -250,7 +251,9 @@ class MomentClassifier(ClassifierMixin, OnMoments):
             This object.
         """
         self.check_settings()
-        self.row_map_, self.temperature_ = None, 1.0
+        self.row_map_, self.temperature_, self._folds = None, 1.0, ()
+        for name in ("ridge_", "held_out_error_"):  # of an earlier fit, maybe without noise
+            self.__dict__.pop(name, None)
         if self.epsilon is not None or self.head == "qda" or self.second_moments == "class":
             if groups is not None or self.groups is not None:
                 raise InvalidInputError("groups are for moments without noise, and not for head='qda'")
@@ -393,8 +396,7 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         elif self.encoder is not None or width >= MANY_COLUMNS:
             scalings = [RowMap()]
         else:
-            columns = Preparation.standardising(ColumnSpread.of(rows))
-            scalings = [RowMap(), RowMap(preparation=columns)]
+            scalings = [RowMap(), RowMap(preparation=Preparation.of(rows))]
         if self.lift is None:
             return scalings
         if self.lift != "auto":

@@ -75,8 +75,8 @@ def agree_on_units(parts: Iterable[ArrayLike]) -> Preparation:
     Returns
     -------
     Preparation
-        What all sites and queriers apply to their rows; rounded, so that it does not depend on the order in
-        which sums are added.
+        What all sites and queriers apply to their rows; rounded, so that it does not depend on how the rows
+        are spread over sites, except where a digit is about to change.
 
     Examples
     --------

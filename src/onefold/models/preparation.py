@@ -193,7 +193,9 @@ class Preparation:
         """
         deviation = np.sqrt(spread.deviations / spread.count)
         constant = deviation <= ROUNDING * np.abs(spread.mean)
-        parts, exponents = np.frexp(np.where(constant, 1.0, deviation))
+        # The mean of large equal entries is rounded: in units of them that is nothing.
+        unit = np.maximum(np.abs(spread.mean), 1.0)
+        parts, exponents = np.frexp(np.where(constant, unit, deviation))
         scale = np.ldexp(np.rint(np.ldexp(parts, KEPT_DIGITS)), exponents - KEPT_DIGITS)
         steps = np.rint(np.ldexp(spread.mean / scale, KEPT_DIGITS))
         location = np.where(constant, spread.mean, np.ldexp(steps, -KEPT_DIGITS) * scale)
