@@ -50,17 +50,23 @@ def add_parser(commands: Any) -> None:
         "column that says whom a row is about: it is no feature, and no person is in both parts of a test"
     )
     option(parser, "--person COL", person)
-    raw = "use columns of numbers as they are, without a schema: for columns of one unit, such as pixels"
+    raw = (
+        "use columns of numbers without a schema: for columns of one unit, such as pixels; with no option of "
+        "the model columns are standardised where that helps, else they are used as they are"
+    )
     flag(parser, "--raw", raw)
     held_out = "share of the rows to hold out and test on; the model is fitted on the others (default: none)"
     option(parser, "--test-size F", held_out, shared.fraction)
     shared.add_output_options(parser)
     group = parser.add_argument_group("model")
     shared.add_model_options(group)
-    layers = "number of layers of a wide model (default: 5; one on columns of numbers without a schema)"
+    layers = "number of layers of a wide model (default: 5; without a schema and other options one)"
     option(group, "--n-layers N", layers, shared.whole)
-    rows = "rows in a branch of a wide model (default: 1000; without a schema chosen by held-out rows)"
-    option(group, "--branch-size N", rows, shared.whole)
+    branch = (
+        "rows in a branch of a wide model (default: 1000; without a schema and other options of the model "
+        "chosen by held-out rows)"
+    )
+    option(group, "--branch-size N", branch, shared.whole)
     probe = "number of branches of each class that a wide model evaluates for a row (default: all)"
     option(group, "--n-probe N", probe, shared.whole)
     option(group, "--batch-size N", "rows in a batch of a folding model (default: 50)", shared.whole)
