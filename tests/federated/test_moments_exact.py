@@ -150,3 +150,8 @@ def test_sums_that_no_rows_can_have_are_refused(kind: str) -> None:
         with pytest.raises(InvalidInputError, match=message):
             federation.add("liar", forged)
     assert federation.add("honest", sent).owners == ("honest",)
+
+
+def test_a_federation_needs_the_number_of_directions() -> None:
+    with pytest.raises(InvalidInputError, match="lift must be a number"):
+        MomentFederation(lift="auto")  # type: ignore[arg-type]

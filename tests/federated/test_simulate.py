@@ -83,6 +83,14 @@ def test_classes_that_surround_each_other_are_told_apart(method: str) -> None:
     assert 0.75 < found.federated < 0.95
 
 
+def test_missing_cells_are_refused_in_the_words_of_a_fit(data) -> None:
+    X = data.X_train.copy()
+    X[3, 0] = np.nan
+    for method in ("joined", "moments", "folding"):
+        with pytest.raises(InvalidInputError, match="contains NaN"):
+            simulate(X, data.y_train, 3, method=method)
+
+
 def test_without_a_test_part_a_quarter_is_set_aside(data) -> None:
     labels = np.array(list("abcdefghij"))[data.y_train[:400]]
     result = simulate(

@@ -97,7 +97,7 @@ def _check_outputs(path: str, model: Any, asked: list[str]) -> None:
     for word in asked:
         if not hasattr(model, METHODS[word]):
             raise InvalidInputError(
-                f"{path}: a {type(model).__name__} has no {METHODS[word]}: leave out --{word}"
+                f"{path}: this {type(model).__name__} has no {METHODS[word]}: leave out --{word} or fit anew"
             )
 
 

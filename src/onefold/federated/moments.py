@@ -281,6 +281,8 @@ class MomentFederation:
             objective=cast(Any, objective),
         )
         self._agreed.check_settings()
+        if isinstance(lift, str):  # which a classifier takes
+            raise InvalidInputError("lift must be a number, such as 512: no site sees all rows to choose one")
         self._members: dict[Hashable, _Member] = {}
 
     def release(self, X: Any, y: ArrayLike | None = None, *, person: Any = None, groups: Any = None) -> bytes:

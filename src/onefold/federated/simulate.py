@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from onefold._base.arrays import AnyArray, Array, Index, Labels, Mask
 from onefold._base.progress import track
-from onefold._base.validation import OneOf, check_parameter
+from onefold._base.validation import OneOf, check_parameter, check_rows
 from onefold.datasets import partition as spread
 from onefold.datasets import train_test_split
 from onefold.exceptions import InvalidInputError
@@ -343,6 +343,7 @@ class _Sums:
     """What the sites of a joined or a moments federation send before the first query."""
 
     def __init__(self, classes: Labels, parts: Sequence[AnyArray], schema: Schema | None) -> None:
+        parts = [check_rows(FoldingClassifier(), part) for part in parts]  # in the words of a fit
         width, n_rows = parts[0].shape[1], sum(len(part) for part in parts)
         self.preparation = agree_on_units(parts) if schema is None else None
         radius = usual_radius(width) if schema is None else float(schema.row_norm)

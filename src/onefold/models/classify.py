@@ -496,7 +496,8 @@ class AutoencoderClassifier(ClassModels):
     estimator : Autoencoder or None, default=None
         Unfitted autoencoder that models every class. None stands for machines of one layer on batches of 50
         consecutive rows, of max(20, size of the smallest class) where a class has fewer than 50; and with a
-        schema for ``WideKAHM(n_layers=1, scale="auto")``.
+        schema for ``WideKAHM(n_layers=1, scale="auto")``. In few columns, where rows of one class surround
+        those of another, small machines cannot tell them apart: use ``tune="auto"``, or ``WideKAHM()``.
     measure : {"euclidean", "rms", "product", "min", "max", "fuzzy"}, default="euclidean"
         How folding is measured: the distance between a point and its image, a combination of the Euclidean
         and angular parts of 004 eq. 102 (options 1 to 4), or one minus the membership of 003 eq. 2.162.
