@@ -528,7 +528,8 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
             if not is_open and self.source is not None:
                 raise InvalidInputError(
                     f"the target has {rows.shape[1]} features and the source {self.source.n_features_in_}: "
-                    f'give to_source, a map to the features of the source, or to_source="{PROCRUSTES}"'
+                    f'give to_source, a map to the features of the source, or to_source="{PROCRUSTES}" '
+                    f"(--{PROCRUSTES})"
                 )
             return fit_default(
                 way, rows, codes, n_classes, self.estimator, self.components, self.random_state
