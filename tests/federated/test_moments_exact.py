@@ -150,6 +150,8 @@ def test_sums_that_no_rows_can_have_are_refused(kind: str) -> None:
         with pytest.raises(InvalidInputError, match=message):
             federation.add("liar", forged)
     assert federation.add("honest", sent).owners == ("honest",)
+    with pytest.raises(InvalidInputError, match="more rows than a site may contribute"):
+        MomentFederation(second_moments=kind, most_rows=399).add("large", sent)
 
 
 def test_a_federation_needs_the_number_of_directions() -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from onefold._base.validation import Whole, check_parameters
 from onefold.encoders import Encoder, description, learns
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import MomentClassifier
@@ -209,6 +210,9 @@ class MomentFederation:
         and the ridge is chosen by groups that are left out. :meth:`release` takes them as an array, too.
     objective : {"accuracy", "balanced"}, default="accuracy"
         "balanced" takes all classes to be equally likely.
+    most_rows : int or None, default=None
+        Most rows that one site may contribute without noise; None takes any number. A site counts as much as
+        the rows it says it has.
 
     See Also
     --------
@@ -231,7 +235,8 @@ class MomentFederation:
     The server sees every release and need not be trusted. The noise of every site adds to the sum, so its
     variance is that of one release times the number of sites. A site that lies can spoil the sum. Without
     noise :meth:`add` refuses sums that no rows can have, so a liar has to invent rows: as many as it says it
-    has. With noise everything is possible, and sites are trusted to send what they have.
+    has, and ``most_rows`` bounds that. With noise everything is possible, and sites are trusted to send what
+    they have.
 
     Examples
     --------
@@ -262,8 +267,10 @@ class MomentFederation:
         lift: int | None = None,
         groups: str | None = None,
         objective: str = "accuracy",
+        most_rows: int | None = None,
     ) -> None:
-        self.schema = schema
+        self.schema, self.most_rows = schema, most_rows
+        check_parameters(self, {"most_rows": (Whole(1), None)})
         self.epsilon, self.delta, self.classes, self.encoder = epsilon, delta, classes, encoder
         self.second_moments, self.head, self.lift = second_moments, head, lift
         self.groups, self.objective = groups, objective
@@ -366,6 +373,12 @@ class MomentFederation:
             raise InvalidInputError("a site of this id takes part already: remove it first")
         member = _Member.of(release.to_bytes() if isinstance(release, PrivateMoments) else bytes(release))
         self._check_schema(member.about)
+        if (
+            self.most_rows is not None
+            and member.about.epsilon is None
+            and member.about.counts_.sum() > self.most_rows
+        ):
+            raise InvalidInputError("the site has more rows than a site may contribute")
         for other in self._members.values():
             # Without noise sites with equal rows send equal sums.
             if other.digest == member.digest and member.about.epsilon is not None:
