@@ -1,6 +1,7 @@
 """Random projections: a fixed random layer, and a lift that keeps the row itself."""
 
 import math
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from onefold._base.fixed_point import DIGITS, shortened
 from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameters
 from onefold.encoders._encoder import Encoder
 
-__all__ = ["FourierLift", "RandomFeatures"]
+__all__ = ["FourierLift", "RandomFeatures", "fitted_lift"]
 
 CONSTRAINTS: dict[str, Entry] = {
     "n_outputs": Whole(1),
@@ -199,3 +200,9 @@ class FourierLift(Encoder):
 
     def _after(self, rows: Array) -> Array:
         return rows
+
+
+@lru_cache(maxsize=8)
+def fitted_lift(width: int, n_directions: int, radius: float, random_state: int = 0) -> FourierLift:
+    """Return the lift of rows of this width, drawn once: drawing the directions takes longer than a query."""
+    return FourierLift(n_directions, radius=radius, random_state=random_state).fit(np.zeros((1, width)))

@@ -8,7 +8,6 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from onefold._base.archive import archive_bytes, kind_of, read_archive
 from onefold._base.arrays import Array, Arrays, Floats, Index, Labels
 from onefold._base.fixed_point import DIGITS, MOST_ROWS, shortened, unit_rows
 from onefold._base.parallel import one_blas_thread
-from onefold.encoders import FourierLift
+from onefold.encoders.projections import fitted_lift
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models.discriminant import Statistic
 from onefold.models.preparation import Preparation
@@ -75,7 +74,7 @@ class RowMap:
             given = unit_rows(given)
         if self.n_directions == 0:
             return shortened(given, radius)
-        return np.asarray(_lift(self.n_directions, radius, given.shape[1]).transform(given))
+        return np.asarray(fitted_lift(given.shape[1], self.n_directions, radius).transform(given))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -105,11 +104,6 @@ class RowMap:
     def description(self) -> str:
         """Words that are equal for equal maps."""
         return f"rows {self.to_dict()!r}"
-
-
-@lru_cache(maxsize=8)  # drawing the directions takes longer than a query
-def _lift(n_directions: int, radius: float, width: int) -> FourierLift:
-    return FourierLift(n_directions, radius=radius).fit(np.zeros((1, width)))
 
 
 def plain_moments(

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.arrays import AnyArray, Array, Arrays, Floats, Integers, Labels
 from onefold._base.validation import Entry, Number, Whole, check_parameters
-from onefold.encoders import FourierLift
+from onefold.encoders.projections import fitted_lift
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication.plain_moments import check_possible
 from onefold.models.discriminant import LinearScores
@@ -109,7 +109,8 @@ class Agreement:
         """
         seen = np.asarray(X, dtype=np.float64) / float(self.radius)
         if self.n_directions:
-            seen = FourierLift(self.n_directions, random_state=self.random_state).fit_transform(seen)
+            lift = fitted_lift(seen.shape[-1], int(self.n_directions), 1.0, int(self.random_state))
+            return np.asarray(lift.transform(seen), dtype=np.float64)
         return np.asarray(seen)
 
     @property
