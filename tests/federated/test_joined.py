@@ -182,11 +182,20 @@ def test_influence_shows_the_site_with_swapped_labels(agreement, data) -> None:
 # --- the weight of the offset -----------------------------------------------------------------------------
 
 
+def test_distances_of_tables_count_an_eighth_of_those_of_rows_at_most() -> None:
+    rows = np.full((4, 2), 0.1)
+    weights = []
+    for of_table in (False, True):
+        agreed = Agreement(np.array([0.0]), radius=1.0, of_table=of_table)
+        weights.append(JoinedSums.of(agreed, rows, np.zeros(4), np.full(4, 0.3)).weight_of(agreed))
+    assert weights[1] == pytest.approx(8.0 * weights[0])
+
+
 def _weight(squares, n_rows: int | None = None) -> float:
     """The weight for rows of length one; rows without a distance of their own are added."""
     agreed = Agreement(np.array([0]), radius=1.0)
     rows = np.ones((len(squares) if n_rows is None else n_rows, 1))
-    return JoinedSums.of(agreed, rows, np.zeros(len(rows)), squares).weight
+    return JoinedSums.of(agreed, rows, np.zeros(len(rows)), squares).weight_of(agreed)
 
 
 def test_weight_is_half_the_mean_square_where_distances_are_reliable() -> None:

@@ -70,6 +70,8 @@ class Agreement:
         Number of random directions of the public lift that the ridge sees; 0 for the rows themselves.
     random_state : int, default=0
         Seed of the lift.
+    of_table : bool, default=False
+        Rows are encoded by a schema.
 
     See Also
     --------
@@ -85,6 +87,7 @@ class Agreement:
     radius: float
     n_directions: int = 0
     random_state: int = 0
+    of_table: bool = False
 
     def __post_init__(self) -> None:
         numbers: dict[str, Entry] = {
@@ -271,9 +274,8 @@ class JoinedSums:
             raise InvalidInputError("the message of a site has no distances")
         return cls(PrivateMoments.from_parts(about, found), distances).check()
 
-    @property
-    def weight(self) -> float:
-        r"""The weight a of the offset, in squared units of the agreement.
+    def weight_of(self, agreement: Agreement) -> float:
+        r"""Return the weight a of the offset, in squared units of the agreement.
 
         With :math:`m_0` the mean of the squared leave-one-out distances, a squared distance counts
         :math:`-8 \rho d^2 / m_0` and a score 4 s, so that :math:`a = m_0 / (2 \rho)`. The reliability
@@ -282,14 +284,26 @@ class JoinedSums:
         are :math:`m_0 / k` times a chi-square of k degrees have the log likelihood :math:`-(k/2) d^2 / m_0`,
         and :math:`k / 2 = m_0^2 / v`: distances count twice that, because a query meets the nearest of many
         machines, and at most 8. Where a machine's hull spans the space, as in tables of few columns, a few
-        unusual rows make up :math:`m_0`, and distances then say little.
+        unusual rows make up :math:`m_0`, and distances then say little. On tables of mixed columns they count
+        at most 1: distances between one-hot rows are coarse.
+
+        Parameters
+        ----------
+        agreement : Agreement
+            What all sites know.
+
+        Returns
+        -------
+        float
+            The weight.
         """
         n_left, total, high, low = self.distances.tolist()
         if n_left == 0:  # nothing is known about distances but the length of a row
             return SCORE_WEIGHT / (DISTANCE_WEIGHT * LEAST_RELIABILITY)
         # In exact whole numbers up to the division: m0^2 / v = T^2 / (n S - T^2), and 8 / 4 times that.
         scatter = (high * 2**HALF + low) * n_left - total * total
-        precision = min(1.0, total * total / (4 * scatter)) if scatter > 0 else 1.0
+        most = 1.0 / DISTANCE_WEIGHT if agreement.of_table else 1.0
+        precision = min(most, total * total / (4 * scatter)) if scatter > 0 else most
         reliability = max(precision * n_left / max(self.n_rows, 1), LEAST_RELIABILITY)
         mean = math.ldexp(max(total, 1) / n_left, -DIGITS)
         return float(SCORE_WEIGHT * mean / (DISTANCE_WEIGHT * reliability))

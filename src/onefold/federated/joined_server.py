@@ -311,7 +311,7 @@ def publish(agreement: Agreement, total: JoinedSums) -> Offset:
     >>> publish(agreed, JoinedSums.of(agreed, np.eye(2), [0, 1], [])).predict(np.eye(2)).tolist()
     [0, 1]
     """
-    return Offset(agreement, _scores(total), total.weight * float(agreement.radius) ** 2)
+    return Offset(agreement, _scores(total), total.weight_of(agreement) * float(agreement.radius) ** 2)
 
 
 def _spectrum(sums: JoinedSums) -> PooledSpectrum:

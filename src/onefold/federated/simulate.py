@@ -347,7 +347,7 @@ class _Sums:
         width, n_rows = parts[0].shape[1], sum(len(part) for part in parts)
         self.preparation = agree_on_units(parts) if schema is None else None
         radius = usual_radius(width) if schema is None else float(schema.row_norm)
-        self.agreement = Agreement(classes, radius, lift_width(width, n_rows))
+        self.agreement = Agreement(classes, radius, lift_width(width, n_rows), of_table=schema is not None)
         self.total: JoinedSums | None = None
         self.n_sites = self.n_sent = 0
 

@@ -3,6 +3,7 @@
 import copy
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, Literal, Self
@@ -232,7 +233,10 @@ class PrivateMoments(BaseEstimator):
             self.n_features_in_ = rows.shape[1]
         else:
             rows, labels = check_rows(self, X, y)
-            check_classification_targets(labels)
+            with warnings.catch_warnings():
+                # A site with few rows and many classes is nothing unusual here.
+                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+                check_classification_targets(labels)
         if person is not None:
             rows, labels, person = self._limited(rows, labels, person)
         candidates, codes = core.candidates_of(labels, self.classes)
