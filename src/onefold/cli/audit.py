@@ -351,7 +351,9 @@ def _of_moments(epsilon: float) -> Makers:
 def _fit_classifier(X: Any, y: Any, person: Any, **options: Any) -> Any:
     from onefold.fabrication import MomentClassifier
 
-    return MomentClassifier(centre=None, **options).fit(X, y, person).moments_
+    # Two classes are one release here, so each needs its own second moment; pooled ones are attacked alone.
+    model = MomentClassifier(centre=None, second_moments="class", **options)
+    return model.fit(X, y, person).moments_
 
 
 def _fit_fabricator(X: Any, y: Any, person: Any, **options: Any) -> Any:
