@@ -16,6 +16,7 @@ from onefold.privacy.moments._denoise import (
 )
 from onefold.privacy.moments._release import Noise
 from reference import denoised
+from reference.linear_heads import lda_scores
 
 
 def moments(n: int, p: int, n_classes: int, noise: float, seed: int = 0, unit: bool = True):  # type: ignore[no-untyped-def]
@@ -166,3 +167,15 @@ def test_thinning_is_left_out_where_the_noise_is_moderate() -> None:
     counts = np.full(4, 1000.0)
     assert _denoise.noise_is_moderate(counts, 50, 50.0)
     assert not _denoise.noise_is_moderate(counts, 50, 60.0)
+
+
+def test_without_noise_the_plain_head_is_the_literal_discriminant_of_rows_far_from_zero() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], [300, 150, 50])
+    rows = 0.5 + 0.1 * rng.normal(size=(500, 3)) * [1.0, 0.5, 0.2] + 0.05 * np.eye(3)[y]
+    sums = np.array([rows[y == code].sum(axis=0) for code in range(3)])
+    head = plain_discriminant(np.bincount(y).astype(float), sums, rows.T @ rows, np.zeros(3), 0.0)
+    inside = np.trace(np.cov((rows - (sums / np.bincount(y)[:, None])[y]).T, bias=True))
+    ridge = (0.01 + 3 / 500) * inside / np.trace(np.cov(rows.T, bias=True))
+    expected = lda_scores(rows, y, 3, ridge, rows)
+    np.testing.assert_allclose(rows @ head.weights + head.offsets, expected, rtol=1e-6, atol=1e-8)
