@@ -96,6 +96,17 @@ def test_folds_of_groups_do_not_depend_on_where_the_groups_are(lift: int | None)
     assert central.held_out_error_ < 1.0
 
 
+def test_persons_are_groups_and_whole_numbers_name_them_in_any_type() -> None:
+    federation = MomentFederation()
+    numbers = np.repeat(np.arange(80), 5)
+    sent = [
+        federation.release(ROWS, LABELS, **given)
+        for given in ({"groups": numbers}, {"groups": numbers.astype(float)}, {"person": numbers})
+    ]
+    assert sent[0] == sent[1] == sent[2]
+    assert sent[0] != federation.release(ROWS, LABELS)
+
+
 def test_groups_that_repeat_rows_are_not_taken_for_independent_rows() -> None:
     # Ten copies of each row: left out one by one they seem to need no ridge, left out by group they do.
     rng = np.random.default_rng(0)

@@ -173,6 +173,8 @@ def folds_of(groups: Any, n_rows: int) -> Index:
     names = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
     if names.shape != (n_rows,):
         raise InvalidInputError("groups must be one name or number for each row")
+    if names.dtype.kind == "f" and np.isfinite(names).all() and (names == np.trunc(names)).all():
+        names = names.astype(np.int64)  # a site that read 1 as 1.0 means the same group
     distinct, places = np.unique(names.astype(str), return_inverse=True)
     folds = [hashlib.sha256(name.encode()).digest()[0] % N_FOLDS for name in distinct.tolist()]
     return np.array(folds, dtype=np.intp)[places]

@@ -302,7 +302,7 @@ class MomentFederation:
         y : array-like of shape (n,) or None, default=None
             Their labels; None takes the label column of the schema.
         person : array-like of shape (n,), False or None, default=None
-            Who each record is about, for a release with noise; see :func:`release_moments`.
+            Who each record is about; see :func:`release_moments`. Without noise persons are groups.
         groups : array-like of shape (n,) or None, default=None
             Which rows belong together, without noise.
 
@@ -312,6 +312,8 @@ class MomentFederation:
             What :meth:`add` takes.
         """
         if self.epsilon is None and self._kind == "pooled":
+            if groups is None and person is not None and person is not False:
+                groups = person  # records of a person belong together
             parts, mapped = self._agreed.plain_parts(X, y, groups)
             for part in parts:
                 if part is not None:
