@@ -275,3 +275,9 @@ def test_fields_must_be_fields() -> None:
     with pytest.raises(InvalidInputError, match="sequence of Field"):
         Schema([{"name": "x"}])
     assert Schema([Field("x", low=0, high=1)]).width == 1
+
+
+def test_a_schema_without_features_cannot_encode() -> None:
+    schema = Schema([Field("name", "string", role="identifier")])
+    with pytest.raises(InvalidInputError, match="no feature"):
+        schema.transform({"name": ["a", "b"]})

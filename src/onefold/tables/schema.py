@@ -323,8 +323,9 @@ class Schema(TransformerMixin, BaseEstimator):
         ndarray of shape (n_rows, width)
             Encoded rows.
         """
-        blocks = [known.encode(parsed[known.name]) for known in self.features]
-        return np.hstack(blocks) if blocks else np.empty((0, 0))
+        if not self.features:
+            raise InvalidInputError("the schema has no feature: declare a column that can be learned from")
+        return np.hstack([known.encode(parsed[known.name]) for known in self.features])
 
     def decode(self, encoded: Floats) -> Arrays:
         """Return the cells that encoded rows stand for, also if these carry noise.
