@@ -16,6 +16,7 @@ from onefold.federated.joined import BOUND, Agreement, JoinedSums, Offset
 from onefold.federated.joined_server import JoinedFederation, agree_on_units
 from onefold.models import JOINED, MAXIMA
 from onefold.privacy import Laplace
+from onefold.tables import Schema
 
 MACHINES = FoldingClassifier(n_components=8, batch_size=50, measure="euclidean")
 
@@ -182,13 +183,13 @@ def test_influence_shows_the_site_with_swapped_labels(agreement, data) -> None:
 # --- the weight of the offset -----------------------------------------------------------------------------
 
 
-def test_distances_of_tables_count_an_eighth_of_those_of_rows_at_most() -> None:
+def test_distances_of_tables_count_a_fifth_of_those_of_rows_at_most() -> None:
     rows = np.full((4, 2), 0.1)
     weights = []
     for of_table in (False, True):
         agreed = Agreement(np.array([0.0]), radius=1.0, of_table=of_table)
         weights.append(JoinedSums.of(agreed, rows, np.zeros(4), np.full(4, 0.3)).weight_of(agreed))
-    assert weights[1] == pytest.approx(8.0 * weights[0])
+    assert weights[1] == pytest.approx(5.0 * weights[0])
 
 
 def _weight(squares, n_rows: int | None = None) -> float:
@@ -198,8 +199,8 @@ def _weight(squares, n_rows: int | None = None) -> float:
     return JoinedSums.of(agreed, rows, np.zeros(len(rows)), squares).weight_of(agreed)
 
 
-def test_weight_is_half_the_mean_square_where_distances_are_reliable() -> None:
-    assert _weight([0.2, 0.3, 0.4]) == pytest.approx(0.15, rel=1e-5)
+def test_weight_is_four_fifths_of_the_mean_square_where_distances_are_reliable() -> None:
+    assert _weight([0.2, 0.3, 0.4]) == pytest.approx(0.24, rel=1e-5)
     assert _weight([0.0, 0.0]) > 0.0
 
 
@@ -207,10 +208,10 @@ def test_weight_grows_where_few_rows_have_distances_or_a_few_of_them_make_up_the
     even = np.full(100, 0.3)
     assert _weight(even[:50], 100) == pytest.approx(2.0 * _weight(even), rel=1e-9)
     uneven = np.concatenate([np.full(99, 0.1), [4.0]])
-    precision = uneven.mean() ** 2 / (4.0 * uneven.var())
-    assert precision < 0.1
-    assert _weight(uneven) == pytest.approx(uneven.mean() / 2.0 / precision, rel=1e-4)
-    assert _weight([], 3) == 32.0  # nothing known but the length of a row, at the least reliability
+    counts = 2.0 * uneven.mean() ** 2 / uneven.var()
+    assert counts < 1.0
+    assert _weight(uneven) == pytest.approx(4.0 * uneven.mean() / counts, rel=1e-4)
+    assert _weight([], 3) == 32.0  # nothing known but the length of a row, at the least weight
 
 
 # --- answers ----------------------------------------------------------------------------------------------
@@ -343,6 +344,14 @@ def test_sums_alone_do_not_depend_on_the_spreading_of_the_rows(data) -> None:
         simulate(X, y, 2, rule="trimmed", method="moments")
     with pytest.raises(InvalidInputError, match="method must be"):
         simulate(X, y, 2, method="both")
+
+
+def test_tables_get_sums_alone_and_all_else_both_if_no_method_is_named() -> None:
+    table = {"size": np.sqrt(np.arange(40.0)), "kind": np.array(["a", "b"] * 20)}
+    asked = {"X_test": table, "y_test": None, "schema": Schema.infer(table, "kind"), "pooled": False}
+    assert simulate(table, None, 2, **asked).method == "moments"
+    rows = simulate(table["size"][:, None], table["kind"], 2, pooled=False)
+    assert simulate(table, None, 2, rule="trimmed", **asked).method == rows.method == "joined"
 
 
 @pytest.mark.parametrize("rule", ["min", "trimmed", "checked", "weighted"])

@@ -43,9 +43,9 @@ __all__ = ["Agreement", "JoinedSums", "Offset", "offset_of", "squared_with"]
 KIND = "joined-sums"
 # Scores of the right class are near one and of others near zero: twice that is further than rows tell apart.
 BOUND = 2.0
-# Weights of the scores and of squared distances in units of the mean one, both in the exponent of a softmax.
-SCORE_WEIGHT, DISTANCE_WEIGHT = 4.0, 8.0
-LEAST_RELIABILITY = 1.0 / 64.0
+# Weight of the scores, and largest and least weight of squared distances in units of the mean one, all in the
+# exponent of a softmax. On tables of mixed columns distances count little: those of one-hot rows are coarse.
+SCORE_WEIGHT, DISTANCE_WEIGHT, LEAST_WEIGHT, TABLE_WEIGHT = 4.0, 5.0, 0.125, 1.0
 # Squared distances are whole numbers of 2^-24 of the agreed unit, at most 64 units. Their squares have up to
 # 60 digits and are added up in two halves, so that sums over 2^25 rows fit into 64 digits.
 DIGITS, LARGEST, HALF = 24, 64.0, 30
@@ -278,14 +278,12 @@ class JoinedSums:
         r"""Return the weight a of the offset, in squared units of the agreement.
 
         With :math:`m_0` the mean of the squared leave-one-out distances, a squared distance counts
-        :math:`-8 \rho d^2 / m_0` and a score 4 s, so that :math:`a = m_0 / (2 \rho)`. The reliability
-        :math:`\rho` is the share of rows that are in machines of five and more, times
-        :math:`\min(1, m_0^2 / (4 v))` with v the variance of the squared distances. Squared distances that
-        are :math:`m_0 / k` times a chi-square of k degrees have the log likelihood :math:`-(k/2) d^2 / m_0`,
-        and :math:`k / 2 = m_0^2 / v`: distances count twice that, because a query meets the nearest of many
-        machines, and at most 8. Where a machine's hull spans the space, as in tables of few columns, a few
-        unusual rows make up :math:`m_0`, and distances then say little. On tables of mixed columns they count
-        at most 1: distances between one-hot rows are coarse.
+        :math:`-k d^2 / m_0` and a score 4 s, so that :math:`a = 4 m_0 / k`. Squared distances that are
+        :math:`m_0 / f` times a chi-square of f degrees have the log likelihood :math:`-(f/2) d^2 / m_0`, and
+        :math:`f / 2 = m_0^2 / v` with v their variance. They count twice that, because a query meets the
+        nearest of many machines; at most 5, and on tables of mixed columns 1; times the share of rows that
+        are in machines of five and more. Where a machine's hull spans the space, as in tables of few columns,
+        a few unusual rows make up :math:`m_0`, and distances then say little.
 
         Parameters
         ----------
@@ -299,14 +297,13 @@ class JoinedSums:
         """
         n_left, total, high, low = self.distances.tolist()
         if n_left == 0:  # nothing is known about distances but the length of a row
-            return SCORE_WEIGHT / (DISTANCE_WEIGHT * LEAST_RELIABILITY)
-        # In exact whole numbers up to the division: m0^2 / v = T^2 / (n S - T^2), and 8 / 4 times that.
+            return SCORE_WEIGHT / LEAST_WEIGHT
+        # In exact whole numbers up to the division: m0^2 / v = T^2 / (n S - T^2).
         scatter = (high * 2**HALF + low) * n_left - total * total
-        most = 1.0 / DISTANCE_WEIGHT if agreement.of_table else 1.0
-        precision = min(most, total * total / (4 * scatter)) if scatter > 0 else most
-        reliability = max(precision * n_left / max(self.n_rows, 1), LEAST_RELIABILITY)
-        mean = math.ldexp(max(total, 1) / n_left, -DIGITS)
-        return float(SCORE_WEIGHT * mean / (DISTANCE_WEIGHT * reliability))
+        most = TABLE_WEIGHT if agreement.of_table else DISTANCE_WEIGHT
+        counts = min(most, 2 * total * total / scatter) if scatter > 0 else most
+        counts = max(counts * n_left / max(self.n_rows, 1), LEAST_WEIGHT)
+        return float(SCORE_WEIGHT * math.ldexp(max(total, 1) / n_left, -DIGITS) / counts)
 
 
 # --- what is published --------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from onefold.tables import Schema
 
 __all__ = ["LIES", "METHODS", "Simulation", "lie", "simulate"]
 
-METHODS = ("joined", "folding", "moments")
+METHODS = ("auto", "joined", "folding", "moments")
 NO_CLOSED_FORM = "this estimator has no leave-one-out distances in closed form: use method='folding'"
 
 
@@ -121,7 +121,7 @@ def simulate(
     n_clients: int,
     partition: str | Sequence[ArrayLike] = "iid",
     *,
-    method: str = "joined",
+    method: str = "auto",
     schema: Schema | None = None,
     estimator: DistanceClassifier | None = None,
     X_test: Any = None,
@@ -157,10 +157,12 @@ def simulate(
         Number of sites.
     partition : str or sequence of array-like, default="iid"
         A way of :func:`onefold.datasets.partition`, or one array of row numbers per site.
-    method : {"joined", "folding", "moments"}, default="joined"
+    method : {"auto", "joined", "folding", "moments"}, default="auto"
         "joined": sites answer with distances, to which scores from the sum of all sites' rows are added.
         "folding": distances or folding measures alone (the documents' federation; no sums are sent).
         "moments": the scores alone; sites are not asked.
+        "auto": "moments" for a table with a schema, where distances say little, and else "joined"; also
+        where an estimator, a mechanism, liars or another rule than the minimum is given.
     schema : Schema or None, default=None
         The declared contract of the table, as in :class:`LocalModel`.
     estimator : classifier or None, default=None
@@ -226,6 +228,9 @@ def simulate(
     sites = _sites(labels, n_clients, partition, random_state, partition_options)
     lies = _lies(liars, n_clients)
     check_parameter("method", method, OneOf(METHODS))
+    if method == "auto":
+        needs_sites = estimator is not None or mechanism is not None or lies or rule != "min"
+        method = "joined" if schema is None or needs_sites else "moments"
     prototype = _prototype(method, schema, estimator)
     expected = max(len(lies), 1) if n_liars is None else n_liars
     server = GlobalClassifier(rule, classes=np.unique(labels), n_liars=expected)
