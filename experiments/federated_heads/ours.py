@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from experiments.federated_heads.data import Floats, Task
-from onefold import FoldingClassifier, MomentClassifier
-from onefold.federated import GlobalClassifier, LocalModel, MomentFederation, simulate
+from onefold import FoldingClassifier
+from onefold.federated import GlobalClassifier, LocalModel, simulate
 from onefold.federated.contract import default_classifier
 
 FLOAT_BYTES = 4
-DIRECTIONS, WIDE = 512, 1024  # wider rows are not lifted: the message would have tens of megabytes
 DOCUMENTED_LENGTH = 10.0  # document 004 multiplies embeddings by ten
 
 
@@ -68,33 +67,8 @@ def default_folding(task: Task, n_sites: int) -> dict[str, Any]:
     return folding(task, n_sites, small.set_params(measure="euclidean", n_jobs=1))
 
 
-def moments(task: Task, n_sites: int) -> dict[str, Any]:
-    """Exact sums of every site, once; whoever has the sum answers queries without the sites."""
-    longest = 1.0 if task.source.schema is None else task.source.schema.row_norm
-    X, queries = (part / longest for part in prepared(task))
-    y, lift = task.y, None if X.shape[1] >= WIDE else min(DIRECTIONS, len(task.train) // 2)
-    federation = MomentFederation(classes=np.arange(len(task.classes)), lift=lift)
-    start, sent = time.process_time(), 0
-    for number, rows in enumerate(task.sites(n_sites)):
-        message = federation.release(X[rows], y[rows])
-        federation.add(number, message)
-        sent += len(message)
-    model = federation.fitted(MomentClassifier)
-    fitted = time.process_time()
-    right = float(np.mean(model.predict(queries) == task.y_test))
-    return {
-        "accuracy": right,
-        "bytes": sent / (number + 1),
-        "query_bytes": 0.0,
-        "fit": fitted - start,
-        "query_ms": 1e3 * (time.process_time() - fitted) / len(queries),
-        "rounds": 1,
-        "chosen": f"{model.rule_}, lift {lift}, ridge {model.ridge_:.2g}",
-    }
-
-
-def joined(task: Task, n_sites: int) -> dict[str, Any]:
-    """Folding joined with exact sums, the recommended federation; tables are given as tables."""
+def simulated(task: Task, n_sites: int, method: str) -> dict[str, Any]:
+    """A federation by :func:`simulate`; tables are given as tables."""
     sites = task.sites(n_sites)
     source = task.source
     if source.table is None or source.schema is None:
@@ -109,7 +83,7 @@ def joined(task: Task, n_sites: int) -> dict[str, Any]:
         given.pop("y"),
         len(sites),
         sites,
-        method="joined",
+        method=method,
         pooled=False,
         show_progress=False,
         **given,
@@ -124,4 +98,19 @@ def joined(task: Task, n_sites: int) -> dict[str, Any]:
     }
 
 
+def moments(task: Task, n_sites: int) -> dict[str, Any]:
+    """Exact sums of every site, once; whoever has the sum answers queries without the sites."""
+    return simulated(task, n_sites, "moments")
+
+
+def joined(task: Task, n_sites: int) -> dict[str, Any]:
+    """Folding joined with exact sums."""
+    return simulated(task, n_sites, "joined")
+
+
 FEDERATIONS = {"folding, documented": documented, "folding": default_folding, "joined": joined}
+
+
+def recommended(task: Task) -> str:
+    """What ``simulate(method="auto")`` takes: sums alone for tables, both for all other rows."""
+    return "moments" if task.source.kind == "table" else "joined"

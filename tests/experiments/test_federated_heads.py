@@ -98,7 +98,7 @@ def test_the_verdict_is_paired_and_takes_the_strongest_rival() -> None:
     def cells(*accuracies: float) -> list[dict[str, float]]:
         return [{"accuracy": each} for each in accuracies]
 
-    found = {"joined": cells(0.7, 0.8), "folding": cells(0.5, 0.5), "ridge (AFL)": cells(0.71, 0.8)}
+    found = {summary.OURS: cells(0.7, 0.8), "folding": cells(0.5, 0.5), "ridge (AFL)": cells(0.71, 0.8)}
     rival, gap, error = summary.verdict(found)
     assert rival == "ridge (AFL)"
     assert gap == pytest.approx(-0.5)
