@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.linalg
 from sklearn.base import clone
 
 from onefold import KAHM, AutoencoderClassifier, DeepKAHM, FoldingClassifier, WideKAHM
@@ -271,3 +272,23 @@ def test_more_queries_than_a_block_give_the_same_answers(rng: np.random.Generato
     for rows in (slice(0, 10), slice(4091, 4101), slice(8991, 9001)):
         np.testing.assert_allclose(model.distance(X[rows]), distances[rows], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(X - images, axis=1), distances, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(60, 30), (150, 200)])
+def test_an_eigenproblem_that_lapack_gives_up_is_solved_in_the_slower_way(
+    shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # LAPACK's quick way stops at times where eigenvalues are equal, as of categories with equally many rows.
+    Y = np.random.default_rng(0).normal(size=shape)
+    expected = KAHM(n_components=5).fit(Y).transform(Y)
+    quick, calls = scipy.linalg.eigh, []
+
+    def stops(matrix: np.ndarray, **options: object) -> object:
+        if "subset_by_index" in options:
+            calls.append(matrix.shape)
+            raise np.linalg.LinAlgError("Internal Error.")
+        return quick(matrix, **options)
+
+    monkeypatch.setattr(scipy.linalg, "eigh", stops)
+    np.testing.assert_allclose(KAHM(n_components=5).fit(Y).transform(Y), expected, atol=1e-8)
+    assert calls

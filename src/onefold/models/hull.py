@@ -243,12 +243,24 @@ def _principal_axes(points: Array, n_axes: int) -> tuple[Array, Array]:
         return axes, variances
     if n_hulls == 1 and n_axes < n_coordinates:
         one = symmetric_product(points[0], transposed=True).astype(np.float64, copy=False) / (n_samples - 1)
-        leading = (n_coordinates - n_axes, n_coordinates - 1)
-        values, vectors = scipy.linalg.eigh(one, subset_by_index=leading, check_finite=False)
+        values, vectors = _leading(one, n_axes)
         return vectors[None, :, ::-1], values[None, ::-1]
     covariance = (points.transpose(0, 2, 1) @ points).astype(np.float64) / (n_samples - 1)
     values, vectors = np.linalg.eigh(covariance)
     return vectors[:, :, ::-1][:, :, :n_axes], values[:, ::-1][:, :n_axes]
+
+
+def _leading(matrix: Array, n_axes: int) -> tuple[Array, Array]:
+    """The largest eigenvalues of one symmetric matrix, ascending, and their eigenvectors."""
+    size = len(matrix)
+    try:
+        found = scipy.linalg.eigh(matrix, subset_by_index=(size - n_axes, size - 1), check_finite=False)
+    except np.linalg.LinAlgError:
+        # LAPACK's quick way gives up at times where many eigenvalues are equal, as of categories with equally
+        # many rows; the slower one finds all of them.
+        found = scipy.linalg.eigh(matrix, check_finite=False, driver="evd")
+    values, vectors = found
+    return values[-n_axes:], vectors[:, -n_axes:]
 
 
 def _spectral_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Array, Array]:
@@ -280,8 +292,7 @@ def _cholesky_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Ar
     n_samples = centred.shape[1]
     exact = centred[0].astype(np.float64, copy=False)
     gram = symmetric_product(exact)
-    leading = (n_samples - n_axes, n_samples - 1)
-    values, vectors = scipy.linalg.eigh(gram, subset_by_index=leading, check_finite=False)
+    values, vectors = _leading(gram, n_axes)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     dtype = centred.dtype
     if not values[0] > 0.0:  # all samples are equal: the hull is a point
