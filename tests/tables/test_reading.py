@@ -61,6 +61,8 @@ def test_csv_is_read_whatever_its_delimiter_line_ends_and_encoding(
         "name,age,city,\nAda,36,Graz,\nBob,41,Wien,\n",
         "name,age,city\nAda,36,Graz,\nBob,41,Wien,\n",
         "name,age,city,\nAda,36,Graz\nBob,41,Wien,\n",
+        "name,age,city,,,\nAda,36,Graz,,,\nBob,41,Wien, ,,\n",
+        '"name", "age", "city"\n"Ada", 36, "Graz"\n"Bob", "41", Wien\n',
         " name , age,city \n Ada ,36,\tGraz\nBob,  41,Wien\n",
         '"name","age","city"\n"Ada","36","Graz"\n"Bob","41","Wien"\n',
         "sep=;\nname;age;city\nAda;36;Graz\nBob;41;Wien\n",
@@ -71,8 +73,8 @@ def test_blank_lines_ends_with_a_delimiter_blanks_and_quotes_do_not_matter(tmp_p
 
 
 def test_quoted_cells_hold_delimiters_quotes_and_line_ends(tmp_path: Path) -> None:
-    text = 'a,"b, c"\n"x, ""y""\nz",1\n5" disk,2\n"",3\n'
-    expected = {"a": ['x, "y"\nz', '5" disk', ""], "b, c": ["1", "2", "3"]}
+    text = 'a,"b, c"\n"x, ""y""\nz",1\n5" disk,2\n"",3\nu, "v, w"\n'
+    expected = {"a": ['x, "y"\nz', '5" disk', "", "u"], "b, c": ["1", "2", "3", "v, w"]}
     assert plain(write(tmp_path / "t.csv", text)) == expected
 
 
@@ -157,8 +159,9 @@ def test_index_column_of_pandas_gets_a_name_that_tells_it(
         ("a,b,c\n1,2,3\n4,5\n", "line 3 has 2 cells, the header line has 3"),
         ("a,b,c\n1,2,3\n4,5,6,secret\n", "line 3 has 4 cells, the header line has 3"),
         ('a,b\n"x\ny",1\n\n1,2,secret\n', "line 5 has 3 cells, the header line has 2"),
-        ("a,,b\n1,2,3\n", "column 2 has no name in the header line: is there a header line?"),
-        ("secret,b,secret\n1,2,3\n", "columns 1 and 3 have one name: is there a header line?"),
+        ("a,b,,\n1,2,,secret\n", "line 2 has 4 cells, the header line has 2"),
+        ("a,,b\n1,2,3\n", "column 2 has no name in the header line: give it one, or add a header line"),
+        ("secret,b,secret\n1,2,3\n", "columns 1 and 3 have one name: rename one, or add a header line"),
         ("7.25,3\n1,2\n", "is there a header line?"),
         ("7,25;3\n1;2\n", "is there a header line?"),
         ('a,b\n1,"secret\n2,3\n', "the quote opened in line 2 has no end"),
@@ -470,3 +473,12 @@ def test_columns_read_by_another_schema_are_not_taken_for_those_of_this_one(tmp_
         swapped.transform(table)
     as_label = Schema([replace(WARDS.fields[0], role="label"), WARDS.fields[1]])
     assert as_label.labels(table)[0].tolist() == ["café", "b"]
+
+
+def test_a_title_above_the_header_is_told_from_a_wrong_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "Report\na,b\n1,2\n")
+    with (
+        open_table(path) as source,
+        pytest.raises(InvalidInputError, match="does the header line come first"),
+    ):
+        source.require(["a"])

@@ -89,6 +89,8 @@ class Source:
             if name not in self.names:
                 near = get_close_matches(name, self.names, n=1)
                 hint = f", did you mean {near[0]!r}?" if near else ""
+                if self.delimiter is not None and len(self.names) == 1:
+                    hint = hint or ": does the header line come first, with the names of all columns?"
                 raise InvalidInputError(
                     f"{self.path}: there is no column {name!r} among its {len(self.names)}{hint}"
                 )
@@ -181,8 +183,8 @@ class CsvSource(Source):
             raise FileFormatError(f"{self.path}: the header line has a quote without end")
         if len(names) > MOST_COLUMNS:
             raise FileFormatError(f"{self.path}: the header line has more than {MOST_COLUMNS} columns")
-        if len(names) > 1 and not names[-1]:
-            names.pop()  # every line ends with a delimiter
+        while len(names) > 1 and not names[-1]:
+            names.pop()  # every line ends with delimiters, as of blank columns of a spreadsheet
         self.names = _names(self.path, names)
 
     def _sample(self) -> list[str]:
@@ -199,7 +201,8 @@ class CsvSource(Source):
     def _reader(self, lines: Iterable[str] = ()) -> Any:
         """Rows of the lines, then of the file; its limit does not depend on what others set in ``csv``."""
         self._size = 0  # characters since the last row
-        return csv.reader(self._bounded(chain(lines, self._stream, [END])), delimiter=self.delimiter or ",")
+        bounded = self._bounded(chain(lines, self._stream, [END]))
+        return csv.reader(bounded, delimiter=self.delimiter or ",", skipinitialspace=True)
 
     def _bounded(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
@@ -282,12 +285,12 @@ class CsvSource(Source):
         return {name: _texts(by_column[self.names.index(name)]) for name in columns}
 
     def _fitting(self, row: list[str], line: int) -> list[str]:
-        """The row without a delimiter at its end, nothing for a blank line."""
+        """The row without delimiters at its end, nothing for a blank line."""
         width = len(self.names)
         if not row or (width > 1 and len(row) == 1 and not row[0].strip()):
             return []
-        if len(row) == width + 1 and not row[-1].strip():
-            return row[:-1]
+        if len(row) > width and not any(cell.strip() for cell in row[width:]):
+            return row[:width]
         raise FileFormatError(f"{self.path}: line {line} has {len(row)} cells, the header line has {width}")
 
 
@@ -359,7 +362,7 @@ def _delimiter(sample: list[str]) -> str:
     best, choice = (0.0, 0), ","
     for delimiter in DELIMITERS:
         try:
-            widths = [len(row) for row in csv.reader(sample, delimiter=delimiter)]
+            widths = [len(row) for row in csv.reader(sample, delimiter=delimiter, skipinitialspace=True)]
         except csv.Error:
             continue
         if widths[0] > 1:
@@ -378,11 +381,13 @@ def _names(path: Path, names: list[str]) -> tuple[str, ...]:
     for position, name in enumerate(names, 1):
         if not name:
             raise FileFormatError(
-                f"{path}: column {position} has no name in the header line: is there a header line?"
+                f"{path}: column {position} has no name in the header line: give it one, or add a "
+                "header line if there is none"
             )
         if name in seen:
             raise FileFormatError(
-                f"{path}: columns {seen[name]} and {position} have one name: is there a header line?"
+                f"{path}: columns {seen[name]} and {position} have one name: rename one, or add a header "
+                "line if there is none"
             )
         seen[name] = position
     check_header(path, names)
