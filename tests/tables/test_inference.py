@@ -8,6 +8,7 @@ import pytest
 
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Schema
+from onefold.tables.cells import NumberFormat
 
 N = 60
 
@@ -28,6 +29,12 @@ def _field(cells, name="x", **options):
         (["$1,200", "$3", "$40.5"], {"type": "number"}),
         (["36 months", "60 months"], {"type": "integer", "low": 35, "high": 60}),
         (["12%", "7.5%", "99%"], {"type": "number"}),
+        (["1'234.5", "2.25", "3"], {"type": "number", "written": NumberFormat(".", "'")}),
+        (["1\u2019234", "12\u2019000", "3"], {"type": "integer", "written": NumberFormat(".", "'")}),
+        (["1\u202f234,5", "2,25", "3"], {"type": "number", "written": NumberFormat(",", " ")}),
+        (["1\u00a0234,5\u00a0€", "2,25 €", "3 €"], {"written": NumberFormat(",", " ", False)}),
+        (["1 234.5", "2.25", "3"], {"type": "number", "written": NumberFormat(".", " ")}),
+        (["\u22121.5", "2", "3"], {"type": "number", "low": -1.5}),
         (["True", "False"], {"type": "boolean"}),
         (["TRUE", "false"], {"type": "boolean"}),
         ([True, False], {"type": "boolean"}),
@@ -39,6 +46,9 @@ def _field(cells, name="x", **options):
         (["01/31/2020", "02/01/2021"], {"type": "date", "format": "%m/%d/%Y"}),
         (["31/01/2020", "01/02/2021"], {"type": "date", "format": "%d/%m/%Y"}),
         (["Mar-2018", "Feb-2019"], {"type": "date", "format": "%b-%Y"}),
+        (["Mar-18", "Feb-19"], {"type": "date", "format": "%b-%y"}),
+        (["March 2018", "February 2019"], {"type": "date", "format": "%B %Y"}),
+        (["1/31/2020 1:05 PM", "2/1/2021 12:00 AM"], {"type": "datetime", "format": "%m/%d/%Y %I:%M %p"}),
         (["2020-01-31 10:00", "2021-02-01 11:30:05"], {"type": "datetime"}),
         (["31.01.2020 10:00", "01.02.2021 11:30"], {"type": "datetime", "format": "%d.%m.%Y %H:%M"}),
         (["x"], {"role": "ignored"}),

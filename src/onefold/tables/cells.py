@@ -19,8 +19,10 @@ SECONDS_PER_DAY = 86_400
 PLAIN = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 # A currency before a number; per cent, a currency or a unit behind it.
 WITH_UNIT = re.compile(
-    r"([-+]?)((?:[$€£¥]|[A-Z]{3}(?= )) ?)?([-+]?[0-9.,][0-9., ]*?)( ?(?:[%$€£¥]|[^\W\d_/]{1,8}))?"
+    r"([-+]?)((?:[$€£¥]|[A-Z]{3}(?= )) ?)?([-+]?[0-9.,][0-9., ']*?)( ?(?:[%$€£¥]|[^\W\d_/]{1,8}))?"
 )
+# Blanks, apostrophes and minus signs as spreadsheets and web pages write them.
+TYPED = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2019": "'", "\u2212": "-"})
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,10 @@ class NumberFormat:
         """Read a text; NaN if it is no number in this format."""
         if self.is_plain:  # as a whole column is read at once, so that no cell decides how another is read
             try:
-                return float(text)
+                return float(text.translate(TYPED))
             except ValueError:
                 return math.nan
+        text = text.translate(TYPED)
         if not self.bare:
             text = without_unit(text)[0]
         if self.group:
@@ -86,7 +89,7 @@ def without_unit(text: str) -> tuple[str, str]:
     unit : str
         The currency or unit.
     """
-    found = WITH_UNIT.fullmatch(text)
+    found = WITH_UNIT.fullmatch(text.translate(TYPED))
     if found is None:
         return text, ""
     sign, before, number, behind = found.groups()

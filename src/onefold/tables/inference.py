@@ -36,15 +36,14 @@ PERSON = re.compile(r".*(patient|person|customer|client|subject|user|member|stud
 # Numbers as they may look where the comma is the decimal mark, and those that can be nothing else.
 COMMA_NUMBER = re.compile(r"[-+]?[0-9.]+(,[0-9]+)?")
 DECIMAL_COMMA = re.compile(r"[-+]?([0-9.]*,([0-9]{1,2}|[0-9]{4,})|0,[0-9]+)")
-NUMBER_FORMATS = tuple(
-    NumberFormat(*marks, bare)
-    for bare, marks in product((True, False), ((".", ""), (".", ","), (",", ""), (",", "."), (",", " ")))
-)
+MARKS = ((".", ""), (".", ","), (",", ""), (",", "."), (",", " "), (".", " "), (".", "'"), (",", "'"))
+NUMBER_FORMATS = tuple(NumberFormat(*marks, bare) for bare, marks in product((True, False), MARKS))
 DATE_FORMATS = (
     *("default", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y"),
     *("%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y", "%b-%Y", "%Y-%m", "%m/%Y"),
+    *("%b-%y", "%b %Y", "%B %Y"),
 )
-TIMES = ("", " %H:%M", " %H:%M:%S")
+TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 
 
 def is_index(name: str) -> bool:
@@ -261,7 +260,7 @@ class _Column:
         known = ~np.isnan(seconds)
         dates = [text for text, is_read in zip(texts, known, strict=True) if is_read]
         junk = tuple(text for text, is_read in zip(texts, known, strict=True) if not is_read)
-        has_time = "%H" in written or any("T" in text for text in dates)
+        has_time = ":%M" in written or any("T" in text for text in dates)
         of_days = not has_time and not np.any(seconds[known] % 86_400)
         unit = 86_400 if of_days else 1
         return self._dated("date" if of_days else "datetime", written, seconds[known] / unit, junk)
@@ -272,7 +271,7 @@ class _Column:
         moments = np.array([numbers.min(), numbers.max()]).astype(np.int64).astype(f"datetime64[{unit}]")
         years = moments.astype("datetime64[Y]") + np.array([0, 1])
         low, high = (float(edge) for edge in years.astype(f"datetime64[{unit}]").astype(np.int64))
-        high -= 1.0  # the last day, or second, of a year
+        high = _writable(high - 1.0, unit, written)  # the last day, or second, of a year
         told = "range of years around the sample"
         return self._made(kind, told, junk=junk, low=low, high=high, format=written)
 
@@ -414,6 +413,15 @@ def _mostly_read(texts: Sequence[str], read: Any, most: int) -> Floats | None:
             if unread > most:
                 return None
     return found
+
+
+def _writable(moment: float, unit: str, written: str) -> float:
+    """The last moment not after this one that cells can say: many formats have no day, or no seconds."""
+    if written == "default":
+        return moment
+    text = np.array([int(moment)]).astype(f"datetime64[{unit}]").astype(object)[0].strftime(written)
+    read = moment_reader(written, days=unit == "D")(text)
+    return moment if math.isnan(read) else min(read, moment)
 
 
 def _median(values: Floats, weights: AnyArray) -> float:
