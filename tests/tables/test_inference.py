@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from onefold.exceptions import InvalidInputError
-from onefold.tables import Schema
+from onefold.tables import Schema, check_table
 from onefold.tables.cells import NumberFormat
 
 N = 60
@@ -258,3 +258,25 @@ def test_classes_of_more_digits_than_numbers_have_stay_apart() -> None:
     schema = Schema.infer(table, "y")
     assert schema.classes.tolist() == codes
     assert schema.labels(table)[0].tolist() == table["y"]
+
+
+def test_columns_that_pandas_calls_by_numbers_are_read_by_how_these_read() -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(N, 2))).assign(y=["a", "b"] * (N // 2))
+    schema = Schema.infer(frame, "y", source="public")
+    assert [known.name for known in schema.features] == ["0", "1"]
+    texts = frame.rename(columns=str)
+    np.testing.assert_array_equal(schema.fit_transform(frame), schema.fit_transform(texts))
+    assert check_table(schema, frame) == []
+
+
+def test_lengths_of_time_are_numbers_of_seconds() -> None:
+    lengths = pd.Series(pd.to_timedelta([1, 2, 90] * (N // 3), unit="min"))
+    lengths[0] = pd.NaT
+    field = _field(lengths)
+    assert (field.type, field.missing) == ("integer", "indicator")
+    assert field.parse(lengths)[1:3].tolist() == [120.0, 5400.0]
+
+
+def test_a_column_that_holds_no_cells_is_refused_by_its_name() -> None:
+    with pytest.raises(InvalidInputError, match="column 'x': the cells are neither numbers"):
+        _field(np.full(N, 1j))

@@ -123,11 +123,13 @@ def cells_of(column: Any, missing_values: Collection[str] = ()) -> tuple[AnyArra
     values = _plain_array(column)
     if values.ndim != 1:
         raise InvalidInputError("a column of a table must have one cell for each row")
+    if values.dtype.kind == "m":  # a length of time, in seconds
+        values = values / np.timedelta64(1, "s")
     kind = values.dtype.kind
     if kind in "USTV":
         values = np.array([_decoded(cell) for cell in values.tolist()], dtype=object)
     elif kind not in "biufMO":
-        raise InvalidInputError("a column holds neither numbers, nor dates, nor text")
+        raise InvalidInputError("the cells are neither numbers, nor dates, nor text")
     missing: Mask = np.zeros(len(values), dtype=np.bool_) if hidden is None else hidden.copy()
     if values.dtype.kind in "fM":
         missing |= np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)

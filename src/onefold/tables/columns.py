@@ -11,7 +11,7 @@ from onefold._base.arrays import AnyArray
 from onefold.exceptions import InvalidInputError
 from onefold.tables.fields import Field
 
-__all__ = ["Parsed", "column_of", "place_of", "unknown_column"]
+__all__ = ["Parsed", "column_of", "named", "place_of", "unknown_column"]
 
 
 class Parsed:
@@ -78,10 +78,18 @@ def column_of(X: Any, name: str, fields: Sequence[Field]) -> Any:
         raise unknown_column(name, names, f"{place_of(X)}the table", declared)
     if getattr(X, "ndim", 0) == 2 and not hasattr(X, "columns"):
         return X[:, names.index(name)]
-    column = X[name]
+    column = named(X, name)
     if getattr(column, "ndim", 1) != 1:
         raise InvalidInputError(f"{place_of(X)}two columns of the table are called {name!r}")
     return column
+
+
+def named(X: Any, name: str) -> Any:
+    """Return the column of a frame or dict whose name reads so: pandas calls columns also by numbers."""
+    try:
+        return X[name]
+    except KeyError:
+        return X[next(key for key in getattr(X, "columns", X) if str(key) == name)]
 
 
 def unknown_column(

@@ -12,6 +12,7 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import PLAIN_NUMBERS, NumberFormat, cells_of, moment_reader, text_of, without_unit
+from onefold.tables.columns import named
 from onefold.tables.declarations import WHOLE_NUMBERS
 from onefold.tables.fields import FALSE, TRUE, Field
 
@@ -92,7 +93,7 @@ def guess_fields(
         if len(set(names)) != len(names):
             raise InvalidInputError("two columns of the table have the same name")
         for name in filter(str.strip, names):  # polars keeps the empty heading of an index
-            guesses.setdefault(name, _Column(name)).see(block[name])
+            guesses.setdefault(name, _Column(name)).see(named(block, name))
     if not guesses:
         raise InvalidInputError("the table has no columns")
     if label is not None and label not in guesses:
@@ -122,7 +123,10 @@ class _Column:
 
     def see(self, column: Any) -> None:
         """Take note of further cells."""
-        values, missing = cells_of(column, MISSING_TOKENS)
+        try:
+            values, missing = cells_of(column, MISSING_TOKENS)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"column {self.name!r}: {error}") from None
         self.n_rows += len(values)
         self.n_missing += int(missing.sum())
         if values.dtype.kind == "O":
