@@ -82,6 +82,7 @@ def test_words_name_the_worst_of_many_classes() -> None:
     lines = [line for line in evaluate(predicted, labels).words("1200 rows") if "class" in line]
     assert lines[0].startswith("class 7: at most 66.")
     assert len(lines) == 5  # three, the rest, and where the matrix is
+    assert lines[3].startswith("the other 37 classes are no worse")  # some may be as bad
 
 
 @pytest.mark.parametrize("share, better", [(0.5, True), (0.99, False)])

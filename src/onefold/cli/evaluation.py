@@ -140,7 +140,7 @@ def in_words(found: list[dict[str, Any]]) -> list[str]:
         else:
             lines.append(f"class {name}: about {100 * share[place]:.1f} % of its rows are missed ({counts})")
     if len(shown) < len(found):
-        lines.append(f"the other {len(found) - len(shown)} classes are better, see the output of --json")
+        lines.append(f"the other {len(found) - len(shown)} classes are no worse, see the output of --json")
     return lines
 
 
