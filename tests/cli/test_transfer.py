@@ -162,6 +162,7 @@ def test_class_without_a_labelled_row_needs_allow_missing(target, digits, onefol
     answer = onefold(*arguments)
     assert answer.returncode == 2
     assert "no row is labelled as 3" in answer.stderr
+    assert "--allow-missing" in answer.stderr
     assert onefold(*arguments, "--allow-missing").returncode == 0
 
 

@@ -600,7 +600,8 @@ def check_target_labels(labels: Labels, known: Labels | None, allow_missing: boo
     if len(own) < len(classes) and not allow_missing:
         lacking = [str(label) for label in classes if label not in given]
         raise InvalidInputError(
-            f"no row is labelled as {_listed(lacking)}: label one, or give allow_missing=True"
+            f"no row is labelled as {_listed(lacking)}: label one, or allow it "
+            "(allow_missing=True, --allow-missing)"
         )
     codes = np.full(len(labels), -1, dtype=np.intp)
     codes[~free] = np.searchsorted(classes, given)
