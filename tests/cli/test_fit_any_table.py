@@ -344,3 +344,32 @@ def test_fit_without_label_and_schema_says_what_to_name(here: Path, capsys) -> N
     (here / "t.csv").write_text("a,b,y\n1,x,u\n2,z,v\n", encoding="utf-8")
     assert main(["fit", "t.csv"]) == 2
     assert "--label COL" in capsys.readouterr().err
+
+
+def test_gaps_in_an_array_are_read_like_gaps_in_a_table(here: Path, capsys) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(200) % 2
+    X = rng.normal(size=(200, 3)) + 3.0 * labels[:, None]
+    X[rng.random(X.shape) < 0.1] = np.nan
+    np.savez("gaps.npz", X=X, y=labels)
+    assert main(["fit", "gaps.npz", "--label", "y"]) == 0
+    assert "% of cells missing" in capsys.readouterr().err
+    assert main(["predict", "gaps.onefold", "gaps.npz", "--label", "y", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] > 0.9
+    assert main(["fit", "gaps.npz", "--label", "y", "--raw"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        (["yes", "no", "Yes", "NO"], "4 classes, but 2 if upper and lower case"),
+        (["yes", "no", "maybe"], None),
+        ([str(place) for place in range(40)], "is 'outcome' an amount?"),
+        ([str(place) for place in range(10)], None),
+    ],
+)
+def test_a_strange_column_of_classes_is_told(here: Path, capsys, classes, said) -> None:
+    table = visits() | {"outcome": [classes[place % len(classes)] for place in range(N_ROWS)]}
+    assert main(["fit", write(Path("t.csv"), table), "--label", "outcome"]) == 0
+    told = capsys.readouterr().err
+    assert said in told if said else "classes, but" not in told and "amount" not in told

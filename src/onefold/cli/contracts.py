@@ -26,6 +26,7 @@ SHOWN_NAMES = 5
 SUFFIXES = (".gz", ".csv", ".tsv", ".npz", ".parquet", ".pq")
 WIDE = 200  # columns
 ONE_UNIT = 10.0  # ratio of the largest range to the middle one
+MANY_CLASSES, FEW_ROWS = 20, 20  # more classes of whole numbers with fewer rows each may be amounts
 STRANGE_SHARE = 0.2  # so many cells without a value make a column worth a remark
 
 
@@ -221,6 +222,25 @@ def classes_of(schema: Schema, table: Table, *, strict: bool) -> tuple[Labels, M
         )
     known: Mask = codes >= 0
     return np.asarray(label.show(codes[known])), known
+
+
+def about_classes(name: str, labels: Labels) -> list[str]:
+    """What may be wrong with the column of classes: a class written in several ways, or an amount."""
+    classes = np.unique(labels)
+    if classes.dtype.kind in "iu":
+        if len(classes) <= MANY_CLASSES or len(labels) >= FEW_ROWS * len(classes):
+            return []
+        return [
+            f"{len(classes)} classes of whole numbers, {len(labels) / len(classes):.1f} rows each: "
+            f"is {name!r} an amount? Amounts are not predicted, only classes"
+        ]
+    alike = {" ".join(str(label).casefold().split()) for label in classes.tolist()}
+    if len(alike) == len(classes):
+        return []
+    return [
+        f"{len(classes)} classes, but {len(alike)} if upper and lower case and blanks are left aside: "
+        f"is a class in {name!r} written in several ways?"
+    ]
 
 
 def _settled(values: AnyArray) -> Parsed:

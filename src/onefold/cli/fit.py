@@ -195,15 +195,16 @@ class Data:
 
 
 def _read(args: argparse.Namespace, out: str) -> Data:
-    if args.schema is None and (args.raw or contracts.is_matrix(args.data)):
+    if args.raw:
         return _matrix(args)
-    if args.schema is None and args.person is None and contracts.is_wide(args.data):
+    is_matrix = args.schema is None and contracts.is_matrix(args.data)
+    if args.schema is None and args.person is None and (is_matrix or contracts.is_wide(args.data)):
         try:
             data = _matrix(args)
         except InvalidInputError:
             pass  # text or gaps: columns need a schema, and what is wrong with the table is said below
         else:
-            if contracts.of_one_unit(data.rows):
+            if is_matrix or contracts.of_one_unit(data.rows):
                 return data
     needed = [name for name in (args.label, args.person, *args.ignore) if name is not None]
     table = contracts.read_columns(args.data, needed, args.quiet)
@@ -225,6 +226,7 @@ def _read(args: argparse.Namespace, out: str) -> Data:
         notes.append(f"{left_out} of {len(known)} rows left out: {schema.label.name!r} is missing there")
         rows = contracts.take(rows, known)
     notes.append(contracts.in_one_line(schema, rows, out))
+    notes += contracts.about_classes(schema.label.name, labels)
     persons = None if schema.person is None else schema.persons(table)[known]
     return Data(rows, labels, schema, persons=persons, notes=tuple(notes))
 
