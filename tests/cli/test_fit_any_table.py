@@ -359,6 +359,12 @@ def test_gaps_in_an_array_are_read_like_gaps_in_a_table(here: Path, capsys) -> N
     assert main(["fit", "gaps.npz", "--label", "y", "--raw"]) == 2
 
 
+def test_a_class_that_reads_like_a_gap_is_told(here: Path, capsys) -> None:
+    table = visits() | {"outcome": ["NA", "well"] * (N_ROWS // 2)}
+    assert main(["fit", write(Path("t.csv"), table), "--label", "outcome"]) == 2
+    assert "has one class only (300 of 600 cells are empty, or say so)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("classes", "said"),
     [

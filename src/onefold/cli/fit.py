@@ -216,6 +216,8 @@ def _read(args: argparse.Namespace, out: str) -> Data:
     assert schema.label is not None
     if len(np.unique(labels)) < 2:
         found = "one class only" if len(labels) else "no class"
+        if not known.all():
+            found += f" ({np.sum(~known)} of {len(known)} cells are empty, or say so)"
         raise InvalidInputError(
             f"{args.data}: label column {schema.label.name!r} has {found}, at least two are needed"
         )

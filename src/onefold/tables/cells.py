@@ -47,10 +47,10 @@ class NumberFormat:
         """Read a text; NaN if it is no number in this format."""
         if self.is_plain:  # as a whole column is read at once, so that no cell decides how another is read
             try:
-                return float(text.translate(TYPED))
+                return float(_typed(text))
             except ValueError:
                 return math.nan
-        text = text.translate(TYPED)
+        text = _typed(text)
         if not self.bare:
             text = without_unit(text)[0]
         if self.group:
@@ -74,6 +74,12 @@ class NumberFormat:
 PLAIN_NUMBERS = NumberFormat()
 
 
+def _typed(text: str) -> str:
+    """The text with signs as programs write them; accountants put a negative number in brackets."""
+    text = text.translate(TYPED)
+    return f"-{text[1:-1]}" if text.startswith("(") and text.endswith(")") else text
+
+
 def without_unit(text: str) -> tuple[str, str]:
     """Return the number in a text, and the currency or unit around it.
 
@@ -89,7 +95,7 @@ def without_unit(text: str) -> tuple[str, str]:
     unit : str
         The currency or unit.
     """
-    found = WITH_UNIT.fullmatch(text.translate(TYPED))
+    found = WITH_UNIT.fullmatch(_typed(text))
     if found is None:
         return text, ""
     sign, before, number, behind = found.groups()
