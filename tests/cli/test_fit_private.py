@@ -128,6 +128,19 @@ def test_delta_follows_from_the_declared_number_of_rows(here: Path, capsys, meth
     assert io.load("m").guarantee_.person == (20.0, 1e-7)
 
 
+@pytest.mark.parametrize(
+    ("words", "key", "size"),
+    [
+        ("--method moments", "persons_about", N_ROWS / 2),  # patients have two rows each
+        ("--method moments --unit record", "rows_about", N_ROWS),
+        ("--method tables", "rows_about", N_ROWS),
+    ],
+)
+def test_what_was_counted_with_noise_is_named(here: Path, capsys, words: str, key: str, size: float) -> None:
+    assert fit("--epsilon", "20", *words.split(), "--json") == 0
+    assert abs(json.loads(capsys.readouterr().out)[key] / size - 1.0) < 0.1
+
+
 def test_moments_of_no_record_are_noise(here: Path, capsys) -> None:
     write(here / "t.csv", {name: [] for name in table(n_rows=1)})
     assert fit("--epsilon", "1", "--method", "moments") == 0

@@ -368,9 +368,11 @@ def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int
     started = time.perf_counter()
     with busy("fitting", args.quiet), without_bars(args.quiet):
         if method == "tables":
-            model, n_rows = _from_tables(args, schema, table, own)
+            model, size = _from_tables(args, schema, table, own)
         else:
-            model, n_rows = _from_moments(args, schema, table)
+            model, size = _from_moments(args, schema, table)
+    # In moments of persons all rows of one weigh as much as one row: the sum counts persons.
+    counted = "persons" if method == "moments" and schema.person is not None else "rows"
     promise = f"{out}.guarantee.json"
     Path(promise).unlink(missing_ok=True)  # that of an earlier model must not lie beside this one
     io.save(model, out)
@@ -378,7 +380,7 @@ def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int
     result = {
         "model": out,
         "method": method,
-        "rows_about": n_rows,
+        f"{counted}_about": size,
         "features": len(schema.features),
         "classes": int(model.classes_.size),
         "seconds": round(time.perf_counter() - started, 3),
@@ -387,7 +389,7 @@ def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int
         "promise": model.guarantee_.to_dict(),
     }
     lines = [
-        f"about {n_rows} rows (with noise), {count_of(len(schema.features), 'feature')}, "
+        f"about {size} {counted} (with noise), {count_of(len(schema.features), 'feature')}, "
         f"{model.classes_.size} classes: fitted to private {method} in {result['seconds']:.2f} s",
         f"model written to {out}, its guarantee to {promise}",
         *shared.promise_in_words(model.guarantee_),
