@@ -11,7 +11,7 @@ import pytest
 from onefold import FoldingClassifier
 from onefold.datasets import load, partition
 from onefold.exceptions import InvalidInputError
-from onefold.federated import GlobalClassifier, LocalModel, simulate
+from onefold.federated import GlobalClassifier, LocalModel, joined, simulate
 from onefold.federated.joined import BOUND, Agreement, JoinedSums, Offset
 from onefold.federated.joined_server import JoinedFederation, agree_on_units
 from onefold.models import JOINED, MAXIMA
@@ -72,6 +72,13 @@ def test_sum_of_the_rows_has_the_same_bits_however_they_are_spread(agreement, da
         for each in parts[1:]:
             total = total.add(each)
         np.testing.assert_array_equal(total.vector, whole)
+
+
+def test_message_of_many_rows_is_made_in_blocks_and_has_the_same_bytes(agreement, data, monkeypatch) -> None:
+    mine = np.arange(300)
+    whole = _sums(agreement, data, mine).to_bytes()
+    monkeypatch.setattr(joined, "BLOCK_VALUES", 10_000)
+    assert _sums(agreement, data, mine).to_bytes() == whole
 
 
 def test_joining_and_leaving_leave_no_trace_in_any_order(agreement, models, server) -> None:

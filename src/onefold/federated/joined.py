@@ -49,6 +49,7 @@ SCORE_WEIGHT, DISTANCE_WEIGHT, LEAST_WEIGHT, TABLE_WEIGHT = 4.0, 5.0, 0.125, 1.0
 # Squared distances are whole numbers of 2^-24 of the agreed unit, at most 64 units. Their squares have up to
 # 60 digits and are added up in two halves, so that sums over 2^25 rows fit into 64 digits.
 DIGITS, LARGEST, HALF = 24, 64.0, 30
+BLOCK_VALUES = 8_000_000  # values of lifted rows that are in memory together
 FARTHEST = 700.0  # beyond, an exponential is zero
 
 
@@ -173,7 +174,14 @@ class JoinedSums:
         JoinedSums
             The message.
         """
-        moments = agreement.moments.fit(agreement.rows(X), y)
+        rows, labels = np.asarray(X), np.asarray(y)
+        step = max(1, BLOCK_VALUES // (rows.shape[1] + 2 * int(agreement.n_directions)))
+        blocks = [slice(start, start + step) for start in range(0, len(rows), step)]
+        parts = (agreement.moments.fit(agreement.rows(rows[block]), labels[block]) for block in blocks)
+        moments = first = next(parts)
+        for part in parts:  # lifted rows are wide; blocks of them add up exactly
+            moments = moments.add(part)
+        moments.guarantee_ = first.guarantee_  # of one site, not of one for each block
         found = np.asarray(squares, dtype=np.float64) / float(agreement.radius) ** 2
         steps = np.rint(np.ldexp(np.minimum(found, LARGEST), DIGITS)).astype(np.int64)
         high, low = np.divmod(steps * steps, 2**HALF)
