@@ -72,6 +72,8 @@ SEES = {
     "federated.flower": (
         *CORE,
         "federated.contract",
+        "federated.joined",  # plain sums of sites, and scores of the server, on their way
+        "federated.joined_server",
         "federated.local_model",
         "federated.moments",
         "federated.server",  # a query from Python ends in one combined result

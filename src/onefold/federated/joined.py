@@ -40,7 +40,7 @@ from onefold.privacy import PrivateMoments
 
 __all__ = ["Agreement", "JoinedSums", "Offset", "offset_of", "squared_with"]
 
-KIND = "joined-sums"
+KIND, PUBLISHED = "joined-sums", "joined-scores"
 # Scores of the right class are near one and of others near zero: twice that is further than rows tell apart.
 BOUND = 2.0
 # Weight of the scores, and largest and least weight of squared distances in units of the mean one, all in the
@@ -476,6 +476,38 @@ class Offset:
             raise InvalidInputError("the offset in this file holds numbers that none can have")
         agreement = Agreement(classes, radius, int(directions), int(seed))
         return cls(agreement, LinearScores(weights, constants), weight)
+
+    def to_bytes(self) -> bytes:
+        """Return the offset as bytes, without pickle.
+
+        Returns
+        -------
+        bytes
+            What the server sends to the sites.
+        """
+        return archive_bytes(PUBLISHED, {}, self.to_arrays())
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> Self:
+        """Read what :meth:`to_bytes` wrote; nothing in it is executed.
+
+        Parameters
+        ----------
+        packed : bytes
+            What the server sent.
+
+        Returns
+        -------
+        Offset
+            The offset.
+        """
+        _, arrays = read_archive(packed, PUBLISHED)
+        try:
+            return cls.from_arrays(arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InvalidInputError):
+                raise
+            raise InvalidInputError("the offset of the server cannot be read") from None
 
 
 def offset_of(arrays: Arrays) -> Offset | None:

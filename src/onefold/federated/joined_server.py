@@ -13,11 +13,21 @@ from numpy.typing import ArrayLike
 from onefold._base.arrays import Floats
 from onefold._base.validation import Whole, check_parameters
 from onefold.exceptions import InvalidInputError
+from onefold.federated.contract import class_list
 from onefold.federated.joined import Agreement, JoinedSums, Offset
 from onefold.models.discriminant import LinearScores, PooledSpectrum
 from onefold.models.preparation import ColumnSpread, Preparation
+from onefold.tables import Schema
 
-__all__ = ["Influence", "JoinedFederation", "agree_on_units", "lift_width", "publish", "usual_radius"]
+__all__ = [
+    "Influence",
+    "JoinedFederation",
+    "agree_on_units",
+    "declared_agreement",
+    "lift_width",
+    "publish",
+    "usual_radius",
+]
 
 # Rows of fewer columns are mostly tables, whose columns have units of their own.
 FEW_COLUMNS = 50
@@ -111,6 +121,34 @@ def usual_radius(n_features: int) -> float:
     (3.0, 8.0)
     """
     return math.sqrt(n_features) * (LONGEST_OF_FEW if n_features < FEW_COLUMNS else 1.0)
+
+
+def declared_agreement(schema: Schema) -> Agreement:
+    """Return what sites agree on by their schema alone: no message, and no constant that carries rows.
+
+    Which rows there are plays no part, so that sites join and leave without anybody computing sums anew. The
+    lift has the directions of a federation of many rows.
+
+    Parameters
+    ----------
+    schema : Schema
+        The declared contract of the sites' tables, with its classes.
+
+    Returns
+    -------
+    Agreement
+        Classes, length of a row and lift.
+
+    Examples
+    --------
+    >>> from onefold.tables import Field
+    >>> sick = Field("sick", "string", "label", levels=("no", "yes"))
+    >>> agreed = declared_agreement(Schema([Field("age", low=0, high=100), sick]))
+    >>> agreed.classes.tolist(), agreed.n_directions
+    (['no', 'yes'], 512)
+    """
+    directions = lift_width(schema.width, 2 * N_DIRECTIONS)
+    return Agreement(class_list(schema), float(schema.row_norm), directions, of_table=True)
 
 
 def _are_alike(squares: Floats) -> bool:

@@ -8,6 +8,10 @@ a checksum). Reading either refuses whatever is malformed, of another version, o
 Encrypted queries use three more messages. A :class:`QueryKey` goes with queries to the sites; each site
 replies with :class:`SealedAnswers`; the server makes one :class:`SealedResult` of them. Their contents are
 messages of :mod:`onefold.federated.fhe`, which a runtime carries without looking inside.
+
+A joined federation uses two more. Each site that has agreed to it sends :class:`PlainSums` once; the server
+sends :class:`PublicScores` of their sum along with every query. Their contents are those of
+:mod:`onefold.federated.joined`.
 """
 
 from __future__ import annotations
@@ -42,7 +46,9 @@ __all__ = [
     "Lock",
     "Message",
     "ModelParcel",
+    "PlainSums",
     "Profile",
+    "PublicScores",
     "Query",
     "QueryKey",
     "Refusal",
@@ -74,7 +80,7 @@ LARGEST_INTEGER = 2**63
 MOST_REASONS = 100
 FIELD_SUM = re.compile(r"[0-9a-f]{16}", re.ASCII)
 # Fields that came later: left out where they say nothing, so that older programs read the message.
-LATER = ("schema", "schema_fields")
+LATER = ("schema", "schema_fields", "sums")
 
 
 # --- the messages -----------------------------------------------------------------------------------------
@@ -90,7 +96,7 @@ class FailureCode(StrEnum):
     BUDGET_SPENT = "budget-spent"  # this querier has had all the answers it will get
     UNKNOWN_CALLER = "unknown-caller"  # the site does not know who asks, or knows too many already
     NOT_READY = "not-ready"  # there is no fitted model yet
-    NOT_PRIVATE = "not-private"  # a model was asked for that holds raw rows
+    NOT_PRIVATE = "not-private"  # a model of raw rows, or sums of them, were asked for without consent
     NO_ENCRYPTION = "no-encryption"  # encrypted answers were asked for, and the extra fhe is not installed
     SEALED_ONLY = "sealed-only"  # the site gives encrypted answers only
     UNTRUSTED_KEY = "untrusted-key"  # the site has not allowed this querier's key
@@ -224,6 +230,9 @@ class Profile(_Checked):
     schema_fields : tuple of (str, str), default=()
         Name and sum of each field of that contract, so that the first one in which two sites differ can be
         named. A contract is public among the sites; nothing of it travels without one.
+    sums : str or None, default=None
+        SHA-256 sum of the sums without noise that this site has agreed to send (:class:`PlainSums`). None:
+        it sends none, whatever the server asks for.
     """
 
     site: str
@@ -236,12 +245,15 @@ class Profile(_Checked):
     columns: str | None = None
     schema: str | None = None
     schema_fields: tuple[tuple[str, str], ...] = ()
+    sums: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "scale", _scale(self.measure, self.scale))
         if (self.schema is None) != (not self.schema_fields):
             raise MessageError("the digest of a schema and the sums of its fields go together")
+        if self.sums is not None and (self.schema is None or self.measure != "euclidean"):
+            raise MessageError("a site that sends sums has a schema and measures distances")
         if type(self.n_features) is not int or not 0 < self.n_features < LARGEST_INTEGER:
             raise MessageError("n_features must be a whole number of at least 1")
 
@@ -262,6 +274,54 @@ class ModelParcel(_Checked):
     """
 
     site: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainSums(_Checked):
+    """The sums without noise of one site of a joined federation, sent once. **They are not private.**
+
+    Whether they are sums that rows can have is checked where they are opened, see
+    :meth:`onefold.federated.JoinedSums.from_bytes`.
+
+    Parameters
+    ----------
+    site : str
+        Name of the site.
+    schema : str
+        Digest of the declared contract by which the rows were encoded.
+    radius : float
+        Length to which rows are shortened.
+    n_directions : int
+        Number of random directions of the public lift.
+    content : bytes
+        The sums, as :meth:`onefold.federated.JoinedSums.to_bytes` writes them.
+    """
+
+    site: str
+    schema: str
+    radius: float
+    n_directions: int
+    content: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schema is None:
+            raise MessageError("sums need the digest of the schema of their rows")
+        if type(self.n_directions) is not int or not 0 <= self.n_directions <= Limits().max_features:
+            raise MessageError("n_directions must be a whole number, and not too large")
+
+
+@dataclass(frozen=True, eq=False)
+class PublicScores(_Checked):
+    """What the server of a joined federation computed from the sums, sent to the sites with every query.
+
+    Parameters
+    ----------
+    content : bytes
+        The scores, as :meth:`onefold.federated.Offset.to_bytes` writes them.
+    """
+
     content: bytes = field(repr=False)
 
 
@@ -377,13 +437,25 @@ class SealedResult(_Checked):
 # --- parts and bytes --------------------------------------------------------------------------------------
 
 Message = (
-    Query | Answers | Profile | ModelParcel | Failure | Refusal | QueryKey | SealedAnswers | SealedResult
+    Query
+    | Answers
+    | Profile
+    | ModelParcel
+    | PlainSums
+    | PublicScores
+    | Failure
+    | Refusal
+    | QueryKey
+    | SealedAnswers
+    | SealedResult
 )
 KINDS: dict[str, type[Message]] = {
     "query": Query,
     "answers": Answers,
     "profile": Profile,
     "model": ModelParcel,
+    "plain-sums": PlainSums,
+    "public-scores": PublicScores,
     "failure": Failure,
     "refusal": Refusal,
     "lock": QueryKey,
@@ -658,8 +730,11 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "values": partial(_table, "values"),
     "guarantee": check_guarantee,
     "model_digest": check_digest,
-    **dict.fromkeys(("columns", "schema"), lambda digest: None if digest is None else check_digest(digest)),
+    **dict.fromkeys(
+        ("columns", "schema", "sums"), lambda digest: None if digest is None else check_digest(digest)
+    ),
     "schema_fields": _schema_fields,
+    "radius": partial(_number, "radius must be a positive finite number", above=0.0),
     "reason": _reason,
     "key_id": check_digest,
     **dict.fromkeys(

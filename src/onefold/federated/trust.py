@@ -25,6 +25,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Failure, Profile, Query
 from onefold.federated.rules import agreement, align, check_answers, check_truth, owned_classes
+from onefold.models import JOINED
 
 __all__ = [
     "HiddenProbes",
@@ -137,7 +138,10 @@ def _objection(site: str, message: Any, members: set[str], profile: Profile | No
     if message.site != site:
         return Reason.WRONG_SITE
     if profile is not None:
-        declared = (set(profile.classes), profile.measure, profile.scale)
+        # A site that sent sums answers with scores of all sites, whose weight changes with who takes part.
+        joined = profile.sums is not None
+        scale = message.scale if joined else profile.scale
+        declared = (set(profile.classes), JOINED if joined else profile.measure, scale)
         if (set(message.classes), message.measure, message.scale) != declared:
             return Reason.UNLIKE_PROFILE
     return None

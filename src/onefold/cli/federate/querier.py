@@ -36,7 +36,8 @@ def _add_encryption_options(parser: Any, *, bound_required: bool) -> None:
     option(
         parser, "--bits P", f"number of bits to which a measure is rounded (default: {BITS})", shared.whole
     )
-    usual = "" if bound_required else " (default: 1; for distances the spread of the rows)"
+    spread = "for distances the spread of the rows, its square where sites send plain sums"
+    usual = "" if bound_required else f" (default: 1; {spread})"
     bound = f"largest measure: larger ones are treated as B{usual}"
     option(parser, "--bound B", bound, shared.positive, required=bound_required)
     floor = "smallest measure: smaller ones are treated as A (default: 0)"

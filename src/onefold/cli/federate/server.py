@@ -40,6 +40,8 @@ def add_init(parts: Any) -> None:
     option(parser, "--label COL", "column of --held-out that holds the classes")
     shared.add_ignore(parser, "column of --held-out to leave out")
     common.add_schema(parser)
+    most = "most rows that one site may contribute to plain sums (default: any number)"
+    option(parser, "--most-rows N", most, shared.whole)
     flag(parser, "--own-keys", "make no keys for the sites: each site makes its own, as GUIDE.md explains")
     flag(parser, "--insecure", "use plaintext without keys, on 127.0.0.1 only")
     common.add_json(parser)
@@ -64,6 +66,7 @@ def run_init(args: argparse.Namespace) -> int:
         schema=schema,
         own_keys=args.own_keys,
         insecure=args.insecure,
+        most_rows=args.most_rows,
     )
     root, server = Path(args.folder), str(made.folder.root)
     folders = {name: str(root / "sites" / name) for name in args.sites}
@@ -142,7 +145,8 @@ def run_status(args: argparse.Namespace) -> int:
         there = "online" if site.online else "offline"
         reason = f" ({site.reason})" if site.reason else ""
         status = "takes part" if site.status == "member" else site.status
-        words.append(f"{site.name:<{WIDTH}} {status}{reason}, {there}; {_promise(site)}")
+        sums = "; the server has plain sums of its rows" if site.sums else ""
+        words.append(f"{site.name:<{WIDTH}} {status}{reason}, {there}; {_promise(site)}{sums}")
     show(found.to_dict(), words, as_json=args.json)
     return 0
 
@@ -213,9 +217,9 @@ def add_remove(parts: Any) -> None:
     parser = parts.add_parser(
         "remove",
         help="take a site and all it contributed out of the federation",
-        description="Take a site out: the server does not let its key in any more and deletes its model, "
-        "and every later answer is that of a federation which never had the site. The server may be running "
-        "or not.",
+        description="Take a site out: the server does not let its key in any more, deletes its model and its "
+        "sums, and every later answer is that of a federation which never had the site. The server may be "
+        "running or not.",
     )
     parser.add_argument("site", metavar="SITE", help="name of the site")
     common.add_folder(parser)

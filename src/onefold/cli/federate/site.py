@@ -28,6 +28,12 @@ NOT PRIVATE: no noise was added. Every answer is a function of this site's raw r
 learns something about them. The limits below bound how much is asked, not what is learned. For a promise give
 --epsilon, and --schema, --range or --sensitivity."""
 
+PLAIN_SUMS = """\
+PLAIN SUMS LEAVE THIS SITE, NOT PRIVATE: a server that takes this site gets counts, class sums and one matrix
+of products of its rows, without noise, and keeps them until it removes the site. A class with one row sends
+that row. Columns of zeros and ones send counts of pairs. Neither a minimum number of rows nor encryption is a
+guarantee, only noise is. Scores computed from the sums of all sites go to every site with every query."""
+
 SENDS = {
     "send_model": "private-model",
     "send_raw_model": "raw-model",
@@ -96,10 +102,16 @@ def _add_limits(group: Any) -> None:
     option(group, "--total N", "largest number of rows ever answered (1000000 until changed)", shared.whole)
     each = "largest number of rows ever answered to one querier (1000000 until changed)"
     option(group, "--querier-total --caller-total N", each, shared.whole)
+    sums = (
+        "let sums of the RAW ROWS leave without noise, for answers joined with scores of all sites; needs "
+        "DATA and --schema, not with --epsilon; a site that differs from the others in this is kept out"
+    )
+    flag(group, "--send-plain-sums", sums)
     sends = group.add_mutually_exclusive_group()
     flag(sends, "--send-model", "let answers leave, and a model whose guarantee holds")
     flag(sends, "--send-raw-model", "let answers leave, and the model even if it holds RAW ROWS")
-    flag(sends, "--send-answers-only", "let answers leave but no model (this is so until changed)")
+    only = "let answers leave but no model and no sums (this is so until changed)"
+    flag(sends, "--send-answers-only", only)
     flag(sends, "--send-encrypted-only --send-sealed-only", "let only encrypted answers leave")
     trusted = "id of a query key to trust; encrypted answers are then given under trusted keys only"
     repeated(group, "--trust-key ID", trusted, shared.key_id)
@@ -110,22 +122,17 @@ def run_site(args: argparse.Namespace) -> int:
     from onefold.federated.flower import Site
 
     site = Site(args.folder)
+    _check_data(args)
+    _check_plain_sums(site, args)
+    only = args.send_answers_only or args.send_encrypted_only
     site.configure(
         per_minute=args.per_minute,
         total=args.total,
         querier_total=args.querier_total,
         sends=next((kind for option, kind in SENDS.items() if getattr(args, option)), None),
         trust_keys=args.trust_key,
+        withdraw_plain_sums=only and not args.send_plain_sums,
     )
-    if None not in (args.table, args.data):
-        raise InvalidInputError("DATA and --data name a table each: give one of them")
-    args.data = args.table if args.data is None else args.data
-    if args.data is None and (args.label is not None or args.schema is not None):
-        raise InvalidInputError(
-            f"--{'label' if args.schema is None else 'schema'} goes with DATA: name the table to fit"
-        )
-    if args.data is not None and args.schema is None and args.label is None:
-        raise InvalidInputError("DATA needs --label COL, or --schema FILE that names the column")
     if args.data is not None:
         with without_bars(args.json):
             _fit(site, args)
@@ -136,6 +143,41 @@ def run_site(args: argparse.Namespace) -> int:
     with common.until_stopped() as keep_going:
         site.serve(args.seconds, say=remark, give_up=args.give_up, keep_going=keep_going)
     return 0
+
+
+def _check_data(args: argparse.Namespace) -> None:
+    """Refuse a table without what says which column holds the classes, and the other way round."""
+    if None not in (args.table, args.data):
+        raise InvalidInputError("DATA and --data name a table each: give one of them")
+    args.data = args.table if args.data is None else args.data
+    if args.data is None and (args.label is not None or args.schema is not None):
+        raise InvalidInputError(
+            f"--{'label' if args.schema is None else 'schema'} goes with DATA: name the table to fit"
+        )
+    if args.data is not None and args.schema is None and args.label is None:
+        raise InvalidInputError("DATA needs --label COL, or --schema FILE that names the column")
+
+
+def _check_plain_sums(site: Site, args: argparse.Namespace) -> None:
+    """Refuse sums without noise where they cannot be made, or would undo a promise."""
+    if not args.send_plain_sums:
+        return
+    if args.epsilon is not None:
+        raise InvalidInputError(
+            "--send-plain-sums does not go with --epsilon: the sums carry no noise, so nothing that noise "
+            "promises would hold"
+        )
+    if args.data is None and not site.sends_plain_sums:
+        raise InvalidInputError(
+            "the model of this site was fitted without --send-plain-sums: fit it again, with DATA and "
+            "--schema FILE"
+        )
+    if args.data is not None and args.schema is None:
+        raise InvalidInputError(
+            "--send-plain-sums needs --schema FILE: classes, units and the length of a row must be declared"
+        )
+    if args.measure not in (None, "euclidean"):
+        raise InvalidInputError("--send-plain-sums needs --measure euclidean, which it takes by default")
 
 
 def _fit(site: Site, args: argparse.Namespace) -> None:
@@ -176,11 +218,13 @@ def _fit_by_schema(
     noise = noise.by_schema(schema)
     _check_noise(noise, args.no_smoothing, args.ledger)
     scale = schema_scale(schema) if args.scale is None else args.scale
-    estimator = _estimator(args.model or "folding", args.measure, scale, args.n_components, args.seed)
+    measure = "euclidean" if args.send_plain_sums else args.measure
+    estimator = _estimator(args.model or "folding", measure, scale, args.n_components, args.seed)
     if noise.label_epsilon is not None:
         chosen["label_mechanism"] = RandomisedLabels(noise.label_epsilon, class_list(schema))
     mechanism = None if noise.epsilon is None else noise.mechanism(schema.width)
     table = read_table(args.data, schema=schema, private=mechanism is not None)
+    chosen["send_plain_sums"] = args.send_plain_sums
     site.fit(table, None, estimator, mechanism, schema=schema, **chosen)
 
 
@@ -233,9 +277,13 @@ def _tell(site: Site, as_json: bool) -> None:
         words.append(f"The model itself may go to the server{raw}.")
     else:
         what = "encrypted answers" if settings.sends == "sealed-answers" else "answers"
-        words.append(f"The model stays here; only {what} leave.")
+        sums = " and plain sums" if site.sends_plain_sums else ""
+        words.append(f"The model stays here; only {what}{sums} leave.")
+    if site.sends_plain_sums:
+        words.append(PLAIN_SUMS)
+        say(PLAIN_SUMS, not as_json)
     told = {"profile": to_parts(profile)[0], "limits": limits, "model_may_leave": leaves}
-    show(told, words, as_json=as_json)
+    show(told | {"sends_plain_sums": site.sends_plain_sums}, words, as_json=as_json)
 
 
 # --- simulate ---------------------------------------------------------------------------------------------
@@ -255,7 +303,8 @@ def add_simulate(parts: Any) -> None:
     common.add_schema(parser)
     shared.add_sites(parser)
     method = (
-        "what sites send: answers plus exact sums of rows, answers alone (as federate site does), or sums"
+        "what sites send: answers plus exact sums of rows (as federate site --send-plain-sums does), answers "
+        "alone (as it does without), or sums"
     )
     option(parser, "--method", method, default="joined", choices=METHODS)
     ways = "how rows are spread over the sites: equally, with unequal classes, or with few classes at each"

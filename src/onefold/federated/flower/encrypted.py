@@ -359,10 +359,11 @@ def default_bound(measure: str, rows: np.ndarray[Any, Any]) -> float:
     """1 for the folding measures; for distances how far the rows spread, which the sites see anyway.
 
     A row is closer to the rows of its own class than to the middle of all, so few smallest distances are cut
-    off; those that are can only tie with each other.
+    off; those that are can only tie with each other. Joined answers are squared distances, to which nothing
+    is added for the class of the largest score: the square bounds their minimum as well.
     """
     if measure == "joined":
-        raise InvalidInputError("rows do not show how large joined answers are: give a bound (--bound B)")
+        return default_bound("euclidean", rows) ** 2
     if measure != "euclidean":
         return 1.0
     values = rows.astype(np.float64)

@@ -44,11 +44,13 @@ from onefold.federated.flower.encrypted import (
 )
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, SiteFolder
 from onefold.federated.flower.nodes import ServerNode
+from onefold.federated.flower.plain_sums import KeptSums
 from onefold.federated.flower.processes import Watch
 from onefold.federated.flower.registry import FederationStatus, Registry, RegistryEntry, Status
 from onefold.federated.flower.setup import add_site, create_federation, make_site_folder
 from onefold.federated.flower.site_app import column_names
 from onefold.federated.flower.spool import NOT_RUNNING, Spool
+from onefold.federated.joined_server import JoinedFederation
 from onefold.federated.messages import Profile, columns_digest
 from onefold.tables import Schema
 
@@ -132,6 +134,7 @@ class Federation:
         schema: Schema | None = None,
         own_keys: bool = False,
         insecure: bool = False,
+        most_rows: int | None = None,
     ) -> Federation:
         """Make the folders, keys and certificates of a new federation.
 
@@ -159,6 +162,8 @@ class Federation:
             Make no keys for the sites: each makes its own.
         insecure : bool, default=False
             Plaintext without keys, for tests on the loopback address only.
+        most_rows : int, default=None
+            Most rows that one site may contribute to plain sums; None takes any number.
 
         Returns
         -------
@@ -170,7 +175,7 @@ class Federation:
         InvalidInputError
             If there is a federation already, or a setting cannot be used.
         """
-        settings = ServerSettings(host, port, mode, rule, n_liars, insecure)
+        settings = ServerSettings(host, port, mode, rule, n_liars, insecure, most_rows)
         rows = _labelled(held_out, schema)
         if (rule == "weighted") != (rows is not None):
             raise InvalidInputError("the weighted rule needs held-out rows (--held-out FILE), others none")
@@ -218,8 +223,8 @@ class Federation:
     def remove(self, site: str) -> Self:
         """Take a site out with everything it contributed, whether the server is running or not.
 
-        Its key is not let in any more, its model is deleted, and every later answer is that of a federation
-        which never had it.
+        Its key is not let in any more, its model and its sums are deleted, and every later answer is that of
+        a federation which never had it.
 
         Parameters
         ----------
@@ -274,6 +279,24 @@ class Federation:
         sites = tuple(site.told(site.name in (online or ())) for site in registry.sites.values())
         settings = self.settings
         return FederationStatus(online is not None, settings.mode, settings.rule, entries, sites)
+
+    def plain_sums(self) -> JoinedFederation:
+        """Return the sums without noise that the sites sent, for example to measure what each does to them.
+
+        Returns
+        -------
+        JoinedFederation
+            The sums of the sites that take part; its method ``influence`` leaves out one site after another.
+
+        Raises
+        ------
+        FederationError
+            If the sites send none, or a file is damaged.
+        """
+        found = KeptSums(self.folder).joined(Registry(self.folder).members)
+        if found is None:
+            raise FederationError("no site of this federation sends plain sums")
+        return found
 
     def wait_for(self, sites: Iterable[str] = (), timeout: float = 300.0) -> Self:
         """Wait until the server is running and some sites have joined and are connected.
@@ -368,7 +391,7 @@ class Federation:
             For an encrypted query: bits of a measure; None takes 8.
         bound : float, default=None
             For an encrypted query: measures above are taken for ``bound``. None takes 1 for the folding
-            measures and the spread of the rows for distances.
+            measures, the spread of the rows for distances, and its square where sites send plain sums.
         power : float, default=None
             For an encrypted query: exponent of the scaled measure; None takes 1.
         floor : float, default=None
@@ -421,7 +444,8 @@ class Federation:
         """The secret key of who runs this, and its public part for the sites' classes."""
         profiles = [site.profile for site in members.values() if site.profile is not None]
         classes = sorted({label for profile in profiles for label in profile.classes})
-        width = default_bound(profiles[0].measure, rows) if bound is None else bound
+        measure = profiles[0].measure if profiles[0].sums is None else "joined"
+        width = default_bound(measure, rows) if bound is None else bound
         querier = Keyring(keys, away_from=self.folder.root).querier(len(members), len(classes), bits)
         return querier, QueryKeyFile.of(querier, classes, width, power, floor)
 

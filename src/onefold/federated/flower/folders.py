@@ -34,6 +34,7 @@ __all__ = [
 FORMAT = 1
 MODES = ("query", "model")
 SENDS = ("answers", "sealed-answers", "private-model", "raw-model")
+LATER = ("most_rows",)  # settings that came later: left out where they say nothing
 
 
 def is_loopback(host: str) -> bool:
@@ -63,6 +64,7 @@ class _Settings:
     def save(self, path: Path) -> None:
         """Write the settings."""
         plain = {"format": FORMAT, **asdict(self)}
+        plain = {name: value for name, value in plain.items() if name not in LATER or value is not None}
         write_private(path, (json.dumps(plain, indent=1) + "\n").encode())
 
     @classmethod
@@ -70,7 +72,8 @@ class _Settings:
         """Read the settings; anything but what :meth:`save` writes is refused."""
         try:
             plain = json.loads(path.read_bytes())
-            if plain.pop("format") != FORMAT or set(plain) != {field.name for field in fields(cls)}:
+            known = {field.name for field in fields(cls)}
+            if plain.pop("format") != FORMAT or not known - set(LATER) <= set(plain) <= known:
                 raise FileFormatError(f"{path}: these are not the settings this version writes")
             return cls(**plain)
         except FileNotFoundError:
@@ -90,6 +93,7 @@ class ServerSettings(_Settings):
     host, port : where the sites find it. mode : "query" or "model". rule : how answers are combined.
     n_liars : how many lying sites the trimmed and the checked rule are to withstand.
     insecure : plaintext without node keys, for tests on the loopback address only.
+    most_rows : most rows that one site may contribute to sums; None for any number.
     """
 
     host: str
@@ -98,11 +102,14 @@ class ServerSettings(_Settings):
     rule: str = "min"
     n_liars: int = 1
     insecure: bool = False
+    most_rows: int | None = None
 
     def __post_init__(self) -> None:
         _check_address(self.host, self.port, self.insecure)
         if type(self.n_liars) is not int or not self.n_liars >= 0:
             raise InvalidInputError("n_liars must be a whole number from 0 on")
+        if self.most_rows is not None and (type(self.most_rows) is not int or not self.most_rows >= 1):
+            raise InvalidInputError("most_rows must be a whole number from 1 on")
         if self.mode not in MODES:
             raise InvalidInputError("mode must be query or model")
         if self.rule not in RULES:
@@ -225,6 +232,7 @@ class ServerFolder(_Folder):
         self.run_log = self.state / "run.log"  # what the run at the server noted
         self.spool = self.state / "spool"  # queries on their way to the sites, and what came back
         self.models = self.state / "models"  # models that sites sent (model mode)
+        self.sums = self.state / "sums"  # sums without noise that sites sent
         self.app = self.state / "app"  # what Flower runs
 
     @property
@@ -232,10 +240,15 @@ class ServerFolder(_Folder):
         """The settings, read now."""
         return ServerSettings.load(self.settings_file)
 
+    def sums_of(self, site: str) -> Path:
+        """Where the sums that a site sent are, if it sends any."""
+        return self.sums / f"{site}.sums"
+
     def prepare(self) -> None:
         """Make the folders that running needs."""
         super().prepare()
-        for path in (self.spool, self.spool / "requests", self.spool / "replies", self.models, self.app):
+        spool = (self.spool, self.spool / "requests", self.spool / "replies")
+        for path in (*spool, self.models, self.sums, self.app):
             private_folder(path)
 
 
@@ -250,6 +263,7 @@ class SiteFolder(_Folder):
         self.ledger = root / "ledger.json"  # what fits with noise have spent on this site's rows
         self.trusted_keys = root / "trusted_keys"  # ids of keys to answer encrypted under, one per line
         self.model = self.state / "model.onefold"
+        self.sums = self.state / "plain.sums"  # there only if the last fit was told to send them
         self.profile = self.state / "profile.json"  # what the site says about its model
         self.kept_out = (
             self.state / "kept_out"

@@ -20,6 +20,13 @@ from onefold.tables.schema import differing
 __all__ = ["FederationStatus", "Registry", "RegistryEntry", "SiteStatus", "Status"]
 
 FORMAT = 1
+# Joined answers and distances cannot be compared, and no site's sums are taken without the others'.
+NO_SUMS = (
+    "no-sums: the other sites send plain sums of their rows; fit with --send-plain-sums if yours may leave"
+)
+OTHER_SUMS = (
+    "other-sums: the other sites send no sums, and yours were not taken; fit without --send-plain-sums"
+)
 
 
 class Status(StrEnum):
@@ -65,8 +72,10 @@ class RegistryEntry:
         known, profile = (self.name, self.status.value, self.reason, online), self.profile
         if profile is None:
             return SiteStatus(*known)
-        model = (profile.n_features, profile.measure, profile.model_digest, profile.guarantee)
-        return SiteStatus(*known, list(profile.classes), *model, profile.schema)
+        sums = profile.sums is not None and self.status is Status.MEMBER
+        measure = "joined" if sums else profile.measure
+        model = (profile.n_features, measure, profile.model_digest, profile.guarantee)
+        return SiteStatus(*known, list(profile.classes), *model, profile.schema, sums)
 
     @classmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any]) -> RegistryEntry:
@@ -115,6 +124,8 @@ class SiteStatus:
         What its model promises about its rows; None if the answers are functions of raw rows.
     schema : str or None, default=None
         Digest of the schema of its table; None without one.
+    sums : bool, default=False
+        Whether the server has sums of its rows without noise.
 
     See Also
     --------
@@ -137,6 +148,7 @@ class SiteStatus:
     model: str | None = None
     guarantee: dict[str, Any] | None = None
     schema: str | None = None
+    sums: bool = False
 
 
 @dataclass(frozen=True)
@@ -228,14 +240,20 @@ class Registry:
         with self._changing() as sites:
             sites[name] = replace(sites[name], node_id=node_id)
 
-    def admit(self, name: str, profile: Profile) -> Status:
-        """Let an invited site take part by what it says about itself, or refuse it."""
+    def objection(self, name: str, profile: Profile) -> str | None:
+        """Why a site that says this about itself would be refused; None if it would not."""
+        return self._objection(name, profile, self._read())
+
+    def admit(self, name: str, profile: Profile, objection: str | None = None) -> Status:
+        """Let an invited site take part by what it says about itself, or refuse it.
+
+        With an ``objection`` it is refused for that.
+        """
         with self._changing() as sites:
             site = sites[name]
             if site.status is Status.REMOVED:
                 return Status.REMOVED
-            others = [s.profile for s in sites.values() if s.status is Status.MEMBER and s.name != name]
-            reason = _objection(name, profile, [other for other in others if other is not None])
+            reason = self._objection(name, profile, sites) if objection is None else objection
             if reason is not None:
                 sites[name] = replace(site, status=Status.REFUSED, profile=profile, reason=reason)
                 return Status.REFUSED
@@ -258,9 +276,17 @@ class Registry:
                 self.log.append(MembershipEvent.LEAVE, name)
             sites[name] = replace(sites[name], status=Status.REMOVED, profile=None, reason=None)
             (self.folder.models / f"{name}.onefold").unlink(missing_ok=True)
+            self.folder.sums_of(name).unlink(missing_ok=True)
+
+    def _objection(self, name: str, profile: Profile, sites: Mapping[str, RegistryEntry]) -> str | None:
+        others = [s.profile for s in sites.values() if s.status is Status.MEMBER and s.name != name]
+        if profile.sums is not None and self.folder.settings.mode == "model":
+            return "other-sums: a server in model mode takes none"
+        return _objection(name, profile, [other for other in others if other is not None])
 
     def _note_joining(self, site: RegistryEntry, profile: Profile) -> None:
-        same = site.profile is not None and site.profile.model_digest == profile.model_digest
+        old = site.profile
+        same = old is not None and (old.model_digest, old.sums) == (profile.model_digest, profile.sums)
         if site.status is Status.MEMBER and same:
             return
         before = any(entry.site == site.name for entry in self.log)
@@ -300,6 +326,8 @@ def _objection(name: str, profile: Profile, others: list[Profile]) -> str | None
         # First, because measure, scale and features follow from it.
         if profile.schema != other.schema:
             return _other_schema(profile, other)
+        if (profile.sums is None) != (other.sums is None):
+            return NO_SUMS if profile.sums is None else OTHER_SUMS
         if profile.measure != other.measure:
             return "other-measure"
         if not isclose(profile.scale or 1.0, other.scale or 1.0, rel_tol=1e-9):

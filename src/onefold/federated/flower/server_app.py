@@ -1,8 +1,8 @@
 """The run at the server: one that lasts, instead of one per query.
 
-It meets the sites that come, asks them once what they are (and, in model mode, for their model), and carries
-queries to the sites and their numbers back. It does not combine anything; encrypted numbers it hands on to
-a process that adds them up without reading them.
+It meets the sites that come, asks them once what they are (in model mode for their model, and for plain sums
+those that have agreed to send them), and carries queries to the sites and their numbers back. It does not
+combine answers; encrypted numbers it hands on to a process that adds them up without reading them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any
 from flwr.app import Message as Envelope
 from flwr.serverapp import Grid, ServerApp
 
-from onefold.exceptions import MessageError
+from onefold.exceptions import FederationError, MessageError, OnefoldError
 from onefold.federated.flower.evaluation import Evaluations
 from onefold.federated.flower.folders import SERVER_VARIABLE, ServerFolder, log_to, write_private
 from onefold.federated.flower.launch import NODE_UNAVAILABLE
+from onefold.federated.flower.plain_sums import KeptSums
 from onefold.federated.flower.registry import Registry, Status
 from onefold.federated.flower.site_app import (
     ANSWERS,
@@ -31,18 +32,22 @@ from onefold.federated.flower.site_app import (
     NO_QUERY,
     PROFILE,
     SEALED,
+    SUMS,
     from_records,
     to_records,
 )
 from onefold.federated.flower.spool import Reply, Request, Spool
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import (
+    LONGEST_TEXT,
     Answers,
     Failure,
     FailureCode,
     Message,
     ModelParcel,
+    PlainSums,
     Profile,
+    PublicScores,
     Refusal,
     SealedAnswers,
     to_parts,
@@ -115,9 +120,16 @@ class Coordinator:
 
     def ask(self, requests: Sequence[Request]) -> Exchange:
         """Send queries to every connected site that takes part."""
-        expected = tuple(self.registry.members)
+        members = self.registry.members
+        expected = tuple(members)
         present = {site: node for site, node in self.reception.online.items() if site in expected}
         exchange = Exchange(requests, expected, {}, time.monotonic() + requests[0].timeout)
+        try:
+            exchange.scores = self.reception.sums.scores(members)
+        except OnefoldError as error:  # a damaged file: without all sums no answer is the right one
+            LOG.error("no scores: %s", error)
+            exchange.fail(FailureCode.NOT_READY)
+            return exchange
         self._send_question(exchange, present, requests[0].timeout)
         return exchange
 
@@ -137,7 +149,8 @@ class Coordinator:
         queries: list[Message] = [request.query for request in exchange.requests]
         first = exchange.requests[0]
         kind = ANSWERS if first.lock is None else SEALED
-        messages = queries if first.lock is None else [first.lock, *queries]
+        messages = queries if exchange.scores is None else [exchange.scores, *queries]
+        messages = messages if first.lock is None else [first.lock, *messages]
         try:
             exchange.waiting |= self.send(kind, nodes, messages, timeout, first.caller)
         except Exception as error:  # the other queries of this step must not be lost with it
@@ -206,6 +219,7 @@ class Exchange:
     deadline: float
     replies: dict[str, list[Message]] = field(default_factory=dict)
     absent: dict[str, float] = field(default_factory=dict)  # site that went away -> until when to wait for it
+    scores: PublicScores | None = None  # what sites add to their answers: the same for all, also later
 
     @property
     def is_over(self) -> bool:
@@ -213,6 +227,12 @@ class Exchange:
         now = time.monotonic()
         hoped_for = [site for site, until in self.absent.items() if now < until]
         return now > self.deadline or not (self.waiting or hoped_for)
+
+    def fail(self, code: FailureCode) -> None:
+        """Note that no site can be asked."""
+        for request in self.requests:
+            query = request.query.id
+            self.replies[query] = [Failure(query, site, code) for site in self.expected]
 
     def lose(self, message_id: str) -> None:
         """Note that a site went away with our message; it may come back and be asked again."""
@@ -296,12 +316,13 @@ class Reception:
         self.folder = folder
         self.registry = registry
         self.settings = folder.settings
+        self.sums = KeptSums(folder)
         self._send = send
         self._nodes: dict[int, str] = {}  # nodes that are there -> since when, as Flower says
         self._greeted: dict[int, str] = {}  # nodes that were asked, and since when they were there then
         self._names: dict[int, str] = {}  # node -> site
         self._asked: dict[str, tuple[int, str, float]] = {}  # Flower's number -> node, kind, until when
-        self._profiles: dict[str, Profile] = {}  # sites whose model is still awaited
+        self._profiles: dict[str, Profile] = {}  # sites whose model or sums are still awaited
 
     @property
     def online(self) -> dict[str, int]:
@@ -339,6 +360,8 @@ class Reception:
             self._meet(node, message)
         elif kind == MODEL and isinstance(message, ModelParcel):
             self._keep_model(node, message)
+        elif kind == SUMS and isinstance(message, PlainSums):
+            self._keep_sums(node, message)
         elif kind != KEPT_OUT and node in self._names:
             code = message.code.value if isinstance(message, Failure) else "no-profile"
             self.registry.refuse(self._names[node], code)
@@ -367,12 +390,20 @@ class Reception:
         name = self._names.get(node)
         if name is None:
             return
-        if self.settings.mode == "query" or self._has_model(name, profile):
-            self.registry.admit(name, profile)
+        # A site that does not fit is not asked for anything of its rows.
+        if self._has_what_it_sends(name, profile) or self.registry.objection(name, profile) is not None:
+            if self.registry.admit(name, profile) is not Status.MEMBER or profile.sums is None:
+                self.sums.drop(name)
             self._tell_if_kept_out(node)
             return
         self._profiles[name] = profile
-        self._ask(MODEL, node)
+        self._ask(MODEL if self.settings.mode == "model" else SUMS, node)
+
+    def _has_what_it_sends(self, name: str, profile: Profile) -> bool:
+        """Whether nothing has to travel before the site takes part."""
+        if self.settings.mode == "model":
+            return self._has_model(name, profile)
+        return profile.sums is None or self.sums.holds(name, profile)
 
     def _has_model(self, name: str, profile: Profile) -> bool:
         path = self.folder.models / f"{name}.onefold"
@@ -390,6 +421,22 @@ class Reception:
             self.registry.refuse(name, "other-model")
         elif self.registry.admit(name, profile) is not Status.MEMBER:
             path.unlink()
+        self._tell_if_kept_out(node)
+
+    def _keep_sums(self, node: int, sums: PlainSums) -> None:
+        name = self._names.get(node, "")
+        profile = self._profiles.pop(name, None)
+        if profile is None:
+            return
+        objection = None
+        try:
+            self.sums.keep(name, sums, profile, self.registry.members)
+        except FederationError:
+            objection = "not-ready: the server cannot read the sums of another site"
+        except OnefoldError as error:
+            objection = f"sums-refused: {error}"[:LONGEST_TEXT]
+        if self.registry.admit(name, profile, objection) is not Status.MEMBER:
+            self.sums.drop(name)
         self._tell_if_kept_out(node)
 
     def _tell_if_kept_out(self, node: int) -> None:

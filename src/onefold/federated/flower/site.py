@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold.exceptions import FederationError, InvalidInputError
+from onefold.federated.contract import default_classifier
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, write_private
 from onefold.federated.flower.nodes import GIVE_UP_SECONDS, Node
+from onefold.federated.flower.plain_sums import NEEDS_SCHEMA, NO_NOISE
 from onefold.federated.flower.processes import Watch
-from onefold.federated.flower.site_app import column_names, may_send, read_profile, store_model
+from onefold.federated.flower.site_app import column_names, may_send, read_profile, store_model, withdraw_sums
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Profile, check_digest
 from onefold.privacy.ledger import AnyLedger, Ledger, all_of
@@ -97,6 +99,11 @@ class Site:
         return self._watch is not None and self._watch.error is None
 
     @property
+    def sends_plain_sums(self) -> bool:
+        """Whether sums of the rows go to the server without noise: the fit of the model was told so."""
+        return self.profile.sums is not None
+
+    @property
     def model_may_leave(self) -> bool:
         """Whether the model itself may go to the server: its guarantee holds, or the site insists."""
         return may_send(self.settings, self.profile)
@@ -114,6 +121,7 @@ class Site:
         person: ArrayLike | None = None,
         ledger: AnyLedger = None,
         schema: Schema | None = None,
+        send_plain_sums: bool = False,
     ) -> Self:
         """Fit a model of the site's rows and keep it in the folder; its rows are not kept.
 
@@ -150,24 +158,37 @@ class Site:
             The declared contract of the table, the same at all sites, as in
             :class:`onefold.federated.LocalModel`. The server compares it; names of its fields are told to
             the server.
+        send_plain_sums : bool, default=False
+            Let sums of the rows go to the server once, **without noise and not private**, for a joined
+            federation: counts, class sums and one matrix of products. A class with one row sends that row.
+            It needs a schema, does not go with a mechanism, and all sites must do it. The server cannot turn
+            it on.
 
         Returns
         -------
         Site
             This object.
         """
+        if send_plain_sums:
+            if schema is None:
+                raise InvalidInputError(NEEDS_SCHEMA)
+            if estimator is None:
+                estimator = default_classifier(schema).set_params(measure="euclidean")
         model = LocalModel(
             estimator,
             mechanism,
             fabricate=fabricate,
             label_mechanism=label_mechanism,
-            keep_rows=False,
+            keep_rows=send_plain_sums,
             schema=schema,
         )
-        model.ledger = self._ledgers(model, np.shape(X)[-1] if schema is None else schema.width, ledger)
+        n_features = np.shape(X)[-1] if schema is None else schema.width
+        if send_plain_sums and not (label_mechanism is None and model.promise(n_features) is None):
+            raise InvalidInputError(NO_NOISE)
+        model.ledger = self._ledgers(model, n_features, ledger)
         if columns is None and schema is None:
             columns = column_names(X)
-        return self.store(model.fit(X, y, person=person), columns)
+        return self.store(model.fit(X, y, person=person), columns, send_plain_sums=send_plain_sums)
 
     def _ledgers(self, model: LocalModel, n_features: int, ledger: AnyLedger) -> AnyLedger:
         """Return where a fit is entered: the given ledger and the folder's own."""
@@ -199,7 +220,9 @@ class Site:
             ledger.spend_guarantee(earlier, "model fitted before there was a ledger")
         ledger.save(self.folder.ledger)
 
-    def store(self, model: LocalModel, columns: Sequence[str] | None = None) -> Self:
+    def store(
+        self, model: LocalModel, columns: Sequence[str] | None = None, *, send_plain_sums: bool = False
+    ) -> Self:
         """Keep a fitted model in the folder, to answer with it.
 
         The folder's ledger does not count what fitting it has spent; :meth:`fit` does.
@@ -210,13 +233,16 @@ class Site:
             A fitted model.
         columns : sequence of str, default=None
             Names of the features, which the server compares.
+        send_plain_sums : bool, default=False
+            Let sums of the model's rows go to the server without noise, as in :meth:`fit`. The model must
+            have its rows.
 
         Returns
         -------
         Site
             This object.
         """
-        store_model(self.folder, model, columns)
+        store_model(self.folder, model, columns, send_plain_sums=send_plain_sums)
         return self
 
     def configure(
@@ -227,6 +253,7 @@ class Site:
         querier_total: int | None = None,
         sends: str | None = None,
         trust_keys: Iterable[str] = (),
+        withdraw_plain_sums: bool = False,
     ) -> Self:
         """Change what may leave this site; kept for the next start.
 
@@ -244,12 +271,17 @@ class Site:
         trust_keys : iterable of str, default=()
             Ids of queriers' keys under which encrypted answers are given; after the first one no other key
             will do.
+        withdraw_plain_sums : bool, default=False
+            Delete the sums that :meth:`fit` was told to send, so that they are not sent any more. What the
+            server has got is there until it removes this site.
 
         Returns
         -------
         Site
             This object.
         """
+        if withdraw_plain_sums:
+            withdraw_sums(self.folder)
         given = {"per_minute": per_minute, "total": total, "caller_total": querier_total, "sends": sends}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         settings = replace(self.settings, **changes)

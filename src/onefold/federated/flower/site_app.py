@@ -28,7 +28,9 @@ from onefold.exceptions import FederationError, MessageError, MissingDependencyE
 from onefold.federated.fhe import Client, Quantiser
 from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSettings, log_to, write_private
+from onefold.federated.flower.plain_sums import joined_model, kept_sums, sums_of, write_sums
 from onefold.federated.guard import QueryGuard
+from onefold.federated.joined_server import declared_agreement
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import (
     Answers,
@@ -39,6 +41,7 @@ from onefold.federated.messages import (
     Message,
     ModelParcel,
     Profile,
+    PublicScores,
     Query,
     QueryKey,
     Refusal,
@@ -58,6 +61,7 @@ __all__ = [
     "NO_QUERY",
     "PROFILE",
     "SEALED",
+    "SUMS",
     "answer",
     "answer_message",
     "caller_of",
@@ -71,10 +75,12 @@ __all__ = [
     "store_model",
     "to_records",
     "warm",
+    "withdraw_sums",
 ]
 
 # Kinds of Flower message; Flower wants them to begin with a word of its own.
 ANSWERS, PROFILE, MODEL, SEALED = "query.answers", "query.profile", "query.model", "query.sealed"
+SUMS = "query.sums"
 KEPT_OUT = "query.outside"  # no question: the site is told that it is not taken
 # For when not even our own reply can be made. Flower has no code for it.
 EDGE_FAILED = 1000
@@ -102,6 +108,8 @@ def _replies(message: Any) -> list[Message]:
             return [read_profile(folder)]
         if kind == MODEL:
             return [model_parcel(folder)]
+        if kind == SUMS:
+            return [_sums(folder)]
         if kind == KEPT_OUT:
             write_private(folder.kept_out, _reason(message.content).encode())
             return [read_profile(folder)]
@@ -113,7 +121,7 @@ def _replies(message: Any) -> list[Message]:
         return [Failure(NO_QUERY, name, code)]
     except Exception as error:
         LOG.error("failed kind=%s error=%s", kind, type(error).__name__)
-        code = FailureCode.NOT_READY if kind in (PROFILE, MODEL) else FailureCode.INTERNAL
+        code = FailureCode.NOT_READY if kind in (PROFILE, MODEL, SUMS) else FailureCode.INTERNAL
         return [Failure(NO_QUERY, name, code)]
     LOG.warning("refused a message of an unknown kind")
     return [Failure(NO_QUERY, name, FailureCode.MALFORMED)]
@@ -129,14 +137,19 @@ def _reason(content: Any) -> str:
 
 
 def _answers(folder: SiteFolder, content: Any, encrypted: bool) -> list[Message]:
-    """Encrypted: the first message is the query key under which the queries behind it are answered."""
+    """Encrypted: the first message is the query key under which the queries behind it are answered.
+
+    In a joined federation the scores of the server come before the queries.
+    """
     caller = check_name("a querier's name", caller_of(content))
     messages = from_records(content)
     key = messages.pop(0) if encrypted else None
+    scores = messages.pop(0) if messages and isinstance(messages[0], PublicScores) else None
     queries = [message for message in messages if isinstance(message, Query)]
     if not isinstance(key, QueryKey | None) or len(queries) < len(messages):
         raise MessageError("only queries are answered, encrypted ones behind a query key")
-    return [answer(folder, query, caller, key) for query in queries]
+    assert isinstance(scores, PublicScores | None)
+    return [answer(folder, query, caller, key, scores) for query in queries]
 
 
 # What a failure names as its query when there was none.
@@ -155,16 +168,40 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     return tuple(names) if names and all(isinstance(name, str) for name in names) else None
 
 
-def store_model(folder: SiteFolder, model: LocalModel, columns: Sequence[str] | None = None) -> Profile:
-    """Keep a fitted model, and what the site will say about it and about the columns it was fitted to."""
+def store_model(
+    folder: SiteFolder,
+    model: LocalModel,
+    columns: Sequence[str] | None = None,
+    *,
+    send_plain_sums: bool = False,
+) -> Profile:
+    """Keep a fitted model, and what the site will say about it and about the columns it was fitted to.
+
+    Sums of its rows are kept, and sent to the server that asks for them, only if ``send_plain_sums`` says so.
+    """
     folder.prepare()
-    # Nothing is answered while the two files do not belong together.
+    sums = sums_of(folder.settings.name, model) if send_plain_sums else None
+    # Nothing is answered while the files do not belong together.
     folder.profile.unlink(missing_ok=True)
+    folder.sums.unlink(missing_ok=True)
     model.save(folder.model, with_rows=False)
     folder.model.chmod(0o600)
-    profile = replace(model.profile(folder.settings.name), columns=columns_digest(columns))
-    write_private(folder.profile, json.dumps(to_parts(profile)[0], indent=1, allow_nan=False).encode())
+    digest = None if sums is None else write_sums(folder, sums)
+    profile = replace(model.profile(folder.settings.name), columns=columns_digest(columns), sums=digest)
+    _write_profile(folder, profile)
     return profile
+
+
+def withdraw_sums(folder: SiteFolder) -> None:
+    """Delete the sums that were to be sent, if there are any; what was sent stays sent."""
+    if folder.sums.exists():
+        profile = read_profile(folder)
+        folder.sums.unlink()
+        _write_profile(folder, replace(profile, sums=None))
+
+
+def _write_profile(folder: SiteFolder, profile: Profile) -> None:
+    write_private(folder.profile, json.dumps(to_parts(profile)[0], indent=1, allow_nan=False).encode())
 
 
 def read_profile(folder: SiteFolder) -> Profile:
@@ -181,7 +218,10 @@ def read_profile(folder: SiteFolder) -> Profile:
 def warm(folder: SiteFolder) -> None:
     """Load the model, if there is one, so that a process forked from this one need not."""
     with suppress(Exception):
-        _model(folder.model, read_profile(folder).model_digest)
+        profile = read_profile(folder)
+        model = _model(folder.model, profile.model_digest)
+        if profile.sums is not None and model.schema_ is not None:  # drawing the lift takes a while too
+            declared_agreement(model.schema_).rows(np.zeros((1, profile.n_features)))
 
 
 @lru_cache(maxsize=1)
@@ -194,8 +234,18 @@ def _model(path: Path, digest: str) -> LocalModel:
 # --- what a site sends ------------------------------------------------------------------------------------
 
 
-def answer(folder: SiteFolder, query: Query, caller: str, lock: QueryKey | None = None) -> Message:
-    """One number per row and class, if the guard lets the querier have them; encrypted if there is a key."""
+def answer(
+    folder: SiteFolder,
+    query: Query,
+    caller: str,
+    lock: QueryKey | None = None,
+    scores: PublicScores | None = None,
+) -> Message:
+    """One number per row and class, if the guard lets the querier have them; encrypted if there is a key.
+
+    With the scores of the server they are added to the squared distances before anything is encrypted. A site
+    that sends no sums takes no scores.
+    """
     settings = folder.settings
     code = FailureCode.NOT_READY
     try:
@@ -205,12 +255,20 @@ def answer(folder: SiteFolder, query: Query, caller: str, lock: QueryKey | None 
             raise QueryRefused(FailureCode.WRONG_FEATURES)
         if lock is None and settings.sends == "sealed-answers":
             raise QueryRefused(FailureCode.SEALED_ONLY)
+        if scores is not None and profile.sums is None:
+            raise QueryRefused(FailureCode.MALFORMED)
         client = None if lock is None else opened_lock(folder, lock, profile.classes, len(query.features))
+        model = _model(folder.model, profile.model_digest)
+        if scores is not None:
+            model = joined_model(model, scores)
         _admit(folder, settings, caller, len(query.features))
-        answers = _model(folder.model, profile.model_digest).answer(query, profile.site)
+        answers = model.answer(query, profile.site)
         return answers if lock is None or client is None else sealed(client, answers, lock)
     except QueryRefused as refusal:
         code = FailureCode(refusal.code)
+    except MessageError as error:
+        LOG.warning("refused query=%s: %s", query.id, error)
+        code = FailureCode.MALFORMED
     except Exception as error:
         # The kind of error only: its text may quote rows.
         LOG.error("failed query=%s code=%s error=%s", query.id, code, type(error).__name__)
@@ -240,6 +298,16 @@ def model_parcel(folder: SiteFolder) -> Message:
         return Failure(NO_QUERY, settings.name, FailureCode.NOT_PRIVATE)
     LOG.warning("sent the model digest=%s", profile.model_digest)
     return ModelParcel(settings.name, folder.model.read_bytes())
+
+
+def _sums(folder: SiteFolder) -> Message:
+    """The sums of the site's rows, if the fit of the model was told to send them."""
+    sums = kept_sums(folder, read_profile(folder))
+    if sums is None:
+        LOG.warning("refused to send sums")
+        return Failure(NO_QUERY, folder.settings.name, FailureCode.NOT_PRIVATE)
+    LOG.warning("sent plain sums bytes=%d", len(sums.content))
+    return sums
 
 
 def may_send(settings: SiteSettings, profile: Profile) -> bool:

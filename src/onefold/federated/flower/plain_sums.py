@@ -1,0 +1,205 @@
+"""Sums without noise: written by a site that has agreed to send them, kept and added up at the server.
+
+The file of sums in a site's folder is the site's consent. Only a fit that was told so makes it
+(``onefold federate site --send-plain-sums``); without the file nothing is sent, whatever the server asks for.
+The server keeps one file for each site. What it publishes follows from the files of the sites that take part
+now: whole numbers add up to the same sum in every order, so a site that has left leaves no trace.
+
+**Nothing of this is private**, see :mod:`onefold.federated.joined`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from copy import copy
+from pathlib import Path
+
+import numpy as np
+
+from onefold.exceptions import FederationError, InvalidInputError, MessageError, OnefoldError
+from onefold.federated.flower.folders import ServerFolder, SiteFolder, write_private
+from onefold.federated.flower.registry import RegistryEntry
+from onefold.federated.joined import Agreement, JoinedSums, Offset
+from onefold.federated.joined_server import JoinedFederation, declared_agreement, publish
+from onefold.federated.local_model import LocalModel
+from onefold.federated.messages import (
+    Limits,
+    PlainSums,
+    Profile,
+    PublicScores,
+    from_bytes,
+    plain_labels,
+    to_bytes,
+)
+
+__all__ = ["KeptSums", "joined_model", "kept_sums", "sums_of", "write_sums"]
+
+NEEDS_SCHEMA = (
+    "plain sums need a schema (--schema FILE): classes, units and the length of a row must be declared, "
+    "because agreeing on them by messages would leave a trace of every site"
+)
+NEEDS_DISTANCES = (
+    "plain sums need distances with leave-one-out errors in closed form: leave out the estimator (--model) "
+    "and the measure (--measure)"
+)
+NO_NOISE = (
+    "plain sums do not go with noise (--epsilon): they carry none, so nothing that the noise promises would "
+    "hold"
+)
+
+
+# --- at a site --------------------------------------------------------------------------------------------
+
+
+def sums_of(site: str, model: LocalModel) -> PlainSums:
+    """Make the message with the sums of a model's rows."""
+    if model.guarantee_ is not None:
+        raise InvalidInputError(NO_NOISE)
+    if model.schema_ is None:
+        raise InvalidInputError(NEEDS_SCHEMA)
+    if model.measure != "euclidean" or not hasattr(model.estimator_, "leave_one_out_squares"):
+        raise InvalidInputError(NEEDS_DISTANCES)
+    agreed = declared_agreement(model.schema_)
+    content = model.joined_sums(agreed).to_bytes()
+    if len(content) > Limits().max_bytes:
+        raise InvalidInputError("the sums of so many columns are larger than a message: use fewer columns")
+    return PlainSums(site, model.schema_.digest, agreed.radius, agreed.n_directions, content)
+
+
+def write_sums(folder: SiteFolder, sums: PlainSums) -> str:
+    """Write the sums that may go to the server; the digest of their content, for the site's profile."""
+    write_private(folder.sums, to_bytes(sums))
+    return _digest(sums)
+
+
+def kept_sums(folder: SiteFolder, profile: Profile) -> PlainSums | None:
+    """What a site sends of its rows; None unless the fit of this very model was told to send it."""
+    return None if profile.sums is None else _read(folder.sums, profile)
+
+
+def joined_model(model: LocalModel, scores: PublicScores) -> LocalModel:
+    """The same model, answering with the scores of the server; refused if they are of another contract."""
+    try:
+        offset = Offset.from_bytes(scores.content)
+    except OnefoldError:
+        raise MessageError("the scores cannot be read") from None
+    if model.schema_ is None or not _alike(offset.agreement, declared_agreement(model.schema_)):
+        raise MessageError("the scores are not those of a federation with this site's schema")
+    return copy(model).join(offset)  # the model itself stays as it is, for other messages
+
+
+# --- at the server ----------------------------------------------------------------------------------------
+
+
+class KeptSums:
+    """The sums of the sites that take part, one file each, and what the server publishes of them."""
+
+    def __init__(self, folder: ServerFolder) -> None:
+        self.folder = folder
+        self._added: dict[str, str] = {}  # sites in the total, and the digest of what each sent
+        self._total: JoinedSums | None = None
+        self._agreement: Agreement | None = None
+        self._published: PublicScores | None = None
+
+    def holds(self, name: str, profile: Profile) -> bool:
+        """Whether the sums that a site speaks of are here already."""
+        try:
+            _read(self.folder.sums_of(name), profile)
+        except FederationError:
+            return False
+        return True
+
+    def keep(
+        self, name: str, sums: PlainSums, profile: Profile, members: Mapping[str, RegistryEntry]
+    ) -> None:
+        """Check what a site sent, by itself and beside the others, and keep it; refused if it does not fit.
+
+        What is left to a site that lies is to invent rows, as many as the server lets one site have.
+        """
+        if _digest(sums) != profile.sums or (sums.site, sums.schema) != (name, profile.schema):
+            raise InvalidInputError("these are not the sums that the site speaks of")
+        agreed, found = _opened(sums)
+        JoinedFederation(agreed, most_rows=self.folder.settings.most_rows).add(name, found)
+        if found.moments.sums_.shape[1] != profile.n_features + 2 * agreed.n_directions:
+            raise InvalidInputError("the sums have another number of columns than the site's rows")
+        if plain_labels(agreed.classes[found.moments.counts_ > 0]) != profile.classes:
+            raise InvalidInputError("the sums are of other classes than the site's model")
+        others = {other: entry for other, entry in members.items() if other != name}
+        self._add_up(others)
+        if self._agreement is not None and not _alike(agreed, self._agreement):
+            raise InvalidInputError("the classes, the radius or the lift differ from those of other sites")
+        write_private(self.folder.sums_of(name), to_bytes(sums))
+
+    def drop(self, name: str) -> None:
+        """Delete what a site sent."""
+        self.folder.sums_of(name).unlink(missing_ok=True)
+
+    def scores(self, members: Mapping[str, RegistryEntry]) -> PublicScores | None:
+        """What the sites that take part are told with a query; None if they send no sums."""
+        self._add_up(members)
+        if self._total is None or self._agreement is None:
+            return None
+        if self._published is None:
+            self._published = PublicScores(publish(self._agreement, self._total).to_bytes())
+        return self._published
+
+    def joined(self, members: Mapping[str, RegistryEntry]) -> JoinedFederation | None:
+        """The sums of each site that takes part, beside each other; None if they send none."""
+        made: JoinedFederation | None = None
+        for name, profile in _senders(members).items():
+            agreed, found = _opened(_read(self.folder.sums_of(name), profile))
+            made = JoinedFederation(agreed) if made is None else made
+            made.add(name, found)
+        return made
+
+    def _add_up(self, members: Mapping[str, RegistryEntry]) -> None:
+        """Bring the total up to date: newcomers are added, and after any change it is made anew."""
+        senders = _senders(members)
+        wanted = {name: str(profile.sums) for name, profile in senders.items()}
+        if wanted == self._added:
+            return
+        self._published = None
+        if not self._added.items() <= wanted.items():
+            self._added, self._total, self._agreement = {}, None, None
+        for name in sorted(set(wanted) - set(self._added)):
+            agreed, found = _opened(_read(self.folder.sums_of(name), senders[name]))
+            self._total = found if self._total is None else self._total.add(found)
+            self._agreement = agreed
+            self._added[name] = wanted[name]
+
+
+def _opened(sums: PlainSums) -> tuple[Agreement, JoinedSums]:
+    """The sums of one site, if rows can have them, and what it took to be agreed on."""
+    try:
+        found = JoinedSums.from_bytes(sums.content)
+    except InvalidInputError:
+        raise
+    except Exception:  # a site sends what it likes: nothing of it may end the run
+        raise InvalidInputError("the sums cannot be read") from None
+    return Agreement(found.moments.classes_, sums.radius, sums.n_directions, of_table=True), found
+
+
+def _senders(members: Mapping[str, RegistryEntry]) -> dict[str, Profile]:
+    found = {name: site.profile for name, site in members.items() if site.profile is not None}
+    return {name: profile for name, profile in found.items() if profile.sums is not None}
+
+
+def _digest(sums: PlainSums) -> str:
+    return hashlib.sha256(sums.content).hexdigest()
+
+
+def _read(path: Path, profile: Profile) -> PlainSums:
+    """The sums in a file, if they are those that a profile speaks of."""
+    try:
+        found = from_bytes(path.read_bytes())
+    except (OSError, MessageError):
+        found = None
+    if not isinstance(found, PlainSums) or _digest(found) != profile.sums:
+        raise FederationError(f"{path}: the sums of {profile.site} are not here, or damaged")
+    return found
+
+
+def _alike(one: Agreement, other: Agreement) -> bool:
+    numbers = [(each.radius, each.n_directions, each.random_state) for each in (one, other)]
+    return numbers[0] == numbers[1] and np.array_equal(one.classes, other.classes)
