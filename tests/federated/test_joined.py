@@ -190,13 +190,13 @@ def test_influence_shows_the_site_with_swapped_labels(agreement, data) -> None:
 # --- the weight of the offset -----------------------------------------------------------------------------
 
 
-def test_distances_of_tables_count_a_fifth_of_those_of_rows_at_most() -> None:
+def test_distances_of_tables_count_a_twentieth_of_those_of_rows_at_most() -> None:
     rows = np.full((4, 2), 0.1)
     weights = []
     for of_table in (False, True):
         agreed = Agreement(np.array([0.0]), radius=1.0, of_table=of_table)
         weights.append(JoinedSums.of(agreed, rows, np.zeros(4), np.full(4, 0.3)).weight_of(agreed))
-    assert weights[1] == pytest.approx(5.0 * weights[0])
+    assert weights[1] == pytest.approx(20.0 * weights[0])
 
 
 def _weight(squares, n_rows: int | None = None) -> float:

@@ -45,7 +45,7 @@ KIND, PUBLISHED = "joined-sums", "joined-scores"
 BOUND = 2.0
 # Weight of the scores, and largest and least weight of squared distances in units of the mean one, all in the
 # exponent of a softmax. On tables of mixed columns distances count little: those of one-hot rows are coarse.
-SCORE_WEIGHT, DISTANCE_WEIGHT, LEAST_WEIGHT, TABLE_WEIGHT = 4.0, 5.0, 0.125, 1.0
+SCORE_WEIGHT, DISTANCE_WEIGHT, LEAST_WEIGHT, TABLE_WEIGHT = 4.0, 5.0, 0.125, 0.25
 # Squared distances are whole numbers of 2^-24 of the agreed unit, at most 64 units. Their squares have up to
 # 60 digits and are added up in two halves, so that sums over 2^25 rows fit into 64 digits.
 DIGITS, LARGEST, HALF = 24, 64.0, 30
@@ -289,7 +289,7 @@ class JoinedSums:
         :math:`-k d^2 / m_0` and a score 4 s, so that :math:`a = 4 m_0 / k`. Squared distances that are
         :math:`m_0 / f` times a chi-square of f degrees have the log likelihood :math:`-(f/2) d^2 / m_0`, and
         :math:`f / 2 = m_0^2 / v` with v their variance. They count twice that, because a query meets the
-        nearest of many machines; at most 5, and on tables of mixed columns 1; times the share of rows that
+        nearest of many machines; at most 5, and on tables of mixed columns 1/4; times the share of rows that
         are in machines of five and more. Where a machine's hull spans the space, as in tables of few columns,
         a few unusual rows make up :math:`m_0`, and distances then say little.
 

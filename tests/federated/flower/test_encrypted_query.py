@@ -119,7 +119,7 @@ def test_querier_elsewhere_hands_over_a_query_key_and_decrypts_the_file(
     other = tmp_path / "other"
     refused = federation.run("open", sealed, "--keys", other, folder=False)
     assert refused.returncode == 1
-    assert "the key this was made for is not here" in refused.stderr
+    assert "the secret key of this query is not here" in refused.stderr
 
 
 @pytest.mark.slow
