@@ -6,8 +6,10 @@ import json
 import math
 from datetime import date, datetime
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -279,3 +281,43 @@ def test_no_cell_of_any_kind_stops_reading() -> None:
 def test_a_field_stands_in_the_file_as_it_was_declared() -> None:
     for field in FIELDS:
         assert Field.from_dict(field.to_dict()) == field
+
+
+KINDS = {
+    "number": Field("a", low=0, high=10),
+    "category": Field("a", "string", levels=("1", "True", "1152921504606846977")),
+    "number of categories": Field("a", "integer", levels=(0, 1, 2)),
+    "date": Field("a", "date", low=0, high=30_000, format="%d.%m.%Y"),
+}
+DAY = date(2020, 1, 2)
+MIXTURES = [
+    [True, 2],
+    [2**60 + 1, 0.5],
+    [True, [1]],
+    [DAY, {"a": 1}],
+    [DAY, Decimal("sNaN")],
+    [np.datetime64("2020-01-02"), "x"],
+    [np.datetime64("2020-01-02"), [1]],
+    [np.float32(0.1), 1.0],
+]
+
+
+def _array(cells: list[Any]) -> Any:
+    found = np.empty(len(cells), dtype=object)
+    found[:] = cells
+    return found
+
+
+def _series(cells: list[Any]) -> Any:
+    return pd.Series(cells, dtype=object)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("cells", MIXTURES, ids=str)
+@pytest.mark.parametrize("make", [list, _array, _series], ids=["list", "array", "pandas"])
+def test_no_cell_decides_how_another_is_read(kind: str, cells: list[Any], make: Any) -> None:
+    together = KINDS[kind].read(make(cells))
+    for row, cell in enumerate(cells):
+        alone = KINDS[kind].read(make([cell]))
+        for mine, ours in zip(alone, together, strict=True):
+            assert np.array_equal(mine[0], ours[row], equal_nan=mine.dtype.kind == "f")

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -123,7 +124,8 @@ def cells_of(column: Any, missing_values: Collection[str] = ()) -> tuple[AnyArra
     if isinstance(column, np.ma.MaskedArray):
         hidden, column = np.ma.getmaskarray(column), column.data
     elif hasattr(column, "isna"):
-        hidden = np.asarray(column.isna(), dtype=np.bool_)
+        with suppress(ArithmeticError):  # NaN of a decimal number that signals: cells are looked at below
+            hidden = np.asarray(column.isna(), dtype=np.bool_)
     elif hasattr(column, "is_null"):
         hidden = np.asarray(column.is_null(), dtype=np.bool_)
     values = _plain_array(column)
@@ -140,11 +142,22 @@ def cells_of(column: Any, missing_values: Collection[str] = ()) -> tuple[AnyArra
     if values.dtype.kind in "fM":
         missing |= np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
     elif values.dtype.kind == "O":
+        tokens = frozenset(missing_values) | {""}
         try:
-            missing |= _missing_among(values.tolist(), frozenset(missing_values) | {""})
-        except TypeError:  # a list or another cell that is in no set: its text counts
-            return cells_of([cell if cell is None else text_of(cell) for cell in values], missing_values)
+            missing |= _missing_among(values.tolist(), tokens)
+        except TypeError:  # a list or another cell that is in no set: its text counts, and no other's
+            values = _objects([_in_a_set(cell) for cell in values])
+            missing |= _missing_among(values.tolist(), tokens)
     return values, missing
+
+
+def _in_a_set(cell: Any) -> Any:
+    """The cell, or its text if it cannot be a member of a set."""
+    try:
+        hash(cell)
+    except TypeError:
+        return text_of(cell)
+    return cell
 
 
 def _plain_array(column: Any) -> AnyArray:
@@ -152,11 +165,13 @@ def _plain_array(column: Any) -> AnyArray:
         return np.asarray(column.to_numpy())
     if isinstance(column, np.ndarray):
         return column
-    # A list of texts and numbers would become texts; each cell speaks for itself.
+    # Of texts and numbers NumPy would make texts, of truth values and numbers numbers, and of whole numbers
+    # beside others rounded ones: each cell speaks for itself.
     cells = list(column)
-    if all(isinstance(cell, (bool, int, float, np.number, np.bool_)) for cell in cells):
+    kinds = set(map(type, cells))
+    if kinds in ({bool}, {int}, {float}):
         found = np.array(cells)
-        if found.dtype.kind in "biuf":
+        if kinds != {int} or found.dtype.kind == "i":  # and not too long for 64 bits
             return found
     return _objects(cells)
 
@@ -233,10 +248,11 @@ def numbers_of(values: AnyArray, missing: Mask, written: NumberFormat) -> Floats
     if values.dtype.kind == "M":
         return found  # a date is no number
     present = values[~missing]
-    if written.is_plain:
+    # Of other cells, such as dates, NumPy makes numbers in ways that depend on their neighbours.
+    if written.is_plain and {str, float, int, bool}.issuperset(map(type, present.tolist())):
         try:
             found[~missing] = present.astype(np.float64)
-        except (TypeError, ValueError, ArithmeticError):
+        except (ValueError, ArithmeticError):
             pass  # some cell is no number: one by one
         else:
             return found
