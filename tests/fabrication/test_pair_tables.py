@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.fabrication import TableCounts, TableSynthesizer
+from onefold.fabrication import TableCounts, TableSynthesizer, synthesizer
 from onefold.fabrication._synthesis import repair, spanning_tree
 from onefold.fabrication.bins import Bins, simplex
 from onefold.fabrication.pair_tables import CountLayout, spent
@@ -318,3 +318,22 @@ def test_counts_refuse_a_guarantee_of_something_else() -> None:
     promise = Guarantee("entry", (1.0, 1e-5), (3.0, 1e-5), 3)
     with pytest.raises(FileFormatError, match="not one of table counts"):
         TableCounts.from_bytes(replace(counts_of(), guarantee=promise).to_bytes())
+
+
+@pytest.mark.parametrize("n_fine", [65, 10**9, 10**15])
+def test_a_small_file_cannot_claim_more_fine_cells_than_there_are(n_fine: int) -> None:
+    packed = replace(counts_of(), n_fine=n_fine).to_bytes()
+    with pytest.raises(FileFormatError, match="damaged"):
+        TableCounts.from_bytes(packed)
+
+
+def test_rows_that_are_drawn_unasked_are_bounded_whatever_counts_claim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(synthesizer, "MOST_ROWS", 100)
+    counts = counts_of()
+    claimed = replace(counts, vector=np.full_like(counts.vector, 2**38))
+    maker = TableSynthesizer.from_counts(schema(), TableCounts.from_bytes(claimed.to_bytes()))
+    assert maker.n_rows_ > 2**38
+    assert len(maker.sample()["age"]) == 100
+    assert len(maker.sample(200)["age"]) == 200

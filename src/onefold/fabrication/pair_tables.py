@@ -20,7 +20,7 @@ from onefold._base.files import read_saved, write_whole
 from onefold._base.stored_zip import NOT_READABLE
 from onefold._base.validation import Number, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.fabrication.bins import Bins
+from onefold.fabrication.bins import FINE, Bins
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import RandomState, byte_stream, rounded_gaussian
@@ -456,7 +456,8 @@ def _read(about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> TableCoun
         and in_order
         and len(names) == len(sizes)
         and min(sizes, default=0) > 0
-        and n_classes > 0 < n_fine
+        and n_classes > 0
+        and 0 < n_fine <= FINE[1]  # so many edges are made of it
     ):
         raise FileFormatError(DAMAGED)
     layout = CountLayout(tuple(names), tuple(sizes), n_classes, tuple((i, j) for i, j in pairs))

@@ -40,6 +40,7 @@ ROWS_ABOUT = 10_000  # where the schema does not say how many rows there are abo
 RAKED_ROWS = 5000  # below, all pairs at once follow the noise more than the rows
 ROWS_PER_NOISE = 20.0  # below so many rows for one standard deviation, pairs are not used
 JUDGED_ROWS = 100_000  # most rows that are drawn to judge them
+MOST_ROWS = 10_000_000  # most rows that are drawn unless more are asked for: counts may claim any number
 STRUCTURES = ("auto", "tree", "raked", "independent")
 CONSTRAINTS: dict[str, Entry] = {
     "epsilon": (EPSILON, None),
@@ -541,7 +542,7 @@ class TableSynthesizer(BaseEstimator):
         Parameters
         ----------
         n : int or None, default=None
-            Number of rows; None takes the noisy number of rows of the table.
+            Number of rows; None takes the noisy number of rows of the table, at most ten million.
         random_state : None, int or Generator, default=None
             Source of the choices. They protect nothing, so a seed does no harm.
 
@@ -553,7 +554,7 @@ class TableSynthesizer(BaseEstimator):
         check_is_fitted(self)
         check_parameter("n", n, (Whole(0), None))
         rng = generator(random_state)
-        cells, classes = self._drawn(self.n_rows_ if n is None else int(n), rng)
+        cells, classes = self._drawn(min(self.n_rows_, MOST_ROWS) if n is None else int(n), rng)
         bins = self.counts_.bins
         assert bins is not None
         parsed = {
