@@ -256,6 +256,8 @@ def test_a_mock_of_rows_takes_a_tiny_epsilon_and_says_what_it_is_for(table, sche
     assert "epsilon 0.01 per record" in said
     assert "mean nothing" in said
     assert len(read(out)) == 51
+    assert run(table, "--mock", "--schema", schema, "--epsilon", 1e-4, "--out", out) == 0
+    assert len(read(out)) == 101  # a noisy number would be none, or thousands
 
 
 # --- a look at other rows -----------------------------------------------------------------------------------

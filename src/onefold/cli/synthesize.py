@@ -59,7 +59,8 @@ def add_parser(commands: Any) -> None:
     declared = "schema of the table, a JSON file, declared without looking at private rows"
     option(parser, "--schema FILE", declared, required=True)
     option(parser, "--out TABLE", "table to write: .csv, .npz or .parquet")
-    option(parser, "--rows N", "rows to write (default: the noisy number of rows)", shared.whole)
+    rows = "rows to write (default: the noisy number of rows, at most ten million; 100 for a mock)"
+    option(parser, "--rows N", rows, shared.whole)
     structure = "pairs of columns that rows follow; auto decides by the noisy number of rows"
     choices = ("auto", "tree", "raked", "independent")
     option(parser, "--structure", structure, default="auto", choices=choices)
@@ -254,7 +255,7 @@ def _told(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> 
     if args.out is None:
         return result, words
     with busy("drawing rows", args.quiet):
-        made = maker.sample(args.rows)
+        made = maker.sample(MOCK_ROWS if args.mock and args.rows is None else args.rows)
         quality = maker.quality_
     n_rows = len(next(iter(made.values())))
     guarantee, report = _write(args.out, made, schema, promise.to_dict(), quality.to_dict())
@@ -289,7 +290,7 @@ def _mocked(args: argparse.Namespace, schema: Schema) -> Told:
     """A table of the schema's shape, from nothing else."""
     from onefold.fabrication import mock_table
 
-    made = mock_table(schema, args.rows or MOCK_ROWS)
+    made = mock_table(schema, MOCK_ROWS if args.rows is None else args.rows)
     words = [NO_ROW_READ, MOCK]
     promise = {"holds": True, "epsilon": 0.0, "delta": 0.0, "text": NO_ROW_READ}
     n_rows = len(next(iter(made.values())))
