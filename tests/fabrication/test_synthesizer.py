@@ -17,8 +17,9 @@ from sklearn.metrics import roc_auc_score
 
 from onefold import io
 from onefold.exceptions import BudgetExceededError, InvalidInputError
-from onefold.fabrication import TableCounts, TableSynthesizer, mock_table
+from onefold.fabrication import TableCounts, TableSynthesizer, mock_table, synthesizer
 from onefold.fabrication.bins import ColumnCells, coarse_bins
+from onefold.fabrication.pair_tables import CountLayout, spent, with_noise
 from onefold.fabrication.plan import CountingPlan
 from onefold.privacy import Ledger
 from onefold.privacy.calibration import epsilon_of, mu_of
@@ -156,6 +157,32 @@ def test_noise_of_all_tables_together_is_what_the_budget_pays() -> None:
         len(tables.layout.sizes) / tables.sigmas[0] ** 2 + len(tables.layout.pairs) / tables.sigmas[1] ** 2
     )
     assert math.sqrt(spent) == pytest.approx(mu_of(1.0, 1e-6))
+
+
+@pytest.mark.parametrize(("neighbours", "factor"), [("add-remove", 1.0), ("replace", math.sqrt(2.0))])
+@pytest.mark.parametrize("rows", [None, 3])
+@pytest.mark.parametrize("bins", [(), (18.0, 65.0)], ids=["open", "declared"])
+def test_noise_that_a_fit_draws_is_what_the_budget_pays(
+    monkeypatch: pytest.MonkeyPatch, bins: tuple[float, ...], rows: int | None, neighbours: Any, factor: float
+) -> None:
+    drawn: list[tuple[CountLayout, tuple[float, float]]] = []
+
+    def recorded(layout: CountLayout, vector: Any, sigmas: tuple[float, float], noise: Any) -> Any:
+        drawn.append((layout, sigmas))
+        return with_noise(layout, vector, sigmas, noise)
+
+    monkeypatch.setattr(synthesizer, "with_noise", recorded)
+    fields = [
+        Field("age", "integer", low=0, high=500, bins=bins),
+        Field("sex", "string", levels=("f", "m")),
+        Field("died", "boolean", role="label"),
+    ]
+    columns = {"age": np.arange(50), "sex": np.full(50, "f"), "died": np.arange(50) % 2 == 0}
+    maker = TableSynthesizer(Schema(fields), 1.0, 1e-6, neighbours=neighbours, rows_per_person=rows)
+    maker.fit(columns, None if rows is None else np.arange(50) // 4)
+    assert len(drawn) == (1 if bins else 2)
+    squares = sum(spent(*release) ** 2 for release in drawn)
+    assert factor * (rows or 1) * math.sqrt(squares) == pytest.approx(mu_of(1.0, 1e-6))
 
 
 @pytest.mark.parametrize(("neighbours", "factor"), [("add-remove", 1.0), ("replace", math.sqrt(2.0))])
