@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import warnings
 from argparse import Namespace
 
 import numpy as np
@@ -309,6 +310,17 @@ def test_a_look_that_cannot_work_is_refused_before_anything_is_spent(table, sche
     assert run(*given, "--evaluate-public", test) == 2
     assert "there is no column 'ward'" in capsys.readouterr().err
     assert Ledger.load(book).total() == (0.0, 0.0)
+
+
+def test_no_byte_of_a_private_look_decides_what_is_said_of_its_file(table, schema, tmp_path, capfd):
+    test = write(tmp_path / "test.csv", people(200, 1))
+    given = [table, "--schema", schema, "--epsilon", 2, "--out", tmp_path / "m.csv", "--quiet"]
+    for byte in (b"", b"\xe9", b"\x81", b"\0"):
+        test.write_bytes(test.read_bytes() + b"40,hea" + byte + b"rt,5,true,ill\n")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert run(*given, "--evaluate", test, "--evaluate-epsilon", 1) == 0
+        assert capfd.readouterr().err == ""
 
 
 # --- what is printed is true --------------------------------------------------------------------------------

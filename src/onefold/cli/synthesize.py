@@ -393,7 +393,7 @@ def _check_look(path: str | None, schema: Schema) -> None:
 
     if schema.classes is None:
         raise InvalidInputError("--evaluate needs a schema with a label of classes")
-    with open_table(path) as source:
+    with open_table(path, private=True) as source:  # no cell decides what is said, or whether
         source.require(known.name for known in (*schema.features, schema.label, schema.person) if known)
 
 
