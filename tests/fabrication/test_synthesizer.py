@@ -382,6 +382,20 @@ def test_neighbouring_tables_give_the_same_names_types_and_levels() -> None:
     assert len(set(guarantees)) == 1
 
 
+def test_with_the_same_noisy_counts_other_rows_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fixed(layout: CountLayout, vector: Any, sigmas: tuple[float, float], noise: Any) -> Any:
+        return np.random.default_rng(layout.length).integers(-50, 500, layout.length)
+
+    monkeypatch.setattr(synthesizer, "with_noise", fixed)
+    found = []
+    for rows in (table(0), table(60), table(3000, seed=1)):
+        made = TableSynthesizer(schema(), 1.0).fit(rows)
+        drawn = made.sample(random_state=0)
+        cells = [(name, np.ma.filled(column, 0).tobytes()) for name, column in drawn.items()]
+        found.append((made.counts_.to_bytes(), made.n_rows_, made.structure_, made.quality_, cells))
+    assert found[0] == found[1] == found[2]
+
+
 def test_length_of_a_sample_follows_from_released_counts() -> None:
     maker = TableSynthesizer(schema(), 1.0).fit(table(200))
     again = TableSynthesizer.from_counts(schema(), TableCounts.from_bytes(maker.counts_.to_bytes()))
