@@ -312,6 +312,15 @@ def test_a_look_that_cannot_work_is_refused_before_anything_is_spent(table, sche
     assert Ledger.load(book).total() == (0.0, 0.0)
 
 
+def test_a_class_of_one_synthetic_row_does_not_stop_a_look():
+    from onefold.cli.synthesize import _predictions
+
+    fields = [Field("age", low=0, high=1), Field("kind", "string", role="label", levels=("a", "b", "c"))]
+    made = {"age": np.linspace(0, 1, 10_001), "kind": np.array(["a", "b"] * 5000 + ["c"])}
+    guesses, _ = _predictions(Schema(fields), made, {"age": [0.5], "kind": ["a"]})
+    assert guesses[0] in ("a", "b", "c")
+
+
 def test_no_byte_of_a_private_look_decides_what_is_said_of_its_file(table, schema, tmp_path, capfd):
     test = write(tmp_path / "test.csv", people(200, 1))
     given = [table, "--schema", schema, "--epsilon", 2, "--out", tmp_path / "m.csv", "--quiet"]

@@ -421,7 +421,8 @@ def _predictions(schema: Schema, made: dict[str, AnyArray], table: Any) -> tuple
     """Predicted classes of a table's rows by boosted trees, and the most frequent class of the made rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    y, _ = schema.labels(made)
+    rows = slice(0, TRIAL_ROWS)  # rows are drawn in no order
+    y = schema.labels(made)[0][rows]
     names, counts = np.unique(y, return_counts=True)
     label = schema.label
     assert label is not None
@@ -429,9 +430,12 @@ def _predictions(schema: Schema, made: dict[str, AnyArray], table: Any) -> tuple
     X, kinds = _plain(schema, table)
     if len(names) < 2 or not len(X):
         return np.full(len(X), usual), usual
-    rows = slice(0, TRIAL_ROWS)  # rows are drawn in no order
-    model = HistGradientBoostingClassifier(categorical_features=kinds, random_state=0)
-    return model.fit(_plain(schema, made)[0][rows], y[rows]).predict(X), usual
+    # A class of one row cannot be divided between fitting and stopping.
+    stopping: Any = "auto" if counts.min() > 1 else False
+    model = HistGradientBoostingClassifier(
+        categorical_features=kinds, early_stopping=stopping, random_state=0
+    )
+    return model.fit(_plain(schema, made)[0][rows], y).predict(X), usual
 
 
 def _plain(schema: Schema, table: Any) -> tuple[AnyArray, list[bool]]:
