@@ -128,6 +128,14 @@ def test_a_refused_second_message_leaves_its_payment(folder, capsys):
     run("a.csv", *second, "--epsilon", 1)
 
 
+def test_a_site_does_not_forget_that_it_has_paid(folder, capsys):
+    spend = ["--schema", "open.json", "--epsilon", 1, "--quiet"]
+    run("a.csv", *spend, "--fine", "a.fine")
+    run("a.csv", *spend, "--bins-from", "a.fine", "--counts", "a.counts", code=2)
+    assert "give --own a.fine" in error(capsys)
+    assert not (folder / "a.counts").exists()
+
+
 def test_a_sum_without_agreed_bins_is_refused(folder, capsys):
     run("a.csv", "--schema", "open.json", "--epsilon", 1, "--counts", "a.counts", code=2)
     assert "--fine FILE first" in error(capsys)
@@ -150,7 +158,8 @@ def test_sites_with_different_bins_are_refused(folder, capsys):
     spend = ["--schema", "open.json", "--epsilon", 1, "--quiet"]
     for site in "ab":
         run(f"{site}.csv", *spend, "--fine", f"{site}.fine")
-        run(f"{site}.csv", *spend, "--bins-from", f"{site}.fine", "--counts", f"{site}.counts")
+        own = ["--bins-from", f"{site}.fine", "--own", f"{site}.fine"]
+        run(f"{site}.csv", *spend, *own, "--counts", f"{site}.counts")
     run("--join", "a.counts", "b.counts", "--schema", "open.json", "--out", "m.csv", code=2)
     assert "b.counts: the counts " in error(capsys)
     run("--join", "a.fine", "--schema", "open.json", "--out", "m.csv", code=2)

@@ -338,7 +338,7 @@ def test_wrong_bins_are_refused() -> None:
         maker.count_tables(table(30), tables)
     with pytest.raises(InvalidInputError, match="another schema"):
         TableSynthesizer(schema(rows_about=7), 1.0).count_tables(table(30), bins)
-    with pytest.raises(InvalidInputError, match="count_tables comes next"):
+    with pytest.raises(InvalidInputError, match="tables are counted next"):
         TableSynthesizer.from_counts(schema(), bins)
     with pytest.raises(InvalidInputError, match="another schema"):
         TableSynthesizer.from_counts(schema(rows_about=7), tables)

@@ -155,6 +155,12 @@ def _check(args: argparse.Namespace) -> None:
             raise InvalidInputError("--own goes with --bins-from: the first messages of all sites")
         if args.bins_from is not None and args.counts is None:
             raise InvalidInputError("--bins-from goes with --counts")
+        for path in _files(args.bins_from) if args.own is None else ():
+            if Path(_receipt(path)).exists():  # otherwise a tenth of the budget would be spent twice
+                raise InvalidInputError(
+                    f"{path} is the first message of this site: give --own {path}, which pays for --counts "
+                    f"({_receipt(path)} stays at the site that wrote it)"
+                )
     if args.leave is not None and args.join is None:
         raise InvalidInputError("--leave goes with --join: the sum to take counts out of")
     if (args.evaluate is None) != (args.evaluate_epsilon is None):

@@ -285,7 +285,7 @@ class TableSynthesizer(BaseEstimator):
         budget = self._budget(person)
         paid = self._account(budget)
         wanted = {"schema": self.schema.digest, "guarantee": paid[0].to_dict(), "change": paid[1]}
-        used = f"{path}: there is no such file: what count_bins was charged for is used up"
+        used = f"{path}: there is no such file: what the first message was charged for is used up"
         try:
             found = json.loads(Path(path).read_bytes())
         except FileNotFoundError:
@@ -330,7 +330,7 @@ class TableSynthesizer(BaseEstimator):
                 f"the counts were made with another schema{f' ({where})' if where else ''}"
             )
         if counts.bins is None:
-            raise InvalidInputError("these are counts of fine cells: count_tables comes next")
+            raise InvalidInputError("these are first messages, counts of fine cells: tables are counted next")
         if counts.is_raw:
             raise InvalidInputError("these counts wait for noise: add a share of it, and open only the sum")
         pair = counts.guarantee.person or counts.guarantee.record
