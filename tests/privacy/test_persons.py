@@ -2,12 +2,15 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onefold.exceptions import InvalidInputError
+from onefold.fabrication import TableSynthesizer
 from onefold.privacy.persons import known_persons, limit_rows, person_codes
+from onefold.tables import Field, Schema
 
 
 @given(st.lists(st.integers(0, 5), max_size=60), st.integers(1, 4))
@@ -90,3 +93,27 @@ def test_rows_about_nobody_are_told_apart_row_by_row() -> None:
     for cell, own in zip(cells, known.tolist(), strict=True):
         assert known_persons(np.array([cell], dtype=object), 1).tolist() == [own]
     person_codes(np.array(cells, dtype=object)[known], int(known.sum()))
+
+
+LONG = [2**60 + person for person in range(20)]
+COLUMNS = {
+    "list": list,
+    "pandas": lambda cells: pd.Series(cells, dtype="Int64"),
+    "arrow": lambda cells: pd.Series(cells, dtype="int64[pyarrow]"),
+    "polars": lambda cells: pl.Series(cells, dtype=pl.Int64),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_missing_person_makes_no_one_of_many(kind) -> None:
+    person = COLUMNS[kind]([*LONG, None])
+    assert known_persons(person, 21).tolist() == [True] * 20 + [False]
+    schema = Schema([Field("age", low=0, high=1, bins=(0.5,)), Field("who", "integer", role="person")])
+    rows = {"age": np.zeros(21), "who": person}
+    for whom in (None, person):
+        counts = TableSynthesizer(schema, None, rows_per_person=1).fit(rows, whom).counts_
+        assert counts.vector.tolist() == [20, 0]
+
+
+def test_long_numbers_of_persons_stay_apart_beside_one_with_a_fraction() -> None:
+    assert len(set(person_codes([*LONG, 0.5], 21).tolist())) == 21

@@ -247,6 +247,21 @@ def test_npz_columns_and_matrices_are_read(tmp_path: Path) -> None:
     assert "distinct name" in refuse(tmp_path / "clash.npz")
 
 
+def test_a_gap_in_a_parquet_file_rounds_no_other_number(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    path, long = tmp_path / "t.parquet", [2**60 + step for step in range(3)]
+    parquet.write_table(arrow.table({"who": arrow.array([*long, None], arrow.int64())}), path)
+    schema = Schema([Field("age", low=0, high=1), Field("who", "integer", role="person")], rows_per_person=1)
+    read = read_table(path, columns=["who"], schema=schema)
+    assert schema.persons(read).tolist() == [*map(str, long), ""]
+    blocks = [5, None] * 10_000 + long * 10_000  # of 20 000 rows
+    parquet.write_table(arrow.table({"who": arrow.array(blocks, arrow.int64())}), path)
+    read = read_table(path, columns=["who"], schema=schema)
+    assert set(schema.persons(read).tolist()) == {"", "5", *map(str, long)}
+
+
 def test_parquet_types_and_gaps_become_plain_columns(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     import decimal

@@ -1,11 +1,23 @@
-"""The kinds of arrays the package works on: the only place where they are named."""
+"""The kinds of arrays the package works on: the only place where they are named; and columns as arrays."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AnyArray", "Array", "Arrays", "Floats", "Index", "Integers", "Labels", "Mask", "Polynomials"]
+__all__ = [
+    "AnyArray",
+    "Array",
+    "Arrays",
+    "Floats",
+    "Index",
+    "Integers",
+    "Labels",
+    "Mask",
+    "Polynomials",
+    "column_array",
+    "rounds_whole",
+]
 
 AnyArray = NDArray[Any]  # numbers or texts
 Array = NDArray[np.floating]  # float64, or float32 when the data came as float32
@@ -16,3 +28,47 @@ Integers = NDArray[np.int64]
 Labels = NDArray[Any]  # one class label per row: texts or numbers
 Mask = NDArray[np.bool_]
 Polynomials = NDArray[np.uint64]  # of a ciphertext: (number of polynomials, primes, N)
+
+
+MOST_EXACT = 2.0**53  # up to here float64 holds every whole number
+
+
+def rounds_whole(values: AnyArray) -> bool:
+    """Tell whether whole numbers lost digits when they became floats beside a missing one.
+
+    Parameters
+    ----------
+    values : ndarray
+        What a library made of whole numbers.
+
+    Returns
+    -------
+    bool
+        Whether some of them are floats too large to be exact.
+    """
+    return values.dtype.kind == "f" and bool((np.abs(values) >= MOST_EXACT).any())
+
+
+def column_array(column: Any) -> AnyArray:
+    """Return the cells of a column; no missing cell changes what whole numbers beside it are.
+
+    Libraries make float64 of whole numbers among which one is missing. Long ones are then rounded, so that
+    one record would change all others: of rounded numbers of persons, many are one person.
+
+    Parameters
+    ----------
+    column : array-like of shape (n_rows,)
+        A column of pandas or polars, a NumPy array or a list.
+
+    Returns
+    -------
+    ndarray
+        An array of NumPy's own type; of objects where whole numbers would be rounded.
+    """
+    framed = hasattr(column, "to_numpy")
+    values = np.asarray(column.to_numpy() if framed else column)
+    if isinstance(column, np.ndarray) or values.ndim != 1 or not rounds_whole(values):
+        return values
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = column.to_list() if framed else list(column)
+    return cells

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import read_archive, save_archive
-from onefold._base.arrays import AnyArray, Index, Mask
+from onefold._base.arrays import AnyArray, Index, Mask, column_array
 from onefold._base.files import write_whole
 from onefold._base.stored_zip import NOT_READABLE
 from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
@@ -617,6 +617,6 @@ def _of_persons(person: Any, n: int, most: int, random_state: RandomState) -> Ma
     kept = np.zeros(n, dtype=np.bool_)
     rows = np.flatnonzero(known)
     if len(rows):
-        names = person.to_numpy() if hasattr(person, "to_numpy") else person
+        names = column_array(person) if hasattr(person, "to_numpy") else person
         kept[rows[limit_rows(np.asarray(names, dtype=object)[rows], most, random_state)]] = True
     return kept

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from onefold._base.arrays import AnyArray, Floats, Labels
+from onefold._base.arrays import AnyArray, Floats, Labels, column_array
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.persons import known_persons
@@ -278,7 +278,7 @@ def contract_rows(
     if person is None and schema.person is not None and schema.rows_per_person is not None:
         whom = schema.persons(X)
     elif person is not None and person is not False:
-        whom = np.asarray(person.to_numpy() if hasattr(person, "to_numpy") else person)
+        whom = column_array(person)
     for given in (labels, whom):
         if given is not None and given.shape != (len(rows),):
             raise InvalidInputError("labels and persons must have one entry for each row of the table")

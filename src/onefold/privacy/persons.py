@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import AnyArray, Index, Mask
+from onefold._base.arrays import AnyArray, Index, Mask, column_array
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.samplers import RandomState, byte_stream
@@ -76,7 +76,7 @@ def known_persons(person: Any, n_rows: int) -> Mask:
 
 def _names(person: Any, n_rows: int) -> tuple[AnyArray, Mask]:
     """Texts or numbers, and which of them are somebody."""
-    names = person.to_numpy() if hasattr(person, "to_numpy") else np.asarray(person)
+    names = column_array(person)
     if names.dtype.kind in "US" and not isinstance(person, np.ndarray):
         names = np.array(person, dtype=object)  # beside texts, numpy makes texts of numbers and of NaN
     if names.shape != (n_rows,) or names.dtype.kind not in "OUSiufb":

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import AnyArray, Floats, Mask
+from onefold._base.arrays import AnyArray, Floats, Mask, column_array
 from onefold.exceptions import InvalidInputError
 
 __all__ = ["NumberFormat", "cells_of", "moments_of", "numbers_of", "text_of", "texts_of", "without_unit"]
@@ -162,7 +162,7 @@ def _in_a_set(cell: Any) -> Any:
 
 def _plain_array(column: Any) -> AnyArray:
     if hasattr(column, "to_numpy"):
-        return np.asarray(column.to_numpy())
+        return column_array(column)
     if isinstance(column, np.ndarray):
         return column
     # Of texts and numbers NumPy would make texts, of truth values and numbers numbers, and of whole numbers

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import AnyArray
+from onefold._base.arrays import AnyArray, rounds_whole
 from onefold.tables.columns import Parsed
 from onefold.tables.fields import Field
 from onefold.tables.schema import Schema
@@ -197,10 +197,18 @@ def gather(
                 values = _shared(values, books.setdefault(name, {}))
             parts[name].append(values)
     # One column after the other, so that no more than one is there twice.
-    found: dict[str, Any] = {name: np.concatenate(parts.pop(name)) for name in list(parts)}
+    found: dict[str, Any] = {name: _joined(parts.pop(name)) for name in list(parts)}
     return found | {
         name: Parsed(found[name], np.concatenate(wrong), fields[name]) for name, wrong in problems.items()
     }
+
+
+def _joined(parts: list[AnyArray]) -> AnyArray:
+    """One array of all blocks; whole numbers of one block are not rounded because of a gap in another."""
+    joined = np.concatenate(parts)
+    if any(part.dtype.kind in "iu" for part in parts) and rounds_whole(joined):
+        return np.concatenate([part.astype(object) for part in parts])
+    return joined
 
 
 def _read_by(known: Field, values: AnyArray, tokens: tuple[str, ...]) -> tuple[AnyArray, AnyArray]:

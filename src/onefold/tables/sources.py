@@ -22,7 +22,7 @@ from typing import IO, Any, Self
 
 import numpy as np
 
-from onefold._base.arrays import AnyArray
+from onefold._base.arrays import AnyArray, rounds_whole
 from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarning
 from onefold.tables.inference import is_index
@@ -515,6 +515,9 @@ class ParquetSource(Source):
         if types.is_nested(column.type) or types.is_binary(column.type) or types.is_large_binary(column.type):
             raise InvalidInputError(f"{self.path}: column {name!r} holds neither numbers nor texts")
         values: AnyArray = column.to_numpy(zero_copy_only=False)
+        if types.is_integer(column.type) and rounds_whole(values):
+            values = np.empty(len(column), dtype=object)
+            values[:] = column.to_pylist()
         return values
 
 
