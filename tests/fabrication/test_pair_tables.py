@@ -194,8 +194,24 @@ def test_what_was_never_added_cannot_leave() -> None:
     loud = TableSynthesizer(schema(), 0.1, random_state=0).count_tables(table(50))
     with pytest.raises(InvalidInputError, match="not part of the sum"):
         (one + two) - loud
+    with pytest.raises(InvalidInputError, match="not part of the sum"):
+        (one + two) - counts_of(seed=2)  # as much noise, and of another site
     with pytest.raises(InvalidInputError, match="cannot leave"):
         replace(one + two, shared=True) - one
+
+
+def test_no_site_is_counted_twice_also_inside_a_sum() -> None:
+    one, two, three = (counts_of(seed=seed) for seed in range(3))
+    total = TableCounts.from_bytes((one + two).to_bytes())
+    for again in (one, two, one + three, total):
+        with pytest.raises(InvalidInputError, match="a site is counted once"):
+            total + again
+    assert (total + three - one).parts == (two + three).parts
+    assert (total - two + two).parts == total.parts
+    alone = total - two
+    assert alone.parts == one.parts == ()
+    without = [TableSynthesizer(schema(), None).count_tables(table(20)) for _ in range(2)]
+    assert (without[0] + without[1]).parts == ()  # equal rows may be of two sites
 
 
 def test_counts_of_other_schemas_cells_or_units_are_not_added() -> None:

@@ -6,6 +6,7 @@ With Gaussian noise of deviation :math:`\sigma_t` on table t the counts are :mat
 :math:`\mu^2 = \sum_t \sigma_t^{-2}`; ``docs/proofs/table-synthesizer.md`` has the proof.
 """
 
+import hashlib
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -194,6 +195,8 @@ class TableCounts:
         Whether the noise is one for several sites together: then no site can leave.
     fields : tuple of (str, str), default=()
         Names and sums of the fields of the schema, so that sites can tell in which one they differ.
+    parts : tuple of str, default=()
+        For a sum the hash of each of the noisy counts in it; empty for those of one site.
 
     See Also
     --------
@@ -204,6 +207,7 @@ class TableCounts:
     *Sums.* ``a + b`` adds the counts of different rows, and the variances of their noise; what each site was
     promised still holds. ``a - b`` takes a site's counts out again, bit by bit, if the site sent them with
     noise of its own. Whoever has the sum before and after has the counts of that site, as it released them.
+    A sum knows noisy counts again by their hash: none is added twice, and none leaves that was not added.
 
     *An encrypted sum.* ``TableSynthesizer(..., noise=False)`` counts without noise: these counts are void and
     cannot be saved. :meth:`with_share` adds a part of the noise, whose variance is a given share of what one
@@ -216,8 +220,9 @@ class TableCounts:
     >>> from onefold.privacy import Guarantee
     >>> promise = Guarantee("record", (1.0, 1e-5), (1.0, 1e-5), 1)
     >>> site = TableCounts("abc", 8, CountLayout(("a",), (2,)), np.array([3, 4]), (10.0, 0.0), promise)
-    >>> (site + site).vector.tolist(), round((site + site).sigmas[0], 2)
-    ([6, 8], 14.14)
+    >>> other = TableCounts("abc", 8, CountLayout(("a",), (2,)), np.array([5, 1]), (10.0, 0.0), promise)
+    >>> (site + other).vector.tolist(), round((site + other).sigmas[0], 2)
+    ([8, 5], 14.14)
     """
 
     schema: str
@@ -229,6 +234,7 @@ class TableCounts:
     bins: Bins | None = None
     shared: bool = False
     fields: tuple[tuple[str, str], ...] = ()
+    parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         vector = np.array(self.vector)
@@ -247,15 +253,28 @@ class TableCounts:
         """Whether the noise that the claim needs is still to come."""
         return RAW in self.guarantee.voided_by
 
+    def _known_parts(self) -> set[str]:
+        """Hashes of the noisy counts in here; none without noise, where equal counts may be of two sites."""
+        if max(self.sigmas) == 0.0 or self.is_raw or self.shared:
+            return set()
+        return set(self.parts) or {hashlib.sha256(self.vector.astype("<i8").tobytes()).hexdigest()}
+
     # --- sums -------------------------------------------------------------------------------------------
 
     def __add__(self, other: "TableCounts") -> "TableCounts":
         if not isinstance(other, TableCounts):
             return NotImplemented
         self.check_comparable(other)
+        mine, theirs = self._known_parts(), other._known_parts()
+        if mine & theirs:
+            raise InvalidInputError("some counts are in both: a site is counted once")
         sigmas = tuple(math.hypot(one, two) for one, two in zip(self.sigmas, other.sigmas, strict=True))
         return self._with(
-            other, self.vector + other.vector, sigmas, self.guarantee.among_owners(other.guarantee)
+            other,
+            self.vector + other.vector,
+            sigmas,
+            self.guarantee.among_owners(other.guarantee),
+            mine | theirs,
         )
 
     def __sub__(self, other: "TableCounts") -> "TableCounts":
@@ -267,14 +286,20 @@ class TableCounts:
         squares = [one**2 - two**2 for one, two in zip(self.sigmas, other.sigmas, strict=True)]
         # Less noise than the guarantee needs would be left: these counts were never part of the sum.
         most = max(self.sigmas)
-        if self.n_sites <= other.n_sites or min(squares) < -1e-9 * most**2:
+        mine, theirs = self._known_parts(), other._known_parts()
+        if self.n_sites <= other.n_sites or min(squares) < -1e-9 * most**2 or not theirs <= mine:
             raise InvalidInputError("these counts are not part of the sum: only what was added can leave")
         sigmas = tuple(math.sqrt(max(square, 0.0)) for square in squares)
         promise = replace(self.guarantee, n_owners=self.n_sites - other.n_sites)
-        return self._with(other, self.vector - other.vector, sigmas, promise)
+        return self._with(other, self.vector - other.vector, sigmas, promise, mine - theirs)
 
     def _with(
-        self, other: "TableCounts", vector: Integers, sigmas: tuple[float, ...], promise: Guarantee
+        self,
+        other: "TableCounts",
+        vector: Integers,
+        sigmas: tuple[float, ...],
+        promise: Guarantee,
+        parts: set[str],
     ) -> "TableCounts":
         return replace(
             self,
@@ -282,6 +307,7 @@ class TableCounts:
             sigmas=(sigmas[0], sigmas[1]),
             guarantee=promise,
             shared=self.shared or other.shared,
+            parts=tuple(sorted(parts)) if len(parts) > 1 else (),
         )
 
     def check_comparable(self, other: "TableCounts") -> None:
@@ -363,7 +389,7 @@ class TableCounts:
         TableCounts
             The counts of all sites. No site can leave them.
         """
-        return replace(self, vector=vector, sigmas=sigmas, guarantee=guarantee, shared=True)
+        return replace(self, vector=vector, sigmas=sigmas, guarantee=guarantee, shared=True, parts=())
 
     # --- files ------------------------------------------------------------------------------------------
 
@@ -388,6 +414,7 @@ class TableCounts:
             "sigmas": list(self.sigmas),
             "guarantee": self.guarantee.to_dict(),
             "shared": self.shared,
+            "parts": list(self.parts),
             "fine": None if self.bins is None else [len(own) for own in self.bins.cells],
         }
         arrays: dict[str, AnyArray] = {"vector": self.vector}
@@ -480,6 +507,7 @@ def _read(about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> TableCoun
         _read_bins(about["fine"], arrays, layout),
         about["shared"] is True,
         _read_fields(about["fields"]),
+        _read_parts(about.get("parts", [])),
     )
     _check_claim(found)
     return found
@@ -495,6 +523,12 @@ def _read_fields(fields: Any) -> tuple[tuple[str, str], ...]:
     if not all(len(field) == 2 and all(isinstance(text, str) for text in field) for field in fields):
         raise FileFormatError(DAMAGED)
     return tuple((name, digest) for name, digest in fields)
+
+
+def _read_parts(parts: Any) -> tuple[str, ...]:
+    if not isinstance(parts, list) or not all(isinstance(part, str) and len(part) == 64 for part in parts):
+        raise FileFormatError(DAMAGED)
+    return tuple(parts)
 
 
 def _read_bins(fine: Any, arrays: Mapping[str, AnyArray], layout: CountLayout) -> Bins | None:
