@@ -164,6 +164,8 @@ def test_sites_with_different_bins_are_refused(folder, capsys):
     assert "b.counts: the counts " in error(capsys)
     run("--join", "a.fine", "--schema", "open.json", "--out", "m.csv", code=2)
     assert "fine cells" in error(capsys)
+    run("--join", "a.counts", "b.fine", "--schema", "open.json", "--out", "m.csv", code=2)
+    assert "b.fine: first messages" in error(capsys)
 
 
 def test_records_of_a_schema_with_persons_are_joined_too(folder, capsys):

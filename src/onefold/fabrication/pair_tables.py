@@ -329,13 +329,15 @@ class TableCounts:
                 f"the counts are of tables with different schemas{f' ({where})' if where else ''}: "
                 "use one schema file"
             )
+        if (self.bins is None) != (other.bins is None):
+            raise InvalidInputError(
+                "first messages, counts of fine cells, cannot be added to counts of tables: give one kind"
+            )
         if self.layout != other.layout or self.n_fine != other.n_fine:
             raise InvalidInputError(
                 "the counts are of different cells: all sites need the same epsilon, delta and neighbours"
             )
-        if (self.bins is None) != (other.bins is None) or (
-            self.bins is not None and other.bins is not None and not self.bins.equals(other.bins)
-        ):
+        if self.bins is not None and other.bins is not None and not self.bins.equals(other.bins):
             raise InvalidInputError("the counts were made with different bins: give all sites the same ones")
         if self.is_raw != other.is_raw:
             raise InvalidInputError("counts that wait for noise cannot be added to counts with noise")
