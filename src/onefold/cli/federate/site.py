@@ -42,7 +42,7 @@ SENDS = {
 }
 
 WAYS = ("iid", "dirichlet", "classes")
-METHODS = ("joined", "folding", "moments")
+METHODS = ("auto", "joined", "folding", "moments")
 LIES = ("zero", "random", "flipped", "shrunk")
 
 
@@ -304,9 +304,9 @@ def add_simulate(parts: Any) -> None:
     shared.add_sites(parser)
     method = (
         "what sites send: answers plus exact sums of rows (as federate site --send-plain-sums does), answers "
-        "alone (as it does without), or sums"
+        "alone (as it does without), or sums alone; auto takes sums for a table with a schema, else both"
     )
-    option(parser, "--method", method, default="joined", choices=METHODS)
+    option(parser, "--method", method, default="auto", choices=METHODS)
     ways = "how rows are spread over the sites: equally, with unequal classes, or with few classes at each"
     option(parser, "--partition", ways, default="dirichlet", choices=WAYS)
     alpha = "concentration for --partition dirichlet; a smaller one makes the sites less alike"
@@ -356,7 +356,7 @@ def run_simulate(args: argparse.Namespace) -> int:
     )
     # "owners" is the name that version 0.1 gave to "sites".
     told = {"sites": args.sites, "owners": args.sites, "test_rows": result.n_test, "rule": args.rule}
-    told |= {"method": args.method, "sum_bytes": result.sum_bytes}
+    told |= {"method": result.method, "sum_bytes": result.sum_bytes}
     told |= {"lie": args.lie, "alone": list(result.alone), "pooled": result.pooled}
     told |= {"federated": result.federated, "honest": result.honest, "guarantee": None}
     show(told, _compared(result, args.sites, args.rule, args.lie, args.liars), as_json=args.json)
@@ -377,6 +377,7 @@ def _compared(result: Simulation, n_sites: int, rule: str, lie: str | None, n_li
     words.append(f"pooled     {result.pooled:.4f}, all rows in one place")
     if result.method != "folding":
         words.append(
-            "Exact sums of rows travelled, which reveal rows; federate site sends none (--method folding)."
+            "Exact sums of rows travelled, which reveal rows; federate site sends none unless it is told to "
+            "(--send-plain-sums)."
         )
     return [*words, "No noise was added: this says nothing about privacy."]
