@@ -286,7 +286,8 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
 
     def _checked(self, X: ArrayLike) -> Array:
         """Rows of a query, encoded if there is a schema: cells outside the contract count as missing."""
-        check_is_fitted(self)
+        if "pool_" not in self.__dict__:  # looking for anything fitted takes longer
+            check_is_fitted(self)
         if self.schema is not None:
             X = self.schema.transform(X)
         return self._prepared(check_rows(self, X, reset=False))

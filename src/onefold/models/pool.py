@@ -58,12 +58,11 @@ class SideBySide(Protocol):
     def indices(self) -> frozenset[int]:
         """Which stacks they come from."""
 
-    def least(
-        self, row: Array, name: str, divisor: Array, seen: Array, nearest_only: bool = False
-    ) -> Array | None:
-        """Least measure (groups,) of a row (p,) by each group; None if only the stacks can tell.
+    def least(self, row: Array, name: str, divisor: Array, seen: Array, nearest_only: bool = False) -> Array:
+        """Least measure (groups,) of a row (p,) by each group.
 
-        With ``nearest_only`` groups that are certainly not the nearest may be infinitely far.
+        With ``nearest_only`` groups that are certainly not the nearest may be infinitely far, and the one
+        that certainly is at zero.
         """
 
 
@@ -186,12 +185,9 @@ class Pool:
         for row, (query, divisor) in enumerate(zip(*queries, strict=True)):
             one, seen = slice(row, row + 1), self.seen(divisor[None])
             least = gathered.least(query, name, divisor[None], seen, nearest_only and not others)
-            if least is None:
-                lowest[row] = self._measures(X[one], name, None, n_jobs)[0]
-            elif others:
-                lowest[row] = np.minimum(least, self._measures(X[one], name, None, n_jobs, stacks=others)[0])
-            else:
-                lowest[row] = least
+            if others:
+                least = np.minimum(least, self._measures(X[one], name, None, n_jobs, stacks=others)[0])
+            lowest[row] = least
         return lowest
 
     def images(self, X: Array, n_probe: int | None = None, n_jobs: int | None = None) -> Array:

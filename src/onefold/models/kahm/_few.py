@@ -6,27 +6,23 @@ of all machines with one layer lie in a few arrays, padded to a common size, so 
 not depend on the number of machines. What has as many columns as the data, the bases of the hulls, stays
 where it is.
 
-Where only the nearest group is asked for, most machines need less than half of their basis. The image depends
-on the leading coordinates q of a query alone, those that are encoded; with the image c and the length R of
-the rest of the query, known from the distance to the mean, the distance d of the query from the image obeys
-
-    |q - c'|^2 + (R - |c''|)^2 <= d^2 <= |q - c'|^2 + (R + |c''|)^2,
-
-where c' and c'' are the leading and the remaining coordinates of the image. All measures grow with d for an
-image of given length. The remaining coordinates of the query are needed where these bounds leave a doubt.
+Where only the nearest group is asked for, bounds of the measures come first (``_sketch``), and machines are
+asked in full where these leave a doubt about the group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onefold._base.arrays import Array, Index
+from onefold._base.arrays import Array, Floats, Index
 from onefold.models.folding import WITHOUT_ANGLES, Folding
 from onefold.models.hull import LARGEST_STACKED, Hull
+from onefold.models.kahm._sketch import DOUBT, Sketch
 
 if TYPE_CHECKING:
     from onefold.models.kahm._core import MachineStack
@@ -35,14 +31,13 @@ __all__ = ["GatheredMachines", "gather"]
 
 # Machines of a part have at least this share of the samples of its largest: what padding costs at most.
 LEAST_FILLED = 0.7
-# Bounds are worth a second look at some machines where this share of the coordinates is not encoded.
+# Parts with fewer numbers are faster in full than as a sketch.
+SKETCHED = 2**17
+# A sketch in the precision of the data is worth its time where this share of the coordinates is not encoded.
 LEAST_LEFT = 0.3
-# The missing coordinates of more than one in so many machines are computed for all machines together.
-MANY = 4
-# A row for which more machines have no safe denominator is left to the stacks.
-MOST_UNSAFE = 16
-# Relative rounding errors of distances and measures stay far below this.
-DOUBT = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-3}
+# More than one in so many machines of a part are asked in full together with all others. A sketch that had
+# left so many doubts is then not asked about this many rows.
+MANY, PATIENCE = 4, 7
 
 
 @dataclass(frozen=True)
@@ -54,53 +49,65 @@ class Part:
     kernel: Array  # (S, N, q) coordinates of a query to logarithms of its kernel values
     level: Array  # (S, N) what is added to them; minus infinity for padding
     weights: Array  # (S, r + 2, N) kernel values to image, their sum, and the sum of the kernel values
-    floor: Array  # (S,) least safe sum over the latter
+    floor: Array  # (S,) least safe sum over the squared length of the kernel values
     mean_points: Array  # (S, r) coordinates of the mean, from zero
     mean_norm2: Array  # (S,) its squared length
+    origin: Array  # (p,) where the coordinates of all queries start
     hulls: Hulls | None  # None where the features are the coordinates
 
-    def fold(self, query: OneQuery, angles: bool, leading: bool) -> Folded:
-        """Foldings of one query.
+    @cached_property
+    def sketch(self) -> Sketch | None:
+        """Bounds of the same machines, made when first needed; None where they save nothing."""
+        (n_machines, _, n_encoded), rank = self.kernel.shape, self.mean_points.shape[1]
+        saving = self.level.dtype == np.float64 or n_encoded < (1.0 - LEAST_LEFT) * rank
+        n_features = 0 if self.hulls is None else self.hulls.mean.shape[1]
+        n_numbers = self.kernel.size + self.weights.size + n_machines * rank * n_features
+        return Sketch.of(self) if saving and n_numbers >= SKETCHED else None
 
-        With ``leading``, the coordinates that are not encoded are left out if it saves something.
-        """
-        n_encoded = self.kernel.shape[2]
-        inside: Array
-        total: Array | None = None
-        along: Array | None = None
+    def measures(self, query: OneQuery, name: str, machines: Index | slice) -> Array:
+        """Measures of one query by some machines."""
+        mean_points, inside = self.mean_points[machines], self._inside(query, machines)
+        image = self._image(inside, machines)
+        lengths2, products = np.vecdot(image, image), np.vecdot(inside, image)
         if self.hulls is None:
-            inside, leading = query.row - self.mean_points, False
-            if angles:
-                along = self.mean_points @ query.row
+            apart, with_mean = inside - image, np.vecdot(mean_points, query.row)
+            distance2 = np.vecdot(apart, apart)
         else:
-            leading = leading and n_encoded < (1.0 - LEAST_LEFT) * self.mean_points.shape[1]
-            inside = self.hulls.project(query.shifted, 0, n_encoded if leading else self.mean_points.shape[1])
-            products = self.hulls.mean @ query.shifted
-            total = self.hulls.norm2 - 2.0 * products + query.shifted2
-            if angles:
-                along = products + self.hulls.products + query.product
-        image, unsafe = self._image(inside[:, :n_encoded])
-        return Folded(self, query, inside, total, image, along, leading, unsafe)
+            shifted = np.vecdot(self.hulls.mean[machines], query.shifted)
+            with_mean = shifted + self.hulls.products[machines] + query.product
+            total = self.hulls.norm2[machines] - 2.0 * shifted + query.shifted2
+            distance2 = np.maximum(total - 2.0 * products + lengths2, 0.0)
+        folding = Folding(distance2, None)
+        if name not in WITHOUT_ANGLES:
+            along = np.vecdot(mean_points, image)
+            image2 = np.maximum(lengths2 + 2.0 * along + self.mean_norm2[machines], 0.0)
+            folding = Folding.with_angle(distance2, image2, query.norm2, products + with_mean + along)
+        return folding.measure(name, query.divisor, query.seen, len(query.row))
 
-    def _image(self, encoded: Array) -> tuple[Array, Index]:
-        """Coordinates (S, r) of the images of the query with these leading coordinates (S, q).
+    def _inside(self, query: OneQuery, machines: Index | slice) -> Array:
+        """Coordinates (S, r) of the query, from the means of some machines."""
+        if self.hulls is None:
+            return np.asarray(query.row - self.mean_points[machines])
+        return self.hulls.project(query.shifted, machines)
 
-        And the machines without a safe denominator, of which these are not the images.
-        """
-        values = (self.kernel @ encoded[:, :, None])[:, :, 0]
-        values += self.level
+    def _image(self, inside: Array, machines: Index | slice) -> Array:
+        """Coordinates (S, r) of the images of the query with these coordinates by some machines."""
+        values = (self.kernel[machines] @ inside[:, : self.kernel.shape[2], None])[:, :, 0]
+        values += self.level[machines]
         values -= values.max(axis=1, keepdims=True)
         np.exp(values, out=values)
-        product = (self.weights @ values[:, :, None])[:, :, 0]
-        images, sums = product[:, :-2], product[:, -2]
-        unsafe = np.flatnonzero(~(sums >= self.floor * product[:, -1]))
-        if len(unsafe):
-            # As for blocks of queries; the largest kernel value is one here.
-            bound = self.floor[unsafe] * np.einsum("sn,sn->s", values[unsafe], values[unsafe])
-            unsafe = unsafe[~(sums[unsafe] >= bound)]
-            sums[unsafe] = 1.0
-        images /= sums[:, None]
-        return images, unsafe
+        product = (self.weights[machines] @ values[:, :, None])[:, :, 0]
+        image, sums = product[:, :-2], product[:, -2]
+        # As for blocks of queries; the largest kernel value is one here.
+        unsafe = np.flatnonzero(~(sums >= self.floor[machines] * np.vecdot(values, values)))
+        sums[unsafe] = 1.0
+        image /= sums[:, None]
+        for row, machine in zip(unsafe, np.arange(len(self.owners))[machines][unsafe], strict=True):
+            stack, index = self.machines[machine]
+            samples = stack.hull.points[index]  # the one farthest away is the image
+            scores = np.vecdot(samples, samples) - 2.0 * (samples @ inside[row, : samples.shape[1]])
+            image[row, : samples.shape[1]] = samples[scores.argmax()]
+        return image
 
 
 @dataclass(frozen=True)
@@ -113,24 +120,18 @@ class Hulls:
     norm2: Array  # (S,) its squared length
     products: Array  # (S,) inner products of the same with the origin
 
-    def project(self, shifted: Array, start: int, stop: int) -> Array:
-        """Coordinates start to stop, (S, stop - start), of a query (p,) that is given from the origin."""
-        inside = np.zeros((len(self.mean), stop - start), dtype=shifted.dtype)
-        for machines, basis in self.bases:
-            rows = basis[:, start:stop]
-            np.matmul(rows, shifted, out=inside[machines, : rows.shape[1]])
-        inside -= self.offset[:, start:stop]
-        return inside
-
-    def project_some(self, shifted: Array, start: int, stop: int, machines: Index) -> Array:
-        """The same for a few machines, which ascend."""
-        inside = np.zeros((len(machines), stop - start), dtype=shifted.dtype)
-        numbers = np.searchsorted([own.stop for own, _ in self.bases], machines, side="right")
-        for row, (number, machine) in enumerate(zip(numbers, machines, strict=True)):
-            own, basis = self.bases[number]
-            rows = basis[machine - own.start, start:stop]
-            np.matmul(rows, shifted, out=inside[row, : len(rows)])
-        inside -= self.offset[machines, start:stop]
+    def project(self, shifted: Array, machines: Index | slice) -> Array:
+        """Coordinates (S, r) of a query (p,) that is given from the origin, by all machines or a few."""
+        inside = np.zeros_like(self.offset[machines])
+        if isinstance(machines, slice):
+            for own, basis in self.bases:
+                np.matmul(basis, shifted, out=inside[own, : basis.shape[1]])
+        else:
+            numbers = np.searchsorted([own.stop for own, _ in self.bases], machines, side="right")
+            for row, (number, machine) in enumerate(zip(numbers, machines, strict=True)):
+                own, basis = self.bases[number]
+                np.matmul(basis[machine - own.start], shifted, out=inside[row, : basis.shape[1]])
+        inside -= self.offset[machines]
         return inside
 
 
@@ -146,80 +147,6 @@ class OneQuery:
 
 
 @dataclass(frozen=True)
-class Folded:
-    """What is known of one query and the machines of a part."""
-
-    part: Part
-    query: OneQuery
-    inside: Array  # (S, r) coordinates of the query, or (S, q) of them
-    total: Array | None  # (S,) squared distance from the mean; None where the features are the coordinates
-    image: Array  # (S, r)
-    along: Array | None  # (S,) inner products of query and mean, from zero; None where no angle is needed
-    leading: bool  # whether coordinates are missing
-    unsafe: Index  # machines that have to be asked one by one
-
-    def bounds(self, name: str) -> tuple[Array, Array]:
-        """Least and largest value the measure of each machine may have."""
-        assert self.total is not None  # where the features are the coordinates nothing is missing
-        known, rest = self.inside, self.image[:, self.inside.shape[1] :]
-        apart = known - self.image[:, : known.shape[1]]
-        near = np.einsum("sr,sr->s", apart, apart)
-        outside = np.sqrt(np.maximum(self.total - np.einsum("sr,sr->s", known, known), 0.0))
-        length = np.sqrt(np.einsum("sr,sr->s", rest, rest))
-        slack = DOUBT[self.total.dtype] * (self.total + self.query.shifted2)
-        least = np.maximum(near + (outside - length) ** 2 - slack, 0.0)
-        largest = near + (outside + length) ** 2 + slack
-        every = slice(None)
-        return self._measure(name, least, every, None), self._measure(name, largest, every, None)
-
-    def ask_unsafe(self, name: str) -> Array:
-        """Measures of the machines without a safe denominator: they map the query onto a sample far away."""
-        query, found = self.query, []
-        for machine in self.unsafe:
-            stack, index = self.part.machines[machine]
-            folding = stack.select(index).fold(query.row[None], self.along is not None)
-            found.append(folding.measure(name, query.divisor, query.seen, len(query.row))[0, 0])
-        return np.array(found, dtype=query.row.dtype)
-
-    def some(self, name: str, machines: Index) -> Array:
-        """Measures of some machines, for which the missing coordinates are computed."""
-        hulls, known, rank = self.part.hulls, self.inside.shape[1], self.image.shape[1]
-        assert hulls is not None  # as above
-        if MANY * len(machines) > len(self.image):
-            rest = hulls.project(self.query.shifted, known, rank)[machines]
-        else:
-            rest = hulls.project_some(self.query.shifted, known, rank, machines)
-        return self.values(name, np.concatenate([self.inside[machines], rest], axis=1), machines)
-
-    def values(self, name: str, inside: Array, machines: Index | slice) -> Array:
-        """Measures of machines for which all coordinates of the query are known."""
-        image = self.image[machines]
-        products = np.einsum("sr,sr->s", inside, image)
-        if self.total is None:
-            apart = inside - image
-            distance2 = np.einsum("sr,sr->s", apart, apart)
-        else:
-            lengths2 = np.einsum("sr,sr->s", image, image)
-            distance2 = np.maximum(self.total[machines] - 2.0 * products + lengths2, 0.0)
-        return self._measure(name, distance2, machines, products)
-
-    def _measure(self, name: str, distance2: Array, machines: Index | slice, products: Array | None) -> Array:
-        """Measures at some distances; ``products`` of query and image, from the mean, follow if missing."""
-        query, folding = self.query, Folding(distance2, None)
-        if self.along is not None:
-            image, mean_points = self.image[machines], self.part.mean_points[machines]
-            along = np.einsum("sr,sr->s", mean_points, image)
-            image2 = np.einsum("sr,sr->s", image, image) + 2.0 * along + self.part.mean_norm2[machines]
-            image2 = np.maximum(image2, 0.0)
-            if products is None:
-                products = 0.5 * (image2 + query.norm2 - distance2)
-            else:
-                products += self.along[machines] + along
-            folding = Folding.with_angle(distance2, image2, query.norm2, products)
-        return folding.measure(name, query.divisor, query.seen, len(query.row))
-
-
-@dataclass(frozen=True)
 class GatheredMachines:
     """Machines of several stacks, for one query at a time."""
 
@@ -228,37 +155,40 @@ class GatheredMachines:
     origin: Array  # (p,) mean of the means
     n_groups: int
 
-    def least(
-        self, row: Array, name: str, divisor: Array, seen: Array, nearest_only: bool = False
-    ) -> Array | None:
-        """Least measure (groups,) of a row (p,) by each group; None if only the stacks can tell.
+    def least(self, row: Array, name: str, divisor: Array, seen: Array, nearest_only: bool = False) -> Array:
+        """Least measure (groups,) of a row (p,) by each group; infinite for groups without machines here.
 
-        Infinite for groups without machines here and, with ``nearest_only``, for groups of which it is
-        certain that another one has a smaller value.
+        With ``nearest_only`` it is infinite for groups of which it is certain that another one has a smaller
+        value, and zero for a group if that is certain of all others.
         """
-        query, angles = OneQuery(row, self.origin, divisor, seen), name not in WITHOUT_ANGLES
-        lowest = np.full(self.n_groups, np.inf, dtype=row.dtype)
-        doubtful: list[tuple[Folded, Array]] = []
+        query = OneQuery(row, self.origin, divisor, seen)
+        lowest = np.full(self.n_groups, np.inf)
+        sketched: list[tuple[Part, Sketch, Floats]] = []
         limit = np.inf
         for part in self.parts:
-            folded = part.fold(query, angles, nearest_only)
-            if len(folded.unsafe) > MOST_UNSAFE:
-                return None
-            if len(folded.unsafe):
-                np.minimum.at(lowest, part.owners[folded.unsafe], folded.ask_unsafe(name))
-            if folded.leading:
-                least, largest = folded.bounds(name)
-                least[folded.unsafe] = largest[folded.unsafe] = np.inf
-                doubtful.append((folded, least))
-                limit = min(limit, largest.min())
+            sketch = part.sketch if nearest_only else None
+            if sketch is None or sketch.rests:
+                np.minimum.at(lowest, part.owners, part.measures(query, name, slice(None)))
             else:
-                values = folded.values(name, folded.inside, slice(None))
-                values[folded.unsafe] = np.inf
-                np.minimum.at(lowest, part.owners, values)
-        limit = min(limit, lowest.min()) * (1.0 + DOUBT[row.dtype])
-        for folded, least in doubtful:
-            machines = np.flatnonzero((least <= limit) & np.isfinite(least))
-            np.minimum.at(lowest, folded.part.owners[machines], folded.some(name, machines))
+                least, largest = sketch.bounds(query, name)
+                limit = min(limit, float(largest.min()))
+                sketched.append((part, sketch, least))
+            if sketch is not None:
+                sketch.rests = max(sketch.rests - 1, 0)
+        if not sketched:
+            return lowest
+        limit = min(limit, float(lowest.min())) * (1.0 + DOUBT[row.dtype])
+        chosen = [np.flatnonzero(~(least > limit)) for _, _, least in sketched]
+        owners = [part.owners[machines] for (part, _, _), machines in zip(sketched, chosen, strict=True)]
+        groups = np.concatenate([np.flatnonzero(lowest <= limit), *owners])
+        if (groups == groups[0]).all():
+            lowest[groups[0]] = 0.0
+            return lowest
+        for (part, sketch, _), machines in zip(sketched, chosen, strict=True):
+            asked: Index | slice = machines
+            if MANY * len(machines) > len(part.owners):
+                asked, sketch.rests = slice(None), PATIENCE
+            np.minimum.at(lowest, part.owners[asked], part.measures(query, name, asked))
         return lowest
 
 
@@ -319,6 +249,7 @@ def _part(stacks: Sequence[MachineStack], owners: Sequence[Index], origin: Array
         np.concatenate([layer.floor for layer in layers]),
         mean_points,
         np.concatenate([hull.mean_norm2 for hull in hulls]),
+        origin,
         _hulls(hulls, tuple(bases), mean_points.shape, origin) if bases else None,
     )
 
