@@ -85,7 +85,17 @@ SEES = {
     ),
 }
 
-EXTRAS = ("dp_accounting", "flwr", "jinja2", "matplotlib", "pandas", "pyarrow", "seal", "tenseal")
+EXTRAS = (
+    "cryptography",
+    "dp_accounting",
+    "flwr",
+    "jinja2",
+    "matplotlib",
+    "pandas",
+    "pyarrow",
+    "seal",
+    "tenseal",
+)
 UNPICKLERS = ("pickle", "cPickle", "_pickle", "cloudpickle", "dill", "shelve", "marshal")
 # What numpy.random offers besides the functions of its hidden global generator.
 RANDOM_CLASSES = {

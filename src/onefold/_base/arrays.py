@@ -15,6 +15,7 @@ __all__ = [
     "Labels",
     "Mask",
     "Polynomials",
+    "Residues",
     "column_array",
     "rounds_whole",
 ]
@@ -28,6 +29,7 @@ Integers = NDArray[np.int64]
 Labels = NDArray[Any]  # one class label per row: texts or numbers
 Mask = NDArray[np.bool_]
 Polynomials = NDArray[np.uint64]  # of a ciphertext: (number of polynomials, primes, N)
+Residues = NDArray[np.uint64]  # whole numbers modulo a prime
 
 
 MOST_EXACT = 2.0**53  # up to here float64 holds every whole number

@@ -14,6 +14,11 @@ from onefold.federated.log import MembershipLog
 from onefold.federated.moments import MomentFederation, release_moments
 from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.simulate import Simulation, simulate
+from onefold.federated.sum_contract import SumContract
+from onefold.federated.sum_holder import SumHolder
+from onefold.federated.sum_keys import HolderKey, PublicHolder
+from onefold.federated.sum_noise import SumBlock
+from onefold.federated.sums import EncryptedSum, OpenedSum
 from onefold.federated.uncertainty import (
     Calibration,
     LabelUncertainty,
@@ -26,8 +31,10 @@ from onefold.federated.uncertainty import (
 __all__ = [
     "Agreement",
     "Calibration",
+    "EncryptedSum",
     "Forgotten",
     "GlobalClassifier",
+    "HolderKey",
     "JoinedFederation",
     "JoinedSums",
     "LabelUncertainty",
@@ -35,9 +42,14 @@ __all__ = [
     "MembershipLog",
     "MomentFederation",
     "Offset",
+    "OpenedSum",
+    "PublicHolder",
     "QueryGuard",
     "Result",
     "Simulation",
+    "SumBlock",
+    "SumContract",
+    "SumHolder",
     "Uncertainty",
     "calibrate",
     "largest_p_values",

@@ -1,0 +1,234 @@
+"""Keys of those who hold shares of a sum: agreement on secrets by X25519, signatures by Ed25519.
+
+Every message to a holder is encrypted under a key of its own: the sender's key pair is new for each message,
+and what both sides agree on goes through HKDF with the names of contract, sender and holder. So AES-256-GCM
+may start counting at zero each time.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from onefold._base.files import read_saved, write_whole
+from onefold._base.optional import require
+from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
+from onefold.federated.messages import check_digest, check_name
+
+__all__ = ["Encryptor", "HolderKey", "PublicHolder", "canonical", "decrypt", "verify"]
+
+KIND = "onefold holder key"
+X25519 = "cryptography.hazmat.primitives.asymmetric.x25519"
+ED25519 = "cryptography.hazmat.primitives.asymmetric.ed25519"
+KEY_BYTES = 32
+FRESH = bytes(12)  # counter of AES-GCM: every key encrypts once
+
+
+def canonical(plain: Mapping[str, Any]) -> bytes:
+    """Return JSON values as bytes, always the same for the same values."""
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+@dataclass(frozen=True)
+class PublicHolder:
+    """The public part of a holder's key.
+
+    Parameters
+    ----------
+    name : str
+        Name of the holder.
+    agreement : str
+        Public key of X25519, 64 hexadecimal digits.
+    signing : str
+        Public key of Ed25519, 64 hexadecimal digits.
+
+    See Also
+    --------
+    HolderKey : The secret part.
+
+    Examples
+    --------
+    >>> PublicHolder("north", "0" * 64, "1" * 64).name
+    'north'
+    """
+
+    name: str
+    agreement: str
+    signing: str
+
+    def __post_init__(self) -> None:
+        check_name("the name of a holder", self.name)
+        check_digest(self.agreement)
+        check_digest(self.signing)
+
+
+@dataclass(frozen=True)
+class HolderKey:
+    """A key to hold shares of sums with, and to sign with. Sites that sign have keys of the same kind.
+
+    Parameters
+    ----------
+    name : str
+        Name of the holder or of the site.
+    agreement : bytes
+        Secret key of X25519.
+    signing : bytes
+        Secret key of Ed25519.
+
+    See Also
+    --------
+    EncryptedSum : What the keys are for.
+
+    Examples
+    --------
+    >>> key = HolderKey.new("north")  # doctest: +SKIP
+    >>> key.save("north.holderkey")  # doctest: +SKIP
+    """
+
+    name: str
+    agreement: bytes = field(repr=False)
+    signing: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_name("the name of a holder", self.name)
+        for secret in (self.agreement, self.signing):
+            if not isinstance(secret, bytes) or len(secret) != KEY_BYTES:
+                raise InvalidInputError("a secret key must be 32 bytes: use HolderKey.new")
+
+    @classmethod
+    def new(cls, name: str) -> "HolderKey":
+        """Make a key from the entropy of the operating system.
+
+        Parameters
+        ----------
+        name : str
+            Name of the holder.
+
+        Returns
+        -------
+        HolderKey
+            The key.
+        """
+        return cls(name, os.urandom(KEY_BYTES), os.urandom(KEY_BYTES))
+
+    @property
+    def public(self) -> PublicHolder:
+        """The part that others need."""
+        agreement = require(X25519, "federated").X25519PrivateKey.from_private_bytes(self.agreement)
+        signing = require(ED25519, "federated").Ed25519PrivateKey.from_private_bytes(self.signing)
+        both = (secret.public_key().public_bytes_raw().hex() for secret in (agreement, signing))
+        return PublicHolder(self.name, *both)
+
+    def sign(self, content: bytes) -> str:
+        """Sign bytes; the same bytes always get the same signature.
+
+        Parameters
+        ----------
+        content : bytes
+            What is signed.
+
+        Returns
+        -------
+        str
+            The signature, in hexadecimal digits.
+        """
+        secret = require(ED25519, "federated").Ed25519PrivateKey.from_private_bytes(self.signing)
+        return str(secret.sign(content).hex())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the key to a file that only this account may read.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        """
+        secrets = {"agreement": self.agreement.hex(), "signing": self.signing.hex()}
+        write_whole(path, canonical({"kind": KIND, "name": self.name, **secrets}), private=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "HolderKey":
+        """Read a key.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        HolderKey
+            The key.
+        """
+        return read_saved(path, "there is no holder key", _read_key)
+
+
+def _read_key(content: bytes) -> HolderKey:
+    try:
+        plain = json.loads(content)
+        if plain["kind"] != KIND:
+            raise ValueError
+        return HolderKey(
+            plain["name"], *(bytes.fromhex(check_digest(plain[name])) for name in ("agreement", "signing"))
+        )
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise FileFormatError("damaged, or not a holder key") from None
+
+
+def verify(public: str, signature: Any, content: bytes) -> bool:
+    """Whether a signature of these bytes was made with the secret part of a public key."""
+    invalid = require("cryptography.exceptions", "federated").InvalidSignature
+    try:
+        key = require(ED25519, "federated").Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(bytes.fromhex(signature), content)
+    except (invalid, ValueError, TypeError):
+        return False
+    return True
+
+
+class Encryptor:
+    """Encrypts one message to each of several holders, under a key pair that is then forgotten."""
+
+    def __init__(self) -> None:
+        self._secret = require(X25519, "federated").X25519PrivateKey.from_private_bytes(os.urandom(KEY_BYTES))
+
+    @property
+    def public(self) -> str:
+        """What holders need to decrypt, in hexadecimal digits."""
+        return str(self._secret.public_key().public_bytes_raw().hex())
+
+    def encrypt(self, content: bytes, holder: PublicHolder, about: bytes) -> bytes:
+        """Encrypt bytes to a holder; only once for the same ``about``, which is authenticated with them."""
+        module = require(X25519, "federated")
+        try:
+            other = module.X25519PublicKey.from_public_bytes(bytes.fromhex(holder.agreement))
+            key = _agreed(self._secret, other, self.public, holder.agreement, about)
+        except ValueError:  # a point of small order: anybody could agree with it
+            raise InvalidInputError(f"the key of holder {holder.name} is no key: ask for another") from None
+        return bytes(_aes(key).encrypt(FRESH, content, about))
+
+
+def decrypt(content: bytes, sender: str, own: HolderKey, about: bytes) -> bytes:
+    """Decrypt what was encrypted to a holder; anything else is refused."""
+    module = require(X25519, "federated")
+    invalid = require("cryptography.exceptions", "federated").InvalidTag
+    try:
+        secret = module.X25519PrivateKey.from_private_bytes(own.agreement)
+        other = module.X25519PublicKey.from_public_bytes(bytes.fromhex(sender))
+        key = _agreed(secret, other, sender, own.public.agreement, about)
+        return bytes(_aes(key).decrypt(FRESH, content, about))
+    except (invalid, ValueError, TypeError):
+        raise MessageError("the bytes were changed, or are not for this holder and this sum") from None
+
+
+def _agreed(secret: Any, public: Any, sender: str, holder: str, about: bytes) -> bytes:
+    kdf = require("cryptography.hazmat.primitives.kdf.hkdf", "federated")
+    hashes = require("cryptography.hazmat.primitives.hashes", "federated")
+    info = canonical({"sender": sender, "holder": holder, "about": about.hex()})
+    derive = kdf.HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=info)
+    return bytes(derive.derive(secret.exchange(public)))
+
+
+def _aes(key: bytes) -> Any:
+    return require("cryptography.hazmat.primitives.ciphers.aead", "federated").AESGCM(key)

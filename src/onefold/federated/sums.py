@@ -1,0 +1,404 @@
+"""Sums of whole numbers over sites: t of n key holders open the total, and nobody sees a single site's.
+
+A site splits its vector, with its share of the noise, into one share per key holder and encrypts each share
+to its holder. The server carries bytes and can read none of them. The holders first sign one list of sites,
+then add up the shares of the sites on it; any t of their answers give the sum. Everything here is bytes in,
+bytes out, so that any transport can carry it.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray, Integers, Residues
+from onefold._base.files import file_lock, write_whole
+from onefold._base.frames import join_frames, pack_frame, split_frames, unpack_frame
+from onefold._base.validation import Instance, check_parameter
+from onefold.exceptions import InvalidInputError, MessageError
+from onefold.federated.messages import check_digest
+from onefold.federated.secret_sharing import combine_shares, expand_seed, new_seed, split_secret
+from onefold.federated.sum_contract import SumContract
+from onefold.federated.sum_keys import Encryptor, HolderKey, verify
+from onefold.federated.sum_messages import (
+    ANSWER,
+    HEADERS,
+    LARGEST_HEADER,
+    MESSAGE,
+    OTHER,
+    about_share,
+    check_enough,
+    check_message,
+    read_header,
+    residues,
+    signed_bytes,
+)
+from onefold.federated.sum_noise import draw_shares
+from onefold.privacy.guarantee import SEEDED, Guarantee
+from onefold.privacy.ledger import AnyLedger, charge
+from onefold.privacy.samplers import RandomState
+
+__all__ = ["EncryptedSum", "OpenedSum"]
+
+if TYPE_CHECKING:
+    from onefold.federated.sum_holder import SumHolder
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedSum:
+    """The sum of the vectors of all sites on a list.
+
+    Parameters
+    ----------
+    vector : ndarray of int64
+        The sum, noise included.
+    sites : tuple of str
+        Sites whose vectors are in it.
+    guarantee : Guarantee
+        What is promised about it.
+    checked : bool
+        Whether more than t answers were compared. With exactly t a wrong answer cannot be found.
+
+    See Also
+    --------
+    EncryptedSum.open : Returns it.
+
+    Examples
+    --------
+    >>> promise = Guarantee("record", (1.0, 1e-5), (1.0, 1e-5), 1)
+    >>> OpenedSum(np.array([3]), ("north", "south"), promise, True).sites
+    ('north', 'south')
+    """
+
+    vector: Integers
+    sites: tuple[str, ...]
+    guarantee: Guarantee
+    checked: bool
+
+
+class EncryptedSum:
+    r"""The sum of one whole-number vector per site, opened by t of n key holders, with shared noise.
+
+    Nobody sees the vector of a single site, and each site adds only its share of the noise: Q sites reach the
+    accuracy of one private release of all records. The same object serves all roles, each of which calls its
+    own method; nothing secret is kept in it.
+
+    Parameters
+    ----------
+    contract : SumContract
+        What all participants have agreed on. It is public.
+
+    Attributes
+    ----------
+    contract : SumContract
+        The contract.
+
+    See Also
+    --------
+    SumHolder : The part of a key holder.
+    MomentFederation : Sums of moments with noise of each site's own.
+
+    Notes
+    -----
+    One round:
+
+    1. every site calls :meth:`contribute` and sends the bytes to the server;
+    2. the server calls :meth:`route`, and sends each holder its list of bytes;
+    3. every holder checks the bytes and signs the list of sites (:meth:`SumHolder.sign`), once per round;
+    4. every holder gets the signatures of the others and answers (:meth:`SumHolder.answer`) if t of them
+    agree;
+    5. the querier calls :meth:`open` with t answers or more.
+
+    *Guarantees.* ``guarantee`` holds for everyone who sees the opened sum, if the conditions that it prints
+    are true. Fewer than t holders, the server and the network see random numbers and ciphertexts; that rests
+    on X25519, AES-256 and SHA-256. The proof is in ``docs/proofs/encrypted-sum.md``. t holders that collude
+    with the server see each site's vector, which has only its own share of the noise. A site that lies can
+    spoil the sum; no encryption prevents that. Whoever carries the answers can open the sum as well as the
+    querier.
+
+    With noise no site can leave an opened sum: another round is another release, and is charged as one.
+
+    References
+    ----------
+    Shamir, "How to share a secret", 1979; Kairouz, Liu and Steinke, "The distributed discrete Gaussian
+    mechanism for federated learning with secure aggregation", 2021, for shares of discrete noise.
+
+    Examples
+    --------
+    >>> import os
+    >>> import numpy as np
+    >>> from onefold.federated import HolderKey, SumBlock, SumContract, SumHolder
+    >>> keys = [HolderKey.new(name) for name in ("ann", "bob", "cy")]
+    >>> block = SumBlock("counts", 3, largest=1000)
+    >>> contract = SumContract(
+    ...     "spring", tuple(key.public for key in keys), 2, ("north", "south"), (block,), noise=False
+    ... )
+    >>> total = EncryptedSum(contract)
+    >>> messages = [
+    ...     total.contribute("north", np.array([1, 2, 3]), os.getcwd()),
+    ...     total.contribute("south", np.array([10, 20, 30]), os.getcwd()),
+    ... ]
+    >>> holders = [SumHolder(total, key, os.getcwd()) for key in keys]
+    >>> total.together(messages, holders).vector.tolist()
+    [11, 22, 33]
+    """
+
+    def __init__(self, contract: SumContract) -> None:
+        check_parameter("contract", contract, Instance(SumContract, "a SumContract"))
+        self.contract = contract
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised about the opened sum."""
+        return self.contract.guarantee
+
+    # --- a site ---------------------------------------------------------------------------------------------
+
+    def contribute(
+        self,
+        site: str,
+        vector: AnyArray,
+        folder: str | os.PathLike[str],
+        *,
+        key: HolderKey | None = None,
+        ledger: AnyLedger = None,
+        random_state: RandomState = None,
+    ) -> bytes:
+        """Add a site's share of the noise to its vector, split it, and encrypt the parts to the holders.
+
+        The message is drawn once per round and kept: a second call returns the same bytes, whatever the
+        vector. Two messages with different noise about the same rows would cost more than the contract says.
+
+        Parameters
+        ----------
+        site : str
+            Name of the site.
+        vector : ndarray of int64
+            Whole numbers without noise, within the bounds of the blocks.
+        folder : str or os.PathLike
+            Folder of the site in which its messages are kept. It is not to be shared.
+        key : HolderKey or None, default=None
+            Key to sign with, if the contract has keys of sites.
+        ledger : Ledger, path or None, default=None
+            Account of what was spent on the same rows. Of several rounds under one promise, only the first is
+            charged: give a ledger there.
+        random_state : None, int or Generator, default=None
+            Source of the noise. A seed is for tests only, and makes the guarantee void.
+
+        Returns
+        -------
+        bytes
+            The message to the server.
+        """
+        contract = self.contract
+        place = contract.place(site)
+        if contract.site_keys and (key is None or key.public.signing != contract.site_keys[place]):
+            raise InvalidInputError("sites sign in this sum: give the key of this site")
+        kept = Path(folder) / f"{contract.round_id}.{site}.sum"
+        with file_lock(kept):
+            if kept.is_file():
+                return self._kept(kept)
+            plain = self._checked(vector)
+            if contract.noise:
+                if ledger is not None:
+                    charge(ledger, self.guarantee, f"encrypted sum {contract.round_id}")
+                plain = plain + draw_shares(contract.blocks, contract.least_adding, random_state)
+            message = self._message(site, plain, key, seeded=contract.noise and random_state is not None)
+            write_whole(kept, message, private=True)
+        return message
+
+    def _kept(self, path: Path) -> bytes:
+        message = path.read_bytes()
+        if self._header(message)[0]["contract"] != self.contract.digest:
+            raise InvalidInputError(OTHER)
+        return message
+
+    def _checked(self, vector: AnyArray) -> Integers:
+        """Refuse what the contract has not declared; the error tells nothing of the numbers."""
+        found = np.asarray(vector)
+        if found.dtype != np.int64 or found.shape != (self.contract.length,):
+            raise InvalidInputError(f"the vector must be {self.contract.length} whole numbers of int64")
+        start = 0
+        for block in self.contract.blocks:
+            own = found[start : start + block.length]
+            if max(int(own.max()), -int(own.min())) > block.largest:
+                raise InvalidInputError(f"a number of the block {block.name!r} is larger than declared")
+            start += block.length
+        return found
+
+    def _message(self, site: str, plain: Integers, key: HolderKey | None, seeded: bool) -> bytes:
+        contract = self.contract
+        seeds = [new_seed() for _ in range(contract.threshold - 1)]
+        others = split_secret(plain, [expand_seed(seed, len(plain)) for seed in seeds], len(contract.holders))
+        contents = [*seeds, *(share.astype("<u8", copy=False).tobytes() for share in others)]
+        encryptor = Encryptor()
+        parts = [
+            encryptor.encrypt(content, holder, about_share(contract, site, holder.name))
+            for content, holder in zip(contents, contract.holders, strict=True)
+        ]
+        header = {
+            "kind": MESSAGE,
+            "contract": contract.digest,
+            "site": site,
+            "sender": encryptor.public,
+            "parts": [hashlib.sha256(part).hexdigest() for part in parts],
+            "seeded": seeded,
+        }
+        header["signature"] = "" if key is None else key.sign(signed_bytes(header))
+        return join_frames([pack_frame(header, {}), *parts])
+
+    # --- the server -----------------------------------------------------------------------------------------
+
+    def route(self, messages: Iterable[bytes]) -> dict[str, list[bytes]]:
+        """Sort the messages of sites into what each holder gets: one run of bytes per site.
+
+        Parameters
+        ----------
+        messages : iterable of bytes
+            What sites sent.
+
+        Returns
+        -------
+        dict of str to list of bytes
+            For each holder the header of every site and the part for this holder.
+        """
+        found: dict[str, list[bytes]] = {holder.name: [] for holder in self.contract.holders}
+        seen: dict[str, bytes] = {}
+        for message in messages:
+            header, parts = self._header(message)
+            if header["contract"] != self.contract.digest:
+                raise MessageError(OTHER)
+            site = check_message(self.contract, header)
+            first = split_frames(message)[0]
+            if site in seen:
+                if seen[site] != first:
+                    raise MessageError(f"site {site} sent two different messages: leave it out")
+                continue
+            seen[site] = first
+            if [hashlib.sha256(part).hexdigest() for part in parts] != header["parts"]:
+                raise MessageError(f"the message of site {site} is damaged")
+            for holder, part in zip(self.contract.holders, parts, strict=True):
+                found[holder.name].append(join_frames([first, part]))
+        check_enough(self.contract, len(seen))
+        return found
+
+    def _header(self, message: bytes) -> tuple[dict[str, Any], list[bytes]]:
+        frames = split_frames(message)
+        if len(frames) != len(self.contract.holders) + 1:
+            raise MessageError("a message of a site must have one part per holder")
+        header, _ = unpack_frame(frames[0], LARGEST_HEADER)
+        if header.get("kind") != MESSAGE or set(header) != HEADERS[MESSAGE]:
+            raise MessageError(f"these bytes are not a {MESSAGE}")
+        return header, frames[1:]
+
+    # --- the querier ----------------------------------------------------------------------------------------
+
+    def open(self, answers: Iterable[bytes]) -> OpenedSum:
+        """Put the answers of holders together.
+
+        Parameters
+        ----------
+        answers : iterable of bytes
+            What :meth:`SumHolder.answer` returned at t holders or more. Further ones are used to check.
+
+        Returns
+        -------
+        OpenedSum
+            The sum. A wrong answer among more than t is found and refused.
+        """
+        shares: dict[int, Residues] = {}
+        told: set[tuple[str, tuple[str, ...], bool]] = set()
+        for answer in answers:
+            number, share, about = self._read_answer(answer)
+            if number in shares and not np.array_equal(shares[number], share):
+                raise MessageError(f"holder {self.contract.holders[number - 1].name} gave two answers")
+            shares[number] = share
+            told.add(about)
+        t = self.contract.threshold
+        if len(shares) < t:
+            raise MessageError(
+                f"only {len(shares)} of {len(self.contract.holders)} holders answered, and {t} are needed: "
+                "wait for the others, or begin a new round"
+            )
+        if len(told) > 1:
+            raise MessageError("the holders answered about different lists of sites: begin a new round")
+        ((_, sites, seeded),) = told
+        self._check_consistent(shares)
+        used = dict(sorted(shares.items())[:t])
+        guarantee = self.guarantee.voided(SEEDED) if seeded else self.guarantee
+        return OpenedSum(combine_shares(used), sites, guarantee, len(shares) > t)
+
+    def _read_answer(self, answer: bytes) -> tuple[int, Residues, tuple[str, tuple[str, ...], bool]]:
+        contract = self.contract
+        frames = split_frames(answer)
+        if len(frames) != 2:
+            raise MessageError(f"these bytes are not a {ANSWER}")
+        header = read_header(frames[0], ANSWER, contract)
+        holder, sites = header["holder"], header["sites"]
+        names = [each.name for each in contract.holders]
+        if holder not in names:
+            raise MessageError("an answer is from a holder that is not in the contract")
+        if not verify(
+            contract.holders[names.index(holder)].signing, header["signature"], signed_bytes(header)
+        ):
+            raise MessageError(f"the answer of holder {holder} is not signed by it")
+        if hashlib.sha256(frames[1]).hexdigest() != header["sum"] or len(frames[1]) != 8 * contract.length:
+            raise MessageError(f"the answer of holder {holder} is damaged")
+        listed = isinstance(sites, list) and all(site in contract.sites for site in sites)
+        if not listed or len(set(sites)) < len(sites) or type(header["seeded"]) is not bool:
+            raise MessageError(f"the answer of holder {holder} is damaged")
+        check_enough(self.contract, len(sites))
+        about = (check_digest(header["list"]), tuple(sites), header["seeded"])
+        return names.index(holder) + 1, residues(frames[1]), about
+
+    def _check_consistent(self, shares: Mapping[int, Residues]) -> None:
+        """Refuse answers that are not on one polynomial; name the one that does not fit, if it is clear."""
+        t = self.contract.threshold
+        if _fit(shares, t):
+            return
+        names = [self.contract.holders[number - 1].name for number in sorted(shares)]
+        for number in sorted(shares) if len(shares) > t + 1 else ():
+            if _fit({other: share for other, share in shares.items() if other != number}, t):
+                raise MessageError(
+                    f"the answer of holder {self.contract.holders[number - 1].name} does not fit those of "
+                    "the others: it, or a site, sent wrong numbers; leave it out, or begin a new round"
+                )
+        raise MessageError(
+            f"the answers of holders {', '.join(names)} contradict each other: one of them, or a site, "
+            "sent wrong numbers; ask more holders, or begin a new round"
+        )
+
+    # --- all roles in one process ---------------------------------------------------------------------------
+
+    def together(self, messages: Sequence[bytes], holders: "Sequence[SumHolder]") -> OpenedSum:
+        """Run the steps after the sites' messages in one process, for tests and simulations.
+
+        Parameters
+        ----------
+        messages : sequence of bytes
+            What sites sent.
+        holders : sequence of SumHolder
+            The holders that are there.
+
+        Returns
+        -------
+        OpenedSum
+            The sum.
+        """
+        routed = self.route(messages)
+        signatures = [holder.sign(routed[holder.name]) for holder in holders]
+        return self.open([holder.answer(routed[holder.name], signatures) for holder in holders])
+
+
+def _fit(shares: Mapping[int, Residues], threshold: int) -> bool:
+    """Whether all shares are values of one polynomial of degree below the threshold."""
+    points = sorted(shares)
+    known = {point: shares[point] for point in points[:threshold]}
+    return all(
+        np.array_equal(combine_shares(known, at=point), shares[point].astype(np.int64))
+        for point in points[threshold:]
+    )

@@ -1,0 +1,159 @@
+"""Contracts: which numbers of sites and holders fit together, and what the noise is held to promise."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from onefold.exceptions import InvalidInputError, MessageError
+from onefold.federated import SumBlock, SumContract
+from onefold.federated.sum_keys import canonical
+from onefold.privacy.calibration import epsilon_of, mu_of
+from reference.summing import DELTA, World, promise
+
+pytest.importorskip("cryptography")
+
+MU = mu_of(1.0, DELTA)
+
+
+@pytest.mark.parametrize(
+    "n, t, colluding, least",
+    [(5, 3, 1, 4), (4, 2, 0, 3), (5, 2, 0, 3), (7, 5, 3, 6), (3, 2, 1, 3), (5, 3, 2, 4)],
+)
+def test_threshold_that_lets_two_lists_be_opened_is_refused(
+    n: int, t: int, colluding: int, least: int
+) -> None:
+    world = World(n_holders=n, threshold=n)
+    with pytest.raises(InvalidInputError, match=f"could be opened; use at least {least}"):
+        world.agree(threshold=t, colluding_holders=colluding)
+    assert world.agree(threshold=least, colluding_holders=colluding).threshold == least
+
+
+def test_default_is_the_largest_number_of_colluding_and_missing_holders() -> None:
+    world = World(n_holders=7, threshold=6)
+    assert (world.contract.colluding_holders, world.contract.missing_holders) == (4, 1)
+    with pytest.raises(InvalidInputError, match="too high if 2 may be missing: use at most 5"):
+        world.agree(missing_holders=2)
+    with pytest.raises(InvalidInputError, match="threshold is 8, but there are only 7 holders"):
+        world.agree(threshold=8)
+
+
+def test_somebody_must_be_left_to_add_noise() -> None:
+    world = World(n_sites=3)
+    assert world.agree(missing_sites=1, colluding_sites=1).least_adding == 1
+    with pytest.raises(InvalidInputError, match="nobody is left to add noise"):
+        world.agree(missing_sites=1, colluding_sites=2)
+
+
+def test_names_and_keys_must_differ() -> None:
+    world = World()
+    for sites in (("a",), ("a", "a"), ("a", "b/..")):
+        with pytest.raises(InvalidInputError):
+            world.agree(sites=sites, site_keys=())
+    same = (world.contract.holders[0], replace(world.contract.holders[0], name="other"))
+    with pytest.raises(InvalidInputError, match="a name and key of its own"):
+        world.agree(holders=same, threshold=2)
+    with pytest.raises(InvalidInputError, match="one signing key per site"):
+        world.agree(site_keys=world.contract.site_keys[:1])
+
+
+@pytest.mark.parametrize("largest, fits", [((2**60 - 2) // 4, True), ((2**60 - 2) // 4 + 1, False)])
+def test_sum_that_could_wrap_around_is_refused(largest: int, fits: bool) -> None:
+    world = World(n_sites=4)
+    block = SumBlock("large", 1, largest)
+    if fits:
+        assert world.agree(blocks=(block,)).length == 1
+    else:
+        with pytest.raises(InvalidInputError, match="'large' could wrap around"):
+            world.agree(blocks=(block,))
+
+
+def test_room_is_left_for_noise() -> None:
+    world = World(n_sites=4, epsilon=1.0)
+    with pytest.raises(InvalidInputError, match="could wrap around"):
+        world.agree(blocks=(SumBlock("a", 1, (2**60 - 2) // 4, 2.0**40, 2.0**38),))
+
+
+def test_noise_that_is_too_small_for_the_promise_is_refused() -> None:
+    world = World(epsilon=1.0)
+    sigma = 16 / MU
+    for factor, enough in ((1.0, False), (1 + 0.9e-6, False), (1 + 1.1e-6, True), (2.0, True)):
+        block = SumBlock("counts", 6, 1000, sigma * factor, 16.0)
+        if enough:
+            assert world.agree(blocks=(block,)).mu <= MU
+        else:
+            with pytest.raises(InvalidInputError, match="too small for the promise"):
+                world.agree(blocks=(block,))
+
+
+def test_earlier_rounds_count() -> None:
+    world = World(epsilon=1.0)
+    with pytest.raises(InvalidInputError, match="too small for the promise"):
+        world.agree(earlier_mu=MU / 10)
+    half = SumBlock("counts", 6, 1000, 16 / MU * math.sqrt(2) * 1.000002, 16.0)
+    assert world.agree(blocks=(half,), earlier_mu=MU / math.sqrt(2)).mu < MU
+
+
+def test_promise_is_needed_unless_noise_is_left_out_by_name() -> None:
+    world = World(epsilon=1.0)
+    for missing in (None, replace(promise(), mu=None)):
+        with pytest.raises(InvalidInputError, match="or say noise=False"):
+            world.agree(promise=missing)
+    assert not world.agree(noise=False).guarantee.holds
+    with pytest.raises(InvalidInputError, match="at most 1000 rows"):
+        world.agree(promise=replace(promise(), rows_per_person=1001))
+
+
+def test_exposure_to_colluding_holders_is_that_of_one_share() -> None:
+    contract = World(n_sites=10, epsilon=1.0, options={"missing_sites": 1}).contract
+    assert contract.least_adding == 8
+    assert contract.exposed == pytest.approx(epsilon_of(MU * math.sqrt(8), DELTA))
+    assert 3.1 < contract.exposed < 3.3
+
+
+def test_digest_depends_on_everything_and_survives_the_way() -> None:
+    world = World(epsilon=1.0)
+    contract = world.contract
+    again = SumContract.from_bytes(contract.to_bytes())
+    assert (again, again.digest) == (contract, contract.digest)
+    assert again.guarantee == contract.guarantee
+    changes = [
+        {"round_id": "summer"},
+        {"threshold": 4},
+        {"sites": world.sites[::-1]},
+        {"holders": contract.holders[::-1]},
+        {"missing_sites": 1},
+        {"colluding_sites": 2},
+        {"site_keys": ()},
+        {"agreement": "0" * 64},
+        {"noise": False},
+        {"blocks": (replace(contract.blocks[0], sigma=1000.0),)},
+        {"blocks": (replace(contract.blocks[0], largest=999),)},
+    ]
+    digests = {world.agree(**change).digest for change in changes}
+    assert len(digests | {contract.digest}) == len(changes) + 1
+
+
+def test_damaged_contract_is_refused() -> None:
+    contract = World(epsilon=1.0).contract
+    plain = json.loads(contract.to_bytes())
+    damaged = [
+        {**plain, "kind": "other"},
+        {**plain, "version": 2},
+        {**plain, "threshold": "3"},
+        {**plain, "holders": [{}]},
+        {**plain, "holders": 7},
+        {**plain, "blocks": [{**plain["blocks"][0], "sigma": "x"}]},
+        {**plain, "promise": {}},
+        {**plain, "extra": 1},
+        {name: plain[name] for name in plain if name != "noise"},
+    ]
+    for each in damaged:
+        with pytest.raises(InvalidInputError):
+            SumContract.from_bytes(canonical(each))
+    for content in (b"[" * 10_000, b"7", contract.to_bytes()[:-1]):
+        with pytest.raises(MessageError, match="not a sum contract"):
+            SumContract.from_bytes(content)
