@@ -18,6 +18,7 @@ from onefold.federated.sum_contract import SumContract
 from onefold.federated.sum_holder import SumHolder
 from onefold.federated.sum_keys import HolderKey, PublicHolder
 from onefold.federated.sum_noise import SumBlock
+from onefold.federated.sum_statistics import MomentSum, SumParties, TableSum
 from onefold.federated.sums import EncryptedSum, OpenedSum
 from onefold.federated.uncertainty import (
     Calibration,
@@ -41,6 +42,7 @@ __all__ = [
     "LocalModel",
     "MembershipLog",
     "MomentFederation",
+    "MomentSum",
     "Offset",
     "OpenedSum",
     "PublicHolder",
@@ -50,6 +52,8 @@ __all__ = [
     "SumBlock",
     "SumContract",
     "SumHolder",
+    "SumParties",
+    "TableSum",
     "Uncertainty",
     "calibrate",
     "largest_p_values",

@@ -2,5 +2,6 @@
 
 from onefold.privacy.moments._denoise import noise_drowns_classes
 from onefold.privacy.moments._estimator import PrivateMoments
+from onefold.privacy.moments._rounds import MomentPart, MomentRounds
 
-__all__ = ["PrivateMoments", "noise_drowns_classes"]
+__all__ = ["MomentPart", "MomentRounds", "PrivateMoments", "noise_drowns_classes"]
