@@ -26,6 +26,7 @@ from benchmarks import (
     querying,
     release,
     small_machines,
+    sums,
     tables,
 )
 from benchmarks.data import FULL, QUICK, Sizes
@@ -46,6 +47,7 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "peers": peers.rows,
     "release": release.rows,
     "tables": tables.rows,
+    "sums": sums.rows,
 }
 
 
