@@ -92,8 +92,10 @@ EXTRAS = (
     "jinja2",
     "matplotlib",
     "pandas",
+    "psycopg",
     "pyarrow",
     "seal",
+    "sqlalchemy",
     "tenseal",
 )
 UNPICKLERS = ("pickle", "cPickle", "_pickle", "cloudpickle", "dill", "shelve", "marshal")

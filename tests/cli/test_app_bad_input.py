@@ -77,7 +77,7 @@ def test_fit_refuses_a_bad_table_in_one_line_without_showing_a_cell(
     "arguments, words",
     [
         ("fit none.csv --label y --out m", "none.csv: no such file"),
-        ("fit . --label y --out m", "must end in"),
+        ("fit . --label y --out m", "the folder has no .parquet file"),
         ("fit good.xlsx --label y --out m", "must end in .csv,"),
         ("fit good.csv --label y --out none/m", "the folder does not exist"),
         ("fit good.csv --label y --out .", "is a folder"),

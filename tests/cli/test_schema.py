@@ -191,7 +191,7 @@ def test_check_lists_findings_by_column_and_row_without_a_cell(schema: Schema, c
         "column 'income': is missing in 1 row (2)",
         "1 person(s) have more than the declared 3 rows",
         "5 rows checked: ",
-        "they stay on this machine",
+        "it stays on this machine",
     ):
         assert words in shown.out
     assert SECRET not in shown.out + shown.err

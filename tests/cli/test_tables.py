@@ -139,7 +139,7 @@ def test_error_of_a_bad_cell_has_no_cause_that_shows_the_cell(tmp_path: Path) ->
 def test_bad_path_is_refused(tmp_path: Path) -> None:
     assert "no such file" in refuse(tmp_path / "none.csv")
     (tmp_path / "folder.csv").mkdir()
-    assert "not a file" in refuse(tmp_path / "folder.csv")
+    assert "the folder has no .parquet file" in refuse(tmp_path / "folder.csv")
     assert "must end in" in refuse(write_csv(tmp_path / "t.xlsx", "a\n1\n"))
     binary = tmp_path / "b.csv"
     binary.write_bytes(bytes(range(128, 256)))

@@ -66,6 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with plain_warnings():  # packages may warn when a command imports them
             args = build_parser(words).parse_args(words)
+            if hasattr(args, "db_table"):  # the command reads a table
+                import_module("onefold.cli.arguments").locate(args)
             code: int = args.run(args) or DONE
         sys.stdout.flush()
         return code

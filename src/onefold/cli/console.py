@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import Any, NoReturn
 from onefold.exceptions import OnefoldWarning
 
 BUSY_AFTER_SECONDS = 2.0
+PASSWORD = re.compile(r"(://[^\s:@/]*:)\S*(?=@)|(?<=password=)[^&#\s]*")
 
 
 class Parser(argparse.ArgumentParser):
@@ -26,8 +28,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def one_line(message: object) -> str:
-    """The message without line breaks, and without what a terminal would obey."""
-    return printable(" ".join(str(message).split()))
+    """The message without line breaks, passwords in addresses, and what a terminal would obey."""
+    return printable(PASSWORD.sub(r"\1***", " ".join(str(message).split())))
 
 
 def printable(text: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Labels, Mask
 from onefold.cli.console import busy
 from onefold.exceptions import InvalidInputError
-from onefold.tables import Field, Schema
+from onefold.tables import DatabaseAddress, Field, Schema
 from onefold.tables.cells import NumberFormat, cells_of, text_of
 from onefold.tables.columns import Parsed
 from onefold.tables.fields import OUTSIDE, UNDECLARED, UNREADABLE
@@ -69,6 +69,8 @@ def _named(path: str, matrix: Sequence[str], schema: Schema) -> dict[str, str]:
 
 def stem_of(path: str) -> str:
     """The name of a table without folder and suffixes, from which the names of results are made."""
+    if isinstance(path, DatabaseAddress):
+        return path.stem
     name = Path(path).name
     while Path(name).suffix.lower() in SUFFIXES:
         name = Path(name).stem

@@ -37,6 +37,7 @@ def check_writable(path: str, *inputs: str) -> None:
     if path == STANDARD_OUTPUT:
         return
     target = Path(path)
+    inputs = tuple(str(getattr(name, "file", None) or name) for name in inputs)  # the file of a database
     if any(target.exists() and Path(name).exists() and target.samefile(name) for name in inputs):
         raise InvalidInputError(f"{path}: is an input of this command, name another file for the result")
     if not target.parent.is_dir():
@@ -103,7 +104,7 @@ class MixedTable:
     ``matrix`` says that they stood in one array ``X`` of an NPZ file, ``named`` that it named its columns.
     """
 
-    path: Path
+    path: Path | str
     columns: dict[str, AnyArray]
     label: str | None
     person: str | None = None
@@ -160,7 +161,7 @@ def read_mixed(
             raise InvalidInputError(f"{path}: no feature column is left")
         found = gather(source, wanted)
     columns = {name: as_text(f"{path}: column {name!r}", values) for name, values in found.items()}
-    return MixedTable(Path(path), columns, label, person, source.matrix is not None, source.named)
+    return MixedTable(source.path, columns, label, person, source.matrix is not None, source.named)
 
 
 def _typed(where: str, values: AnyArray) -> AnyArray:

@@ -564,7 +564,7 @@ def _sweep(table: MixedTable, declared: Declarations, settings: CurveSettings, o
             y_test=y_test,
             random_state=rng,
         )
-    title = f"{table.path.name}: {label} learnt from released rows"
+    title = f"{Path(table.path).name}: {label} learnt from released rows"
     write_curve(out, curve, title, _errors(codec, curve), void=bool(codec.inferred))
     note = (
         "these scores come from raw rows and are not private; choosing lam by them is not covered by any "

@@ -54,7 +54,7 @@ def add_parser(commands: Any) -> None:
         "becomes 'other', missing, or the middle of the range or the first level. Rows without a declared "
         "label or person are left out. Several sites: each writes --counts, and --join adds them up.",
     )
-    what = "table to read: a .csv, .npz or .parquet file; none with --join, and none for a mock of the schema"
+    what = f"table to read: {shared.TABLES}; none with --join, and none for a mock of the schema"
     parser.add_argument("data", metavar="DATA", nargs="?", help=what)
     declared = "schema of the table, a JSON file, declared without looking at private rows"
     option(parser, "--schema FILE", declared, required=True)
@@ -69,6 +69,7 @@ def add_parser(commands: Any) -> None:
     shared.add_output_options(parser)
     _add_privacy_options(parser.add_argument_group("privacy"))
     _add_site_options(parser.add_argument_group("several sites"))
+    shared.add_database_options(parser)
     _add_evaluation_options(parser.add_argument_group("evaluation"))
     parser.set_defaults(run=run)
 

@@ -35,8 +35,8 @@ class NumberTable:
 
     Attributes
     ----------
-    path : Path
-        The file.
+    path : Path or str
+        The file or folder, or the address in a database.
     names : tuple of str or None
         Name of each feature column; None when the file does not name them (an array ``X`` in an NPZ).
     values : ndarray of shape (n_rows, n_features)
@@ -47,7 +47,7 @@ class NumberTable:
         How many columns of the file were not used.
     """
 
-    path: Path
+    path: Path | str
     names: tuple[str, ...] | None
     values: AnyArray
     kept: dict[str, AnyArray]
@@ -87,7 +87,6 @@ def read_numbers(
     -------
     NumberTable
     """
-    path = Path(path)
     with busy(f"reading {path}", quiet), open_table(path) as source:
         source.require([*keep, *ignore])
         for name in [*keep, *ignore]:
@@ -96,9 +95,9 @@ def read_numbers(
         wanted = _feature_columns(source, set(keep) | set(ignore), features)
         values, kept = _read(source, wanted, list(dict.fromkeys(keep)))
     names = tuple(wanted) if source.named else None
-    _require_finite(path, names, values)
+    _require_finite(source.path, names, values)
     unused = set(source.matrix or source.names) - set(wanted) - set(keep) if source.named else ()
-    return NumberTable(path, names, values, kept, len(unused))
+    return NumberTable(source.path, names, values, kept, len(unused))
 
 
 def _feature_columns(source: Source, taken: set[str], features: Sequence[str] | None) -> list[str]:
@@ -161,7 +160,7 @@ def as_text(where: str, values: AnyArray, first: int = 1) -> AnyArray:
     return values.astype(str)
 
 
-def _require_finite(path: Path, names: tuple[str, ...] | None, values: AnyArray) -> None:
+def _require_finite(path: Path | str, names: tuple[str, ...] | None, values: AnyArray) -> None:
     # One pass without a mask of the whole table: a sum is finite unless an entry is not (or it overflows).
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):

@@ -1,4 +1,4 @@
-"""Reading tables from CSV, NPZ or Parquet files.
+"""Reading tables from CSV, NPZ or Parquet files, folders of Parquet files, and databases.
 
 :func:`scan` yields blocks of rows, so that a file of any length can be read; :func:`read_table` gathers them,
 as they stand or read by a schema.
@@ -30,8 +30,8 @@ class Table(Mapping[str, Any]):
 
     Parameters
     ----------
-    path : Path
-        The file.
+    path : Path or str
+        The file or folder, or the address in a database.
     columns : dict of str to ndarray
         The columns, in the order of the file or as asked for. Those that a schema has read are of a type that
         only a schema understands.
@@ -39,7 +39,7 @@ class Table(Mapping[str, Any]):
         Number of rows.
     """
 
-    path: Path
+    path: Path | str
     columns: dict[str, Any]
     n_rows: int
 
@@ -88,7 +88,8 @@ def scan(
     ------
     dict of str to ndarray
         The columns of a block. CSV: texts without the blanks around them. Parquet: numbers, texts, booleans
-        and dates, NaN, None or NaT where a value is missing. NPZ: slices of the arrays.
+        and dates, NaN, None or NaT where a value is missing, and so from a database. NPZ: slices of the
+        arrays.
 
     Notes
     -----
@@ -111,12 +112,14 @@ def read_table(
     columns: Sequence[str] | None = None,
     private: bool = False,
 ) -> Table:
-    """Read a table from a file.
+    """Read a table from a file, a folder or a database.
 
     Parameters
     ----------
-    path : path
-        A file ending in .csv, .tsv, .npz or .parquet; .csv.gz and .tsv.gz are read too.
+    path : path or str
+        A file ending in .csv, .tsv, .npz or .parquet; .csv.gz and .tsv.gz are read too. A folder of Parquet
+        files with the same columns, which are read in the order of their names. Or a table in a database:
+        ``postgresql://USER@HOST/DATABASE#TABLE``, ``sqlite:///FILE#TABLE`` or a :class:`DatabaseAddress`.
     schema : Schema or None, default=None
         The contract of the table. Features and label are read by it block by block, so that a long table
         takes the memory of its numbers and not that of its texts; :meth:`Schema.parse` says which cells break
@@ -137,6 +140,7 @@ def read_table(
     See Also
     --------
     write_table : Writes a table.
+    DatabaseAddress : A table or statement in a database, and the password.
     Schema : The contract of a table.
 
     Examples

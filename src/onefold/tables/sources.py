@@ -1,4 +1,4 @@
-"""Files of tables in CSV, NPZ or Parquet: what columns they have, and their cells in blocks of rows.
+"""Tables in CSV, NPZ or Parquet files: what columns they have, and their cells in blocks of rows.
 
 Texts of a CSV file stay texts here. Messages name columns, rows and lines and never repeat a cell, because
 the cells may be private.
@@ -15,22 +15,21 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 import numpy as np
 
 from onefold._base.arrays import AnyArray, rounds_whole
 from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarning
+from onefold.tables.blocks import BLOCK_ROWS, MOST_CELLS, Source
+from onefold.tables.databases import DatabaseAddress, DatabaseSource, is_address
 from onefold.tables.inference import is_index
 
 __all__ = ["BLOCK_ROWS", "LOOKS_LIKE_A_NUMBER", "Source", "check_header", "open_table"]
 
-BLOCK_ROWS = 20_000
-MOST_CELLS = 2_000_000  # of a block: wide tables have blocks of fewer rows
 MOST_COLUMNS = 100_000
 MOST_BYTES = 4 << 20  # without a line end
 DELIMITERS = ",;\t|"
@@ -39,102 +38,6 @@ LOOKS_LIKE_A_NUMBER = re.compile(r"[-+]?[.,]?[0-9][0-9.,]*([eE][-+]?[0-9]+)?")
 # A line no file can contain, since NUL is refused: whether it is read as a line of its own tells whether all
 # quotes before it are closed.
 END = "\0"
-
-
-class Source:
-    """A file opened for reading.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The columns.
-    delimiter : str or None
-        What separates the cells of a text file.
-    matrix : tuple of str or None
-        The columns that stand in one array ``X`` of an NPZ file.
-    named : bool
-        Whether the file names all its columns; those of an array ``X`` without names are called x0, x1, ...
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.names: tuple[str, ...] = ()
-        self.delimiter: str | None = None
-        self.matrix: tuple[str, ...] | None = None
-        self.named = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the file."""
-
-    def require(self, names: Iterable[str]) -> None:
-        """Refuse names of columns that the file does not have.
-
-        Parameters
-        ----------
-        names : iterable of str
-            Columns that are needed.
-        """
-        for name in names:
-            if name not in self.names:
-                near = get_close_matches(name, self.names, n=1)
-                hint = f", did you mean {near[0]!r}?" if near else ""
-                if self.delimiter is not None and len(self.names) == 1:
-                    hint = hint or ": does the header line come first, with the names of all columns?"
-                raise InvalidInputError(
-                    f"{self.path}: there is no column {name!r} among its {len(self.names)}{hint}"
-                )
-
-    def blocks(
-        self,
-        columns: Sequence[str],
-        rows: int = BLOCK_ROWS,
-        numbers: Collection[str] = (),
-        *,
-        may_be_empty: bool = False,
-    ) -> Iterator[dict[str, AnyArray]]:
-        """Yield the columns asked for, in blocks of rows.
-
-        Parameters
-        ----------
-        columns : sequence of str
-            Columns of the file.
-        rows : int, default=20000
-            Number of rows in a block, fewer where the table is very wide.
-        numbers : collection of str, default=()
-            Columns of texts that may come as float64 where all their cells in a block are numbers.
-        may_be_empty : bool, default=False
-            Whether a file without rows has one block, without rows; otherwise it is an error.
-
-        Yields
-        ------
-        dict of str to ndarray
-            The columns, in the order asked for.
-        """
-        empty = True
-        for block in self._blocks(columns, rows, numbers):
-            empty = False
-            yield block
-        if empty and may_be_empty:
-            yield {name: np.empty(0, dtype=object) for name in columns}
-        elif empty:
-            raise InvalidInputError(f"{self.path}: the table has no rows")
-
-    def _blocks(
-        self, columns: Sequence[str], rows: int, numbers: Collection[str]
-    ) -> Iterator[dict[str, AnyArray]]:
-        """The blocks of this format."""
-        raise NotImplementedError
 
 
 class CsvSource(Source):
@@ -372,7 +275,7 @@ def _delimiter(sample: list[str]) -> str:
     return choice
 
 
-def _names(path: Path, names: list[str]) -> tuple[str, ...]:
+def _names(path: Path | str, names: list[str]) -> tuple[str, ...]:
     """The names in a header line; messages tell positions, since without a header the names would be data."""
     if not names[0]:  # the index that pandas and R write
         taken = sum(is_index(name) for name in names)
@@ -394,13 +297,13 @@ def _names(path: Path, names: list[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def check_header(path: Path, names: Collection[str]) -> None:
+def check_header(path: Path | str, names: Collection[str]) -> None:
     """Refuse names of columns that are a record: without a header line, the first one would be released.
 
     Parameters
     ----------
-    path : Path
-        The file.
+    path : Path or str
+        The file, or the address in a database.
     names : collection of str
         The names of its columns, or of its features.
     """
@@ -496,6 +399,24 @@ class ParquetSource(Source):
         """Close the file."""
         self._file.close()
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What each column holds, as far as its type says: one of a few words."""
+        known = {field.name: self._kind(field.type) for field in self._file.schema_arrow}
+        return {name: kind for name, kind in known.items() if kind}
+
+    def _kind(self, type_: Any) -> str:
+        types = self._arrow.types
+        if types.is_dictionary(type_):
+            type_ = type_.value_type
+        if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
+            return "numbers"
+        if types.is_temporal(type_):
+            return "dates"
+        if types.is_boolean(type_):
+            return "truth values"
+        return "" if types.is_null(type_) else "texts"
+
     def _blocks(
         self, columns: Sequence[str], rows: int, numbers: Collection[str]
     ) -> Iterator[dict[str, AnyArray]]:
@@ -521,6 +442,43 @@ class ParquetSource(Source):
         return values
 
 
+class ParquetFolder(Source):
+    """Parquet files of one folder as one table, in the order of their names."""
+
+    def __init__(self, path: Path, *, private: bool = False) -> None:
+        super().__init__(path)
+        self._files = sorted(file for file in path.iterdir() if _is_part(file))
+        if not self._files:
+            raise InvalidInputError(f"{path}: the folder has no .parquet file (folders inside are not read)")
+        kinds: dict[str, str] = {}
+        for file in self._files:
+            with ParquetSource(file) as part:
+                self.names = self.names or part.names
+                if set(part.names) != set(self.names):
+                    odd = sorted(set(part.names) ^ set(self.names))[0]
+                    raise FileFormatError(
+                        f"{file}: other columns than in {self._files[0].name}: column {odd!r} is in one only"
+                    )
+                for name, kind in ({} if private else part.kinds).items():
+                    if kinds.setdefault(name, kind) != kind:
+                        raise FileFormatError(
+                            f"{file}: column {name!r} holds {kind}, {kinds[name]} in an earlier file"
+                        )
+
+    def _blocks(
+        self, columns: Sequence[str], rows: int, numbers: Collection[str]
+    ) -> Iterator[dict[str, AnyArray]]:
+        """The blocks of one file after the other; one file is open at a time."""
+        for file in self._files:
+            with ParquetSource(file) as part:
+                yield from part._blocks(columns, rows, numbers)
+
+
+def _is_part(file: Path) -> bool:
+    # Programs that write such folders put notes for themselves beside the files: _SUCCESS, _metadata.
+    return file.suffix.lower() in (".parquet", ".pq") and file.name[0] not in "._" and file.is_file()
+
+
 READERS: dict[str, type[Source]] = {
     ".csv": CsvSource,
     ".tsv": CsvSource,
@@ -531,12 +489,13 @@ READERS: dict[str, type[Source]] = {
 
 
 def open_table(path: str | Path, *, private: bool = False) -> Source:
-    """Open a file with the reader that its suffix names.
+    """Open a table with the reader that its name asks for.
 
     Parameters
     ----------
-    path : path
-        A file ending in .csv, .tsv, .npz or .parquet; .csv.gz and .tsv.gz are read too.
+    path : path or str
+        A file ending in .csv, .tsv, .npz or .parquet; .csv.gz and .tsv.gz are read too. A folder of Parquet
+        files. Or a :class:`DatabaseAddress`, or its text.
     private : bool, default=False
         Whether privacy is promised for the rows: then no row of a CSV file decides how others are read, or
         that something is said. Delimiter and encoding follow from its header and byte-order mark; bytes that
@@ -547,7 +506,12 @@ def open_table(path: str | Path, *, private: bool = False) -> Source:
     Source
         To be used in a ``with`` block.
     """
+    if is_address(path):
+        found = path if isinstance(path, DatabaseAddress) else DatabaseAddress(str(path))
+        return DatabaseSource(found, private=private)
     path = Path(path)
+    if path.is_dir():
+        return ParquetFolder(path, private=private)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = suffixes[-1:] == [".gz"]
     reader = READERS.get((suffixes[:-1] if compressed else suffixes)[-1] if suffixes[compressed:] else "")

@@ -60,10 +60,10 @@ def add_site(parts: Any) -> None:
         epilog="Every fit with noise spends its epsilon again: fit once. ledger.json in the folder counts "
         "what was spent; a second fit with noise needs --ledger.",
     )
-    about = "table to fit: a .csv, .npz or .parquet file"
+    about = f"table to fit: {shared.TABLES}"
     parser.add_argument("table", nargs="?", metavar="DATA", help=about)
     option(parser, "--folder DIR", "folder of the site", default=".")
-    option(parser, "--data FILE", f"the same as DATA: {about}")
+    option(parser, "--data FILE", "the same as DATA")
     option(parser, "--label COL", "column of the table that holds the classes")
     shared.add_ignore(parser, "column of the table to leave out")
     common.add_schema(parser)
@@ -83,6 +83,7 @@ def add_site(parts: Any) -> None:
     flag(privacy, "--no-smoothing", "fit the model to the noisy rows without smoothing them")
     _add_model_options(parser.add_argument_group("model, the same at all sites"))
     _add_limits(parser.add_argument_group("what may leave this site (kept for the next start)"))
+    shared.add_database_options(parser)
     parser.set_defaults(run=run_site)
 
 

@@ -1,0 +1,114 @@
+"""What every source of a table can do: name its columns, and hand out its cells in blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray
+from onefold.exceptions import InvalidInputError
+
+__all__ = ["BLOCK_ROWS", "MOST_CELLS", "Source"]
+
+BLOCK_ROWS = 20_000
+MOST_CELLS = 2_000_000  # of a block: wide tables have blocks of fewer rows
+
+
+class Source:
+    """A table opened for reading.
+
+    Parameters
+    ----------
+    path : Path or str
+        The file or folder, or the address in a database without a password: what messages begin with.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns.
+    delimiter : str or None
+        What separates the cells of a text file.
+    matrix : tuple of str or None
+        The columns that stand in one array ``X`` of an NPZ file.
+    named : bool
+        Whether the file names all its columns; those of an array ``X`` without names are called x0, x1, ...
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = path
+        self.names: tuple[str, ...] = ()
+        self.delimiter: str | None = None
+        self.matrix: tuple[str, ...] | None = None
+        self.named = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+    def require(self, names: Iterable[str]) -> None:
+        """Refuse names of columns that the file does not have.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Columns that are needed.
+        """
+        for name in names:
+            if name not in self.names:
+                near = get_close_matches(name, self.names, n=1)
+                hint = f", did you mean {near[0]!r}?" if near else ""
+                if self.delimiter is not None and len(self.names) == 1:
+                    hint = hint or ": does the header line come first, with the names of all columns?"
+                raise InvalidInputError(
+                    f"{self.path}: there is no column {name!r} among its {len(self.names)}{hint}"
+                )
+
+    def blocks(
+        self,
+        columns: Sequence[str],
+        rows: int = BLOCK_ROWS,
+        numbers: Collection[str] = (),
+        *,
+        may_be_empty: bool = False,
+    ) -> Iterator[dict[str, AnyArray]]:
+        """Yield the columns asked for, in blocks of rows.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Columns of the file.
+        rows : int, default=20000
+            Number of rows in a block, fewer where the table is very wide.
+        numbers : collection of str, default=()
+            Columns of texts that may come as float64 where all their cells in a block are numbers.
+        may_be_empty : bool, default=False
+            Whether a file without rows has one block, without rows; otherwise it is an error.
+
+        Yields
+        ------
+        dict of str to ndarray
+            The columns, in the order asked for.
+        """
+        empty = True
+        for block in self._blocks(columns, rows, numbers):
+            empty = False
+            yield block
+        if empty and may_be_empty:
+            yield {name: np.empty(0, dtype=object) for name in columns}
+        elif empty:
+            raise InvalidInputError(f"{self.path}: the table has no rows")
+
+    def _blocks(
+        self, columns: Sequence[str], rows: int, numbers: Collection[str]
+    ) -> Iterator[dict[str, AnyArray]]:
+        """The blocks of this format."""
+        raise NotImplementedError
