@@ -75,6 +75,7 @@ SEES = {
         "federated.joined",  # plain sums of sites, and scores of the server, on their way
         "federated.joined_server",
         "federated.local_model",
+        "federated.metrics",
         "federated.moments",
         "federated.server",  # a query from Python ends in one combined result
         "federated.trust",
