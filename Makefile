@@ -17,7 +17,7 @@ KERNELS := PYTEST_ADDOPTS=--randomly-seed=$(ORDER) $(BIN)/python tests/kernels.p
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all exact nightly lint format bench lock clean distclean
+.PHONY: help setup demo test test-all exact nightly lint format bench lock sbom audit clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,10 +59,18 @@ format: $(VENV)/.dev-ready ## let ruff mend what it can
 bench: $(VENV)/.dev-ready ## timings as ratios; ARGS=--json for a machine
 	$(BIN)/python -m benchmarks $(ARGS)
 
-lock: ## choose the pinned versions anew (needs the network)
+lock: ## choose the pinned versions and their hashes anew (needs the network); ARGS=--keep adds what is new only
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet pip-tools
-	build/lock/bin/python requirements/lock.py
+	build/lock/bin/python requirements/lock.py $(ARGS)
+
+sbom: $(VENV)/.all-ready ## docs/sbom.cdx.json and docs/licences.md, from the lock file and what is installed
+	$(BIN)/python requirements/sbom.py
+
+audit: ## known weaknesses of the pinned versions (needs the network)
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet pip-audit
+	build/audit/bin/python requirements/audit.py
 
 clean: ## remove what was built, keep the environment
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -76,12 +84,13 @@ $(BIN)/python:
 		{ echo "onefold needs Python 3.11 or newer; name one with make PYTHON=/path/to/python" >&2; exit 1; }
 	$(INTERPRETER) -m venv $(VENV)
 
-# Pinned packages that are present already are accepted without the network.
+# Pinned packages that are present already are accepted without the network; others must have one of the hashes.
+# The package itself is installed apart: it has no hash.
 $(VENV)/.dev-ready: pyproject.toml requirements/dev.lock | $(BIN)/python
-	$(PIP) install --quiet --requirement requirements/dev.lock
+	$(PIP) install --quiet --require-hashes --requirement requirements/dev.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.all-ready: requirements/all.lock $(VENV)/.dev-ready
-	$(PIP) install --quiet --requirement requirements/all.lock
+	$(PIP) install --quiet --require-hashes --requirement requirements/all.lock
 	@touch $@

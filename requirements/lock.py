@@ -1,6 +1,7 @@
-"""Write dev.lock and all.lock: exact versions for every package, no index addresses.
+"""Write dev.lock and all.lock: an exact version and the hashes of every package, no index addresses.
 
-Run through `make lock`, inside an environment that has pip-tools.
+Run through `make lock`, inside an environment that has pip-tools. With `--keep` the versions that are locked
+already stay, and only what is new is chosen.
 """
 
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 LIGHT = ("dev", "parquet", "report")  # what `make demo` and `make bench` need
-FULL = (*LIGHT, "accounting", "federated", "fhe")
+FULL = (*LIGHT, "accounting", "federated", "fhe", "sql")
 
 
 def compile_lock(name: str, extras: tuple[str, ...], *options: str) -> None:
@@ -17,7 +18,9 @@ def compile_lock(name: str, extras: tuple[str, ...], *options: str) -> None:
     target = HERE / name
     chosen = [f"--extra={extra}" for extra in extras]
     quiet = ["--quiet", "--strip-extras", "--no-header", "--no-emit-index-url", "--no-emit-find-links"]
-    tool = [sys.executable, "-m", "piptools", "compile", "--upgrade", *quiet]
+    tool = [sys.executable, "-m", "piptools", "compile", "--generate-hashes", *quiet]
+    if "--keep" not in sys.argv:
+        tool.append("--upgrade")
     arguments = [
         *tool,
         *chosen,
