@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INTERPRETER = $(shell $(PYTHON) -c 'import sys; print(sys.executable)' 2>/dev/null || \
 	PYENV_VERSION=$$(pyenv whence $(PYTHON) 2>/dev/null | tail -n 1) $(PYTHON) -c 'import sys; print(sys.executable)' 2>/dev/null)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-LINTED := $(wildcard src tests benchmarks experiments requirements docs/*.py)
+LINTED := $(wildcard src tests benchmarks experiments requirements deploy docs/*.py)
 # Tests of one file stay together: they share what it sets up.
 WORKERS := --numprocesses auto --dist loadfile
 # Tests run in a random order. It follows from the commit, so that a failure belongs to a change; ORDER=7 is another.

@@ -66,7 +66,7 @@ def test_everything_that_the_project_asks_for_is_locked() -> None:
 
 @checkout
 def test_make_and_the_recipes_install_with_hashes() -> None:
-    for name in ("Makefile",):
+    for name in ("Makefile", "deploy/Dockerfile", "deploy/try.sh"):
         text = (TOP / name).read_text(encoding="utf-8").replace("\\\n", " ")
         installs = [
             line for line in text.splitlines() if re.search(r"--requirement\s+\S*(all|dev)\.lock", line)
