@@ -1,6 +1,7 @@
 """Every error and warning onefold raises, in one place.
 
-Messages are one line, say what to do, and never contain values taken from the data.
+Messages are one line, say what to do, and never contain values taken from the data. Names in them may come
+from files and messages of others: what a terminal would obey is shown escaped, here and nowhere else.
 """
 
 __all__ = [
@@ -20,8 +21,24 @@ __all__ = [
 ]
 
 
+def printable(text: str) -> str:
+    """Return the text with what a terminal would obey, or could not show, written as an escape.
+
+    Examples
+    --------
+    >>> printable("a name\\x1b[31m")
+    'a name\\\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
 class OnefoldError(Exception):
     """Root of all errors raised on purpose by onefold."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class InvalidInputError(OnefoldError, ValueError):
@@ -72,6 +89,9 @@ class MissingDependencyError(OnefoldError, ImportError):
 
 class OnefoldWarning(UserWarning):
     """Root of all warnings issued by onefold."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class DataScaleWarning(OnefoldWarning):

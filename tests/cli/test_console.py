@@ -1,6 +1,7 @@
 """What appears on a terminal while a command works, and what does not appear elsewhere."""
 
 import io
+import json
 import sys
 import threading
 import time
@@ -85,9 +86,9 @@ def test_quiet_suppresses_progress_bars(monkeypatch: pytest.MonkeyPatch, quiet: 
 def test_only_warnings_of_the_package_are_shown_each_once(capsys) -> None:
     with console.plain_warnings():
         for _ in range(3):
-            warnings.warn("too\n  small", DataScaleWarning, stacklevel=1)
+            warnings.warn("too  small\x07", DataScaleWarning, stacklevel=1)
             warnings.warn("not ours", UserWarning, stacklevel=1)
-    assert capsys.readouterr().err == "onefold: warning: too small\n"
+    assert capsys.readouterr().err == "onefold: warning: too small\\x07\n"
 
 
 def test_names_from_a_table_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,5 +96,14 @@ def test_names_from_a_table_cannot_steer_the_terminal(capsys: pytest.CaptureFixt
     console.say("column \x1b[2J\nleft out", quiet=False)
     console.say_error("no \x07 such file")
     shown = capsys.readouterr()
-    assert shown.out == "classes: ?[31mred\ntwo\nlines ± ü\n"
-    assert shown.err == "onefold: column ?[2J left out\nonefold: error: no ? such file\n"
+    assert shown.out == "classes: \\x1b[31mred\ntwo\nlines ± ü\n"
+    assert shown.err == "onefold: column \\x1b[2J left out\nonefold: error: no \\x07 such file\n"
+
+
+def test_json_for_a_terminal_escapes_what_it_would_obey(capsys: pytest.CaptureFixture[str]) -> None:
+    result = {"class": "\x9b31m \u202e \x1b[2J ü 日本"}
+    console.print_json(result)
+    shown = capsys.readouterr().out
+    assert shown.replace("\n", "").isprintable()
+    assert "ü 日本" in shown
+    assert json.loads(shown) == result

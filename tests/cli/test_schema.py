@@ -137,7 +137,7 @@ def test_show_says_what_is_declared_and_what_follows(schema: Schema, capsys) -> 
         r"age +integer +feature +0 to 110 +a value of its own +years +2 columns",
         r"income +number +feature +0 to 1000000, by logarithm from 1000 +refused +1 column",
         r"ward .*a, b, c, d, e, f, \.\.\. \(2 more\); other texts: h .*8 columns +REVIEW guessed",
-        r"well\?\[31m +boolean +label +true or false",
+        r"well\\x1b\[31m +boolean +label +true or false",
         r"3 features, encoded as 11 numbers",
         r"at most 1\.658 \(Euclidean\) if a record comes or goes, 1\.803 if one is replaced, 1\.118 if",
         r'missing cell: "", "NA"\.',

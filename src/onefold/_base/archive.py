@@ -36,7 +36,8 @@ from numpy.typing import NDArray
 
 from onefold._base.arrays import AnyArray, Arrays
 from onefold._base.files import atomic_write
-from onefold._base.stored_zip import KINDS, NOT_READABLE, StoredZip, parse_array
+from onefold._base.foreign import NOT_READABLE, parse_json
+from onefold._base.stored_zip import KINDS, StoredZip, parse_array
 from onefold.exceptions import FileFormatError, InvalidInputError
 
 __all__ = [
@@ -58,6 +59,7 @@ MOST_ARRAYS = 2**15  # more would need the 64-bit directory of large zip files
 # Sums of larger arrays are taken in threads, while the next array is read.
 LARGE = 2**16
 THREADS = 4
+LONGEST_KIND = 40  # shown in errors
 
 About = dict[str, Any]
 Source = str | os.PathLike[str] | bytes
@@ -197,7 +199,7 @@ def read_archive(
         else:
             found, about = manifest["kind"], manifest["about"]
         if found != kind:
-            raise FileFormatError(f"it holds a {found}, not a {kind}")
+            raise FileFormatError(f"it holds a {found[:LONGEST_KIND]}, not a {kind}")
         if archive is not None:
             arrays = _read_arrays(archive, manifest["sums"], wanted)
         return about, arrays
@@ -243,12 +245,13 @@ def _manifest(file: IO[bytes]) -> tuple[dict[str, Any], StoredZip | None]:
     text = archive.read(MANIFEST).tobytes()
     if hashlib.sha256(text).hexdigest().encode() != archive.comment:
         raise FileFormatError("damaged: the manifest does not match its checksum")
-    manifest = json.loads(text)
+    manifest = parse_json(text)
     number = manifest["format"]
     if type(number) is int and number == 1:
         return {}, None
     if type(number) is not int or number != FORMAT:
-        raise FileFormatError(f"it has format {number}, this version of onefold reads format {FORMAT}")
+        told = number if type(number) is int and abs(number) < 10**6 else "unknown"
+        raise FileFormatError(f"it has format {told}, this version of onefold reads format {FORMAT}")
     kind, about, sums = (manifest[name] for name in ("kind", "about", "sums"))
     if not (isinstance(kind, str) and isinstance(about, dict) and isinstance(sums, dict)):
         raise FileFormatError("damaged: its manifest cannot be read")
@@ -269,7 +272,8 @@ def _read_arrays(archive: StoredZip, sums: Mapping[str, str], wanted: Callable[[
             total = totals[name]
             if (_sum(content) if total is None else total()) != sums[name]:
                 raise FileFormatError(f"damaged: {name} does not match its checksum")
-    return {name.removesuffix(SUFFIX): parse_array(name, content) for name, content in contents.items()}
+    most = archive.n_bytes
+    return {name.removesuffix(SUFFIX): parse_array(name, content, most) for name, content in contents.items()}
 
 
 def _sum(content: NDArray[np.uint8]) -> str:
@@ -357,15 +361,18 @@ def _read_model(archive: StoredZip) -> Old:
         raise FileFormatError("it has another format than it should have")
     sums = manifest.pop("sums")
     arrays = {
-        name.removesuffix(".npy"): parse_array(name, _checked(archive, name, total))
+        name.removesuffix(".npy"): parse_array(name, _checked(archive, name, total), archive.n_bytes)
         for name, total in sums.items()
     }
     return "model", manifest, arrays
 
 
 def _read_moments(archive: StoredZip) -> Old:
-    arrays = {name.removesuffix(".npy"): parse_array(name, archive.read(name)) for name in archive.names}
-    about = json.loads(str(arrays.pop("about")))
+    arrays = {
+        name.removesuffix(".npy"): parse_array(name, archive.read(name), archive.n_bytes)
+        for name in archive.names
+    }
+    about = parse_json(str(arrays.pop("about")))
     if (about.pop("kind"), about.pop("format")) != (MOMENTS, 1):
         raise FileFormatError("not a file of moments")
     return "private moments", about, arrays
@@ -380,7 +387,7 @@ def _read_transfer(archive: StoredZip, depth: int) -> Old:
     for name, total in header["sums"].items():
         content = _checked(archive, name, total)
         if content[:6].tobytes() == np.lib.format.MAGIC_PREFIX:
-            arrays[name] = parse_array(name, content)
+            arrays[name] = parse_array(name, content, archive.n_bytes)
         else:
             _, about[name], inner = _read_old(io.BytesIO(content.tobytes()), depth + 1)
             arrays |= {f"{name}/{key}": array for key, array in inner.items()}
@@ -388,7 +395,7 @@ def _read_transfer(archive: StoredZip, depth: int) -> Old:
 
 
 def _read_ledger(written: bytes) -> Old:
-    plain = json.loads(written)
+    plain = parse_json(written)
     if not isinstance(plain, dict) or plain.get("format") != 2:
         raise FileFormatError("not a ledger of format 2")
     told = plain.pop("digest", None)
@@ -402,7 +409,7 @@ def _described(archive: StoredZip, name: str) -> dict[str, Any]:
     text = archive.read(name).tobytes()
     if hashlib.sha256(text).hexdigest().encode() != archive.comment:
         raise FileFormatError("damaged: the description does not match its checksum")
-    described: dict[str, Any] = json.loads(text)
+    described: dict[str, Any] = parse_json(text)
     return described
 
 

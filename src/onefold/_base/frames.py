@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray, Arrays
+from onefold._base.foreign import parse_json
 from onefold.exceptions import MessageError
 
 __all__ = ["join_frames", "pack_frame", "split_frames", "unpack_frame"]
@@ -128,8 +129,8 @@ def split_frames(content: bytes) -> list[bytes]:
 
 def _parse(text: bytes) -> tuple[dict[str, Any], list[Any]]:
     try:
-        plain = json.loads(text.decode("utf-8"), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        plain = parse_json(text.decode("utf-8"))
+    except ValueError:
         raise MessageError("the header of the message cannot be read") from None
     if not isinstance(plain, dict) or set(plain) != {"header", "arrays"}:
         raise MessageError("the header of the message cannot be read")
@@ -139,10 +140,6 @@ def _parse(text: bytes) -> tuple[dict[str, Any], list[Any]]:
     return header, listing
 
 
-def _no_constant(_: str) -> Any:
-    raise ValueError("NaN and Infinity are no JSON")
-
-
 def _arrays(content: memoryview, listing: list[Any]) -> Arrays:
     found: Arrays = {}
     offset = 0
@@ -150,6 +147,8 @@ def _arrays(content: memoryview, listing: list[Any]) -> Arrays:
         name, code, shape = _array_entry(entry)
         dtype = DTYPES[code]
         size = math.prod(shape) * dtype.itemsize
+        if max(shape, default=0) > len(content):  # as of an array that has rows and no columns
+            raise MessageError("the arrays of the message do not fit")
         if name in found or offset + size > content.nbytes:
             raise MessageError("the arrays of the message do not fit")
         flat = np.frombuffer(content[offset : offset + size], dtype=dtype)

@@ -10,26 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold._base.arrays import AnyArray
+from onefold._base.foreign import claimed
 from onefold.exceptions import FileFormatError
 
-__all__ = ["KINDS", "NOT_READABLE", "StoredZip", "parse_array"]
+__all__ = ["KINDS", "StoredZip", "parse_array"]
 
-# What a damaged or hostile file makes zipfile, json, numpy and struct raise.
-NOT_READABLE = (
-    zipfile.BadZipFile,
-    struct.error,
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    NotImplementedError,
-    OSError,
-    RecursionError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, ..., lengths of the name and of the extra field
 END_RECORD = struct.Struct("<4s8xL4xH")  # signature, ..., size of the directory, ..., length of the comment
 LARGEST_DIRECTORY = 2**25  # a directory takes more than ten times its size in memory
@@ -48,6 +33,8 @@ class StoredZip:
 
     Attributes
     ----------
+    n_bytes : int
+        Size of the file.
     comment : bytes
         The comment at the end of the file.
     names : list of str
@@ -56,7 +43,7 @@ class StoredZip:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        size = file.seek(0, io.SEEK_END)
+        size = self.n_bytes = file.seek(0, io.SEEK_END)
         _check_directory(file, size)
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
@@ -112,10 +99,12 @@ def _check_directory(file: IO[bytes], size: int) -> None:
         raise FileFormatError("it has too many parts")
 
 
-def parse_array(name: str, content: NDArray[np.uint8]) -> AnyArray:
+def parse_array(name: str, content: NDArray[np.uint8], most: int) -> AnyArray:
     """Return the array in the content of a ``.npy`` file, on the same memory, in the order it was written.
 
-    Only booleans, numbers of up to eight bytes and texts are arrays here: nothing that could be executed.
+    Only booleans, numbers of up to eight bytes and texts are arrays here: nothing that could be executed. No
+    side may be longer than ``most``, the bytes of the whole file: an array of 10^9 rows without columns takes
+    no bytes, and whatever is done for each of its rows takes them all.
     """
     stream = io.BytesIO(content[: 2**16].tobytes())
     version = np.lib.format.read_magic(stream)
@@ -125,6 +114,8 @@ def parse_array(name: str, content: NDArray[np.uint8]) -> AnyArray:
     plain = dtype.kind in KINDS and (dtype.kind == "U" or dtype.itemsize <= 8)
     if not plain or dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != len(data):
         raise FileFormatError(f"damaged: {name} does not have the size it claims")
+    for side in shape:
+        claimed(int(side), most)
     array: AnyArray = data.view(dtype).reshape(shape[::-1] if in_columns else shape)
     _check_values(name, dtype, data)
     if not array.flags.aligned:  # numpy takes slower routines for such memory, with other last digits

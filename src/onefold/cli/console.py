@@ -13,10 +13,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from typing import Any, NoReturn
 
-from onefold.exceptions import OnefoldWarning
+from onefold.exceptions import OnefoldWarning, printable
 
 BUSY_AFTER_SECONDS = 2.0
 PASSWORD = re.compile(r"(://[^\s:@/]*:)\S*(?=@)|(?<=password=)[^&#\s]*")
+# Controls beyond those that JSON escapes, and signs that hide or turn the text around them.
+UNPRINTABLE = re.compile(
+    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -28,13 +32,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def one_line(message: object) -> str:
-    """The message without line breaks, passwords in addresses, and what a terminal would obey."""
+    """The message without line breaks and passwords in addresses, with what a terminal would obey escaped."""
     return printable(PASSWORD.sub(r"\1***", " ".join(str(message).split())))
-
-
-def printable(text: str) -> str:
-    """The text with a question mark for what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def count_of(number: int, noun: str) -> str:
@@ -54,8 +53,9 @@ def say(message: str, quiet: bool) -> None:
 
 
 def print_json(result: dict[str, Any]) -> None:
-    """A result for machines."""
-    print(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False), flush=True)
+    """A result for machines, and for terminals: JSON leaves some characters that these obey as they are."""
+    text = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False)
+    print(UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], text), flush=True)
 
 
 def show(result: dict[str, Any], words: Iterable[str], *, as_json: bool, quiet: bool = False) -> None:

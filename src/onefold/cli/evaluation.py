@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray, Mask
-from onefold.cli.console import printable
+from onefold.exceptions import printable
 
 # Cells times classes beyond which a reference model would take longer than the model itself.
 MOST_WORK = 60_000_000

@@ -13,7 +13,7 @@ from onefold._base.progress import track
 from onefold.cli import arguments as shared
 from onefold.cli import contracts
 from onefold.cli.arguments import flag, option
-from onefold.cli.console import print_json, say
+from onefold.cli.console import print_json, say, show
 from onefold.cli.evaluation import USELESS, Evaluation, evaluate
 from onefold.cli.models import KnownRows, load_classifier, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_columns
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(result)
     elif out != STANDARD_OUTPUT and not args.quiet:
-        print("\n".join(lines))
+        show(result, lines, as_json=False)
     else:
         for line in lines[1:]:
             say(line, args.quiet)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from onefold._base.arrays import AnyArray
+from onefold._base.foreign import parse_json
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import busy, say, show, without_bars
@@ -300,11 +300,11 @@ def _is_range(what: Any) -> bool:
 def _read_json(path: str) -> tuple[dict[str, list[Any]], list[str]]:
     """The range or the texts of each column, and the columns of whole numbers."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = parse_json(Path(path).read_bytes())
     except OSError as error:
         raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
-    except ValueError:
-        raise FileFormatError(f"{path}: not a JSON file") from None
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from None
     found: dict[str, list[Any]] = {}
     whole: list[str] = []
     for name, what in content.items() if isinstance(content, dict) else [("", None)]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
-from onefold.cli.console import Parser, busy, count_of, printable, show
+from onefold.cli.console import Parser, busy, count_of, show
 from onefold.cli.outputs import check_writable
-from onefold.exceptions import InvalidInputError
+from onefold.exceptions import InvalidInputError, printable
 
 if TYPE_CHECKING:
     from onefold.tables import Field, Schema

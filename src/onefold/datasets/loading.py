@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from onefold._base.arrays import AnyArray
+from onefold._base.foreign import NOT_READABLE
 from onefold.datasets.splitting import train_test_split
 from onefold.exceptions import FileFormatError, InvalidInputError
 
@@ -338,5 +338,5 @@ def _read(path: Path, name: str, part: str, dtype: Any) -> Parts:
         raise FileFormatError(f"{path.name}: {problem}") from None
     except InvalidInputError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError):
+    except NOT_READABLE:
         raise FileFormatError(f"{path.name} is not a readable .npz file of plain arrays") from None

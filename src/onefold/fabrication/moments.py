@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import Array, Floats, Index, Labels
+from onefold._base.foreign import NOT_READABLE
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Entry, OneOf, Whole, check_parameters, check_rows
 from onefold.exceptions import FileFormatError, InvalidInputError
@@ -520,7 +521,7 @@ class MomentClassifier(ClassifierMixin, OnMoments):
                 if schema is None:
                     found.n_features_in_ = width
             return found
-        except (LookupError, TypeError, ValueError):
+        except NOT_READABLE:
             raise FileFormatError(f"{os.fspath(path)}: the contents are not those of a classifier") from None
 
     @classmethod

@@ -18,7 +18,7 @@ import numpy as np
 from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.arrays import AnyArray, Index, Integers
 from onefold._base.files import read_saved, write_whole
-from onefold._base.stored_zip import NOT_READABLE
+from onefold._base.foreign import NOT_READABLE
 from onefold._base.validation import Number, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication.bins import FINE, Bins

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import AnyArray, Index, Mask, column_array
 from onefold._base.files import write_whole
-from onefold._base.stored_zip import NOT_READABLE
+from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication._synthesis import Repaired, can_rake, draw_cells, repair
@@ -287,10 +287,10 @@ class TableSynthesizer(BaseEstimator):
         wanted = {"schema": self.schema.digest, "guarantee": paid[0].to_dict(), "change": paid[1]}
         used = f"{path}: there is no such file: what the first message was charged for is used up"
         try:
-            found = json.loads(Path(path).read_bytes())
+            found = parse_json(Path(path).read_bytes())
         except FileNotFoundError:
             raise InvalidInputError(used) from None
-        except ValueError:
+        except FileFormatError:
             raise FileFormatError(f"{path}: damaged, or not written by pause") from None
         if found != wanted:
             raise InvalidInputError(f"{path}: was paid for with another schema or other parameters")

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray, Arrays, Floats, Labels, Mask
-from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold._base.foreign import NOT_READABLE, parse_json
+from onefold.exceptions import FileFormatError, InvalidInputError, printable
 from onefold.federated.messages import LONGEST_LABEL, Profile
 from onefold.models import FoldingClassifier
 from onefold.models.scale import AUTO_MEAN_SQUARE
@@ -154,12 +155,9 @@ def check_query_schema(schema: Schema | None, profiles: Iterable[Profile]) -> No
 def schema_fields(sums: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Return the names and sums of ``Schema.field_digests`` as messages carry them.
 
-    A long name is cut off, and what cannot be printed becomes a question mark: the sums are of whole names.
+    What cannot be printed is escaped, and a long name is cut off: the sums are of whole names.
     """
-    return tuple(
-        ("".join(sign if sign.isprintable() else "?" for sign in name[:LONGEST_LABEL]), total)
-        for name, total in sums
-    )
+    return tuple((printable(name)[:LONGEST_LABEL], total) for name, total in sums)
 
 
 # --- in files ---------------------------------------------------------------------------------------------
@@ -173,8 +171,8 @@ def schema_arrays(schema: Schema) -> Arrays:
 def schema_from(arrays: Mapping[str, AnyArray], n_features: int) -> Schema:
     """The schema that :func:`schema_arrays` put into a file, for a model of so many features."""
     try:
-        schema = Schema.from_dict(json.loads(arrays[SCHEMA].astype(np.uint8).tobytes()))
-    except (TypeError, ValueError, RecursionError):
+        schema = Schema.from_dict(parse_json(arrays[SCHEMA].astype(np.uint8).tobytes()))
+    except NOT_READABLE:
         raise FileFormatError("the schema in this file cannot be read") from None
     if schema.width != n_features:
         raise FileFormatError("the schema in this file is not that of its model")

@@ -459,16 +459,22 @@ class Offset:
             The offset.
         """
         names = ("offset_classes", "offset_weights", "offset_constants", "offset_numbers")
+        if not set(names) <= set(arrays):
+            raise InvalidInputError("the offset in this file does not fit together")
         classes, weights, constants, numbers = (arrays[name] for name in names)
         if (
             numbers.shape != (4,)
             or weights.ndim != 2
+            or not all(array.dtype == np.float64 for array in (weights, constants, numbers))
+            or not classes.ndim == constants.ndim == 1
             or not weights.shape[1] == len(classes) == len(constants)
         ):
             raise InvalidInputError("the offset in this file does not fit together")
         weight, radius, directions, seed = (float(number) for number in numbers)
         if (
             not 0.0 < weight < math.inf
+            or not 0.0 < radius < math.inf
+            or not (directions.is_integer() and seed.is_integer() and seed >= 0.0)
             or not 0 <= 2 * directions < len(weights)
             or not np.isfinite(weights).all()
             or not (constants < math.inf).all()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray, Arrays
+from onefold._base.foreign import NOT_READABLE, claimed
 from onefold._base.parallel import run_parallel
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models import (
@@ -220,12 +221,14 @@ def from_parts(
         return _made(about, arrays, largest_machine)
     except FileFormatError:
         raise
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, NotImplementedError):
+    except NOT_READABLE:
         raise FileFormatError("the contents are not those of a model") from None
 
 
 def _made(about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_machine: int | None) -> Any:
     model = _build(about["model"], about)
+    # Every feature has a number in some array, whatever the kind of model.
+    claimed(about["n_features"], sum(array.size for array in arrays.values()), least=1)
     if isinstance(model, Regression):
         state = {name[len(MAPPING) :]: array for name, array in arrays.items() if name.startswith(MAPPING)}
         model.restore(state, about["n_features"])
@@ -292,6 +295,10 @@ def _restore_pool(
     if largest_machine is not None and max(sizes, default=0) > largest_machine:
         raise FileFormatError(f"it has a machine of more than {largest_machine} samples")
     _check_values(pool, states, arrays)
+    # A machine is fitted again from its samples, which takes the square of their number: they must be there.
+    samples = [state["centred"] for state in states if "centred" in state]
+    if any(each.shape[2:] != (about["n_features"],) or each.dtype.kind != "f" for each in samples):
+        raise FileFormatError("damaged: its samples do not have its features")
     if isinstance(model, ClassModels):
         check_measure(model.measure)
     family.check_parameters()
@@ -307,7 +314,8 @@ def _restore_pool(
     positions = tuple(state["positions"].astype(np.intp) for state in states)
     for stack, *numbers in zip(stacks, owners, positions, strict=True):
         each = (stack.n_machines,)
-        if stack.centres.shape != (*each, about["n_features"]) or [n.shape for n in numbers] != [each, each]:
+        fitting = stack.centres.shape == (*each, about["n_features"]) and stack.centres.dtype.kind == "f"
+        if not fitting or [n.shape for n in numbers] != [each, each]:
             raise FileFormatError("damaged: its arrays do not fit each other")
     model.pool_ = Pool(tuple(stacks), owners, positions, pool["n_groups"], pool["unit"], pool["factor"])
     model.scale_ = pool["factor"] / pool["unit"]
@@ -340,7 +348,8 @@ def _restore_beliefs(model: Any, n_features: int, arrays: Mapping[str, AnyArray]
 def _separated(arrays: Mapping[str, AnyArray]) -> list[Arrays]:
     """Return the arrays of each stack, on the memory of those of all."""
     names = [name[len(STACKS) : -len(SHAPES)] for name in arrays if name.endswith(SHAPES)]
-    states: list[Arrays] = [{} for _ in arrays[f"{STACKS}owners{SHAPES}"]]
+    n_stacks = claimed(len(arrays[f"{STACKS}owners{SHAPES}"]), arrays[f"{STACKS}owners"].size, least=1)
+    states: list[Arrays] = [{} for _ in range(n_stacks)]
     for name in names:
         joined, shapes = arrays[STACKS + name], arrays[STACKS + name + SHAPES].tolist()
         start = 0
@@ -356,13 +365,14 @@ def _separated(arrays: Mapping[str, AnyArray]) -> list[Arrays]:
 
 def _separated_of_0_1(arrays: Mapping[str, AnyArray], n_stacks: int) -> list[Arrays]:
     """Return the arrays of each stack of a file of version 0.1, where each was a member of its own."""
-    states: list[Arrays] = []
-    for index in range(n_stacks):
-        prefix = f"stack{index}/"
-        state = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
-        if not state:
-            raise FileFormatError("damaged: a part of the model is missing")
-        states.append(state)
+    states: list[Arrays] = [{} for _ in range(claimed(n_stacks, len(arrays), least=1))]
+    numbers = {f"stack{index}": index for index in range(n_stacks)}
+    for name, array in arrays.items():
+        stack, _, inner = name.partition("/")
+        if stack in numbers:
+            states[numbers[stack]][inner] = array
+    if not all(states):
+        raise FileFormatError("damaged: a part of the model is missing")
     return states
 
 
@@ -376,7 +386,8 @@ def _check_values(pool: Mapping[str, Any], states: Sequence[Arrays], arrays: Map
     owned = owners.dtype.kind in "iu" and len(np.unique(owners)) == n_groups > 0
     owned = owned and owners.min() == 0 and owners.max() == n_groups - 1
     positive = all(bool((state["lambdas"] >= 0).all()) for state in states)
-    classes = len(arrays.get("classes", range(n_groups))) == n_groups
+    labels = arrays.get("classes")
+    classes = labels is None or (labels.ndim == 1 and len(labels) == len(np.unique(labels)) == n_groups)
     if not (finite and scales and owned and positive and classes):
         raise FileFormatError("damaged: its numbers are not those of a fitted model")
 

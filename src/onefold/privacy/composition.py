@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from onefold._base.optional import require
 from onefold._base.validation import Entry, Instance, Number, OneOf, Whole, check_parameter, check_parameters
-from onefold.exceptions import InvalidInputError
+from onefold.exceptions import InvalidInputError, printable
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.terms import DELTA, DELTA_OR_ZERO, POSITIVE, RELATIONS, UNITS, Pair, number, shown
 from onefold.privacy.wording import assumptions
@@ -166,7 +166,7 @@ class Event:
         )
 
     def __str__(self) -> str:
-        return (
+        return printable(
             f"{self.count} x {self.name}{f' ({self.mechanism})' if self.mechanism else ''}: "
             f"epsilon {shown(self.epsilon)} per {self.unit}, delta {shown(self.delta, 3)}, "
             f"labels {self.labels}" + "".join(f", provided that {condition}" for condition in self.conditions)

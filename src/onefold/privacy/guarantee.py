@@ -15,7 +15,7 @@ from onefold._base.validation import (
     check_parameter,
     check_parameters,
 )
-from onefold.exceptions import InvalidInputError
+from onefold.exceptions import InvalidInputError, printable
 from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.terms import (
     NOTHING,
@@ -476,7 +476,7 @@ class Guarantee:
             raise InvalidInputError("this is not the description of a guarantee") from None
 
     def __str__(self) -> str:
-        return "\n".join(sentences(self))
+        return "\n".join(map(printable, sentences(self)))
 
 
 def _older(plain: Mapping[str, Any]) -> dict[str, Any]:

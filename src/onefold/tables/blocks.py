@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
@@ -10,9 +11,10 @@ from typing import Self
 import numpy as np
 
 from onefold._base.arrays import AnyArray
-from onefold.exceptions import InvalidInputError
+from onefold._base.foreign import NOT_READABLE
+from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
 
-__all__ = ["BLOCK_ROWS", "MOST_CELLS", "Source"]
+__all__ = ["BLOCK_ROWS", "MOST_CELLS", "Source", "own_errors"]
 
 BLOCK_ROWS = 20_000
 MOST_CELLS = 2_000_000  # of a block: wide tables have blocks of fewer rows
@@ -99,9 +101,10 @@ class Source:
             The columns, in the order asked for.
         """
         empty = True
-        for block in self._blocks(columns, rows, numbers):
-            empty = False
-            yield block
+        with own_errors(self.path):
+            for block in self._blocks(columns, rows, numbers):
+                empty = False
+                yield block
         if empty and may_be_empty:
             yield {name: np.empty(0, dtype=object) for name in columns}
         elif empty:
@@ -112,3 +115,24 @@ class Source:
     ) -> Iterator[dict[str, AnyArray]]:
         """The blocks of this format."""
         raise NotImplementedError
+
+
+@contextmanager
+def own_errors(path: Path | str) -> Iterator[None]:
+    """Let whatever goes wrong while a table is read become one line that begins with its place.
+
+    Parameters
+    ----------
+    path : Path or str
+        Where the table is.
+    """
+    try:
+        yield
+    except OnefoldError:
+        raise
+    except PermissionError as error:
+        raise InvalidInputError(f"{path}: permission denied") from error
+    except MemoryError:
+        raise InvalidInputError(f"{path}: not enough memory for this table; try fewer rows") from None
+    except NOT_READABLE as error:
+        raise FileFormatError(f"{path}: cannot be read, or is damaged") from error

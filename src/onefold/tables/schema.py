@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from onefold._base.arrays import AnyArray, Arrays, Floats, Labels
 from onefold._base.files import read_saved, write_whole
+from onefold._base.foreign import parse_json
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import cells_of, texts_of
 from onefold.tables.columns import Parsed, column_of, place_of, unknown_column
@@ -497,11 +498,7 @@ class Schema(TransformerMixin, BaseEstimator):
             if len(content) > LARGEST_FILE:
                 raise InvalidInputError(f"{path}: larger than a schema may be")
             try:
-                given = json.loads(content)
-            except (ValueError, RecursionError):
-                raise InvalidInputError(f"{path}: not a JSON file") from None
-            try:
-                return cls.from_dict(given)
+                return cls.from_dict(parse_json(content))
             except InvalidInputError as error:
                 raise InvalidInputError(f"{path}: {error}") from None
 

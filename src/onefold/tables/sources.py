@@ -10,6 +10,7 @@ import codecs
 import csv
 import gzip
 import io
+import math
 import re
 import warnings
 import zipfile
@@ -22,9 +23,10 @@ from typing import IO, Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray, rounds_whole
+from onefold._base.foreign import NOT_READABLE, claimed
 from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarning
-from onefold.tables.blocks import BLOCK_ROWS, MOST_CELLS, Source
+from onefold.tables.blocks import BLOCK_ROWS, MOST_CELLS, Source, own_errors
 from onefold.tables.databases import DatabaseAddress, DatabaseSource, is_address
 from onefold.tables.inference import is_index
 
@@ -363,15 +365,40 @@ class NpzSource(Source):
             yield {name: array[start : start + rows] for name, array in chosen.items()}
 
 
+LARGEST_RATIO = 1032  # deflate makes no byte into more than this many
+
+
+def _check_claims(path: Path) -> None:
+    """Refuse arrays that claim more than the file can hold, before memory is set aside for them."""
+    size = path.stat().st_size
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        claimed(sum(member.compress_size for member in members), size)
+        for member in members:
+            packed = LARGEST_RATIO if member.compress_type == zipfile.ZIP_DEFLATED else 1
+            most = claimed(member.file_size, packed * member.compress_size)
+            with archive.open(member) as file:
+                shape, _, dtype = readers[np.lib.format.read_magic(file)](file)
+                held = most - file.tell()
+            if dtype.kind != "O" and math.prod(shape) * dtype.itemsize != held:
+                raise FileFormatError("damaged: an array does not have the size it claims")
+            for side in shape:
+                claimed(int(side), LARGEST_RATIO * size)
+
+
 def _load_npz(path: Path) -> dict[str, AnyArray]:
     try:
+        _check_claims(path)
         with np.load(path, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise FileFormatError(f"{path}: not an NPZ archive")
+                raise FileFormatError("not an NPZ archive")
             return {name: archive[name] for name in archive.files}
-    except FileFormatError:
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from None
+    except (MemoryError, PermissionError):
         raise
-    except (ValueError, TypeError, EOFError, OSError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except NOT_READABLE as error:
         if "allow_pickle" in str(error) and zipfile.is_zipfile(path):
             raise FileFormatError(
                 f"{path}: arrays of Python objects are refused; store numbers or text"
@@ -523,7 +550,5 @@ def open_table(path: str | Path, *, private: bool = False) -> Source:
         raise InvalidInputError(f"{path}: not a file")
     if path.stat().st_size == 0:
         raise FileFormatError(f"{path}: the file is empty")
-    try:
+    with own_errors(path):
         return CsvSource(path, private=private) if reader is CsvSource else reader(path)
-    except PermissionError as error:
-        raise InvalidInputError(f"{path}: permission denied") from error

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from onefold import encoders, io
 from onefold._base.archive import nest, part
 from onefold._base.arrays import AnyArray, Arrays, Floats, Index
+from onefold._base.foreign import MOST_WITHOUT_BYTES, NOT_READABLE, claimed
 from onefold.encoders import Encoder
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
 from onefold.models import AutoencoderClassifier, MembershipMapping
@@ -46,11 +47,14 @@ ENCODERS: dict[str, type[Encoder]] = {
     kind.__name__: kind
     for kind in (encoders.GradientHistograms, encoders.LowFrequencyDCT, encoders.RandomFeatures)
 }
+# Parameters of encoders that say how much memory they take, and how many numbers that may be.
+SIZES = ("n_outputs", "n_coefficients", "n_cells", "n_orientations")
+LARGEST_MATRIX = 2**27
 POSITIVE = float(np.nextafter(0.0, 1.0))  # the least number above zero
 MISFIT = "the contents do not fit together"
 SOURCE_ONLY = "only records of the source are meant: rows of the target are in this model as they are"
 # What a description or arrays of the wrong form make the code below raise.
-WRONG_FORM = (OnefoldError, KeyError, IndexError, TypeError, ValueError, AttributeError)
+WRONG_FORM = (OnefoldError, *NOT_READABLE)
 
 About = dict[str, Any]
 
@@ -94,6 +98,11 @@ class Parts:
         if not len(found) or found.min() < 0 or found.max() >= n_classes or (np.diff(found) <= 0).any():
             raise FileFormatError(MISFIT)
         return found
+
+    def width(self) -> int:
+        """Return the number of features of rows, which an encoder may shorten before anything is kept."""
+        held = sum(array.size for array in self.arrays.values())
+        return claimed(self.about["n_features"], max(held, MOST_WITHOUT_BYTES), least=1)
 
     def projection(self, name: str) -> Projection:
         """Return a projection."""
@@ -147,7 +156,7 @@ def source_from_parts(about: About, arrays: Arrays) -> dict[str, Any]:
 
 
 def _source_from(parts: Parts) -> dict[str, Any]:
-    guarantee, width = Guarantee.from_dict(parts.about["guarantee"]), int(parts.about["n_features"])
+    guarantee, width = Guarantee.from_dict(parts.about["guarantee"]), parts.width()
     encoder, described = _restore_encoder(parts.about["encoder"]), _description_from(parts)
     subspace = parts.array("subspace", None, described.means.shape[1])
     schema = _restore_schema(parts.about)
@@ -233,7 +242,7 @@ def classifier_from_parts(
 
 def _classifier_from(parts: Parts, source: "PrivateSource | None") -> tuple[dict[str, Any], dict[str, Any]]:
     about = parts.about
-    turned, width = about["to_source"] == PROCRUSTES, int(about["n_features"])
+    turned, width = about["to_source"] == PROCRUSTES, parts.width()
     to_source: Any = PROCRUSTES if turned else _restore_encoder(about["to_source"])
     given = {name: about["parameters"][name] for name in PARAMETERS}
     classes = np.array(about["classes"])
@@ -439,8 +448,11 @@ def _restore_encoder(description: Any) -> Encoder | None:
     try:
         kind, given = ENCODERS[description["class"]], description["parameters"]
         plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-        return fitted_encoder(kind(**plain), int(description["n_features"]))
-    except (KeyError, TypeError, ValueError, AttributeError, MemoryError):
+        width = claimed(description["n_features"], MOST_WITHOUT_BYTES, least=1)
+        sizes = [value for name, value in plain.items() if name in SIZES and type(value) is int]
+        claimed(width * max(sizes, default=1), LARGEST_MATRIX)
+        return fitted_encoder(kind(**plain), width)
+    except NOT_READABLE:
         raise FileFormatError("it names an encoder this version does not know") from None
 
 

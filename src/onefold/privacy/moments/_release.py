@@ -18,8 +18,8 @@ from scipy.special import ndtri
 
 from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Integers, Labels, Mask
 from onefold._base.fixed_point import DIGITS, exact_gram
+from onefold._base.foreign import NOT_READABLE
 from onefold._base.parallel import one_blas_thread, run_parallel
-from onefold._base.stored_zip import NOT_READABLE
 from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy.calibration import mu_of

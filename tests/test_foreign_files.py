@@ -1,0 +1,286 @@
+"""Every reader, given what no program of ours wrote: a usable thing or an error of ours, in little memory."""
+
+from __future__ import annotations
+
+import io as streams
+import json
+import os
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onefold import KAHM, FoldingClassifier, io
+from onefold._base.archive import kind_of
+from onefold._base.foreign import claimed, parse_json
+from onefold._base.frames import LENGTH_BYTES, MAGIC, pack_frame, unpack_frame
+from onefold.exceptions import (
+    FileFormatError,
+    InvalidInputError,
+    MessageError,
+    OnefoldError,
+    OnefoldWarning,
+    QueryRefused,
+)
+from onefold.io._files import _OTHERS, HOMES
+from onefold.privacy import Event, Guarantee
+from onefold.tables import Schema, read_table
+from reference.foreign import OLD, Format, formats
+from reference.forging import forged, npy
+from reference.hostile import damaged, deep, forgeries, repaired, zipped
+
+ESCAPE = "\x1b[31mred\x1b[0m\u202e\n"
+X = np.random.default_rng(0).random((20, 3))
+Y = np.arange(20) % 2
+# A reader may take this much for what it found, beyond what any call takes.
+BYTES_PER_BYTE, CONSTANT = 60, 2**24
+
+
+def peak_of(call: Callable[[], object]) -> int:
+    """Most memory that numpy and Python took at once during the call."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def refused_in_little_memory(content: bytes, read: Callable[[bytes], object] = io.from_bytes) -> str:
+    def call() -> None:
+        with pytest.raises(OnefoldError) as caught:
+            read(content)
+        said.append(str(caught.value))
+
+    said: list[str] = []
+    assert peak_of(call) < CONSTANT + BYTES_PER_BYTE * len(content)
+    assert said[0].isprintable()
+    return said[0]
+
+
+# --- faults that were found by attack -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(10**9, 0), (1, 10**9, 0), (0, 10**9)])
+def test_model_of_a_thousand_million_empty_stacks_is_refused(shape):
+    header = streams.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<i8", "fortran_order": False, "shape": shape})
+    content = forged(
+        io.to_bytes(KAHM(2).fit(X)),
+        lambda members, manifest: members.update({"stacks/owners.shapes.npy": header.getvalue()}),
+    )
+    assert len(content) < 10_000
+    assert "claims to hold more" in refused_in_little_memory(content)
+
+
+def test_version_0_1_model_of_a_thousand_million_stacks_is_refused():
+    content = (OLD / "kahm.onefold").read_bytes()
+    many = forged(content, lambda members, manifest: manifest.update(n_stacks=10**9))
+    assert len(many) < 3500
+    assert "claims to hold more" in refused_in_little_memory(many)
+
+
+@pytest.mark.parametrize("padding", [0, 40_000])
+def test_samples_without_features_are_refused(padding):
+    """30 000 of them take no byte, and the matrix of all pairs 7 GB."""
+    model = KAHM(2).fit(X)
+
+    def change(members, manifest):
+        members["stacks/centred.npy"] = npy(np.empty(0))
+        members["stacks/centred.shapes.npy"] = npy(np.array([[1, 30_000, 0]]))
+        members["extra/padding.npy"] = npy(np.zeros(padding, dtype=np.uint8))
+        manifest["sums"]["extra/padding.npy"] = ""
+        manifest["about"]["n_features"] = 0
+
+    content = forged(io.to_bytes(model, compact=True), change)
+    refused_in_little_memory(content)
+    old = (OLD / "kahm.onefold").read_bytes()
+
+    def change_old(members, manifest):
+        members["stack0/centred.npy"] = npy(np.empty((1, 30_000, 0)))
+        members["stack0/mean.npy"] = npy(np.empty((1, 0)))
+        manifest["n_features"] = 0
+
+    refused_in_little_memory(forged(old, change_old))
+
+
+@pytest.mark.parametrize("depth", [70, 900, 20_000])
+def test_deep_json_is_refused_by_every_reader(depth, tmp_path):
+    nested = b"[" * depth + b"]" * depth
+    with pytest.raises(FileFormatError):
+        parse_json(nested)
+    text = json.dumps({"fields": "a text that becomes a list in a list in a list"}).encode()
+    (tmp_path / "schema.json").write_bytes(deep(text, depth))
+    with pytest.raises(InvalidInputError):
+        Schema.load(tmp_path / "schema.json")
+    header = b'{"header": ' + nested + b', "arrays": []}'
+    frame = MAGIC + len(header).to_bytes(LENGTH_BYTES, "little") + header
+    with pytest.raises(MessageError):
+        unpack_frame(repaired(frame + bytes(32)), 10**6)
+
+
+def test_json_of_the_depth_that_is_written_is_read():
+    assert parse_json(b"[" * 20 + b"]" * 20)
+    for constant in (b"NaN", b"Infinity", b"[-Infinity]"):
+        with pytest.raises(FileFormatError):
+            parse_json(constant)
+
+
+@pytest.mark.parametrize(
+    "classes", [None, np.array([[0, 1]]), np.array([0, 0]), np.array([0.0, np.nan, 1.0]), np.array(0)]
+)
+def test_classifier_without_its_classes_is_refused(classes):
+    content = io.to_bytes(FoldingClassifier(batch_size=5).fit(X, Y))
+
+    def change(members, manifest):
+        if classes is None:
+            del members["classes.npy"], manifest["sums"]["classes.npy"]
+        else:
+            members["classes.npy"] = npy(classes)
+
+    refused_in_little_memory(forged(content, change))
+
+
+@pytest.mark.parametrize("claim", [(10**9,), (10**6, 10**6), (10**12, 0), (10**15,)])
+def test_npz_that_claims_more_than_it_holds_is_refused_before_memory_is_set_aside(claim, tmp_path):
+    header = streams.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": claim})
+    path = tmp_path / "table.npz"
+    path.write_bytes(zipped({"X.npy": header.getvalue(), "y.npy": npy(np.zeros(3))}))
+    said = refused_in_little_memory(path.read_bytes(), lambda _: read_table(path))
+    assert str(path) in said
+
+
+def test_compressed_npz_is_read_up_to_what_deflate_can_do(tmp_path):
+    path = tmp_path / "table.npz"
+    np.savez_compressed(path, a=np.zeros(10**6), b=np.zeros(10**6, dtype=np.int8))
+    assert len(read_table(path).columns["a"]) == 10**6
+    with zipfile.ZipFile(path) as archive:
+        sizes = [(member.file_size, member.compress_size) for member in archive.infolist()]
+    assert all(size > 900 * packed for size, packed in sizes)  # the bound is near
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [NotImplementedError(), RuntimeError("password required"), zlib.error(), RecursionError(), SyntaxError()],
+)
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".csv"])
+def test_whatever_a_table_reader_raises_becomes_one_line_with_the_path(raised, suffix, tmp_path, monkeypatch):
+    found = next(each for each in formats_of("npz", "csv", "parquet") if each.suffix == suffix)
+    path = tmp_path / f"table{suffix}"
+    path.write_bytes(found.sample)
+    for place in ("onefold.tables.sources.NpzSource", "onefold.tables.sources.ParquetSource"):
+        monkeypatch.setattr(f"{place}._blocks", failing(raised))
+    monkeypatch.setattr("onefold.tables.sources.CsvSource._blocks", failing(raised))
+    with pytest.raises(FileFormatError, match="table"):
+        read_table(path)
+
+
+def failing(error: Exception) -> Callable[..., Iterator[object]]:
+    def blocks(*_: object) -> Iterator[object]:
+        raise error
+        yield
+
+    return blocks
+
+
+def formats_of(*names: str) -> list[Format]:
+    return [each for each in formats() if each.name in names]
+
+
+def test_messages_show_control_characters_escaped(tmp_path):
+    for error in (InvalidInputError(ESCAPE), OnefoldWarning(ESCAPE), QueryRefused(ESCAPE)):
+        assert str(error).isprintable()
+        assert "\\x1b[31mred" in str(error)
+    (tmp_path / "schema.json").write_text(json.dumps({"fields": [{"name": ESCAPE, "type": ESCAPE}]}))
+    with pytest.raises(InvalidInputError) as caught:
+        Schema.load(tmp_path / "schema.json")
+    assert str(caught.value).isprintable()
+    event = Event(f"survey {ESCAPE}", "record", 1.0, mechanism=ESCAPE)
+    assert str(event).isprintable()
+    guarantee = Guarantee("record", (0.5, 0.0), (0.5, 0.0), 4, mechanism=ESCAPE, conditions=(ESCAPE,))
+    assert str(guarantee).replace("\n", "").isprintable()
+
+
+def test_commands_show_control_characters_of_names_escaped(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("a,\x1b[31mb\x07\n1,2\n3,4\n")
+    command = [sys.executable, "-m", "onefold", "fit", str(table), "--label", "c\x1b[2J", "--out", "model"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert "\\x1b[2J" in done.stderr
+    assert (done.stdout + done.stderr).replace("\n", "").isprintable()
+
+
+def test_kind_and_format_of_a_foreign_file_are_not_repeated_at_length():
+    content = io.to_bytes(KAHM(2).fit(X))
+    for change in ({"kind": ESCAPE * 1000}, {"format": "x" * 10_000}, {"format": 10**4000}):
+        changed = forged(content, lambda members, manifest, given=change: manifest.update(given))
+        said = refused_in_little_memory(changed)
+        assert len(said) < 300
+
+
+def test_frame_of_rows_without_columns_is_refused():
+    frame = pack_frame({}, {"rows": np.empty((2**40, 0))})
+    with pytest.raises(MessageError, match="do not fit"):
+        unpack_frame(frame, 1000)
+
+
+@pytest.mark.parametrize("value", [True, 1.0, "1", None, -1, 6, 10**30])
+def test_counts_are_whole_numbers_within_what_is_there(value):
+    assert claimed(5, most=5) == 5
+    with pytest.raises(FileFormatError):
+        claimed(value, most=5)
+
+
+# --- every format: damage and forgeries ---------------------------------------------------------------------
+
+SHARE = 0.02  # of all forgeries in the fast test; all of them take an hour
+DAMAGES = 15
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Format]:
+    return formats()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", range(6))
+def test_changed_files_load_to_something_usable_or_raise_our_error(samples, part, tmp_path):
+    rng = np.random.default_rng(part)
+    faults = []
+    for each in samples[part::6]:
+        path = tmp_path / f"file{each.suffix}"
+        forgery = forgeries(each.sample, lambda _: rng.random() < SHARE)
+        for what, content in [*damaged(each.sample, part, DAMAGES), *forgery]:
+            path.write_bytes(content)
+            fault = fault_of(each, path, len(content))
+            if fault is not None:
+                faults.append(f"{each.name}, {what}: {fault}")
+    assert not faults, "\n".join(faults)
+
+
+def fault_of(each: Format, path: Path, size: int) -> str | None:
+    tracemalloc.start()
+    try:
+        with np.errstate(all="ignore"):
+            each.read(path)
+    except OnefoldError as error:
+        if not str(error).isprintable() or len(str(error)) > 1000 + len(os.fspath(path)):
+            return "an error line that is long or could steer a terminal"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:300]
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return None if peak < CONSTANT + BYTES_PER_BYTE * size else f"{peak >> 20} MB for {size} bytes"
+
+
+def test_there_is_a_sample_of_every_kind_that_can_be_loaded(samples):
+    assert {"model", *_OTHERS, *HOMES} <= {kind_of(each.sample) for each in samples}
