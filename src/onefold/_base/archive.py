@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from onefold._base.arrays import AnyArray, Arrays
 from onefold._base.files import atomic_write
-from onefold._base.foreign import NOT_READABLE, parse_json
+from onefold._base.foreign import NOT_READABLE, TOO_LARGE, parse_json
 from onefold._base.stored_zip import KINDS, StoredZip, parse_array
 from onefold.exceptions import FileFormatError, InvalidInputError
 
@@ -228,6 +228,8 @@ def _opened(source: Source, kind: str) -> Iterator[IO[bytes]]:
             yield file
     except FileFormatError as error:
         raise FileFormatError(f"{where}{error}") from None
+    except MemoryError:
+        raise FileFormatError(f"{where}{TOO_LARGE}") from None
     except NOT_READABLE:
         raise FileFormatError(f"{where}not a {kind} file, or damaged") from None
 

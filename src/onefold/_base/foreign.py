@@ -17,7 +17,7 @@ from typing import Any
 
 from onefold.exceptions import FileFormatError
 
-__all__ = ["MOST_WITHOUT_BYTES", "NOT_READABLE", "claimed", "parse_json"]
+__all__ = ["MOST_WITHOUT_BYTES", "NOT_READABLE", "TOO_LARGE", "claimed", "parse_json"]
 
 # What a damaged or hostile file makes zipfile, zlib, json, numpy and struct raise.
 NOT_READABLE = (
@@ -37,6 +37,7 @@ NOT_READABLE = (
     TypeError,
     ValueError,
 )
+TOO_LARGE = "opening it takes more memory than there is"
 # Features that rows may have which are in no file, because an encoder makes short rows of them.
 MOST_WITHOUT_BYTES = 2**20
 DEEPEST = 64  # lists in lists: no description of ours has more than a dozen

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from onefold._base.arrays import Array, Arrays, Index, Labels
+from onefold._base.confined import try_confined
 from onefold._base.validation import check_rows
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.fabrication import PrivateClassifier
@@ -673,6 +674,30 @@ class LocalModel(BaseEstimator):
             model._ids = None if ids is None else identifiers(ids, rows.n_ever, rows.numbers)
         return model
 
+    @classmethod
+    def load_untrusted(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that a site sent: first in a child process with limits of memory and time.
+
+        The child opens the file and lets the model answer a row; see :func:`onefold.io.load_untrusted`.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, which nobody else can change meanwhile.
+
+        Returns
+        -------
+        LocalModel
+            The model.
+
+        Raises
+        ------
+        FileFormatError
+            The file is no model, or opening it takes more than the limits.
+        """
+        try_confined("onefold.federated.local_model:try_model", path)
+        return cls.load(path)
+
     # --- inside -------------------------------------------------------------------------------------------
 
     @classmethod
@@ -750,6 +775,13 @@ class LocalModel(BaseEstimator):
         if not hasattr(self, "estimator_"):
             raise NotFittedError("this LocalModel has not been fitted: call fit(X, y) first")
         return self.estimator_
+
+
+def try_model(path: str | os.PathLike[str]) -> None:
+    """Open the file of a model, describe the model and ask it about a row of zeros."""
+    model = LocalModel.load(path)
+    query = Query("trial", np.zeros((1, model.profile("trial").n_features)))
+    model.answer(query, "trial")
 
 
 def _schema_in(arrays: Arrays, estimator: Any) -> Schema | None:

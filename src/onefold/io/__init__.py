@@ -10,7 +10,7 @@ private, so is the file.
 """
 
 from onefold._base.archive import FORMAT
-from onefold.io._files import from_bytes, load, load_extras, register, save, to_bytes
+from onefold.io._files import from_bytes, load, load_extras, load_untrusted, register, save, to_bytes
 from onefold.io._models import from_parts, to_parts
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "from_parts",
     "load",
     "load_extras",
+    "load_untrusted",
     "register",
     "save",
     "to_bytes",

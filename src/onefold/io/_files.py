@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from onefold._base.archive import archive_bytes, kind_of, read_archive, save_archive
 from onefold._base.arrays import AnyArray, Arrays
+from onefold._base.confined import MEGABYTES, SECONDS, try_confined
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.io._models import Model, from_parts, to_parts
 from onefold.privacy import Ledger, PrivateMoments
@@ -182,6 +183,53 @@ def load(path: str | os.PathLike[str]) -> Any:
         return from_parts(about, arrays)
     except FileFormatError as error:
         raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+
+
+def load_untrusted(
+    path: str | os.PathLike[str], *, megabytes: int = MEGABYTES, seconds: int = SECONDS
+) -> Any:
+    """Read a file of somebody who may want to exhaust this computer: first in a child process with limits.
+
+    The child opens the file as :func:`load` does. Only if it ends within the limits is the file opened here,
+    which then takes no more. It costs one to two seconds, the start of the child, and reading twice. The file
+    must be one that nobody else can change meanwhile.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    megabytes : int, default=1024
+        Memory that opening it may take.
+    seconds : int, default=60
+        Processor time that opening it may take.
+
+    Returns
+    -------
+    model
+        As :func:`load` returns it.
+
+    Raises
+    ------
+    FileFormatError
+        The file is damaged or of another program, or opening it takes more than the limits.
+
+    See Also
+    --------
+    load : Read a file that you trust.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from onefold import KAHM, io
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     io.save(KAHM(1, scale=1.0).fit(np.eye(3)), Path(folder) / "model")
+    ...     io.load_untrusted(Path(folder) / "model")
+    KAHM(n_components=1, scale=1.0)
+    """
+    try_confined("onefold.io:load", path, megabytes=megabytes, seconds=seconds)
+    return load(path)
 
 
 def from_bytes(content: bytes, largest_machine: int | None = None) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray, Arrays
-from onefold._base.foreign import NOT_READABLE, claimed
+from onefold._base.foreign import NOT_READABLE, TOO_LARGE, claimed
 from onefold._base.parallel import run_parallel
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models import (
@@ -221,6 +221,8 @@ def from_parts(
         return _made(about, arrays, largest_machine)
     except FileFormatError:
         raise
+    except MemoryError:
+        raise FileFormatError(TOO_LARGE) from None
     except NOT_READABLE:
         raise FileFormatError("the contents are not those of a model") from None
 
