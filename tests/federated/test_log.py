@@ -144,8 +144,7 @@ def test_a_writer_that_died_half_way_does_no_harm(log) -> None:
     assert log.verify() == len(STORY) + 2
     with open(log.path, "ab") as file:
         file.write(b'{"number": 8, "ti')  # died within the line: nobody was told it is there
-    with pytest.raises(TamperedLogError, match="incomplete"):
-        log.verify()
+    assert log.verify() == len(STORY) + 2
     log.append("leave", "south")
     assert log.verify() == len(STORY) + 3
 

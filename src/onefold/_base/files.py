@@ -1,19 +1,42 @@
-"""Files and locks: written whole or not at all, read with one clear error, changed one process at a time."""
+"""Files and locks: written whole or not at all, read with one clear error, changed one process at a time.
+
+Every step that is to survive a crash (making, writing, syncing, renaming and removing a file) passes a fault
+point first. Tests end the process at each of them in turn, or let the disk be full there.
+"""
 
 import errno
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from onefold.exceptions import FileFormatError, InvalidInputError
 
-__all__ = ["atomic_write", "file_lock", "output_file", "read_saved", "write_whole"]
+__all__ = [
+    "append_at",
+    "atomic_write",
+    "file_lock",
+    "output_file",
+    "read_saved",
+    "remove_file",
+    "sweep_parts",
+    "write_whole",
+]
 
 T = TypeVar("T")
+
+# What tests put here is called before every durable step, with the name of the step and what it works on.
+fault: Callable[..., None] | None = None
+PART = re.compile(r"\.(?P<name>.+)\.[a-z0-9_]{8}\.part", re.DOTALL)
+
+
+def _step(name: str, *what: Any) -> None:
+    if fault is not None:
+        fault(name, *what)
 
 
 @contextmanager
@@ -21,24 +44,106 @@ def atomic_write(path: str | os.PathLike[str], private: bool = False) -> Iterato
     """A binary file that takes the place of ``path`` when the block ends well, and leaves no trace otherwise.
 
     When this returns, the file is synced, and its folder too where the system can do that: neither a crash
-    nor a power failure undoes it.
+    nor a power failure undoes it. What a writer of the same file left behind when it was killed is removed.
     ``private`` keeps it readable by its owner only; otherwise the usual permissions apply.
     """
     target = Path(path)
     _refuse_no_folder(target)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    sweep_parts(target.parent, target.name)
+    handle, name = _new_part(target)
     try:
         with os.fdopen(handle, "w+b") as file:
             yield file
+            _step("write", file)
             file.flush()
+            _step("sync", file)
             os.fsync(file.fileno())
-        if not private:
-            os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
+            if not private:
+                os.chmod(name, 0o666 & ~_umask())
+            if sys.platform != "win32":  # the lock is held until the name is right: nobody sweeps it away
+                _rename(name, target)
+        if sys.platform == "win32":
+            _rename(name, target)
         _sync_folder(target.parent)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk does not name the file
+            error.filename = os.fspath(target)
         raise
+
+
+def _rename(name: str, target: Path) -> None:
+    _step("rename", target)
+    os.replace(name, target)
+
+
+def _new_part(target: Path) -> tuple[int, str]:
+    """An open file beside ``target``, locked as long as it is open: see :func:`sweep_parts`."""
+    while True:
+        _step("make", target)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        if _lock_part(handle) and os.fstat(handle).st_nlink:
+            return handle, name
+        os.close(handle)  # swept away before it was locked: another one
+
+
+def sweep_parts(folder: str | os.PathLike[str], name: str | None = None) -> None:
+    """Remove what writers that were killed left in a folder; what is being written is locked, and stays.
+
+    ``name`` is the file whose leavings are removed; None removes those of all files.
+    """
+    with os.scandir(folder) as entries:
+        parts = [(entry.path, PART.fullmatch(entry.name)) for entry in entries]
+    found = [path for path, part in parts if part is not None and name in (None, part["name"])]
+    for path in found:
+        try:
+            handle = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+        except OSError:  # gone meanwhile, or not ours
+            continue
+        try:
+            if _lock_part(handle):
+                _step("sweep", path)
+                Path(path).unlink(missing_ok=True)
+        except OSError:  # open in another process, where that forbids it
+            continue
+        finally:
+            os.close(handle)
+
+
+def append_at(path: str | os.PathLike[str], size: int, content: bytes) -> None:
+    """Write content at byte ``size`` of a file, dropping what is behind it; on disk when this returns.
+
+    If it fails, as on a full disk, the file ends at ``size``.
+    """
+    new = not Path(path).exists()
+    _step("open", path)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        _step("cut", handle)
+        os.ftruncate(handle, size)
+        os.lseek(handle, size, os.SEEK_SET)
+        try:
+            _step("append", handle, content)
+            rest = memoryview(content)
+            while rest:  # a full disk may take a part before it refuses the rest
+                rest = rest[os.write(handle, rest) :]
+            _step("sync", handle)
+            os.fsync(handle)
+        except OSError as error:
+            os.ftruncate(handle, size)
+            error.filename = os.fspath(path)
+            raise
+    finally:
+        os.close(handle)
+    if new:
+        _sync_folder(Path(path).parent)
+
+
+def remove_file(path: str | os.PathLike[str]) -> None:
+    """Remove a file for good: a power failure does not bring it back. It must be there."""
+    _step("remove", path)
+    os.unlink(path)
+    _sync_folder(Path(path).parent)
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes, private: bool = False) -> None:
@@ -109,6 +214,10 @@ if sys.platform == "win32":
             except OSError:  # gave up after ten attempts: try again
                 time.sleep(0.05)
 
+    def _lock_part(handle: int) -> bool:
+        """Whether a file may be removed: here nobody can remove one that is open."""
+        return True
+
     def _sync_folder(folder: Path) -> None:
         """Do nothing: this system does not sync folders."""
 
@@ -118,8 +227,17 @@ else:
     def _acquire(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX)
 
+    def _lock_part(handle: int) -> bool:
+        """Lock a file that is being written, if nobody has; the system frees it if we die."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
     def _sync_folder(folder: Path) -> None:
         """Write the names in a folder to the disk: until then a power failure may undo a renaming."""
+        _step("sync folder", folder)
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

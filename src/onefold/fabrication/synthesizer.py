@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import AnyArray, Index, Mask, column_array
-from onefold._base.files import write_whole
+from onefold._base.files import remove_file, write_whole
 from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
@@ -295,7 +295,7 @@ class TableSynthesizer(BaseEstimator):
         if found != wanted:
             raise InvalidInputError(f"{path}: was paid for with another schema or other parameters")
         try:
-            os.unlink(path)  # whoever removes it has the right, and nobody else
+            remove_file(path)  # whoever removes it has the right, and nobody else
         except FileNotFoundError:
             raise InvalidInputError(used) from None
         self._paid = paid

@@ -20,7 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from onefold._base.files import file_lock, write_whole
+from onefold._base.files import append_at, file_lock, write_whole
 from onefold.exceptions import InvalidInputError, TamperedLogError
 from onefold.federated.messages import check_name, is_text
 
@@ -139,12 +139,12 @@ class MembershipLog:
         kind, name, plain = _event(event), check_name("a site's name", site), _facts(facts)
         when = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
         with file_lock(self.path):
-            count, last, size = self._consistent()
+            count, last, size = self._recovered()
             content = {"number": count, "time": when, "event": kind.value, "site": name, "facts": plain}
             content["previous"] = last
             total = _sum(content)
             line = json.dumps({**content, "sum": total}, allow_nan=False).encode() + b"\n"
-            self._extend(line, size)
+            append_at(self.path, size, line)
             self._write_head(count + 1, total, size + len(line))
         return LogEntry(count, when, kind, name, plain, last, total)
 
@@ -169,7 +169,8 @@ class MembershipLog:
         with file_lock(self.path):
             entries, rest = self._parse()
             count, last, _ = self._head()
-        if rest:
+        # An unfinished last line was never acknowledged, and the next entry takes its place.
+        if rest and len(entries) < count:
             raise TamperedLogError("the last line of the log is incomplete")
         sums = [FIRST, *(entry.sum for entry in entries)]
         # One line more than the head knows of is an entry whose writer stopped half way: it is whole.
@@ -216,18 +217,15 @@ class MembershipLog:
             raise TamperedLogError("the log was changed by other means: run verify")
         return len(entries), entries[-1].sum if entries else FIRST, actual - len(rest)
 
-    def _extend(self, line: bytes, size: int) -> None:
-        """Append a line at ``size``, whole or not at all."""
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            os.ftruncate(handle, size)  # an unfinished line was never acknowledged
-            os.lseek(handle, size, os.SEEK_SET)
-            if os.write(handle, line) != len(line):
-                os.ftruncate(handle, size)
-                raise OSError("the log could not be written")
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    def _recovered(self) -> tuple[int, str, int]:
+        """The same, with a head that knows of a line whose writer stopped before it wrote the head.
+
+        Otherwise a second such stop would leave two lines that the head does not know, as an edit does.
+        """
+        count, last, size = self._consistent()
+        if count != self._head()[0]:
+            self._write_head(count, last, size)
+        return count, last, size
 
     @property
     def _head_path(self) -> Path:

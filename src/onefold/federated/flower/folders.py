@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from onefold._base.files import write_whole
+from onefold._base.files import sweep_parts, write_whole
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.rules import RULES
 
@@ -214,7 +214,7 @@ class _Folder:
         if not self.root.is_dir():
             raise InvalidInputError(f"{self.root}: no such folder; start with onefold federate init")
         for path in (self.state, self.flower_home, self.commands):
-            private_folder(path)
+            sweep_parts(private_folder(path))
 
 
 class ServerFolder(_Folder):
@@ -249,7 +249,7 @@ class ServerFolder(_Folder):
         super().prepare()
         spool = (self.spool, self.spool / "requests", self.spool / "replies")
         for path in (*spool, self.models, self.sums, self.app):
-            private_folder(path)
+            sweep_parts(private_folder(path))
 
 
 class SiteFolder(_Folder):

@@ -1,0 +1,329 @@
+"""Kill -9 at every durable step, once and twice in a row: what was acknowledged is there, and work goes on.
+
+The disk that is full at every step in turn leaves the old state and an error that names the file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onefold import KAHM, io
+from onefold._base import files
+from onefold._base.files import append_at, atomic_write, remove_file, sweep_parts, write_whole
+from onefold.federated.guard import QueryGuard
+from onefold.federated.log import MembershipLog
+from onefold.federated.messages import Profile
+from onefold.privacy import Event, Ledger
+
+MODELS = [KAHM(1, scale=1.0).fit(np.eye(3) * factor) for factor in (1.0, 2.0)]
+
+
+# --- operations: each begins with a state, changes it, and says how far it is ------------------------------
+
+
+@dataclass(frozen=True)
+class Operation:
+    """``count`` says how many times ``act`` has been done, after checking that the state is whole."""
+
+    begin: Callable[[Path], None]
+    act: Callable[[Path], None]
+    count: Callable[[Path], int]
+
+
+def replaced(folder: Path) -> int:
+    content = (folder / "file").read_bytes()
+    number = len(content) // 1000
+    assert content == bytes([number]) * 1000 * number
+    return number - 1
+
+
+def write_next(folder: Path) -> None:
+    number = replaced(folder) + 2
+    write_whole(folder / "file", bytes([number]) * 1000 * number)
+
+
+def entries(folder: Path) -> int:
+    log = MembershipLog(folder / "log")
+    found = log.verify()
+    assert [entry.site for entry in log] == [f"site{number}" for number in range(found)]
+    assert log.head[0] == found
+    return found
+
+
+def join(folder: Path) -> None:
+    log = MembershipLog(folder / "log")
+    log.append("join", f"site{len(list(log))}", classes=[0, 1])
+
+
+def spend(folder: Path) -> None:
+    Ledger.load(folder / "ledger").spend(Event("survey", "record", 0.5))
+
+
+def admit(folder: Path) -> None:
+    QueryGuard(None, 100, folder / "guard").admit("me", 1)
+
+
+def save_model(folder: Path) -> None:
+    io.save(MODELS[1], folder / "model")
+
+
+def saved(folder: Path) -> int:
+    found = io.load(folder / "model").transform(np.eye(3))
+    return [np.array_equal(found, model.transform(np.eye(3))) for model in MODELS].index(True)
+
+
+def registry(folder: Path) -> Any:
+    pytest.importorskip("flwr")
+    from onefold.federated.flower.folders import ServerFolder
+    from onefold.federated.flower.registry import Registry
+
+    own = ServerFolder(folder)
+    own.prepare()
+    return Registry(own)
+
+
+def enter(folder: Path) -> None:
+    found = registry(folder)
+    for site in found.sites:
+        profile = Profile(site, (0, 1), "euclidean", None, 3, None, "a" * 64)
+        found.admit(site, profile)
+        if site not in found.log.members():  # pragma: no cover  # the failure that is looked for
+            raise AssertionError("a member that is not in the log")
+
+
+def members(folder: Path) -> int:
+    found = registry(folder)
+    found.log.verify()
+    assert set(found.members) <= set(found.log.members())
+    return len(found.members)
+
+
+OPERATIONS = {
+    "file": Operation(lambda folder: write_whole(folder / "file", b"\1" * 1000), write_next, replaced),
+    "empty log": Operation(lambda folder: None, join, entries),
+    "log": Operation(lambda folder: [join(folder), join(folder)], join, entries),  # type: ignore[arg-type,return-value]
+    "ledger": Operation(
+        lambda folder: Ledger(limit_epsilon=99.0).save(folder / "ledger"),
+        spend,
+        lambda folder: len(Ledger.load(folder / "ledger").events),
+    ),
+    "guard": Operation(
+        lambda folder: None, admit, lambda folder: QueryGuard(None, 100, folder / "guard").spent("me")
+    ),
+    "model": Operation(lambda folder: io.save(MODELS[0], folder / "model"), save_model, saved),
+    "registry": Operation(lambda folder: registry(folder).invite("north", ""), enter, members),
+}
+ONCE = ("model", "registry")  # doing it again changes nothing
+
+
+# --- faults -----------------------------------------------------------------------------------------------
+
+
+class Kill:
+    """End this process, as kill -9 does, at a step; in the middle of what it was about to append."""
+
+    def __init__(self, at: int, torn: bool = False) -> None:
+        self.at, self.torn = at, torn
+
+    def __call__(self, step: str, *what: Any) -> None:
+        if self.at == 0:
+            if self.torn and step == "append":
+                os.write(what[0], what[1][: len(what[1]) // 2])
+            if self.torn and step == "write":
+                what[0].flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.at -= 1
+
+
+class Full:
+    """A disk that is full at a step."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def __call__(self, step: str, *what: Any) -> None:
+        self.at -= 1
+        if self.at == -1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def in_child(act: Callable[[Path], None], folder: Path, fault: Callable[..., None] | None) -> bool:
+    """Whether the act ended in a child that meets the fault; a child that is killed does not end."""
+    child = os.fork()
+    if child == 0:
+        try:
+            files.fault = fault
+            act(folder)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(9)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return not os.WIFSIGNALED(status)
+
+
+def steps_of(operation: Operation, folder: Path) -> int:
+    """Through how many fault points the act passes."""
+    folder.mkdir()
+    operation.begin(folder)
+    passed: list[str] = []
+    files.fault = lambda step, *what: passed.append(step)
+    try:
+        operation.act(folder)
+    finally:
+        files.fault = None
+    assert len(passed) >= 4
+    return len(passed)
+
+
+def leftovers(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob("*.part")]
+
+
+@pytest.fixture(autouse=True)
+def no_fault():
+    yield
+    files.fault = None
+
+
+# --- kill -9 ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "torn"), [*((name, False) for name in OPERATIONS), ("empty log", True), ("log", True)]
+)
+def test_killed_at_every_step_and_twice_in_a_row(name, torn, tmp_path):
+    operation = OPERATIONS[name]
+    n_steps = steps_of(operation, tmp_path / "counted")
+    for first in range(n_steps):
+        # Recovery has steps of its own. A registry writes a log and a file, which are here by themselves.
+        stride = 5 if name == "registry" else 1
+        for second in range(first % stride, n_steps + 2, stride):
+            folder = tmp_path / f"{first} {second}"
+            folder.mkdir()
+            operation.begin(folder)
+            before = done = operation.count(folder)
+            for at in (first, second):
+                acknowledged = in_child(operation.act, folder, Kill(at, torn))
+                found = operation.count(folder)
+                least, most = done + acknowledged, done + 1
+                assert min(least, before + 1 if name in ONCE else least) <= found <= most
+                done = found
+            operation.act(folder)
+            assert operation.count(folder) == (before + 1 if name in ONCE else done + 1)
+            assert not leftovers(folder)
+
+
+def test_part_that_is_being_written_is_not_swept_away(tmp_path):
+    with atomic_write(tmp_path / "file") as file:
+        file.write(b"slow")
+        write_whole(tmp_path / "file", b"quick")
+        sweep_parts(tmp_path)
+        assert len(leftovers(tmp_path)) == 1
+    assert (tmp_path / "file").read_bytes() == b"slow"
+    assert not leftovers(tmp_path)
+
+
+def test_only_our_own_leavings_are_swept_away(tmp_path):
+    foreign = ["video.part", ".file.part", ".file.ABCDEFGH.part", ".file.abcdefgh.part.txt"]
+    for name in (*foreign, ".file.abcd_f1h.part", ".other.abcdefgh.part"):
+        (tmp_path / name).write_bytes(b"")
+    sweep_parts(tmp_path, "file")
+    assert sorted(os.listdir(tmp_path)) == sorted([*foreign, ".other.abcdefgh.part"])
+    sweep_parts(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == sorted(foreign)
+
+
+def test_every_change_is_followed_by_a_sync_of_its_folder(tmp_path):
+    passed: list[str] = []
+    files.fault = lambda step, *what: passed.append(step)
+    write_whole(tmp_path / "file", b"x")
+    assert passed == ["make", "write", "sync", "rename", "sync folder"]
+    passed.clear()
+    append_at(tmp_path / "log", 0, b"line\n")
+    append_at(tmp_path / "log", 5, b"line\n")
+    assert passed == ["open", "cut", "append", "sync", "sync folder", "open", "cut", "append", "sync"]
+    passed.clear()
+    remove_file(tmp_path / "log")
+    assert passed == ["remove", "sync folder"]
+    assert os.listdir(tmp_path) == ["file"]
+
+
+# --- a full disk ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_full_disk_at_every_step_leaves_a_whole_state_and_names_the_file(name, tmp_path):
+    operation = OPERATIONS[name]
+    for at in range(steps_of(operation, tmp_path / "counted")):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        operation.begin(folder)
+        before = operation.count(folder)
+        files.fault = Full(at)
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            operation.act(folder)
+        files.fault = None
+        if caught.value.filename is not None:
+            assert Path(caught.value.filename).is_relative_to(folder)
+        assert before <= operation.count(folder) <= before + 1
+        assert not leftovers(folder)
+        done = operation.count(folder)
+        operation.act(folder)
+        assert operation.count(folder) == (before + 1 if name in ONCE else done + 1)
+
+
+def with_small_files(act: Callable[[Path], None], largest: int) -> Callable[[Path], None]:
+    """The act in a process that can write no byte of a file behind this one."""
+
+    def limited(folder: Path) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        with suppress(OSError):
+            act(folder)
+            raise AssertionError("the disk took it all")
+
+    return limited
+
+
+@pytest.mark.parametrize("name", ["file", "log", "ledger", "model"])
+def test_file_system_that_takes_only_a_part_leaves_the_old_state(name, tmp_path):
+    operation = OPERATIONS[name]
+    operation.begin(tmp_path)
+    before = operation.count(tmp_path)
+    size = max(path.stat().st_size for path in tmp_path.iterdir())
+    contents = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix != ".lock"}
+    limit = size + 20 if name == "log" else 100
+    assert in_child(with_small_files(operation.act, limit), tmp_path, None)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix != ".lock"} == contents
+    operation.act(tmp_path)
+    assert operation.count(tmp_path) == before + 1
+
+
+def test_command_says_in_one_line_that_the_disk_is_full(tmp_path):
+    Ledger().save(tmp_path / "ledger")
+    code = (
+        "import resource, signal, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50));"
+        "from onefold.cli.app import main; sys.exit(main(['ledger', 'new', sys.argv[1]]))"
+    )
+    new = tmp_path / "new"
+    done = subprocess.run([sys.executable, "-c", code, str(new)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"onefold: error: {new}: File too large\n"
+    assert not new.exists()
+    assert not leftovers(tmp_path)
