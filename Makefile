@@ -17,7 +17,7 @@ KERNELS := PYTEST_ADDOPTS=--randomly-seed=$(ORDER) $(BIN)/python tests/kernels.p
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all exact nightly lint format bench lock sbom audit clean distclean
+.PHONY: help setup demo test test-all exact fuzz nightly lint format bench lock sbom audit clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,9 +37,16 @@ test-all: $(VENV)/.all-ready ## every test, slow ones and those of the extras in
 exact: $(VENV)/.all-ready ## what is promised to the last bit, under several BLAS kernels and thread counts
 	$(KERNELS) $(ARGS)
 
+# Only this target needs the fuzzer, which has no wheels for some systems: it is not among the locked packages.
+SECONDS ?= 30
+fuzz: $(VENV)/.all-ready ## search for files that a reader neither uses nor refuses; SECONDS=30 is the time it takes
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --quiet atheris==3.0.0 || true
+	$(BIN)/python tests/fuzz.py --seconds $(SECONDS)
+
 nightly: test-all ## everything: slow tests, new random examples, the fast tests under every kernel and interpreter
 	$(PYTEST) $(WORKERS) -m "not slow" --hypothesis-profile=search
 	$(KERNELS) --full $(WORKERS) -m "not slow" tests
+	$(MAKE) fuzz SECONDS=600
 	@for python in python3.12 python3.13; do \
 		$(MAKE) --silent $$python-is-there PYTHON=$$python || continue; $(MAKE) test PYTHON=$$python || exit 1; done
 

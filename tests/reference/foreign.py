@@ -6,6 +6,7 @@ an error of ``onefold.exceptions``, without more memory than the bytes present c
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import tempfile
 from collections.abc import Callable
@@ -191,9 +192,30 @@ def _messages() -> list[Format]:
         "sealed answers": plain.SealedAnswers("q1", "north", b"content"),
         "sealed result": plain.SealedResult("q1", ("north", "south"), b"content"),
     }
-    return [
+    found = [
         Format(f"message {name}", plain.to_bytes(message), lambda path: plain.from_bytes(path.read_bytes()))
         for name, message in sent.items()
+    ]
+    return found + _encrypted()
+
+
+def _encrypted() -> list[Format]:
+    """Messages of encrypted queries; a result is read by whoever holds the secret key."""
+    if importlib.util.find_spec("seal") is None:
+        return []
+    from onefold.federated.fhe import Client, Querier, Server, messages
+
+    querier = Querier(n_clients=2, n_classes=2)
+    key = querier.public_key()
+    sites = [Client(key, name) for name in ("north", "south")]
+    answers = [messages.to_bytes(site.encrypt(np.array([[1, 2]]), "q1")) for site in sites]
+    server = Server(querier.evaluation_keys())
+    result = messages.to_bytes(server.aggregate(answers))
+    return [
+        Format(
+            "encrypted answers", answers[0], lambda path: server.aggregate([path.read_bytes(), answers[1]])
+        ),
+        Format("encrypted result", result, lambda path: querier.decrypt(path.read_bytes())),
     ]
 
 
