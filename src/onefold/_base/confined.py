@@ -31,7 +31,7 @@ def try_confined(
 ) -> None:
     """Call a function with the path of a file in a child process, and return if it returns.
 
-    It costs the start of an interpreter with numpy and scikit-learn, one to two seconds of processor time,
+    It costs the start of an interpreter with numpy and scikit-learn, about two seconds of processor time,
     and what the function costs.
 
     Parameters

@@ -67,9 +67,14 @@ def atomic_write(path: str | os.PathLike[str], private: bool = False) -> Iterato
         _sync_folder(target.parent)
     except BaseException as error:
         Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:  # a full disk does not name the file
-            error.filename = os.fspath(target)
+        _name(error, target)
         raise
+
+
+def _name(error: BaseException, path: str | os.PathLike[str]) -> None:
+    """Let an error of the system say whose file it is about: a full disk does not."""
+    if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+        error.filename = os.fspath(path)
 
 
 def _rename(name: str, target: Path) -> None:
@@ -93,7 +98,7 @@ def sweep_parts(folder: str | os.PathLike[str], name: str | None = None) -> None
     ``name`` is the file whose leavings are removed; None removes those of all files.
     """
     with os.scandir(folder) as entries:
-        parts = [(entry.path, PART.fullmatch(entry.name)) for entry in entries]
+        parts = [(each.path, PART.fullmatch(each.name)) for each in entries if each.name.endswith(".part")]
     found = [path for path, part in parts if part is not None and name in (None, part["name"])]
     for path in found:
         try:
@@ -131,7 +136,7 @@ def append_at(path: str | os.PathLike[str], size: int, content: bytes) -> None:
             os.fsync(handle)
         except OSError as error:
             os.ftruncate(handle, size)
-            error.filename = os.fspath(path)
+            _name(error, path)
             raise
     finally:
         os.close(handle)

@@ -191,7 +191,7 @@ def load_untrusted(
     """Read a file of somebody who may want to exhaust this computer: first in a child process with limits.
 
     The child opens the file as :func:`load` does. Only if it ends within the limits is the file opened here,
-    which then takes no more. It costs one to two seconds, the start of the child, and reading twice. The file
+    which then takes no more. It costs about two seconds, the start of the child, and reading twice. The file
     must be one that nobody else can change meanwhile.
 
     Parameters
