@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from onefold._base.arrays import AnyArray, Array, Index, Labels, Mask
+from onefold._base.fixed_point import unit_rows
 from onefold._base.progress import track
 from onefold._base.validation import OneOf, check_parameter, check_rows
 from onefold.datasets import partition as spread
@@ -307,7 +308,7 @@ def _from_sums(
     pooled: bool,
 ) -> Simulation:
     """The federation of sums alone: sites send them once and are not asked."""
-    sums = _Sums(classes, [features[rows] for rows in sites], schema)
+    sums = _Sums(classes, [features[rows] for rows in sites], schema, machines=False)
     features, asked = sums.prepared(features), sums.prepared(asked)
     alone = []
     for rows in sites:
@@ -347,17 +348,23 @@ def _prototype(method: str, schema: Schema | None, estimator: DistanceClassifier
 class _Sums:
     """What the sites of a joined or a moments federation send before the first query."""
 
-    def __init__(self, classes: Labels, parts: Sequence[AnyArray], schema: Schema | None) -> None:
+    def __init__(
+        self, classes: Labels, parts: Sequence[AnyArray], schema: Schema | None, *, machines: bool = True
+    ) -> None:
         parts = [check_rows(FoldingClassifier(), part) for part in parts]  # in the words of a fit
         width, n_rows = parts[0].shape[1], sum(len(part) for part in parts)
         self.preparation = agree_on_units(parts) if schema is None else None
-        radius = usual_radius(width) if schema is None else float(schema.row_norm)
+        # Machines need rows as the schema encodes them; for scores alone their directions say more.
+        self.directions_only = schema is not None and not machines
+        radius = usual_radius(width) if schema is None else float(schema.row_norm) if machines else 1.0
         self.agreement = Agreement(classes, radius, lift_width(width, n_rows), of_table=schema is not None)
         self.total: JoinedSums | None = None
         self.n_sites = self.n_sent = 0
 
     def prepared(self, rows: AnyArray) -> Array:
         """Rows in the units that the sites agreed on."""
+        if self.directions_only:
+            return unit_rows(np.asarray(rows, dtype=np.float64))
         return rows if self.preparation is None else self.preparation.apply(rows)
 
     def add(self, X: Array, y: Labels, model: LocalModel | None = None) -> None:
