@@ -32,6 +32,7 @@ __all__ = [
     "default_classifier",
     "encoded_table",
     "known_labels",
+    "message_classes",
     "schema_arrays",
     "schema_fields",
     "schema_from",
@@ -101,6 +102,11 @@ def class_list(schema: Schema) -> Labels:
     if schema.label is None or classes is None:
         raise InvalidInputError("the schema declares no classes")
     return np.sort(_plain(classes, schema.label.levels))
+
+
+def message_classes(classes: Labels) -> Labels:
+    """Classes in the types of :func:`class_labels`, in the given order."""
+    return _plain(classes, classes.tolist() if classes.dtype.kind == "f" else ())
 
 
 def _plain(labels: Labels, levels: Sequence[Any]) -> Labels:

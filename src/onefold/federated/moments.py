@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from onefold._base.arrays import Floats, Labels
 from onefold._base.validation import Whole, check_parameters
 from onefold.encoders import Encoder, description, learns
-from onefold.exceptions import InvalidInputError
+from onefold.exceptions import InvalidInputError, OnefoldError
 from onefold.fabrication import MomentClassifier
 from onefold.fabrication.plain_moments import (
     check_possible,
@@ -30,7 +31,7 @@ from onefold.fabrication.plain_moments import (
     total_folds,
     unpack_folds,
 )
-from onefold.federated.contract import schema_fields
+from onefold.federated.contract import message_classes, schema_fields
 from onefold.privacy import Guarantee, PrivateMoments
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.contract import contract_rows, encoding_of, under_contract
@@ -38,9 +39,10 @@ from onefold.privacy.moments import noise_drowns_classes
 from onefold.tables import Schema
 from onefold.tables.schema import differing
 
-__all__ = ["MomentFederation", "release_moments"]
+__all__ = ["MomentFederation", "moments_in", "release_moments"]
 
 
+SMALLEST_CHANCE = 1e-300  # of a class: its logarithm stays finite
 SUMMED_TOGETHER = 8  # releases that are unpacked at a time
 
 
@@ -141,6 +143,37 @@ def _declared(moments: PrivateMoments, schema: Schema, encoder: Any, person: Any
         found["radius"] = schema.row_norm
     if moments.rows_per_person is None and person is not None:
         found["rows_per_person"] = schema.rows_per_person
+    return found
+
+
+def moments_in(packed: bytes) -> PrivateMoments:
+    """Open the private moments that a site sends; refused unless they have a guarantee that holds.
+
+    Parameters
+    ----------
+    packed : bytes
+        What :func:`release_moments` returned at the site, with noise.
+
+    Returns
+    -------
+    PrivateMoments
+        The release.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> agreed = PrivateMoments(1.0, classes=[0, 1], centre=None)
+    >>> moments_in(release_moments(np.eye(2)[[0, 1] * 9], [0, 1] * 9, agreed)).classes_.tolist()
+    [0, 1]
+    """
+    try:
+        found = PrivateMoments.from_bytes(packed)
+    except OnefoldError:
+        raise
+    except Exception:  # a site sends what it likes: nothing of it may end the run
+        raise InvalidInputError("the moments cannot be read") from None
+    if found.epsilon is None or not found.guarantee_.holds:
+        raise InvalidInputError("the moments have no guarantee that holds")
     return found
 
 
@@ -463,6 +496,27 @@ class MomentFederation:
             options = settings | {"folds": self._folds()} | options
         model: Model = make(self.moments(), encoder, **options)
         return model
+
+    def answers(self, X: ArrayLike) -> tuple[Labels, Floats]:
+        """Measure encoded rows by each class, with the classifier that the sum makes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows as the sites encoded theirs.
+
+        Returns
+        -------
+        classes : ndarray of shape (C,)
+            Labels of the columns, sorted, in types that messages can carry.
+        measures : ndarray of shape (n, C)
+            Minus the logarithm of the probability of each class: the smallest decides.
+        """
+        model = self.fitted(MomentClassifier)
+        labels = message_classes(model.classes_)
+        order = np.argsort(labels)
+        chances = np.maximum(model.predict_proba(X)[:, order], SMALLEST_CHANCE)
+        return labels[order], np.maximum(-np.log(chances), 0.0)
 
     def _folds(self) -> list[PrivateMoments]:
         """The sum of each fold over all sites; nothing unless every site sent folds."""

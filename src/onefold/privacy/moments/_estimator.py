@@ -243,14 +243,9 @@ class PrivateMoments(BaseEstimator):
         if sampler == "hardened" and len(rows) > MOST_ROWS:
             raise InvalidInputError("a hardened release adds at most 2**25 records exactly: split the data")
         noise = Noise.of(self.random_state, sampler, person, silent=mu is None)
-        sigmas = [self._deviations(mu, division) for division in self._divisions(shares)]
-        if sampler == "hardened" and max(map(max, sigmas)) > LARGEST_EXACT_NOISE:
-            raise InvalidInputError("epsilon, delta or a share is too small for the hardened sampler")
-        guarantee = self._promise(mu, sigmas, sampler, person is not None)
-        if schema is not None:
-            guarantee = under_contract(guarantee, schema)
+        guarantee = self.promise(rows.shape[1], of_persons=person is not None, schema=schema)
         charge(self.ledger, guarantee, "private moments")
-        sigma = sigmas[0]  # counts and centre have the same noise in all of them
+        sigma = self._levels(mu, shares)[0]  # counts and centre have the same noise in all of them
         counts = noise.to_counts(noise.sizes(codes, len(candidates)), sigma.number)
         kept = np.ones(len(counts), dtype=bool)
         if self.classes is None and mu is not None:
@@ -275,6 +270,42 @@ class PrivateMoments(BaseEstimator):
         self.guarantee_, self.encoding_ = guarantee, "" if schema is None else encoding_of(schema)
         self.schema_fields_ = ()
         return self
+
+    def promise(
+        self, n_features: int, *, of_persons: bool = False, schema: Schema | None = None
+    ) -> Guarantee:
+        """State what :meth:`fit` will promise, before any noise is drawn.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+        of_persons : bool, default=False
+            Whether :meth:`fit` will be told whose records they are.
+        schema : Schema or None, default=None
+            What the rows are encoded by.
+
+        Returns
+        -------
+        Guarantee
+            The promise.
+
+        Examples
+        --------
+        >>> PrivateMoments(1.0, classes=[0, 1]).promise(5).record
+        (1.0, 1e-05)
+        """
+        sampler = chosen_sampler(self.sampler, self.hardened, stacklevel=4)
+        mu, shares = self._budget(of_persons)
+        sigmas = self._levels(mu, shares)
+        if sampler == "hardened" and max(map(max, sigmas)) > LARGEST_EXACT_NOISE:
+            raise InvalidInputError("epsilon, delta or a share is too small for the hardened sampler")
+        guarantee = self._promise(mu, sigmas, sampler, of_persons, n_features)
+        return guarantee if schema is None else under_contract(guarantee, schema)
+
+    def _levels(self, mu: float | None, shares: Blocks) -> list[Blocks]:
+        """Return the noise of every way in which the budget may be divided."""
+        return [self._deviations(mu, division) for division in self._divisions(shares)]
 
     def _limited(self, rows: Floats, labels: Labels, person: Any) -> tuple[Floats, Labels, Index]:
         """Drop the records of persons who have too many."""
@@ -703,7 +734,7 @@ class PrivateMoments(BaseEstimator):
         return _public_centre(self.centre, rows.shape[1])
 
     def _promise(
-        self, mu: float | None, sigmas: Sequence[Blocks], sampler: str, of_persons: bool
+        self, mu: float | None, sigmas: Sequence[Blocks], sampler: str, of_persons: bool, n_features: int
     ) -> Guarantee:
         """Return the guarantee of the release, from the noise that may be drawn: what holds for all of it."""
         stated = replaced = NOTHING
@@ -717,7 +748,7 @@ class PrivateMoments(BaseEstimator):
             replaced=replaced,
             labels=replaced,
             labels_in_record=True,
-            n_features=self.n_features_in_,
+            n_features=n_features,
             untouched_entries=0.0,
             voided_by=(core.NO_NOISE,) * (mu is None) + (FLOAT_SAMPLER,) * (sampler == "float"),
             mechanism=f"Gaussian on counts, sums and second moments, {sampler} sampler",

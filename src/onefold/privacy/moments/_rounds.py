@@ -17,10 +17,10 @@ from onefold._base.arrays import AnyArray, Floats, Index, Integers
 from onefold._base.fixed_point import MOST_ROWS
 from onefold._base.validation import Flag, Instance, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.contract import encoding_of, under_contract
+from onefold.privacy.contract import encoding_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.moments import _release as core
-from onefold.privacy.moments._estimator import LARGEST_EXACT_NOISE, PrivateMoments
+from onefold.privacy.moments._estimator import PrivateMoments
 from onefold.privacy.persons import person_codes
 from onefold.privacy.samplers import chosen_sampler
 from onefold.tables import Schema
@@ -98,13 +98,8 @@ class MomentRounds:
         ):
             raise InvalidInputError("a sum over sites needs the hardened sampler, without a seed")
         self._mu, self._shares = self._agreed._budget(of_persons)
-        sigmas = [
-            self._agreed._deviations(self._mu, division) for division in self._agreed._divisions(self._shares)
-        ]
-        if max(map(max, sigmas)) > LARGEST_EXACT_NOISE:
-            raise InvalidInputError("epsilon, delta or a share is too small for the hardened sampler")
-        promise = self._agreed._promise(self._mu, sigmas, "hardened", of_persons)
-        self.promise: Guarantee = promise if schema is None else under_contract(promise, schema)
+        self.promise: Guarantee = self._agreed.promise(n_features, of_persons=of_persons, schema=schema)
+        sigmas = self._agreed._levels(self._mu, self._shares)
         self._classes, _ = core.candidates_of(np.asarray(moments.classes), moments.classes)
         self._sigma = sigmas[0]  # counts and centre have the same noise in all of them
         self._excess = 1.0
