@@ -80,7 +80,9 @@ SEES = {
         "federated.server",  # a query from Python ends in one combined result
         "federated.trust",
         "privacy.Ledger",
+        "privacy.guarantee",  # what a release will cost is known before it is made
         "privacy.ledger",
+        "privacy.moments",  # what sites of a federation of moments agree on
         "federated.fhe",
         "tables",  # sites compare the contracts of their tables, queries are encoded by them
     ),

@@ -114,6 +114,7 @@ def test_site_prints_its_guarantee_with_the_unit_and_what_is_not_covered(
     unit: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--ignore", "one", "--epsilon", "2", "--unit", unit, "--range", "-1", "2", "--send-model"]
+    options += ["--method", "rows"]
     assert main([*FIT, *options]) == 0
     text = capsys.readouterr().out
     assert f"epsilon 2 per {unit}" in text
@@ -130,6 +131,7 @@ def test_second_fit_with_noise_must_name_a_ledger_and_keep_its_limit(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = [*FIT, "--ignore", "one", "--epsilon", "2", "--unit", "record", "--range", "-1", "2"]
+    command += ["--method", "rows"]
     own = "federation/sites/north/ledger.json"
     assert main(["ledger", "new", own, "--epsilon", "5"]) == 0
     assert main(command) == 0

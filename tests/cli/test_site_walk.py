@@ -149,6 +149,7 @@ NOISES = ("optimal", "laplace", "gaussian")
 def test_every_claim_of_a_site_has_a_unit_and_a_condition(unit: str, noise: str, here: Path, capsys) -> None:
     name = unit.split(",")[0].removeprefix("a ")
     options = (*UNITS[unit], "--epsilon", 2, "--unit", name, "--noise", noise, "--range", 0, 1)
+    options += ("--method", "rows")
     assert main(fit(*options, "--send-model")) == 0
     text = capsys.readouterr().out
     stated = claims(text)
@@ -199,7 +200,8 @@ def test_float_sampler_promises_nothing_and_its_model_stays(here: Path, capsys) 
 
 
 def test_status_names_the_person_and_never_a_raw_site_private(here: Path, capsys) -> None:
-    assert main(fit(*PERSON, "--epsilon", 2, "--unit", "person", "--range", 0, 1)) == 0
+    noise = ("--epsilon", 2, "--unit", "person", "--range", 0, 1, "--method", "rows")
+    assert main(fit(*PERSON, *noise)) == 0
     assert main(fit(*ALONE, folder=SITE.with_name("south"))) == 0
     registry = Registry(ServerFolder(Path("federation/server")))
     for name in ("north", "south"):
@@ -220,6 +222,7 @@ def test_nothing_that_a_site_says_tells_how_many_rows_of_persons_there_are(
     noise: str, here: Path, capsys
 ) -> None:
     options = (*PERSON, "--epsilon", 2, "--unit", "person", "--range", 0, 1, "--noise", noise)
+    options += ("--method", "rows")
     assert main(fit(*options)) == 0
     printed = capsys.readouterr().out
     assert main(["federate", "site", "--folder", str(SITE), "--fit-only", "--json"]) == 0

@@ -89,8 +89,10 @@ def test_public_centre_is_better_than_the_origin_under_noise() -> None:
         moments = PrivateMoments(**centred.get_params() | {"centre": centre, "random_state": seed})
         return MomentClassifier.from_moments(moments.fit(rows, y)).score(queries, y)
 
-    found = {name: np.mean([accuracy(c, seed) for seed in range(8)])
-             for name, c in (("middle", centred.centre), ("origin", None))}  # fmt: skip
+    found = {
+        name: np.mean([accuracy(c, seed) for seed in range(8)])
+        for name, c in (("middle", centred.centre), ("origin", None))
+    }
     assert found["middle"] > found["origin"] + 0.05
 
 

@@ -12,6 +12,9 @@ messages of :mod:`onefold.federated.fhe`, which a runtime carries without lookin
 A joined federation uses two more. Each site that has agreed to it sends :class:`PlainSums` once; the server
 sends :class:`PublicScores` of their sum along with every query. Their contents are those of
 :mod:`onefold.federated.joined`.
+
+A federation of private moments uses one: each site sends :class:`PrivateSums` once, with a guarantee, and the
+server answers queries from their sum.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from onefold.models import MAXIMA
 from onefold.privacy import Guarantee
 
 __all__ = [
+    "MOMENTS",
     "VERSION",
     "Answers",
     "ClassLabels",
@@ -47,6 +51,7 @@ __all__ = [
     "Message",
     "ModelParcel",
     "PlainSums",
+    "PrivateSums",
     "Profile",
     "PublicScores",
     "Query",
@@ -68,6 +73,7 @@ __all__ = [
 ]
 
 VERSION = 1
+MOMENTS = "moments"  # what a site has that sends private moments instead of answers
 Header = dict[str, Any]
 ClassLabels = tuple[int, ...] | tuple[str, ...]
 
@@ -188,6 +194,8 @@ class Answers(_Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.measure == MOMENTS:
+            raise MessageError("a site that sends moments answers no queries")
         object.__setattr__(self, "scale", _scale(self.measure, self.scale))
         if self.values.shape[1] != len(self.classes):
             raise MessageError("values must have one column per class")
@@ -212,10 +220,11 @@ class Profile(_Checked):
     classes : tuple of int or of str
         Labels the site has rows of.
     measure : str
-        Name of the measure in which it answers.
+        Name of the measure in which it answers; "moments" for a site that sends private moments, and
+        answers nothing.
     scale : float or None
         Factor at which a folding measure sees the data, weight of the public offset for the joined measure;
-        None for the distance.
+        None for the distance and for moments.
     n_features : int
         Number of features of its model.
     guarantee : dict or None
@@ -231,7 +240,8 @@ class Profile(_Checked):
         Name and sum of each field of that contract, so that the first one in which two sites differ can be
         named. A contract is public among the sites; nothing of it travels without one.
     sums : str or None, default=None
-        SHA-256 sum of the sums without noise that this site has agreed to send (:class:`PlainSums`). None:
+        SHA-256 sum of the sums that this site sends once: private moments with a guarantee
+        (:class:`PrivateSums`), or sums without noise that it has agreed to send (:class:`PlainSums`). None:
         it sends none, whatever the server asks for.
     """
 
@@ -252,8 +262,11 @@ class Profile(_Checked):
         object.__setattr__(self, "scale", _scale(self.measure, self.scale))
         if (self.schema is None) != (not self.schema_fields):
             raise MessageError("the digest of a schema and the sums of its fields go together")
-        if self.sums is not None and (self.schema is None or self.measure != "euclidean"):
-            raise MessageError("a site that sends sums has a schema and measures distances")
+        if self.measure == MOMENTS:
+            if self.guarantee is None or self.sums is None:
+                raise MessageError("a site that sends moments has a guarantee and says which moments")
+        elif self.sums is not None and (self.schema is None or self.measure != "euclidean"):
+            raise MessageError("a site that sends plain sums has a schema and measures distances")
         if type(self.n_features) is not int or not 0 < self.n_features < LARGEST_INTEGER:
             raise MessageError("n_features must be a whole number of at least 1")
 
@@ -310,6 +323,24 @@ class PlainSums(_Checked):
             raise MessageError("sums need the digest of the schema of their rows")
         if type(self.n_directions) is not int or not 0 <= self.n_directions <= Limits().max_features:
             raise MessageError("n_directions must be a whole number, and not too large")
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateSums(_Checked):
+    """The private moments of one site, sent once; they carry their guarantee.
+
+    Whether they are moments with a guarantee that holds is checked where they are opened.
+
+    Parameters
+    ----------
+    site : str
+        Name of the site.
+    content : bytes
+        The moments, as :meth:`onefold.privacy.PrivateMoments.to_bytes` writes them.
+    """
+
+    site: str
+    content: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -442,6 +473,7 @@ Message = (
     | Profile
     | ModelParcel
     | PlainSums
+    | PrivateSums
     | PublicScores
     | Failure
     | Refusal
@@ -455,6 +487,7 @@ KINDS: dict[str, type[Message]] = {
     "profile": Profile,
     "model": ModelParcel,
     "plain-sums": PlainSums,
+    "private-sums": PrivateSums,
     "public-scores": PublicScores,
     "failure": Failure,
     "refusal": Refusal,
@@ -663,16 +696,17 @@ def _reason(value: Any) -> str:
 
 
 def _measure(value: Any) -> str:
-    if not isinstance(value, str) or value not in MAXIMA:
-        raise MessageError(f"measure must be one of {', '.join(MAXIMA)}")
+    known = (*MAXIMA, MOMENTS)
+    if not isinstance(value, str) or value not in known:
+        raise MessageError(f"measure must be one of {', '.join(known)}")
     return value
 
 
 def _scale(measure: str, scale: Any) -> float | None:
-    """A number for the folding and the joined measures; None for the distance, which has its own units."""
-    if measure == "euclidean" and scale is not None:
-        raise MessageError("the euclidean measure has no scale")
-    if measure == "euclidean":
+    """A number for the folding and the joined measures; None for distances and moments, which have none."""
+    if measure in ("euclidean", MOMENTS):
+        if scale is not None:
+            raise MessageError(f"the measure {measure} has no scale")
         return None
     return _number(
         "scale must be a positive finite number for the folding and joined measures", scale, above=0.0

@@ -20,11 +20,11 @@ from onefold.federated.contract import default_classifier
 from onefold.federated.flower import Federation, Site, site_app
 from onefold.federated.flower.encrypted import default_bound
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, SiteFolder
-from onefold.federated.flower.plain_sums import KeptSums, kept_sums
 from onefold.federated.flower.registry import NO_SUMS, OTHER_SUMS, Registry, Status
 from onefold.federated.flower.server_app import Coordinator, Reception
 from onefold.federated.flower.site_app import KEPT_OUT, PROFILE, SUMS, answer_message, from_records
 from onefold.federated.flower.spool import Request
+from onefold.federated.flower.sums import KeptSums, kept_sums
 from onefold.federated.joined_server import declared_agreement
 from onefold.federated.messages import (
     Answers,

@@ -224,7 +224,8 @@ def add_query(parts: Any) -> None:
     parser = parts.add_parser(
         "query",
         help="predict the classes of a table by the federation",
-        description="Predict the class of every row of a table from the answers of all sites. The table must "
+        description="Predict the class of every row of a table from the answers of all sites, or from the "
+        "sum of the private moments that they sent, and then no site sees the rows. The table must "
         "have the columns of the sites, in their order; with --schema in any order, with further columns, "
         f"missing cells and categories that no site has seen. {PARTLY}",
     )
@@ -250,6 +251,8 @@ def add_query(parts: Any) -> None:
     _add_encryption_options(group, bound_required=False)
     elsewhere = "query key of a querier elsewhere; encrypted answers for that querier are written to --out"
     option(group, "--query-key --lock FILE", elsewhere)
+    mix = "combine sites that add noise with sites that do not, although the latter then decide alone"
+    flag(parser, "--mix", mix)
     name = "name of the querier, for the limits of the sites (default: your user name)"
     option(parser, "--querier --caller NAME", name)
     flag(parser, "--json", "print the result as JSON")
@@ -275,6 +278,7 @@ def run_query(args: argparse.Namespace) -> int:
         "querier": args.querier,
         "columns": table.names,
         "schema": table.schema,
+        "mix": args.mix,
     }
     with busy(f"asking about {table.n_rows} rows", args.quiet):
         if args.query_key is not None:

@@ -146,7 +146,13 @@ def run_status(args: argparse.Namespace) -> int:
         reason = f" ({site.reason})" if site.reason else ""
         status = "takes part" if site.status == "member" else site.status
         sums = "; the server has plain sums of its rows" if site.sums else ""
+        sums = "; sent private moments" if site.measure == "moments" else sums
         words.append(f"{site.name:<{WIDTH}} {status}{reason}, {there}; {_promise(site)}{sums}")
+    if any(site.status == "member" and site.measure == "moments" for site in found.sites):
+        words.append(
+            "Queries are answered here, from the sum of the sites' private moments: no site is asked or sees "
+            "one."
+        )
     show(found.to_dict(), words, as_json=args.json)
     return 0
 

@@ -34,6 +34,20 @@ of products of its rows, without noise, and keeps them until it removes the site
 that row. Columns of zeros and ones send counts of pairs. Neither a minimum number of rows nor encryption is a
 guarantee, only noise is. Scores computed from the sums of all sites go to every site with every query."""
 
+MOMENTS_LEAVE = """\
+Private moments of the rows leave this site once, with the guarantee above, and are all that leaves. The
+server adds up those of the sites that take part and answers queries by itself: this site is not asked, sees
+no query, and keeps no model."""
+
+METHOD = (
+    "what is made of the rows with noise. moments: noisy counts, class sums and second moments, sent once, "
+    "from whose sum over all sites the server answers; rows: noise on every row, and this site answers with "
+    "a model of them (default: moments with --unit record or person, rows with --unit entry)"
+)
+NOT_FOR_MOMENTS = ("model", "measure", "scale", "label_epsilon", "no_smoothing", "sensitivity")
+ONLY_ROWS = ("send_raw_model", "send_answers_only", "send_encrypted_only", "send_plain_sums")
+FOR_MOMENTS = ("radius", "sites", "rows_about", "accuracy_without_noise", "anyway")
+
 SENDS = {
     "send_model": "private-model",
     "send_raw_model": "raw-model",
@@ -43,6 +57,7 @@ SENDS = {
 
 WAYS = ("iid", "dirichlet", "classes")
 METHODS = ("auto", "joined", "folding", "moments")
+OF_A_SITE = ("moments", "rows")
 LIES = ("zero", "random", "flipped", "shrunk")
 
 
@@ -81,6 +96,8 @@ def add_site(parts: Any) -> None:
     )
     option(privacy, "--ledger FILE", counted)
     flag(privacy, "--no-smoothing", "fit the model to the noisy rows without smoothing them")
+    option(privacy, "--method", METHOD, choices=OF_A_SITE)
+    _add_moment_options(parser.add_argument_group("private moments, the same at all sites", FORECAST))
     _add_model_options(parser.add_argument_group("model, the same at all sites"))
     _add_limits(parser.add_argument_group("what may leave this site (kept for the next start)"))
     shared.add_database_options(parser)
@@ -95,6 +112,23 @@ def _add_model_options(group: Any) -> None:
     )
     option(group, "--scale F", scale, shared.positive)
     option(group, "--seed N", "seed of the clusters, never of the noise", shared.seed, 0)
+
+
+FORECAST = (
+    "Before anything is drawn or served, the site prints a forecast from declared numbers alone, and refuses "
+    "noise that would leave less than a quarter of the gain over guessing."
+)
+
+
+def _add_moment_options(group: Any) -> None:
+    length = "length of a row, instead of --range; longer rows are shortened"
+    option(group, "--radius R", length, shared.positive)
+    about = "public number of rows of a site, about (default: rowsAbout of the schema)"
+    option(group, "--rows-about N", about, shared.whole)
+    option(group, "--sites N", "number of sites to forecast for (default: 1)", shared.whole)
+    declared = "accuracy without noise, known from elsewhere, to forecast an accuracy instead of a share"
+    option(group, "--accuracy-without-noise A", declared, shared.fraction)
+    flag(group, "--anyway", "release moments even if the noise swamps the data")
 
 
 def _add_limits(group: Any) -> None:
@@ -124,6 +158,7 @@ def run_site(args: argparse.Namespace) -> int:
 
     site = Site(args.folder)
     _check_data(args)
+    _check_method(args)
     _check_plain_sums(site, args)
     only = args.send_answers_only or args.send_encrypted_only
     site.configure(
@@ -134,10 +169,14 @@ def run_site(args: argparse.Namespace) -> int:
         trust_keys=args.trust_key,
         withdraw_plain_sums=only and not args.send_plain_sums,
     )
+    forecast: dict[str, Any] = {}
     if args.data is not None:
         with without_bars(args.json):
-            _fit(site, args)
-    _tell(site, args.json)
+            if args.method == "moments":
+                forecast = _release(site, args)
+            else:
+                _fit(site, args)
+    _tell(site, args.json, forecast)
     if args.fit_only:
         return 0
     remark = partial(say, quiet=False) if args.json else partial(print, flush=True)
@@ -157,6 +196,52 @@ def _check_data(args: argparse.Namespace) -> None:
         )
     if args.data is not None and args.schema is None and args.label is None:
         raise InvalidInputError("DATA needs --label COL, or --schema FILE that names the column")
+
+
+def _check_method(args: argparse.Namespace) -> None:
+    """Decide what is made of the rows, and refuse options of another method."""
+    if args.method is None:
+        of_records = args.epsilon is not None and args.unit != "entry"
+        args.method = "moments" if of_records and args.data is not None else "rows"
+    elif args.data is None or args.epsilon is None:
+        raise InvalidInputError("--method goes with DATA and --epsilon: it says what is made with noise")
+    moments = args.method == "moments"
+    for name in NOT_FOR_MOMENTS + ONLY_ROWS if moments else FOR_MOMENTS:
+        if getattr(args, name) not in (None, False):
+            shown = f"--{name.replace('_', '-')}"
+            if not moments:
+                raise InvalidInputError(f"{shown} is for --method moments, with --epsilon and --unit record")
+            raise InvalidInputError(
+                f"{shown} is for --method rows: private moments leave once, and cover labels too"
+            )
+    if not moments:
+        return
+    if args.unit == "entry":
+        raise InvalidInputError("--method moments protects whole records: give --unit record or person")
+    if args.noise != "optimal":
+        raise InvalidInputError("--noise is for --method rows: private moments have Gaussian noise")
+    if not args.delta > 0:
+        raise InvalidInputError("--method moments needs --delta above 0")
+    if args.schema is None:
+        _check_numbers(args)
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    """Refuse moments of plain numbers without what all sites must agree on."""
+    shared.check_range(args.range)
+    if args.classes is None:
+        raise InvalidInputError(
+            "--method moments needs --classes C ... or --schema FILE: all sites declare the same classes"
+        )
+    if (args.range is None) == (args.radius is None):
+        raise InvalidInputError(
+            f"--unit {args.unit} needs --range LOW HIGH, --radius R or --schema FILE, one of them: the size "
+            "of a row depends on it"
+        )
+    shared.check_label_options(None, args.classes)
+    shared.check_person_options(args.person, args.rows_per_person)
+    if (args.unit == "person") != (args.person is not None):
+        raise InvalidInputError("--unit person and --person COL with --rows-per-person K go together")
 
 
 def _check_plain_sums(site: Site, args: argparse.Namespace) -> None:
@@ -229,6 +314,83 @@ def _fit_by_schema(
     site.fit(table, None, estimator, mechanism, schema=schema, **chosen)
 
 
+def _release(site: Site, args: argparse.Namespace) -> dict[str, Any]:
+    """Release private moments of the table, once the forecast allows it; the forecast, for JSON."""
+    from onefold.federated.declared import declared_moments
+
+    if args.schema is not None:
+        schema = common.schema_of(args, "range", "radius", "classes", "person", "rows_per_person")
+        if args.unit == "person" and (schema.person is None or schema.rows_per_person is None):
+            raise InvalidInputError("--unit person needs a schema with a person column and rowsPerPerson")
+        agreed = declared_moments(args.epsilon, args.delta, schema=schema, sampler=args.sampler)
+        most = schema.rows_per_person if args.unit == "person" else None
+        known = _forecast(args, schema.width, len(schema.classes), args.rows_about or schema.rows_about, most)
+        table: Any = read_table(args.data, schema=schema, private=True)
+        whom = None if args.unit == "person" else False
+        site.fit_moments(table, None, agreed, schema=schema, person=whom, ledger=args.ledger)
+        return known
+    noise = shared.NoiseOptions.of(args)
+    keep = noise.kept_columns(args.label)[1:]
+    table, y = read_labelled(
+        args.data, args.label, keep=keep, ignore=args.ignore, two_classes=False, quiet=args.json
+    )
+    check_header(table.path, table.names or ())
+    rows, classes = table.in_float64, shared.declared_classes(args.classes)
+    known = _forecast(args, rows.shape[1], len(classes), args.rows_about, args.rows_per_person)
+    agreed = declared_moments(
+        args.epsilon,
+        args.delta,
+        classes=classes,
+        n_features=rows.shape[1],
+        limits=args.range,
+        radius=args.radius,
+        rows_about=args.rows_about,
+        rows_per_person=args.rows_per_person,
+        sampler=args.sampler,
+    )
+    seen = rows if args.range is None else rows.clip(*args.range)
+    more = {"person": noise.persons(table), "columns": table.names, "ledger": args.ledger}
+    site.fit_moments(seen, noise.labels(y), agreed, **more)
+    return known
+
+
+def _forecast(
+    args: argparse.Namespace, width: int, n_classes: int, rows: int | None, per_person: int | None
+) -> dict[str, Any]:
+    """Say what the moments will be worth, from declared numbers; refused if the noise swamps the data."""
+    from onefold.federated.declared import forecast_moments
+
+    remark = partial(say, quiet=False) if args.json else partial(print, flush=True)
+    if rows is None:
+        remark(
+            "No forecast: no number of rows is declared (rowsAbout in the schema, or --rows-about N)."
+            if args.accuracy_without_noise is None
+            else "No forecast: --accuracy-without-noise needs rowsAbout in the schema, or --rows-about N."
+        )
+        return {}
+    n_sites = args.sites or 1
+    found = forecast_moments(
+        rows / (per_person or 1), width, n_classes, args.epsilon, args.delta, n_sites=n_sites
+    )
+    people = "" if per_person is None else f" of {rows // per_person or 1} persons or more"
+    words = (
+        f"with about {rows} rows{people}, {width} columns, {n_classes} classes, epsilon {args.epsilon:g} per "
+        f"{args.unit} at {count_of(n_sites, 'site')}: expect about {found.left:.0%} of what telling the "
+        "classes apart gains over guessing"
+    )
+    told: dict[str, Any] = {"rows": rows, "sites": n_sites, "left": found.left}
+    if args.accuracy_without_noise is not None:
+        told["accuracy"] = found.accuracy(max(args.accuracy_without_noise, 1 / n_classes))
+        words += f", an accuracy of about {told['accuracy']:.2f}"
+    if found.swamped and not args.anyway:
+        raise InvalidInputError(
+            f"the noise would swamp the data, {words}; nothing was released. Have more rows or sites "
+            "(--sites N), fewer columns or a larger --epsilon, or give --anyway"
+        )
+    remark(f"Forecast from declared numbers, no promise: {words}.")
+    return {"forecast": told}
+
+
 def _check_noise(noise: shared.NoiseOptions, no_smoothing: bool, ledger: str | None) -> None:
     noise.check()
     given = {
@@ -253,7 +415,7 @@ def _estimator(model: str, measure: str | None, scale: float | None, n_component
     return shared.classifier_of(model, measure=measure, seed=seed, **machine)
 
 
-def _tell(site: Site, as_json: bool) -> None:
+def _tell(site: Site, as_json: bool, forecast: dict[str, Any]) -> None:
     """Print what the site says about itself, its limits, and what may leave it."""
     from onefold.federated.messages import to_parts
     from onefold.privacy import Guarantee
@@ -266,10 +428,15 @@ def _tell(site: Site, as_json: bool) -> None:
     words = [
         f"site {profile.site}: {len(profile.classes)} classes, {profile.n_features} features",
         *([RAW] if promise is None else shared.promise_in_words(promise)),
-        f"Limits: {settings.per_minute} rows a minute, {settings.total} for ever, "
-        f"{settings.caller_total} for each querier.",
     ]
-    if settings.sends == "private-model" and not leaves:
+    if not site.sends_moments:
+        words.append(
+            f"Limits: {settings.per_minute} rows a minute, {settings.total} for ever, "
+            f"{settings.caller_total} for each querier."
+        )
+    if site.sends_moments:
+        words.append(MOMENTS_LEAVE)
+    elif settings.sends == "private-model" and not leaves:
         words.append(
             "The model stays here: it has no guarantee that holds, and --send-raw-model was not given."
         )
@@ -284,7 +451,8 @@ def _tell(site: Site, as_json: bool) -> None:
         words.append(PLAIN_SUMS)
         say(PLAIN_SUMS, not as_json)
     told = {"profile": to_parts(profile)[0], "limits": limits, "model_may_leave": leaves}
-    show(told | {"sends_plain_sums": site.sends_plain_sums}, words, as_json=as_json)
+    told |= {"sends_plain_sums": site.sends_plain_sums, "sends_moments": site.sends_moments} | forecast
+    show(told, words, as_json=as_json)
 
 
 # --- simulate ---------------------------------------------------------------------------------------------

@@ -44,14 +44,15 @@ from onefold.federated.flower.encrypted import (
 )
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, SiteFolder
 from onefold.federated.flower.nodes import ServerNode
-from onefold.federated.flower.plain_sums import KeptSums
 from onefold.federated.flower.processes import Watch
 from onefold.federated.flower.registry import FederationStatus, Registry, RegistryEntry, Status
 from onefold.federated.flower.setup import add_site, create_federation, make_site_folder
 from onefold.federated.flower.site_app import column_names
 from onefold.federated.flower.spool import NOT_RUNNING, Spool
+from onefold.federated.flower.sums import KeptSums
 from onefold.federated.joined_server import JoinedFederation
-from onefold.federated.messages import Profile, columns_digest
+from onefold.federated.messages import MOMENTS, Profile, columns_digest
+from onefold.federated.moments import MomentFederation
 from onefold.tables import Schema
 
 __all__ = ["Federation"]
@@ -61,6 +62,11 @@ TIMEOUT = 60.0
 BATCH_SIZE = 5000
 
 PathLike = str | os.PathLike[str]
+
+ANSWERED_BY_SERVER = (
+    "the sites have sent private moments, from which the server answers: no site's answer can be encrypted "
+    "(leave out --encrypted or --query-key; the rows of the query stay at the server)"
+)
 
 
 class Federation:
@@ -92,7 +98,8 @@ class Federation:
     Notes
     -----
     Whoever can read the server's folder is the server's operator: no other right is needed, and none is
-    given. In query mode the rows of a query go to every site in clear.
+    given. In query mode the rows of a query go to every site in clear, unless the sites have sent private
+    moments: these queries stay at the server.
 
     Examples
     --------
@@ -298,6 +305,24 @@ class Federation:
             raise FederationError("no site of this federation sends plain sums")
         return found
 
+    def moments(self) -> MomentFederation:
+        """Return the private moments that the sites sent, for example to fit another model to their sum.
+
+        Returns
+        -------
+        MomentFederation
+            The moments of the sites that take part.
+
+        Raises
+        ------
+        FederationError
+            If the sites send none, or a file is damaged.
+        """
+        found = KeptSums(self.folder).moments(Registry(self.folder).members)
+        if found is None:
+            raise FederationError("no site of this federation sends private moments")
+        return found
+
     def wait_for(self, sites: Iterable[str] = (), timeout: float = 300.0) -> Self:
         """Wait until the server is running and some sites have joined and are connected.
 
@@ -357,8 +382,12 @@ class Federation:
         power: float | None = None,
         floor: float | None = None,
         keys: PathLike | None = None,
+        mix: bool = False,
     ) -> QueryResult:
         """Predict the class of every row from the answers of all sites.
+
+        Where sites have sent private moments, the server answers from the sum of those that take part: no
+        site is asked or sees the rows, and the server need not be running.
 
         Parameters
         ----------
@@ -399,6 +428,9 @@ class Federation:
         keys : str or path-like, default=None
             For an encrypted query: folder of your secret keys, never inside the server's folder; None takes
             ``~/.local/share/onefold/keys``.
+        mix : bool, default=False
+            Combine answers with noise and answers without. They are not comparable: rows without noise are
+            closer to most queries, so that these sites decide alone. False refuses it.
 
         Returns
         -------
@@ -418,7 +450,17 @@ class Federation:
             raise InvalidInputError("bits, bound, power, floor and keys are for encrypted queries")
         else:
             combining = Combining(self.folder, rule, n_liars, _labelled(held_out, schema))
-        rows, members = self._check_query(X, schema, columns, timeout, batch_size)
+        rows, members = self._check_query(X, schema, columns, timeout, batch_size, mix)
+        moments = KeptSums(self.folder).moments(members)
+        if moments is not None:
+            if encrypted:
+                raise InvalidInputError(ANSWERED_BY_SERVER)
+            if rule not in (None, "min") or not (n_liars is None and held_out is None):
+                raise InvalidInputError(
+                    "the sites have sent private moments, whose sum is one model: there are no answers of "
+                    "sites for a rule to combine (leave out --rule, --liars and --held-out)"
+                )
+            return _of_sum(rows, moments, tuple(members), self._kept_out())
         asker = _querier_name(querier)
         if encrypted:
             numbers = (BITS if bits is None else bits, bound, 1.0 if power is None else power, floor or 0.0)
@@ -460,6 +502,7 @@ class Federation:
         timeout: float = TIMEOUT,
         batch_size: int = BATCH_SIZE,
         querier: str | None = None,
+        mix: bool = False,
     ) -> Collected:
         """Ask under the query key of a querier elsewhere, and write what only the querier can decrypt.
 
@@ -481,6 +524,8 @@ class Federation:
             Rows in one message.
         querier : str, default=None
             Who asks, for the sites' budgets; None takes the user's name.
+        mix : bool, default=False
+            Combine answers with noise and answers without, as in :meth:`query`.
 
         Returns
         -------
@@ -498,7 +543,9 @@ class Federation:
             raise InvalidInputError(f"{out}: the name must end in {ANSWERS_SUFFIXES[0]}")
         self._check_encrypted(None, None, None)
         key = QueryKeyFile.load(query_key)
-        rows, members = self._check_query(X, schema, columns, timeout, batch_size)
+        rows, members = self._check_query(X, schema, columns, timeout, batch_size, mix)
+        if any(site.profile is not None and site.profile.measure == MOMENTS for site in members.values()):
+            raise InvalidInputError(ANSWERED_BY_SERVER)
         asker = _querier_name(querier)
         parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size)
         save_answers(out, key.query_key, parts)
@@ -511,6 +558,7 @@ class Federation:
         columns: Sequence[str] | None,
         timeout: float,
         batch_size: int,
+        mix: bool,
     ) -> tuple[Array, Mapping[str, RegistryEntry]]:
         """The rows, and those who will be asked: at least one, with the same schema or the same columns."""
         check_parameter("timeout", timeout, Number(above=0))
@@ -525,6 +573,8 @@ class Federation:
         if not members:
             raise FederationError("no site has joined the federation yet")
         profiles: list[Profile] = [site.profile for site in members.values() if site.profile is not None]
+        if not mix:
+            _check_alike(profiles)
         check_query_schema(schema, profiles)
         widths = {profile.n_features for profile in profiles}
         if widths and rows.shape[1] not in widths:
@@ -641,6 +691,26 @@ def _find_folder(folder: PathLike | None) -> ServerFolder:
     where = "this folder" if folder is None else os.fspath(folder)
     advice = "name the server's folder with --folder, or make one with onefold federate init"
     raise InvalidInputError(f"no federation in {where}: {advice}")
+
+
+def _check_alike(profiles: Sequence[Profile]) -> None:
+    """Refuse to combine answers with noise and answers without: those without would decide alone."""
+    noisy = sorted(profile.site for profile in profiles if profile.guarantee is not None)
+    plain = sorted(profile.site for profile in profiles if profile.guarantee is None)
+    if noisy and plain:
+        raise InvalidInputError(
+            f"{', '.join(noisy)} answer(s) with noise and {', '.join(plain)} without, so {', '.join(plain)} "
+            "would decide alone: let all sites add noise or none, or say that you want this (--mix)"
+        )
+
+
+def _of_sum(
+    rows: Array, moments: MomentFederation, sites: tuple[str, ...], kept_out: Mapping[str, str]
+) -> QueryResult:
+    """What the sum of the sites' private moments says."""
+    classes, measures = moments.answers(rows)
+    labels = classes[measures.argmin(axis=1)]
+    return QueryResult(labels, measures, classes, sites, (), {}, False, kept_out=dict(kept_out))
 
 
 def _labelled(held_out: tuple[Any, Any] | None, schema: Schema | None) -> tuple[Array, Array] | None:

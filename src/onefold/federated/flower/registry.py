@@ -14,7 +14,7 @@ from onefold._base.files import file_lock
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.log import MembershipEvent, MembershipLog
-from onefold.federated.messages import LONGEST_TEXT, Profile, check_name, from_parts, to_parts
+from onefold.federated.messages import LONGEST_TEXT, MOMENTS, Profile, check_name, from_parts, to_parts
 from onefold.tables.schema import differing
 
 __all__ = ["FederationStatus", "Registry", "RegistryEntry", "SiteStatus", "Status"]
@@ -26,6 +26,14 @@ NO_SUMS = (
 )
 OTHER_SUMS = (
     "other-sums: the other sites send no sums, and yours were not taken; fit without --send-plain-sums"
+)
+NO_MOMENTS = (
+    "no-moments: the other sites send private moments; fit with --epsilon, --unit record and --method moments"
+)
+OTHER_MOMENTS = "other-moments: the other sites answer queries; fit with --method rows"
+NO_RULE = (
+    "moments-refused: the rule of this server withstands lying sites, which a sum of noisy moments cannot; "
+    "its operator can take the rule min, or you fit with --method rows"
 )
 
 
@@ -72,7 +80,7 @@ class RegistryEntry:
         known, profile = (self.name, self.status.value, self.reason, online), self.profile
         if profile is None:
             return SiteStatus(*known)
-        sums = profile.sums is not None and self.status is Status.MEMBER
+        sums = profile.sums is not None and profile.measure != MOMENTS and self.status is Status.MEMBER
         measure = "joined" if sums else profile.measure
         model = (profile.n_features, measure, profile.model_digest, profile.guarantee)
         return SiteStatus(*known, list(profile.classes), *model, profile.schema, sums)
@@ -117,7 +125,7 @@ class SiteStatus:
     features : int or None, default=None
         Number of features.
     measure : str or None, default=None
-        Measure of its answers.
+        Measure of its answers; "moments" for a site that sent private moments and is not asked.
     model : str or None, default=None
         SHA-256 sum of its model.
     guarantee : dict or None, default=None
@@ -280,7 +288,9 @@ class Registry:
 
     def _objection(self, name: str, profile: Profile, sites: Mapping[str, RegistryEntry]) -> str | None:
         others = [s.profile for s in sites.values() if s.status is Status.MEMBER and s.name != name]
-        if profile.sums is not None and self.folder.settings.mode == "model":
+        if profile.measure == MOMENTS and self.folder.settings.rule != "min":
+            return NO_RULE
+        if profile.sums is not None and profile.measure != MOMENTS and self.folder.settings.mode == "model":
             return "other-sums: a server in model mode takes none"
         return _objection(name, profile, [other for other in others if other is not None])
 
@@ -326,6 +336,8 @@ def _objection(name: str, profile: Profile, others: list[Profile]) -> str | None
         # First, because measure, scale and features follow from it.
         if profile.schema != other.schema:
             return _other_schema(profile, other)
+        if (profile.measure == MOMENTS) != (other.measure == MOMENTS):
+            return NO_MOMENTS if other.measure == MOMENTS else OTHER_MOMENTS
         if (profile.sums is None) != (other.sums is None):
             return NO_SUMS if profile.sums is None else OTHER_SUMS
         if profile.measure != other.measure:

@@ -1,8 +1,9 @@
 """The run at the server: one that lasts, instead of one per query.
 
-It meets the sites that come, asks them once what they are (in model mode for their model, and for plain sums
-those that have agreed to send them), and carries queries to the sites and their numbers back. It does not
-combine answers; encrypted numbers it hands on to a process that adds them up without reading them.
+It meets the sites that come and asks them once what they are: in model mode for their model, and for sums
+those that send private moments or have agreed to send plain sums. It carries queries to the sites and their
+numbers back, and does not combine answers; encrypted numbers it hands on to a process that adds them up
+without reading them. Queries about private moments never come here: no site has to be asked.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from onefold.exceptions import FederationError, MessageError, OnefoldError
 from onefold.federated.flower.evaluation import Evaluations
 from onefold.federated.flower.folders import SERVER_VARIABLE, ServerFolder, log_to, write_private
 from onefold.federated.flower.launch import NODE_UNAVAILABLE
-from onefold.federated.flower.plain_sums import KeptSums
 from onefold.federated.flower.registry import Registry, Status
 from onefold.federated.flower.site_app import (
     ANSWERS,
@@ -37,15 +37,18 @@ from onefold.federated.flower.site_app import (
     to_records,
 )
 from onefold.federated.flower.spool import Reply, Request, Spool
+from onefold.federated.flower.sums import KeptSums, SiteSums
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import (
     LONGEST_TEXT,
+    MOMENTS,
     Answers,
     Failure,
     FailureCode,
     Message,
     ModelParcel,
     PlainSums,
+    PrivateSums,
     Profile,
     PublicScores,
     Refusal,
@@ -360,7 +363,7 @@ class Reception:
             self._meet(node, message)
         elif kind == MODEL and isinstance(message, ModelParcel):
             self._keep_model(node, message)
-        elif kind == SUMS and isinstance(message, PlainSums):
+        elif kind == SUMS and isinstance(message, PlainSums | PrivateSums):
             self._keep_sums(node, message)
         elif kind != KEPT_OUT and node in self._names:
             code = message.code.value if isinstance(message, Failure) else "no-profile"
@@ -397,11 +400,15 @@ class Reception:
             self._tell_if_kept_out(node)
             return
         self._profiles[name] = profile
-        self._ask(MODEL if self.settings.mode == "model" else SUMS, node)
+        self._ask(MODEL if self._sends_a_model(profile) else SUMS, node)
+
+    def _sends_a_model(self, profile: Profile) -> bool:
+        """Whether a model travels: private moments are sent in both modes, and are all there is."""
+        return self.settings.mode == "model" and profile.measure != MOMENTS
 
     def _has_what_it_sends(self, name: str, profile: Profile) -> bool:
         """Whether nothing has to travel before the site takes part."""
-        if self.settings.mode == "model":
+        if self._sends_a_model(profile):
             return self._has_model(name, profile)
         return profile.sums is None or self.sums.holds(name, profile)
 
@@ -423,7 +430,7 @@ class Reception:
             path.unlink()
         self._tell_if_kept_out(node)
 
-    def _keep_sums(self, node: int, sums: PlainSums) -> None:
+    def _keep_sums(self, node: int, sums: SiteSums) -> None:
         name = self._names.get(node, "")
         profile = self._profiles.pop(name, None)
         if profile is None:

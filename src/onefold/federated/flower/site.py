@@ -11,17 +11,28 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.contract import default_classifier
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, write_private
 from onefold.federated.flower.nodes import GIVE_UP_SECONDS, Node
-from onefold.federated.flower.plain_sums import NEEDS_SCHEMA, NO_NOISE
 from onefold.federated.flower.processes import Watch
-from onefold.federated.flower.site_app import column_names, may_send, read_profile, store_model, withdraw_sums
+from onefold.federated.flower.site_app import (
+    column_names,
+    may_send,
+    read_profile,
+    store_model,
+    store_moments,
+    withdraw_sums,
+)
+from onefold.federated.flower.sums import NEEDS_SCHEMA, NO_NOISE
 from onefold.federated.local_model import LocalModel
-from onefold.federated.messages import Profile, check_digest
+from onefold.federated.messages import MOMENTS, Profile, check_digest
+from onefold.federated.moments import release_moments
+from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger, Ledger, all_of
+from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema
 
 __all__ = ["Site"]
@@ -101,7 +112,12 @@ class Site:
     @property
     def sends_plain_sums(self) -> bool:
         """Whether sums of the rows go to the server without noise: the fit of the model was told so."""
-        return self.profile.sums is not None
+        return self.profile.sums is not None and not self.sends_moments
+
+    @property
+    def sends_moments(self) -> bool:
+        """Whether private moments of the rows go to the server, which then answers queries by itself."""
+        return self.profile.measure == MOMENTS
 
     @property
     def model_may_leave(self) -> bool:
@@ -185,14 +201,71 @@ class Site:
         n_features = np.shape(X)[-1] if schema is None else schema.width
         if send_plain_sums and not (label_mechanism is None and model.promise(n_features) is None):
             raise InvalidInputError(NO_NOISE)
-        model.ledger = self._ledgers(model, n_features, ledger)
+        model.ledger = self._ledgers(model.promise(n_features), ledger)
         if columns is None and schema is None:
             columns = column_names(X)
         return self.store(model.fit(X, y, person=person), columns, send_plain_sums=send_plain_sums)
 
-    def _ledgers(self, model: LocalModel, n_features: int, ledger: AnyLedger) -> AnyLedger:
+    def fit_moments(
+        self,
+        X: Any,
+        y: ArrayLike | None,
+        moments: PrivateMoments,
+        *,
+        schema: Schema | None = None,
+        person: Any = None,
+        columns: Sequence[str] | None = None,
+        ledger: AnyLedger = None,
+    ) -> Self:
+        """Release private moments of the site's rows once, to be sent to the server; no model is fitted.
+
+        The guarantee is for whole records with their labels, or for persons. The server adds up what the
+        sites sent and answers queries from the sum, so this site sees no query. Every call draws new noise
+        and spends its epsilon again; it is entered in the folder's ledger as in :meth:`fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p), or table
+            Rows of this site; with a schema a table.
+        y : array-like of shape (n,) or None
+            Class of each row; None takes the label column of the schema.
+        moments : PrivateMoments
+            The release that all sites agree on, see :func:`onefold.federated.declared.declared_moments`. Its
+            own ledger is not used.
+        schema : Schema or None, default=None
+            The declared contract of the table, the same at all sites.
+        person : array-like of shape (n,), False or None, default=None
+            Who each row is about: the release then protects persons. None takes the person column of a
+            schema that declares ``rows_per_person``; False takes none.
+        columns : sequence of str, default=None
+            Names of the features, which the server compares; None takes those of a data frame.
+        ledger : Ledger or path, default=None
+            Account in which the release is entered before any noise is drawn, besides the folder's own.
+
+        Returns
+        -------
+        Site
+            This object.
+        """
+        if moments.epsilon is None or moments.classes is None:
+            raise InvalidInputError("moments of a site need epsilon and the declared classes")
+        by_schema = schema is not None and schema.person is not None and schema.rows_per_person is not None
+        of_persons = by_schema if person is None else person is not False
+        n_features = int(np.shape(X)[-1]) if schema is None else schema.width
+        agreed: PrivateMoments = clone(moments)
+        if of_persons and schema is not None and agreed.rows_per_person is None:
+            agreed.set_params(rows_per_person=schema.rows_per_person)
+        promise = agreed.promise(n_features, of_persons=of_persons, schema=schema)
+        if not promise.holds:
+            raise InvalidInputError(f"these moments would promise nothing: {'; '.join(promise.voided_by)}")
+        agreed.set_params(ledger=self._ledgers(promise, ledger))
+        if columns is None and schema is None:
+            columns = column_names(X)
+        store_moments(self.folder, release_moments(X, y, agreed, person=person, schema=schema), columns)
+        return self
+
+    def _ledgers(self, promise: Guarantee | None, ledger: AnyLedger) -> AnyLedger:
         """Return where a fit is entered: the given ledger and the folder's own."""
-        promise = model.promise(n_features)
         if promise is None or (ledger is None and not promise.holds):
             return ledger  # there is nothing to count
         own = self.folder.ledger
@@ -206,16 +279,17 @@ class Site:
             )
         return all_of(ledger, own)
 
-    def _begin_ledger(self, promise: Any) -> None:
+    def _begin_ledger(self, promise: Guarantee) -> None:
         """Make the folder's ledger for fits like this one, with the model that is there already."""
         earlier = None
         if self.folder.profile.is_file() and self.profile.guarantee is not None:
-            earlier = LocalModel.load(self.folder.model).guarantee_
+            earlier = Guarantee.from_dict(self.profile.guarantee)
         persons = promise.person is not None and (earlier is None or earlier.person is not None)
-        epsilon, delta = promise.person if persons else promise.record
+        epsilon, delta = promise.person if persons and promise.person is not None else promise.record
         # A row of very many entries may be promised nothing as a whole.
         unit = "entry" if not math.isfinite(epsilon) or delta >= 1.0 else "person" if persons else "record"
-        ledger = Ledger(unit=unit)
+        relation = promise.neighbours if earlier is None and unit != "entry" else "replace"
+        ledger = Ledger(unit=unit, neighbours=relation)
         if earlier is not None and earlier.holds:
             ledger.spend_guarantee(earlier, "model fitted before there was a ledger")
         ledger.save(self.folder.ledger)

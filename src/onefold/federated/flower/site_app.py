@@ -24,15 +24,22 @@ from numpy.typing import NDArray
 
 from onefold._base.arrays import Integers
 from onefold._base.optional import require
-from onefold.exceptions import FederationError, MessageError, MissingDependencyError, QueryRefused
+from onefold.exceptions import (
+    FederationError,
+    InvalidInputError,
+    MessageError,
+    MissingDependencyError,
+    QueryRefused,
+)
 from onefold.federated.fhe import Client, Quantiser
 from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSettings, log_to, write_private
-from onefold.federated.flower.plain_sums import joined_model, kept_sums, sums_of, write_sums
+from onefold.federated.flower.sums import joined_model, kept_sums, moments_profile, sums_of, write_sums
 from onefold.federated.guard import QueryGuard
 from onefold.federated.joined_server import declared_agreement
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import (
+    MOMENTS,
     Answers,
     ClassLabels,
     Failure,
@@ -40,6 +47,7 @@ from onefold.federated.messages import (
     Limits,
     Message,
     ModelParcel,
+    PrivateSums,
     Profile,
     PublicScores,
     Query,
@@ -73,6 +81,7 @@ __all__ = [
     "read_profile",
     "sealed",
     "store_model",
+    "store_moments",
     "to_records",
     "warm",
     "withdraw_sums",
@@ -192,10 +201,29 @@ def store_model(
     return profile
 
 
+def store_moments(folder: SiteFolder, content: bytes, columns: Sequence[str] | None = None) -> Profile:
+    """Keep private moments, to be sent to the server; a model that was there before is deleted.
+
+    The site has nothing else: it answers no query and has no model to send.
+    """
+    folder.prepare()
+    sums = PrivateSums(folder.settings.name, content)
+    profile = moments_profile(sums, columns_digest(columns))
+    for path in (folder.profile, folder.sums, folder.model):
+        path.unlink(missing_ok=True)
+    write_sums(folder, sums)
+    _write_profile(folder, profile)
+    return profile
+
+
 def withdraw_sums(folder: SiteFolder) -> None:
-    """Delete the sums that were to be sent, if there are any; what was sent stays sent."""
+    """Delete plain sums that were to be sent, if there are any; what was sent stays sent."""
     if folder.sums.exists():
         profile = read_profile(folder)
+        if profile.measure == MOMENTS:
+            raise InvalidInputError(
+                "this site has private moments to send and no answers: fit it again with --method rows"
+            )
         folder.sums.unlink()
         _write_profile(folder, replace(profile, sums=None))
 
@@ -219,6 +247,8 @@ def warm(folder: SiteFolder) -> None:
     """Load the model, if there is one, so that a process forked from this one need not."""
     with suppress(Exception):
         profile = read_profile(folder)
+        if profile.measure == MOMENTS:
+            return
         model = _model(folder.model, profile.model_digest)
         if profile.sums is not None and model.schema_ is not None:  # drawing the lift takes a while too
             declared_agreement(model.schema_).rows(np.zeros((1, profile.n_features)))
@@ -251,6 +281,8 @@ def answer(
     try:
         profile = read_profile(folder)
         code = FailureCode.INTERNAL
+        if profile.measure == MOMENTS:  # what it may give away is with the server
+            raise QueryRefused(FailureCode.MALFORMED)
         if query.features.shape[1] != profile.n_features:
             raise QueryRefused(FailureCode.WRONG_FEATURES)
         if lock is None and settings.sends == "sealed-answers":
@@ -301,17 +333,20 @@ def model_parcel(folder: SiteFolder) -> Message:
 
 
 def _sums(folder: SiteFolder) -> Message:
-    """The sums of the site's rows, if the fit of the model was told to send them."""
+    """Private moments of the site's rows, or plain sums if the fit of the model was told to send them."""
     sums = kept_sums(folder, read_profile(folder))
     if sums is None:
         LOG.warning("refused to send sums")
         return Failure(NO_QUERY, folder.settings.name, FailureCode.NOT_PRIVATE)
-    LOG.warning("sent plain sums bytes=%d", len(sums.content))
+    kind = "private moments" if isinstance(sums, PrivateSums) else "plain sums"
+    LOG.warning("sent %s bytes=%d", kind, len(sums.content))
     return sums
 
 
 def may_send(settings: SiteSettings, profile: Profile) -> bool:
     """Whether the model may leave: with a standing guarantee, or because the site insists."""
+    if profile.measure == MOMENTS:  # there is no model but the moments
+        return False
     stands = profile.guarantee is not None and bool(profile.guarantee["holds"])
     return settings.sends == "raw-model" or (settings.sends == "private-model" and stands)
 

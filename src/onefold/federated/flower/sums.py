@@ -1,11 +1,15 @@
-"""Sums without noise: written by a site that has agreed to send them, kept and added up at the server.
+"""Sums that a site sends once: private moments with a guarantee, or plain sums with the site's consent.
 
-The file of sums in a site's folder is the site's consent. Only a fit that was told so makes it
-(``onefold federate site --send-plain-sums``); without the file nothing is sent, whatever the server asks for.
-The server keeps one file for each site. What it publishes follows from the files of the sites that take part
-now: whole numbers add up to the same sum in every order, so a site that has left leaves no trace.
+What may be sent is in one file of the site's folder, which only a fit makes. Private moments are made by a
+fit with noise for whole records or persons (``onefold federate site --method moments``): their guarantee is
+all they need. **Plain sums are not private**, see :mod:`onefold.federated.joined`: the file is the site's
+consent, and only a fit that was told so makes it (``--send-plain-sums``). Without the file nothing is sent,
+whatever the server asks for.
 
-**Nothing of this is private**, see :mod:`onefold.federated.joined`.
+The server keeps one file for each site. What it makes of them follows from the files of the sites that take
+part now: whole numbers add up to the same sum in every order, so a site that has left leaves no trace. With
+plain sums it publishes scores, which sites add to their answers. With private moments it answers queries
+itself, and sites are not asked.
 """
 
 from __future__ import annotations
@@ -18,22 +22,29 @@ from pathlib import Path
 import numpy as np
 
 from onefold.exceptions import FederationError, InvalidInputError, MessageError, OnefoldError
+from onefold.federated.contract import message_classes
 from onefold.federated.flower.folders import ServerFolder, SiteFolder, write_private
 from onefold.federated.flower.registry import RegistryEntry
 from onefold.federated.joined import Agreement, JoinedSums, Offset
 from onefold.federated.joined_server import JoinedFederation, declared_agreement, publish
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import (
+    MOMENTS,
     Limits,
     PlainSums,
+    PrivateSums,
     Profile,
     PublicScores,
     from_bytes,
     plain_labels,
     to_bytes,
+    to_parts,
 )
+from onefold.federated.moments import MomentFederation, moments_in
 
-__all__ = ["KeptSums", "joined_model", "kept_sums", "sums_of", "write_sums"]
+__all__ = ["KeptSums", "SiteSums", "joined_model", "kept_sums", "moments_profile", "sums_of", "write_sums"]
+
+SiteSums = PlainSums | PrivateSums
 
 NEEDS_SCHEMA = (
     "plain sums need a schema (--schema FILE): classes, units and the length of a row must be declared, "
@@ -67,13 +78,33 @@ def sums_of(site: str, model: LocalModel) -> PlainSums:
     return PlainSums(site, model.schema_.digest, agreed.radius, agreed.n_directions, content)
 
 
-def write_sums(folder: SiteFolder, sums: PlainSums) -> str:
+def moments_profile(sums: PrivateSums, columns: str | None = None) -> Profile:
+    """What a site says about the private moments that it sends; refused if they promise nothing."""
+    moments = moments_in(sums.content)
+    if len(sums.content) > Limits().max_bytes:
+        raise InvalidInputError("the moments of so many columns are larger than a message: use fewer columns")
+    promise, digest = moments.guarantee_, _digest(sums)
+    classes = plain_labels(np.sort(message_classes(moments.classes_)))
+    known = (classes, MOMENTS, None, moments.n_features_in_)
+    return Profile(
+        sums.site,
+        *known,
+        promise.to_dict(),
+        digest,
+        columns=columns,
+        schema=promise.schema,
+        schema_fields=moments.schema_fields_,
+        sums=digest,
+    )
+
+
+def write_sums(folder: SiteFolder, sums: SiteSums) -> str:
     """Write the sums that may go to the server; the digest of their content, for the site's profile."""
     write_private(folder.sums, to_bytes(sums))
     return _digest(sums)
 
 
-def kept_sums(folder: SiteFolder, profile: Profile) -> PlainSums | None:
+def kept_sums(folder: SiteFolder, profile: Profile) -> SiteSums | None:
     """What a site sends of its rows; None unless the fit of this very model was told to send it."""
     return None if profile.sums is None else _read(folder.sums, profile)
 
@@ -110,14 +141,33 @@ class KeptSums:
             return False
         return True
 
-    def keep(
-        self, name: str, sums: PlainSums, profile: Profile, members: Mapping[str, RegistryEntry]
-    ) -> None:
+    def keep(self, name: str, sums: SiteSums, profile: Profile, members: Mapping[str, RegistryEntry]) -> None:
         """Check what a site sent, by itself and beside the others, and keep it; refused if it does not fit.
 
-        What is left to a site that lies is to invent rows, as many as the server lets one site have.
+        What is left to a site that lies is to invent rows: of plain sums as many as the server lets one site
+        have. Private moments have noise, so any number of rows is possible.
         """
-        if _digest(sums) != profile.sums or (sums.site, sums.schema) != (name, profile.schema):
+        if _digest(sums) != profile.sums or sums.site != name:
+            raise InvalidInputError("these are not the sums that the site speaks of")
+        others = {other: entry for other, entry in members.items() if other != name}
+        if isinstance(sums, PrivateSums):
+            self._check_private(sums, profile, others)
+        else:
+            self._check_plain(sums, profile, others)
+        write_private(self.folder.sums_of(name), to_bytes(sums))
+
+    def _check_private(
+        self, sums: PrivateSums, profile: Profile, others: Mapping[str, RegistryEntry]
+    ) -> None:
+        if to_parts(moments_profile(sums, profile.columns)) != to_parts(profile):
+            raise InvalidInputError("these are not the moments that the site speaks of")
+        beside = self.moments(others)
+        if beside is not None:
+            beside.add(sums.site, sums.content)
+
+    def _check_plain(self, sums: PlainSums, profile: Profile, others: Mapping[str, RegistryEntry]) -> None:
+        name = sums.site
+        if profile.measure == MOMENTS or sums.schema != profile.schema:
             raise InvalidInputError("these are not the sums that the site speaks of")
         agreed, found = _opened(sums)
         JoinedFederation(agreed, most_rows=self.folder.settings.most_rows).add(name, found)
@@ -125,18 +175,16 @@ class KeptSums:
             raise InvalidInputError("the sums have another number of columns than the site's rows")
         if plain_labels(agreed.classes[found.moments.counts_ > 0]) != profile.classes:
             raise InvalidInputError("the sums are of other classes than the site's model")
-        others = {other: entry for other, entry in members.items() if other != name}
         self._add_up(others)
         if self._agreement is not None and not _alike(agreed, self._agreement):
             raise InvalidInputError("the classes, the radius or the lift differ from those of other sites")
-        write_private(self.folder.sums_of(name), to_bytes(sums))
 
     def drop(self, name: str) -> None:
         """Delete what a site sent."""
         self.folder.sums_of(name).unlink(missing_ok=True)
 
     def scores(self, members: Mapping[str, RegistryEntry]) -> PublicScores | None:
-        """What the sites that take part are told with a query; None if they send no sums."""
+        """What the sites that take part are told with a query; None if they send no plain sums."""
         self._add_up(members)
         if self._total is None or self._agreement is None:
             return None
@@ -145,17 +193,30 @@ class KeptSums:
         return self._published
 
     def joined(self, members: Mapping[str, RegistryEntry]) -> JoinedFederation | None:
-        """The sums of each site that takes part, beside each other; None if they send none."""
+        """The plain sums of each site that takes part, beside each other; None if they send none."""
         made: JoinedFederation | None = None
-        for name, profile in _senders(members).items():
-            agreed, found = _opened(_read(self.folder.sums_of(name), profile))
+        for name, profile in _senders(members, private=False).items():
+            agreed, found = _opened(self._plain(name, profile))
             made = JoinedFederation(agreed) if made is None else made
             made.add(name, found)
         return made
 
+    def moments(self, members: Mapping[str, RegistryEntry]) -> MomentFederation | None:
+        """The private moments of the sites that take part, to answer from; None if they send none."""
+        made: MomentFederation | None = None
+        for name, profile in _senders(members, private=True).items():
+            made = MomentFederation() if made is None else made
+            made.add(name, _read(self.folder.sums_of(name), profile).content)
+        return made
+
+    def _plain(self, name: str, profile: Profile) -> PlainSums:
+        found = _read(self.folder.sums_of(name), profile)
+        assert isinstance(found, PlainSums)  # by its digest, and kept by what the profile says
+        return found
+
     def _add_up(self, members: Mapping[str, RegistryEntry]) -> None:
         """Bring the total up to date: newcomers are added, and after any change it is made anew."""
-        senders = _senders(members)
+        senders = _senders(members, private=False)
         wanted = {name: str(profile.sums) for name, profile in senders.items()}
         if wanted == self._added:
             return
@@ -163,7 +224,7 @@ class KeptSums:
         if not self._added.items() <= wanted.items():
             self._added, self._total, self._agreement = {}, None, None
         for name in sorted(set(wanted) - set(self._added)):
-            agreed, found = _opened(_read(self.folder.sums_of(name), senders[name]))
+            agreed, found = _opened(self._plain(name, senders[name]))
             self._total = found if self._total is None else self._total.add(found)
             self._agreement = agreed
             self._added[name] = wanted[name]
@@ -180,22 +241,27 @@ def _opened(sums: PlainSums) -> tuple[Agreement, JoinedSums]:
     return Agreement(found.moments.classes_, sums.radius, sums.n_directions, of_table=True), found
 
 
-def _senders(members: Mapping[str, RegistryEntry]) -> dict[str, Profile]:
+def _senders(members: Mapping[str, RegistryEntry], *, private: bool) -> dict[str, Profile]:
     found = {name: site.profile for name, site in members.items() if site.profile is not None}
-    return {name: profile for name, profile in found.items() if profile.sums is not None}
+    return {
+        name: profile
+        for name, profile in found.items()
+        if profile.sums is not None and (profile.measure == MOMENTS) == private
+    }
 
 
-def _digest(sums: PlainSums) -> str:
+def _digest(sums: SiteSums) -> str:
     return hashlib.sha256(sums.content).hexdigest()
 
 
-def _read(path: Path, profile: Profile) -> PlainSums:
+def _read(path: Path, profile: Profile) -> SiteSums:
     """The sums in a file, if they are those that a profile speaks of."""
     try:
         found = from_bytes(path.read_bytes())
     except (OSError, MessageError):
         found = None
-    if not isinstance(found, PlainSums) or _digest(found) != profile.sums:
+    kind = PrivateSums if profile.measure == MOMENTS else PlainSums
+    if not isinstance(found, kind) or _digest(found) != profile.sums:
         raise FederationError(f"{path}: the sums of {profile.site} are not here, or damaged")
     return found
 
