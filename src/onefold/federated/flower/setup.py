@@ -45,14 +45,14 @@ Server: `{host}:{port}`, {mode} mode, rule {rule}{plaintext}. Sites: {sites}.
 
 3. **Each site**, on the machine with its data (no port has to be opened there):
 
-       onefold federate site --folder . --data rows.csv --label COLUMN --epsilon 1 --range 0 1
-       onefold federate site rows.csv --folder . --schema schema.json --epsilon 1  # texts and gaps too
+       onefold federate site rows.csv --folder . --schema schema.json --epsilon 1 --unit record
 
-   It prints what is promised about the rows, and what is not, before anything is answered. Without
-   `--epsilon` the answers are functions of raw rows.
+   It prints a forecast, and what is promised about the rows and what is not, before anything is sent. Without
+   `--epsilon` the answers are functions of raw rows. For columns of plain numbers in one range, `--label
+   COLUMN --classes A B --range 0 1` takes the place of the schema.
 4. **Ask**, on the server's machine:
 
-       onefold federate query new.csv --folder server --out predictions.csv
+       onefold federate query new.csv --folder server --schema schema.json --out predictions.csv
        onefold federate status --folder server
 
 5. **Leave**: `onefold federate remove SITE --folder server`. Every later answer is that of a federation which
