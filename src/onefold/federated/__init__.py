@@ -18,6 +18,7 @@ from onefold.federated.sum_contract import SumContract
 from onefold.federated.sum_holder import SumHolder
 from onefold.federated.sum_keys import HolderKey, PublicHolder
 from onefold.federated.sum_noise import SumBlock
+from onefold.federated.sum_schema import SchemaSum
 from onefold.federated.sum_statistics import MomentSum, SumParties, TableSum
 from onefold.federated.sums import EncryptedSum, OpenedSum
 from onefold.federated.uncertainty import (
@@ -48,6 +49,7 @@ __all__ = [
     "PublicHolder",
     "QueryGuard",
     "Result",
+    "SchemaSum",
     "Simulation",
     "SumBlock",
     "SumContract",

@@ -98,6 +98,22 @@ class SumParties:
         own = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return SumContract(round_id=round_id, blocks=tuple(blocks), **own, **options)
 
+    @classmethod
+    def of(cls, contract: SumContract) -> "SumParties":
+        """Return the parties of a contract.
+
+        Parameters
+        ----------
+        contract : SumContract
+            The contract.
+
+        Returns
+        -------
+        SumParties
+            Who takes part in it.
+        """
+        return cls(**{name: getattr(contract, name) for name in cls.__dataclass_fields__})
+
     def only(self, sites: Sequence[str]) -> "SumParties":
         """Return the parties of a later round, without the sites that were missing before.
 
@@ -246,7 +262,7 @@ class MomentSum:
         MomentSecondSum
             The second round.
         """
-        excess = _excess(opened, self.first.contract)
+        excess = excess_of(opened, self.first.contract)
         rounds = self._rounds.after(opened.vector, excess)
         earlier = self.first.contract.mu if self._noise else 0.0
         before = opened.vector.astype("<i8").tobytes() + canonical({"sites": sorted(opened.sites)})
@@ -326,14 +342,14 @@ class MomentSecondSum:
         guarantee = opened.guarantee
         for reason in self._before.guarantee.voided_by:
             guarantee = guarantee.voided(reason)
-        found = self._rounds.finished(opened.vector, _excess(opened, self.second.contract), guarantee)
+        found = self._rounds.finished(opened.vector, excess_of(opened, self.second.contract), guarantee)
         if self._encoding:
             found.encoding_ = self._encoding
         return found
 
 
-def _excess(opened: OpenedSum, contract: SumContract) -> float:
-    """Variance of the noise of an opened sum, in units of what one release needs."""
+def excess_of(opened: OpenedSum, contract: SumContract) -> float:
+    """Return the variance of the noise of an opened sum, in units of what one release needs."""
     return len(opened.sites) / contract.least_adding * LARGER**2
 
 
@@ -454,7 +470,7 @@ class TableSum:
         TableCounts
             Counts with noise. No site can leave them.
         """
-        factor = math.sqrt(_excess(opened, self.total.contract))
+        factor = math.sqrt(excess_of(opened, self.total.contract))
         vector = np.rint(np.ldexp(opened.vector.astype(np.float64), -self._digits)).astype(np.int64)
         guarantee = opened.guarantee
         if not self.total.contract.noise and NO_NOISE not in guarantee.voided_by:

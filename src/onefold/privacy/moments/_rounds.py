@@ -3,7 +3,8 @@
 A release by one site goes through counts, centre, sums and second moments in this order, each of which may
 depend on the noisy result of those before (``PrivateMoments.fit``). Where only sums over sites are ever
 seen, the same happens in two rounds: counts and the sum for the centre, then the rest. What is proved for
-the release holds for the rounds, with the noise of the sums in place of its noise.
+the release holds for the rounds, with the noise of the sums in place of its noise. With a public centre and a
+declared number of records nothing waits for the counts, and one round is enough.
 """
 
 import copy
@@ -104,6 +105,7 @@ class MomentRounds:
         self._sigma = sigmas[0]  # counts and centre have the same noise in all of them
         self._excess = 1.0
         self._first: tuple[Floats, Floats] | None = None
+        self._declared: Floats | None = None  # sizes of classes by which the budget is divided beforehand
         if not isinstance(moments.centre, str):
             self._agreed.centre_ = self._agreed._find_centre(
                 np.zeros((0, n_features)), 1.0, core.Noise.of(None, "hardened"), 0.0
@@ -178,13 +180,39 @@ class MomentRounds:
         found._first = counts, np.full(len(counts), self._sigma.number * math.sqrt(excess))
         return found
 
+    def at_once(self, n_records: int) -> "MomentRounds":
+        """Return rounds that need not wait for each other: vectors of both can be sent in one sum.
+
+        The budget is divided for a declared number of records instead of the noisy one, and the centre must
+        be public.
+
+        Parameters
+        ----------
+        n_records : int
+            About how many records there are at all sites together, from public knowledge.
+
+        Returns
+        -------
+        MomentRounds
+            The rounds. After the sum is opened, :meth:`after` takes the entries of the first.
+        """
+        check_parameter("n_records", n_records, Whole(1))
+        if self._with_centre:
+            raise InvalidInputError("a private centre takes a round of its own: give a public one, or None")
+        found = copy.copy(self)
+        found._declared = np.full(len(self._classes), n_records / len(self._classes))
+        return found
+
     # --- the second round: sums and second moments ----------------------------------------------------------
 
     def _division(self) -> tuple[bool, core.Blocks]:
-        if self._first is None:
-            raise InvalidInputError("open the sum of the first round before: rounds.after(opened)")
+        sizes = self._declared
+        if sizes is None:
+            if self._first is None:
+                raise InvalidInputError("open the sum of the first round before: rounds.after(opened)")
+            sizes = self._first[0]
         size = self._agreed.n_features_in_
-        pooled, division = self._agreed._division(self._shares, self._first[0], self._mu, size)
+        pooled, division = self._agreed._division(self._shares, sizes, self._mu, size)
         return pooled, self._agreed._deviations(self._mu, division)
 
     @property
