@@ -17,7 +17,7 @@ from onefold.cli import contracts
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, say, show, without_bars
 from onefold.cli.evaluation import USELESS, evaluate, in_words, missed, with_references
-from onefold.cli.outputs import check_writable, write_guarantee
+from onefold.cli.outputs import check_writable, write_private_model
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError, OnefoldWarning
 from onefold.tables import Schema
@@ -363,8 +363,6 @@ def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int
     needed = [known.name for known in (*schema.features, schema.label)] + persons
     table = contracts.read_columns(args.data, needed, args.quiet, private=True)
     method = "tables" if args.method in (None, "auto") else args.method
-    from onefold import io
-
     started = time.perf_counter()
     with busy("fitting", args.quiet), without_bars(args.quiet):
         if method == "tables":
@@ -373,10 +371,7 @@ def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int
             model, size = _from_moments(args, schema, table)
     # In moments of persons all rows of one weigh as much as one row: the sum counts persons.
     counted = "persons" if method == "moments" and schema.person is not None else "rows"
-    promise = f"{out}.guarantee.json"
-    Path(promise).unlink(missing_ok=True)  # that of an earlier model must not lie beside this one
-    io.save(model, out)
-    write_guarantee(out, model.guarantee_.to_dict())
+    promise = write_private_model(out, model)
     result = {
         "model": out,
         "method": method,

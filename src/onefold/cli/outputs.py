@@ -70,6 +70,18 @@ def write_guarantee(table: str, promise: Mapping[str, Any]) -> str:
     return path
 
 
+def write_private_model(path: str, model: Any) -> str:
+    """Write a model and its guarantee, and return the name of the guarantee's file.
+
+    The guarantee of an earlier model goes first: it must never lie beside another one.
+    """
+    from onefold import io
+
+    Path(f"{path}.guarantee.json").unlink(missing_ok=True)
+    io.save(model, path)
+    return write_guarantee(path, model.guarantee_.to_dict())
+
+
 def write_private_table(
     path: str, columns: Columns, promise: Mapping[str, Any], schema: Schema | None = None
 ) -> str:

@@ -265,7 +265,7 @@ def _told(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> 
         made = maker.sample(MOCK_ROWS if args.mock and args.rows is None else args.rows)
         quality = maker.quality_
     n_rows = len(next(iter(made.values())))
-    guarantee, report = _write(args.out, made, schema, promise.to_dict(), quality.to_dict())
+    guarantee, report = write_made(args.out, made, schema, promise.to_dict(), quality.to_dict())
     words += [MOCK] * args.mock + str(quality).splitlines()
     looked = _evaluated(args, schema, maker, made)
     if looked is not None:
@@ -279,7 +279,7 @@ def _told(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> 
     return {**result, "mock": args.mock, "report": quality.to_dict()}, words
 
 
-def _write(
+def write_made(
     out: str, made: Any, schema: Schema, promise: dict[str, Any], quality: dict[str, Any]
 ) -> tuple[str, str]:
     """Write a table with its guarantee and its quality; those of an earlier table go first."""
@@ -301,7 +301,9 @@ def _mocked(args: argparse.Namespace, schema: Schema) -> Told:
     words = [NO_ROW_READ, MOCK]
     promise = {"holds": True, "epsilon": 0.0, "delta": 0.0, "text": NO_ROW_READ}
     n_rows = len(next(iter(made.values())))
-    guarantee, report = _write(args.out, made, schema, promise, {"rows": n_rows, "mock": True, "text": MOCK})
+    guarantee, report = write_made(
+        args.out, made, schema, promise, {"rows": n_rows, "mock": True, "text": MOCK}
+    )
     words.append(f"{n_rows} rows written to {args.out}")
     result = {"table": args.out, "rows": n_rows, "guarantee": guarantee, "quality": report, "mock": True}
     return {**result, "holds": True, "promise": promise}, words

@@ -16,7 +16,7 @@ from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.simulate import Simulation, simulate
 from onefold.federated.sum_contract import SumContract
 from onefold.federated.sum_holder import SumHolder
-from onefold.federated.sum_keys import HolderKey, PublicHolder
+from onefold.federated.sum_keys import HolderGroup, HolderKey, PublicHolder
 from onefold.federated.sum_noise import SumBlock
 from onefold.federated.sum_schema import SchemaSum
 from onefold.federated.sum_statistics import MomentSum, SumParties, TableSum
@@ -36,6 +36,7 @@ __all__ = [
     "EncryptedSum",
     "Forgotten",
     "GlobalClassifier",
+    "HolderGroup",
     "HolderKey",
     "JoinedFederation",
     "JoinedSums",

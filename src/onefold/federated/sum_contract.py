@@ -11,7 +11,7 @@ from onefold._base.validation import Entry, Flag, Instance, Number, Whole, check
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.messages import check_digest, check_guarantee, check_name, is_text
 from onefold.federated.secret_sharing import MODULUS
-from onefold.federated.sum_keys import PublicHolder, canonical
+from onefold.federated.sum_keys import PublicHolder, canonical, check_threshold, most_colluding
 from onefold.federated.sum_noise import SumBlock, largest_sum, mu_of_blocks
 from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.guarantee import NOTHING, Guarantee
@@ -147,18 +147,12 @@ class SumContract:
             raise InvalidInputError(
                 f"there must be 1 to {MOST_HOLDERS} holders, each with a name and key of its own"
             )
-        if t > n:
-            raise InvalidInputError(f"threshold is {t}, but there are only {n} holders")
         if self.colluding_holders is None:
-            object.__setattr__(self, "colluding_holders", max(0, 2 * t - n - 1))
+            object.__setattr__(self, "colluding_holders", most_colluding(n, t))
         if self.missing_holders is None:
             object.__setattr__(self, "missing_holders", n - t)
-        colluding, missing = self.colluding_holders or 0, self.missing_holders or 0
-        if 2 * t <= n + colluding:
-            raise InvalidInputError(
-                f"threshold {t} of {n} holders is too low if {colluding} collude: two different lists of "
-                f"sites could be opened; use at least {(n + colluding) // 2 + 1}"
-            )
+        missing = self.missing_holders or 0
+        check_threshold(n, t, self.colluding_holders or 0)
         if t > n - missing:
             raise InvalidInputError(
                 f"threshold {t} of {n} holders is too high if {missing} may be missing: "

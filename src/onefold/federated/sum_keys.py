@@ -8,7 +8,7 @@ may start counting at zero each time.
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from onefold._base.files import read_saved, write_whole
@@ -16,9 +16,19 @@ from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.federated.messages import check_digest, check_name
 
-__all__ = ["Encryptor", "HolderKey", "PublicHolder", "canonical", "decrypt", "verify"]
+__all__ = [
+    "Encryptor",
+    "HolderGroup",
+    "HolderKey",
+    "PublicHolder",
+    "canonical",
+    "check_threshold",
+    "decrypt",
+    "most_colluding",
+    "verify",
+]
 
-KIND = "onefold holder key"
+KIND, PUBLIC, GROUP = "onefold holder key", "onefold public key", "onefold key holders"
 X25519 = "cryptography.hazmat.primitives.asymmetric.x25519"
 ED25519 = "cryptography.hazmat.primitives.asymmetric.ed25519"
 KEY_BYTES = 32
@@ -61,6 +71,160 @@ class PublicHolder:
         check_name("the name of a holder", self.name)
         check_digest(self.agreement)
         check_digest(self.signing)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the public key to a file, which may be given to anybody.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        """
+        write_whole(path, canonical({"kind": PUBLIC, **asdict(self)}))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "PublicHolder":
+        """Read a public key.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        PublicHolder
+            The key.
+        """
+        return read_saved(path, "there is no public key", _read_public)
+
+
+def _read_public(content: bytes) -> PublicHolder:
+    try:
+        plain = json.loads(content)
+        if plain.pop("kind") != PUBLIC:
+            raise ValueError
+        return PublicHolder(**plain)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise FileFormatError("damaged, or not a public key") from None
+
+
+def most_colluding(n_holders: int, threshold: int) -> int:
+    """Return how many holders may collude with a server so that still only one list of sites is opened."""
+    return max(0, 2 * threshold - n_holders - 1)
+
+
+def check_threshold(n_holders: int, threshold: int, colluding: int) -> None:
+    """Refuse a threshold above the number of holders, or one with which two lists could be opened."""
+    if threshold > n_holders:
+        raise InvalidInputError(f"threshold is {threshold}, but there are only {n_holders} holders")
+    if 2 * threshold <= n_holders + colluding:
+        least = (n_holders + colluding) // 2 + 1
+        whether = f"use at least {least}" if least <= n_holders else "no threshold is high enough"
+        raise InvalidInputError(
+            f"threshold {threshold} of {n_holders} holders is too low if {colluding} collude: two different "
+            f"lists of sites could be opened; {whether}"
+        )
+
+
+@dataclass(frozen=True)
+class HolderGroup:
+    """Public keys of those who open sums together, and how many of them it takes.
+
+    Parameters
+    ----------
+    holders : tuple of PublicHolder
+        The holders.
+    threshold : int
+        Number of holders whose answers open a sum.
+    colluding : int or None, default=None
+        Number of holders that may collude with the server; None takes the largest number that the threshold
+        allows.
+
+    See Also
+    --------
+    SumParties : The group, and the sites.
+
+    Examples
+    --------
+    >>> holders = tuple(PublicHolder(name, name * 64, name * 63 + "0") for name in "abcde")
+    >>> print(HolderGroup(holders, 4).in_words[0])
+    4 of 5 holders open a sum together: 1 may be missing.
+    """
+
+    holders: tuple[PublicHolder, ...]
+    threshold: int
+    colluding: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "holders", tuple(self.holders))
+        n, known = len(self.holders), self.colluding is not None
+        for number in (self.threshold, self.colluding) if known else (self.threshold,):
+            if type(number) is not int or not 0 <= number <= n:
+                raise InvalidInputError("threshold and colluding must be whole numbers, at most the holders'")
+        if len({holder.name for holder in self.holders}) < n:
+            raise InvalidInputError("two holders have the same name: name each once")
+        if self.colluding is None:
+            object.__setattr__(self, "colluding", most_colluding(n, self.threshold))
+        check_threshold(n, self.threshold, self.colluding or 0)
+
+    @property
+    def in_words(self) -> tuple[str, ...]:
+        """What the threshold stands, in sentences."""
+        n, t, c = len(self.holders), self.threshold, self.colluding or 0
+        missing = "none may" if t == n else f"{n - t} may"
+        few = "No holder" if c == 0 else f"At most {c} of them"
+        found = [
+            f"{t} of {n} holders open a sum together: {missing} be missing.",
+            f"{few} may collude with a server that breaks the protocol: otherwise it could have two lists of "
+            "sites opened, whose difference shows a site.",
+        ]
+        if t == 1:
+            found.append("The holder reads every site's numbers.")
+        else:
+            few = "one of them alone learns" if t == 2 else f"{t - 1} of them together learn"
+            found.append(f"If the server follows the protocol, {few} nothing.")
+        if t < n:
+            more = most_colluding(n, t + 1)
+            left = f"{n - t - 1} be missing" if n - t - 1 else "none be missing"
+            found.append(f"With {t + 1} of {n}, {more} could collude, and {left}.")
+        return tuple(found)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the group to a file, which holds nothing secret.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        """
+        write_whole(path, json.dumps({"kind": GROUP, **asdict(self)}, indent=1).encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "HolderGroup":
+        """Read a group.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        HolderGroup
+            The group.
+        """
+        return read_saved(path, "there is no file of key holders", _read_group)
+
+
+def _read_group(content: bytes) -> HolderGroup:
+    try:
+        plain = json.loads(content)
+        if plain.pop("kind") != GROUP:
+            raise ValueError
+        return HolderGroup(**{**plain, "holders": tuple(PublicHolder(**each) for each in plain["holders"])})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise FileFormatError("damaged, or not a file of key holders") from None
 
 
 @dataclass(frozen=True)

@@ -269,22 +269,41 @@ class EncryptedSum:
         found: dict[str, list[bytes]] = {holder.name: [] for holder in self.contract.holders}
         seen: dict[str, bytes] = {}
         for message in messages:
-            header, parts = self._header(message)
-            if header["contract"] != self.contract.digest:
-                raise MessageError(OTHER)
-            site = check_message(self.contract, header)
-            first = split_frames(message)[0]
+            site, first, parts = self._read_message(message)
             if site in seen:
                 if seen[site] != first:
                     raise MessageError(f"site {site} sent two different messages: leave it out")
                 continue
             seen[site] = first
-            if [hashlib.sha256(part).hexdigest() for part in parts] != header["parts"]:
-                raise MessageError(f"the message of site {site} is damaged")
             for holder, part in zip(self.contract.holders, parts, strict=True):
                 found[holder.name].append(join_frames([first, part]))
         check_enough(self.contract, len(seen))
         return found
+
+    def site_of(self, message: bytes) -> str:
+        """Return the site that a message is from; one of another sum, or a damaged one, is refused.
+
+        Parameters
+        ----------
+        message : bytes
+            What a site sent.
+
+        Returns
+        -------
+        str
+            Name of the site.
+        """
+        return self._read_message(message)[0]
+
+    def _read_message(self, message: bytes) -> tuple[str, bytes, list[bytes]]:
+        """Return the site, the header and the parts of a whole message."""
+        header, parts = self._header(message)
+        if header["contract"] != self.contract.digest:
+            raise MessageError(OTHER)
+        site = check_message(self.contract, header)
+        if [hashlib.sha256(part).hexdigest() for part in parts] != header["parts"]:
+            raise MessageError(f"the message of site {site} is damaged")
+        return site, split_frames(message)[0], parts
 
     def _header(self, message: bytes) -> tuple[dict[str, Any], list[bytes]]:
         frames = split_frames(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onefold.cli.console import Parser
-from onefold.cli.federate import querier, server, site
+from onefold.cli.federate import querier, server, site, sums
 
 __all__ = ["add_parser"]
 
@@ -21,6 +21,8 @@ PARTS = (
     server.add_add,
     server.add_remove,
     site.add_simulate,
+    sums.add_keys,
+    sums.add_sum,
     server.add_app,
 )
 

@@ -1,0 +1,621 @@
+"""``onefold federate keys`` and ``sum``: encrypted sums of tables, with files that anybody may carry.
+
+Everything public of a round lies in one folder, that of its contract: messages of sites, signatures and
+answers of key holders. It may be a share, the server's disk, or a place where attachments of mails are saved.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onefold._base.files import write_whole
+from onefold._base.frames import join_frames, split_frames
+from onefold.cli import arguments as shared
+from onefold.cli.arguments import option
+from onefold.cli.console import Parser, busy, count_of, show
+from onefold.cli.outputs import check_private_table, check_writable, write_private_model
+from onefold.exceptions import InvalidInputError, MessageError
+
+if TYPE_CHECKING:
+    from onefold.federated import HolderGroup, HolderKey, OpenedSum, SchemaSum, SumContract
+    from onefold.tables import Schema
+
+KEY, PUBLIC, CONTRACT = ".key", ".public", ".contract"
+MESSAGE, SIGNED, ANSWER, KEPT = "sum", "signed", "answer", "messages"
+SEEN = (
+    "whoever ran this command has seen all keys: good for a trial; for real sums let each holder run onefold "
+    "federate keys new, and collect the public files with onefold federate keys contract"
+)
+
+
+def _whole(least: int) -> Any:
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be a whole number from {least} on")
+        return int(text)
+
+    return parse
+
+
+# --- keys -------------------------------------------------------------------------------------------------
+
+
+def add_keys(parts: Any) -> None:
+    """Declare ``keys`` and its parts."""
+    parser = parts.add_parser(
+        "keys",
+        help="make the keys of those who open encrypted sums",
+        description="Make the keys of those who open encrypted sums (onefold federate sum). In earnest each "
+        "holder makes its own: keys new; keys contract collects their public files. keys init makes all of "
+        "them at once, for a trial.",
+    )
+    kinds = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
+    new = kinds.add_parser(
+        "new",
+        help="make the key of one holder, or of a site that signs",
+        description="Make the key of one holder, or of a site that signs: NAME.key is secret and stays, "
+        "NAME.public goes to whoever writes the contract. Compare the printed fingerprint by another way.",
+    )
+    new.add_argument("name", metavar="NAME", help="name of the holder or site")
+    option(new, "--folder DIR", "folder to write both files to", default=".")
+    shared.add_output_options(new, quiet=False)
+    new.set_defaults(run=run_new_key)
+    group = kinds.add_parser(
+        "contract",
+        help="collect the public keys of holders",
+        description="Collect the public keys of all holders in one file, and say what the threshold stands.",
+    )
+    group.add_argument("public", metavar="PUBLIC", nargs="+", help="public files of the holders")
+    _add_threshold(group)
+    option(group, "--out FILE", "file to write", default="holders.json")
+    shared.add_output_options(group, quiet=False)
+    group.set_defaults(run=run_group)
+    trial = kinds.add_parser(
+        "init",
+        help="make the keys of all holders at once, for a trial",
+        description="Make the keys of all holders at once, and the file of their public parts. Whoever runs "
+        "this command sees all keys and could open every site's numbers: it is for a trial.",
+    )
+    option(trial, "--holders NAME", "names of the holders, or their number", required=True, nargs="+")
+    _add_threshold(trial)
+    option(trial, "--out DIR", "folder to write the files to", default="holders")
+    shared.add_output_options(trial, quiet=False)
+    trial.set_defaults(run=run_trial)
+
+
+def _add_threshold(parser: Any) -> None:
+    option(parser, "--threshold T", "number of holders that open a sum together", shared.whole, required=True)
+    most = "number of holders that may collude with the server (default: the most that the threshold allows)"
+    option(parser, "--colluding C", most, _whole(0))
+
+
+def run_new_key(args: argparse.Namespace) -> int:
+    """Write both parts of a key."""
+    key, secret, public = _write_key(args.name, Path(args.folder))
+    result = {"name": key.name, "key": str(secret), "public": str(public), "fingerprint": _fingerprint(key)}
+    words = [
+        f"key of {key.name} written to {secret}: it is secret and stays here; keep a copy in a safe place",
+        f"public part written to {public}, fingerprint {result['fingerprint']}",
+    ]
+    show(result, words, as_json=args.json)
+    return 0
+
+
+def run_group(args: argparse.Namespace) -> int:
+    """Collect public keys."""
+    from onefold.federated import HolderGroup, PublicHolder
+
+    check_writable(args.out, *args.public)
+    holders = tuple(PublicHolder.load(path) for path in args.public)
+    _tell_group(args, HolderGroup(holders, args.threshold, args.colluding), Path(args.out), [])
+    return 0
+
+
+def run_trial(args: argparse.Namespace) -> int:
+    """Write the keys of all holders."""
+    from onefold.federated import HolderGroup, PublicHolder
+
+    names = args.holders
+    if len(names) == 1 and names[0].isdecimal():
+        names = [f"holder{number}" for number in range(1, int(names[0]) + 1)]
+    blank = tuple(PublicHolder(name, "0" * 64, "0" * 64) for name in names)
+    HolderGroup(blank, args.threshold, args.colluding)  # refuses before anything is written
+    folder = Path(args.out)
+    group = HolderGroup(
+        tuple(_write_key(name, folder)[0].public for name in names), args.threshold, args.colluding
+    )
+    _tell_group(args, group, folder / "holders.json", [SEEN])
+    return 0
+
+
+def _write_key(name: str, folder: Path) -> tuple[HolderKey, Path, Path]:
+    from onefold.federated import HolderKey
+
+    key = HolderKey.new(name)
+    secret, public = folder / f"{key.name}{KEY}", folder / f"{key.name}{PUBLIC}"
+    if secret.exists():
+        raise InvalidInputError(
+            f"{secret}: is there already; sums that were sent to it need it: choose another name or folder"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    key.public.save(public)
+    key.save(secret)
+    return key, secret, public
+
+
+def _fingerprint(key: HolderKey) -> str:
+    import hashlib
+
+    return hashlib.sha256((key.public.agreement + key.public.signing).encode()).hexdigest()[:32]
+
+
+def _tell_group(args: argparse.Namespace, group: HolderGroup, path: Path, more: list[str]) -> None:
+    group.save(path)
+    names = [holder.name for holder in group.holders]
+    result = {
+        "holders": names,
+        "threshold": group.threshold,
+        "colluding": group.colluding,
+        "file": str(path),
+        "text": list(group.in_words),
+    }
+    words = [f"public keys of {', '.join(names)} written to {path}", *group.in_words, *more]
+    show(result, words, as_json=args.json)
+
+
+# --- what the parts of a round share ----------------------------------------------------------------------
+
+
+def add_sum(parts: Any) -> None:
+    """Declare ``sum`` and its parts."""
+    parser = parts.add_parser(
+        "sum",
+        help="sum tables of several sites encrypted, so that nobody sees a single site's numbers",
+        description="One round of an encrypted sum of tables: new writes the contract, every site runs "
+        "contribute, every key holder sign and then answer, and anybody open. All files of the round are in "
+        "the folder of the contract, and anybody may carry them: guarantees call whoever does the server.",
+    )
+    steps = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
+    _add_new(steps)
+    _add_contribute(steps)
+    _add_sign(steps)
+    _add_answer(steps)
+    _add_open(steps)
+
+
+def _add_round(parser: Any) -> None:
+    option(parser, "--contract FILE", "contract of the round, of onefold federate sum new", required=True)
+    what = "folder of all messages of the round (default: the folder of the contract)"
+    option(parser, "--share DIR", what)
+
+
+def _add_holder(parser: Any) -> None:
+    option(parser, "--key FILE", "secret key of this holder", required=True)
+    folder = "folder in which this holder remembers its rounds (default: the folder of the key)"
+    option(parser, "--folder DIR", folder)
+
+
+class RoundFiles:
+    """A round and the folder of its files."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        from onefold.federated import SchemaSum
+
+        self.summed: SchemaSum = SchemaSum.load(args.contract)
+        self.total = self.summed.total
+        self.contract: SumContract = self.total.contract
+        self.share = Path(args.contract).parent if args.share is None else Path(args.share)
+        if not self.share.is_dir():
+            raise InvalidInputError(f"{self.share}: there is no such folder")
+
+    def path(self, who: str, kind: str, folder: Path | None = None) -> Path:
+        """File of a site or holder."""
+        return (self.share if folder is None else folder) / f"{self.contract.round_id}.{who}.{kind}"
+
+    def found(self, names: Iterable[str], kind: str) -> dict[str, Path]:
+        """Files of a kind that are there."""
+        paths = {name: self.path(name, kind) for name in names}
+        return {name: path for name, path in paths.items() if path.is_file()}
+
+    @property
+    def holders(self) -> list[str]:
+        """Names of the holders."""
+        return [holder.name for holder in self.contract.holders]
+
+    @property
+    def in_words(self) -> str:
+        """Which contract it is."""
+        return f"round {self.contract.round_id}, contract {self.contract.digest[:32]}: the same for all?"
+
+
+# --- the contract -----------------------------------------------------------------------------------------
+
+
+def _add_new(steps: Any) -> None:
+    parser = steps.add_parser(
+        "new",
+        help="write the contract of a round",
+        description="Write the contract of a round from the schema and public numbers alone; no row is read. "
+        "Give it to all sites and holders, and compare its digest by another way.",
+    )
+    parser.add_argument("name", metavar="ROUND", help="name of the round, never used before")
+    option(parser, "--schema FILE", "schema of the tables, declared without looking at rows", required=True)
+    option(parser, "--holders FILE", "file of the key holders, of onefold federate keys", required=True)
+    sites = f"names of the sites, or their public files ({PUBLIC}) if sites sign what they send"
+    option(parser, "--sites SITE", sites, required=True, nargs="+")
+    what = "what is summed: moments, for a classifier; or tables of counts, for synthetic rows"
+    option(parser, "--what", what, default="moments", choices=("moments", "tables"))
+    missing = "number of sites without which the sum is still opened"
+    option(parser, "--missing M", missing, _whole(0), 0)
+    colluding = (
+        "number of further sites that may add no noise, or look at the sum together; 1 covers sites that "
+        "look at it each by itself"
+    )
+    option(parser, "--colluding K", colluding, _whole(0), 1)
+    option(parser, "--out FILE", f"file to write (default: ROUND{CONTRACT})")
+    group = parser.add_argument_group("privacy")
+    option(group, "--epsilon E", "epsilon of the guarantee of the sum", shared.positive, required=True)
+    delta = "delta of the guarantee (default: 1e-5, or less for schemas of many rows)"
+    option(group, "--delta D", delta, shared.fraction)
+    unit = "what epsilon protects: a record or a person (default: person where the schema has one)"
+    option(group, "--unit", unit, choices=("record", "person"))
+    shared.add_output_options(parser, quiet=False)
+    parser.set_defaults(run=run_new)
+
+
+def run_new(args: argparse.Namespace) -> int:
+    """Write the contract."""
+    from onefold.federated import HolderGroup, SchemaSum, SumParties
+
+    out = f"{args.name}{CONTRACT}" if args.out is None else args.out
+    check_writable(out, args.schema, args.holders)
+    if Path(out).exists():
+        raise InvalidInputError(f"{out}: is there already; a round has one contract: choose another name")
+    group = HolderGroup.load(args.holders)
+    sites, site_keys = _sites(args.sites)
+    parties = SumParties(
+        sites, group.holders, group.threshold, args.missing, args.colluding, group.colluding, site_keys
+    )
+    schema = _schema(args.schema, args.unit)
+    summed = SchemaSum(args.name, parties, schema, args.what, args.epsilon, args.delta)
+    summed.save(out)
+    contract = summed.total.contract
+    result = {
+        "contract": out,
+        "digest": contract.digest,
+        "what": args.what,
+        "numbers": contract.length,
+        "holds": contract.guarantee.holds,
+        "promise": contract.guarantee.to_dict(),
+    }
+    words = [
+        f"contract of round {args.name} written to {out}: {count_of(len(sites), 'site')}, at least "
+        f"{contract.least_sites} in the sum; {contract.length} numbers per site",
+        f"digest {contract.digest}: all participants compare it",
+        *group.in_words[:2],
+        "What will be promised about the opened sum:",
+        *shared.promise_in_words(contract.guarantee),
+    ]
+    show(result, words, as_json=args.json)
+    return 0
+
+
+def _sites(words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the sites, and their signing keys if they have any."""
+    from onefold.federated import PublicHolder
+
+    files = [word.endswith(PUBLIC) for word in words]
+    if not any(files):
+        return tuple(words), ()
+    if not all(files):
+        raise InvalidInputError(f"--sites: give the public files ({PUBLIC}) of all sites, or names only")
+    known = [PublicHolder.load(word) for word in words]
+    return tuple(each.name for each in known), tuple(each.signing for each in known)
+
+
+def _schema(path: str, unit: str | None) -> Schema:
+    from onefold.cli.contracts import without_person
+    from onefold.tables import Schema
+
+    schema = Schema.load(path)
+    if unit == "person" and schema.person is None:
+        raise InvalidInputError(f'{path}: --unit person needs a column with "onefold:role": "person"')
+    return without_person(schema) if unit == "record" else schema
+
+
+# --- a site -----------------------------------------------------------------------------------------------
+
+
+def _add_contribute(steps: Any) -> None:
+    parser = steps.add_parser(
+        "contribute",
+        help="a site: encrypt the numbers of a table to the key holders",
+        description="Count a table as the contract says, add this site's share of the noise, and encrypt the "
+        "result in parts to the key holders. The message is drawn once per round and kept in the folder of "
+        "the site: the command gives the same one again, whatever the table is then.",
+        epilog="Cells that the schema does not allow stop nothing: they are mapped by its rules. Rows "
+        "without a declared label or person are left out.",
+    )
+    shared.add_data(parser)
+    _add_round(parser)
+    option(parser, "--site NAME", "name of this site (default: the name of --key)")
+    option(parser, "--folder DIR", "folder of the site, in which its messages are kept", required=True)
+    option(parser, "--schema FILE", "refuse a contract that was made with another schema")
+    option(parser, "--key FILE", "secret key of this site, if the contract has keys of sites")
+    shared.add_ledger(parser)
+    shared.add_output_options(parser)
+    parser.set_defaults(run=run_contribute)
+
+
+def run_contribute(args: argparse.Namespace) -> int:
+    """Charge, draw, encrypt, and keep."""
+    from onefold.federated import HolderKey
+    from onefold.tables import read_table
+
+    this = RoundFiles(args)
+    key = None if args.key is None else HolderKey.load(args.key)
+    site = args.site if key is None else key.name
+    if site is None or (args.site is not None and site != args.site):
+        raise InvalidInputError("name this site with --site NAME, as in the contract and in its key")
+    this.contract.place(site)
+    if args.schema is not None:
+        _check_schema(args.schema, this.summed.schema)
+    folder = Path(args.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    again = this.path(site, MESSAGE, folder).is_file()
+    vector: Any = None  # the kept message needs none
+    if not again:
+        with busy(f"reading {args.data}", args.quiet):
+            table = read_table(args.data, schema=this.summed.schema, private=True)
+            vector = this.summed.vector(table)
+    message = this.total.contribute(site, vector, folder, key=key, ledger=args.ledger)
+    sent = this.path(site, MESSAGE)
+    if sent.resolve() != this.path(site, MESSAGE, folder).resolve():
+        write_whole(sent, message)
+    promise = this.total.guarantee
+    result = {
+        "message": str(sent),
+        "bytes": len(message),
+        "again": again,
+        "contract": this.contract.digest,
+        "holds": promise.holds,
+        "promise": promise.to_dict(),
+    }
+    words = [
+        this.in_words,
+        *shared.promise_in_words(promise),
+        "",
+        f"message of {site} written to {sent} ({len(message)} bytes); each holder can read its part, and "
+        "nobody else any",
+    ]
+    if again:
+        words.append(
+            "It is the one that was made before in this round: nothing was read and nothing charged."
+        )
+    elif args.ledger is None:
+        words.append("Nothing was entered in a ledger: --ledger FILE adds up what is spent on the same rows.")
+    show(result, words, as_json=args.json, quiet=args.quiet)
+    return 0
+
+
+def _check_schema(path: str, agreed: Schema) -> None:
+    from onefold.cli.contracts import without_person
+    from onefold.tables import Schema
+    from onefold.tables.schema import differing
+
+    own = Schema.load(path)
+    if agreed.person is None:
+        own = without_person(own)
+    if own.digest != agreed.digest:
+        where = differing(own.field_digests, agreed.field_digests)
+        raise InvalidInputError(
+            f"{path}: the contract was made with another schema{f' ({where})' if where else ''}"
+        )
+
+
+# --- a key holder -----------------------------------------------------------------------------------------
+
+
+def _add_sign(steps: Any) -> None:
+    parser = steps.add_parser(
+        "sign",
+        help="a key holder: check the sites' messages and sign the list of sites",
+        description="Check the messages of all sites and sign the list of sites, once per round: another "
+        "list is refused for ever. All holders must sign the same list, so sites that are missing are named.",
+    )
+    _add_round(parser)
+    _add_holder(parser)
+    option(parser, "--without SITE", "sites to leave out, the same at all holders", default=[], nargs="+")
+    shared.add_output_options(parser)
+    parser.set_defaults(run=run_sign)
+
+
+def run_sign(args: argparse.Namespace) -> int:
+    """Check, sign, and keep what was signed."""
+    from onefold.federated import SumHolder
+
+    this = RoundFiles(args)
+    key, folder = _holder(args)
+    holder = SumHolder(this.total, key, folder)
+    envelopes = this.total.route(_messages(this, args.without))[holder.name]
+    for problem in holder.problems(envelopes).values():
+        raise MessageError(f"{problem} (at all holders: --without SITE)")
+    signature = holder.sign(envelopes)
+    write_whole(this.path(holder.name, KEPT, folder), join_frames(envelopes), private=True)
+    path = this.path(holder.name, SIGNED)
+    write_whole(path, signature)
+    sites = [site for site in this.contract.sites if site not in args.without]
+    result = {"signed": str(path), "sites": sites, "contract": this.contract.digest}
+    words = [
+        this.in_words,
+        f"signed: the sum of {', '.join(sites)}; no other list of this round is ever signed with this key",
+        f"signature written to {path}; when {this.contract.threshold} holders have signed: onefold federate "
+        "sum answer",
+    ]
+    show(result, words, as_json=args.json, quiet=args.quiet)
+    return 0
+
+
+def _holder(args: argparse.Namespace) -> tuple[HolderKey, Path]:
+    from onefold.federated import HolderKey
+
+    folder = Path(args.key).parent if args.folder is None else Path(args.folder)
+    key = HolderKey.load(args.key)
+    folder.mkdir(parents=True, exist_ok=True)
+    return key, folder
+
+
+def _messages(this: RoundFiles, without: list[str]) -> list[bytes]:
+    """Messages of the sites that are not left out; all of them must be there."""
+    for site in without:
+        this.contract.place(site)
+    wanted = [site for site in this.contract.sites if site not in without]
+    paths = this.found(wanted, MESSAGE)
+    least = this.contract.least_sites
+    if len(paths) < least:
+        raise MessageError(
+            f"{this.share}: only {len(paths)} of {len(this.contract.sites)} sites are there, and {least} are "
+            "needed: wait for the others, or begin a new round"
+        )
+    missing = [site for site in wanted if site not in paths]
+    if missing:
+        names = " ".join(missing)
+        raise MessageError(
+            f"{this.share}: there is no message of {names}: wait, or have all holders sign --without {names}"
+        )
+    found = []
+    for site, path in paths.items():
+        content = path.read_bytes()
+        try:
+            sender = this.total.site_of(content)
+        except MessageError as error:
+            raise MessageError(f"{path}: {error}") from None
+        if sender != site:
+            raise MessageError(f"{path}: the message is from another site")
+        found.append(content)
+    return found
+
+
+def _add_answer(steps: Any) -> None:
+    parser = steps.add_parser(
+        "answer",
+        help="a key holder: add up the shares of the sites on the signed list",
+        description="Add up this holder's shares of the sites on the list that it signed, once as many "
+        "holders as the threshold says have signed the same one. Whoever has that many answers can open it.",
+    )
+    _add_round(parser)
+    _add_holder(parser)
+    shared.add_output_options(parser)
+    parser.set_defaults(run=run_answer)
+
+
+def run_answer(args: argparse.Namespace) -> int:
+    """Answer what was signed."""
+    from onefold.federated import SumHolder
+
+    this = RoundFiles(args)
+    key, folder = _holder(args)
+    holder = SumHolder(this.total, key, folder)
+    kept = this.path(holder.name, KEPT, folder)
+    if not kept.is_file():
+        raise InvalidInputError(
+            f"{kept}: is not there: this holder signs first, with onefold federate sum sign"
+        )
+    signed = this.found(this.holders, SIGNED)
+    answer = holder.answer(
+        split_frames(kept.read_bytes()), [signature.read_bytes() for signature in signed.values()]
+    )
+    path = this.path(holder.name, ANSWER)
+    write_whole(path, answer)
+    result = {"answer": str(path), "signed_by": sorted(signed), "contract": this.contract.digest}
+    words = [
+        f"answer of {holder.name} written to {path}; {this.contract.threshold} answers open the sum: onefold "
+        "federate sum open"
+    ]
+    show(result, words, as_json=args.json, quiet=args.quiet)
+    return 0
+
+
+# --- whoever opens the sum --------------------------------------------------------------------------------
+
+
+def _add_open(steps: Any) -> None:
+    parser = steps.add_parser(
+        "open",
+        help="open the sum: a model for onefold predict, or a synthetic table",
+        description="Put the answers of the key holders together and make of the sum what the contract says: "
+        "a model for onefold predict, or a synthetic table, with its guarantee beside it.",
+    )
+    _add_round(parser)
+    option(parser, "--out FILE", "model to write, or table: .csv, .npz or .parquet", required=True)
+    rows = "rows of a synthetic table (default: the noisy number of rows)"
+    option(parser, "--rows N", rows, shared.whole)
+    shared.add_output_options(parser)
+    parser.set_defaults(run=run_open)
+
+
+def run_open(args: argparse.Namespace) -> int:
+    """Open, write, tell privacy first."""
+    this = RoundFiles(args)
+    is_table = this.summed.what == "tables"
+    if args.rows is not None and not is_table:
+        raise InvalidInputError("--rows is for sums of tables; this one makes a model")
+    (check_private_table if is_table else check_writable)(args.out, args.contract)
+    paths = this.found(this.holders, ANSWER)
+    opened = this.total.open(path.read_bytes() for path in paths.values())
+    with busy("fitting", args.quiet):
+        made: Any = this.summed.result(opened)
+    promise = made.guarantee_
+    written, words = _write(args, made, is_table)
+    result = {
+        "sites": list(opened.sites),
+        "checked": opened.checked,
+        "contract": this.contract.digest,
+        **written,
+        "holds": promise.holds,
+        "promise": promise.to_dict(),
+    }
+    show(
+        result,
+        [*shared.promise_in_words(promise), "", *_about(this, opened), *words],
+        as_json=args.json,
+        quiet=args.quiet,
+    )
+    return 0
+
+
+def _about(this: RoundFiles, opened: OpenedSum) -> list[str]:
+    left = [site for site in this.contract.sites if site not in opened.sites]
+    words = [f"sum of {', '.join(opened.sites)}" + (f", without {', '.join(left)}" if left else "")]
+    if not opened.checked:
+        words.append(
+            f"exactly {this.contract.threshold} holders answered: a wrong answer could not be found; one "
+            "more answer checks them"
+        )
+    return words
+
+
+def _write(args: argparse.Namespace, made: Any, is_table: bool) -> tuple[dict[str, Any], list[str]]:
+    if not is_table:
+        guarantee = write_private_model(args.out, made)
+        size = round(max(float(made.moments_.counts_.sum()), 0.0))
+        counted = "persons" if made.guarantee_.unit == "person" else "rows"
+        words = [
+            f"about {size} {counted} (with noise), {count_of(len(made.schema.features), 'feature')}, "
+            f"{len(made.classes_)} classes: fitted to private moments",
+            f"model written to {args.out}, its guarantee to {guarantee}",
+        ]
+        return {"model": args.out, f"{counted}_about": size, "guarantee": guarantee}, words
+    from onefold.cli.synthesize import write_made
+
+    rows, quality = made.sample(args.rows), made.quality_
+    n_rows = len(next(iter(rows.values())))
+    guarantee, report = write_made(args.out, rows, made.schema, made.guarantee_.to_dict(), quality.to_dict())
+    words = [
+        *str(quality).splitlines(),
+        f"{n_rows} rows written to {args.out}, their guarantee to {guarantee}, their quality to {report}",
+    ]
+    return {"table": args.out, "rows": n_rows, "guarantee": guarantee, "quality": report}, words
