@@ -275,6 +275,24 @@ def test_sites_that_sign_need_their_keys(here: Path, capsys: pytest.CaptureFixtu
     assert "of all sites, or names only" in error(capsys)
 
 
+def test_walk_of_the_document_works_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = Path(__file__).parents[2] / "docs" / "sums.md"
+    part = document.read_text("utf-8").split("## By commands")[1].split("\n## ")[0]
+    lines = [line for line in part.splitlines() if line.startswith("onefold ")]
+    assert len(lines) > 10
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(("north", "south", "west", "new")):
+        write_rows(f"{name}.csv", number)
+    Schema(FIELDS, rows_about=4000).save("schema.json")
+    (tmp_path / "share").mkdir()
+    for line in lines:
+        assert main(line.split()[1:]) == 0, line
+    with (tmp_path / "predictions.csv").open() as file:
+        assert len(file.readlines()) == 1001
+
+
 # --- keys -------------------------------------------------------------------------------------------------
 
 
