@@ -36,7 +36,7 @@ from onefold.federated import (
     SumHolder,
     SumParties,
 )
-from onefold.federated.sum_noise import draw_shares
+from onefold.federated.sums.noise import draw_shares
 from onefold.privacy import Guarantee, PrivateMoments
 from onefold.privacy.calibration import mu_of
 

@@ -11,7 +11,7 @@ import pytest
 
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated import HolderKey, SchemaSum, SumHolder, SumParties
-from onefold.federated.sum_schema import middle_of
+from onefold.federated.sums.schema import middle_of
 from onefold.privacy import PrivateMoments
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.moments import MomentRounds

@@ -13,9 +13,9 @@ import pytest
 from onefold._base.frames import join_frames, pack_frame, split_frames, unpack_frame
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated import EncryptedSum, SumContract
-from onefold.federated.secret_sharing import MODULUS, combine_shares, expand_seed
-from onefold.federated.sum_keys import decrypt
-from onefold.federated.sum_messages import about_share, residues, signed_bytes
+from onefold.federated.sums.keys import decrypt
+from onefold.federated.sums.messages import about_share, residues, signed_bytes
+from onefold.federated.sums.sharing import MODULUS, combine_shares, expand_seed
 from reference.summing import World
 
 pytest.importorskip("cryptography")

@@ -14,13 +14,20 @@ from onefold.federated.log import MembershipLog
 from onefold.federated.moments import MomentFederation, release_moments
 from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.simulate import Simulation, simulate
-from onefold.federated.sum_contract import SumContract
-from onefold.federated.sum_holder import SumHolder
-from onefold.federated.sum_keys import HolderGroup, HolderKey, PublicHolder
-from onefold.federated.sum_noise import SumBlock
-from onefold.federated.sum_schema import SchemaSum
-from onefold.federated.sum_statistics import MomentSum, SumParties, TableSum
-from onefold.federated.sums import EncryptedSum, OpenedSum
+from onefold.federated.sums import (
+    EncryptedSum,
+    HolderGroup,
+    HolderKey,
+    MomentSum,
+    OpenedSum,
+    PublicHolder,
+    SchemaSum,
+    SumBlock,
+    SumContract,
+    SumHolder,
+    SumParties,
+    TableSum,
+)
 from onefold.federated.uncertainty import (
     Calibration,
     LabelUncertainty,

@@ -20,10 +20,10 @@ from onefold._base.validation import Instance, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import TableCounts
 from onefold.fabrication.pair_tables import RAW
-from onefold.federated.sum_contract import NO_NOISE, SumContract
-from onefold.federated.sum_keys import PublicHolder, canonical
-from onefold.federated.sum_noise import SPARE, SumBlock
-from onefold.federated.sums import EncryptedSum, OpenedSum
+from onefold.federated.sums.contract import NO_NOISE, SumContract
+from onefold.federated.sums.encrypted import EncryptedSum, OpenedSum
+from onefold.federated.sums.keys import PublicHolder, canonical
+from onefold.federated.sums.noise import SPARE, SumBlock
 from onefold.privacy import PrivateMoments
 from onefold.privacy.moments import MomentPart, MomentRounds
 from onefold.tables import Schema

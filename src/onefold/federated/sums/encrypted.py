@@ -21,10 +21,9 @@ from onefold._base.frames import join_frames, pack_frame, split_frames, unpack_f
 from onefold._base.validation import Instance, check_parameter
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.messages import check_digest
-from onefold.federated.secret_sharing import combine_shares, expand_seed, new_seed, split_secret
-from onefold.federated.sum_contract import SumContract
-from onefold.federated.sum_keys import Encryptor, HolderKey, verify
-from onefold.federated.sum_messages import (
+from onefold.federated.sums.contract import SumContract
+from onefold.federated.sums.keys import Encryptor, HolderKey, verify
+from onefold.federated.sums.messages import (
     ANSWER,
     HEADERS,
     LARGEST_HEADER,
@@ -37,7 +36,8 @@ from onefold.federated.sum_messages import (
     residues,
     signed_bytes,
 )
-from onefold.federated.sum_noise import draw_shares
+from onefold.federated.sums.noise import draw_shares
+from onefold.federated.sums.sharing import combine_shares, expand_seed, new_seed, split_secret
 from onefold.privacy.guarantee import SEEDED, Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.samplers import RandomState
@@ -45,7 +45,7 @@ from onefold.privacy.samplers import RandomState
 __all__ = ["EncryptedSum", "OpenedSum"]
 
 if TYPE_CHECKING:
-    from onefold.federated.sum_holder import SumHolder
+    from onefold.federated.sums.holder import SumHolder
 
 
 @dataclass(frozen=True, eq=False)

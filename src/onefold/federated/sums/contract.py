@@ -10,9 +10,9 @@ from typing import Any
 from onefold._base.validation import Entry, Flag, Instance, Number, Whole, check_parameters
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.messages import check_digest, check_guarantee, check_name, is_text
-from onefold.federated.secret_sharing import MODULUS
-from onefold.federated.sum_keys import PublicHolder, canonical, check_threshold, most_colluding
-from onefold.federated.sum_noise import SumBlock, largest_sum, mu_of_blocks
+from onefold.federated.sums.keys import PublicHolder, canonical, check_threshold, most_colluding
+from onefold.federated.sums.noise import SumBlock, largest_sum, mu_of_blocks
+from onefold.federated.sums.sharing import MODULUS
 from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.guarantee import NOTHING, Guarantee
 from onefold.privacy.terms import shown

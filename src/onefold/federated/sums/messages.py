@@ -10,9 +10,9 @@ from onefold._base.arrays import Residues
 from onefold._base.frames import unpack_frame
 from onefold.exceptions import MessageError
 from onefold.federated.messages import check_digest
-from onefold.federated.secret_sharing import MODULUS
-from onefold.federated.sum_contract import SumContract
-from onefold.federated.sum_keys import canonical, verify
+from onefold.federated.sums.contract import SumContract
+from onefold.federated.sums.keys import canonical, verify
+from onefold.federated.sums.sharing import MODULUS
 
 __all__ = [
     "ANSWER",

@@ -16,9 +16,9 @@ from onefold._base.frames import join_frames, pack_frame, split_frames
 from onefold._base.validation import Instance, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.federated.messages import check_digest
-from onefold.federated.secret_sharing import SEED_BYTES, add_shares, expand_seed
-from onefold.federated.sum_keys import HolderKey, canonical, decrypt, verify
-from onefold.federated.sum_messages import (
+from onefold.federated.sums.encrypted import EncryptedSum
+from onefold.federated.sums.keys import HolderKey, canonical, decrypt, verify
+from onefold.federated.sums.messages import (
     ANSWER,
     LIST,
     MESSAGE,
@@ -30,7 +30,7 @@ from onefold.federated.sum_messages import (
     residues,
     signed_bytes,
 )
-from onefold.federated.sums import EncryptedSum
+from onefold.federated.sums.sharing import SEED_BYTES, add_shares, expand_seed
 
 __all__ = ["SumHolder"]
 

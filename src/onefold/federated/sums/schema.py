@@ -21,11 +21,11 @@ from onefold._base.validation import Instance, Number, OneOf, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import MomentClassifier, TableCounts, TableSynthesizer
 from onefold.fabrication.plan import CountingPlan
-from onefold.federated.sum_contract import SumContract
-from onefold.federated.sum_keys import canonical
-from onefold.federated.sum_noise import SumBlock
-from onefold.federated.sum_statistics import LARGER, STEPS, SumParties, TableSum, excess_of
-from onefold.federated.sums import EncryptedSum, OpenedSum
+from onefold.federated.sums.contract import SumContract
+from onefold.federated.sums.encrypted import EncryptedSum, OpenedSum
+from onefold.federated.sums.keys import canonical
+from onefold.federated.sums.noise import SumBlock
+from onefold.federated.sums.statistics import LARGER, STEPS, SumParties, TableSum, excess_of
 from onefold.privacy import PrivateMoments
 from onefold.privacy.contract import contract_rows
 from onefold.privacy.moments import MomentRounds
