@@ -213,6 +213,26 @@ def test_messages_and_keys_of_another_contract_are_refused(
     assert "another key of this holder" in error(capsys)
 
 
+def test_contract_can_be_looked_at_before_anything_is_sent(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(os.listdir("share"))
+    do("keys", "new", "dora", "--folder", "dora", "--json")
+    mark = json.loads(capsys.readouterr().out)["fingerprint"]
+    do("keys", "contract", "dora/dora.public", "holders/ann.public", "--threshold", 2, "--out", "two.json")
+    given = ["--schema", "schema.json", "--holders", "two.json", "--epsilon", "2", "--sites", *SITES]
+    do("sum", "new", "two", *given)
+    capsys.readouterr()
+    do("sum", "show", "two.contract")
+    said = capsys.readouterr().out
+    assert f"key of holder dora: fingerprint {mark}" in said
+    assert "at least 4 of them" in said
+    assert "Provided that at most 1 of 2 key holders collude" in said
+    do("sum", "show", "two.contract", "--json")
+    assert json.loads(capsys.readouterr().out)["digest"] in said
+    assert sorted(os.listdir("share")) == before
+
+
 def test_changed_contract_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = json.loads(Path(CONTRACT).read_text())
     for block in plain["contract"]["blocks"]:

@@ -7,6 +7,7 @@ answers of key holders. It may be a share, the server's disk, or a place where a
 from __future__ import annotations
 
 import argparse
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from onefold.cli.outputs import check_private_table, check_writable, write_priva
 from onefold.exceptions import InvalidInputError, MessageError
 
 if TYPE_CHECKING:
-    from onefold.federated import HolderGroup, HolderKey, OpenedSum, SchemaSum, SumContract
+    from onefold.federated import HolderGroup, HolderKey, OpenedSum, PublicHolder, SchemaSum, SumContract
     from onefold.tables import Schema
 
 KEY, PUBLIC, CONTRACT = ".key", ".public", ".contract"
@@ -95,7 +96,12 @@ def _add_threshold(parser: Any) -> None:
 def run_new_key(args: argparse.Namespace) -> int:
     """Write both parts of a key."""
     key, secret, public = _write_key(args.name, Path(args.folder))
-    result = {"name": key.name, "key": str(secret), "public": str(public), "fingerprint": _fingerprint(key)}
+    result = {
+        "name": key.name,
+        "key": str(secret),
+        "public": str(public),
+        "fingerprint": _fingerprint(key.public),
+    }
     words = [
         f"key of {key.name} written to {secret}: it is secret and stays here; keep a copy in a safe place",
         f"public part written to {public}, fingerprint {result['fingerprint']}",
@@ -146,10 +152,9 @@ def _write_key(name: str, folder: Path) -> tuple[HolderKey, Path, Path]:
     return key, secret, public
 
 
-def _fingerprint(key: HolderKey) -> str:
-    import hashlib
-
-    return hashlib.sha256((key.public.agreement + key.public.signing).encode()).hexdigest()[:32]
+def _fingerprint(public: PublicHolder) -> str:
+    """What people compare."""
+    return hashlib.sha256((public.agreement + public.signing).encode()).hexdigest()[:32]
 
 
 def _tell_group(args: argparse.Namespace, group: HolderGroup, path: Path, more: list[str]) -> None:
@@ -180,6 +185,7 @@ def add_sum(parts: Any) -> None:
     )
     steps = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
     _add_new(steps)
+    _add_show(steps)
     _add_contribute(steps)
     _add_sign(steps)
     _add_answer(steps)
@@ -282,25 +288,62 @@ def run_new(args: argparse.Namespace) -> int:
     schema = _schema(args.schema, args.unit)
     summed = SchemaSum(args.name, parties, schema, args.what, args.epsilon, args.delta)
     summed.save(out)
-    contract = summed.total.contract
-    result = {
-        "contract": out,
-        "digest": contract.digest,
-        "what": args.what,
-        "numbers": contract.length,
-        "holds": contract.guarantee.holds,
-        "promise": contract.guarantee.to_dict(),
-    }
-    words = [
-        f"contract of round {args.name} written to {out}: {count_of(len(sites), 'site')}, at least "
-        f"{contract.least_sites} in the sum; {contract.length} numbers per site",
-        f"digest {contract.digest}: all participants compare it",
-        *group.in_words[:2],
-        "What will be promised about the opened sum:",
-        *shared.promise_in_words(contract.guarantee),
-    ]
+    result, words = _described(summed)
+    show({"file": out, **result}, [f"contract written to {out}", *words], as_json=args.json)
+    return 0
+
+
+def _add_show(steps: Any) -> None:
+    parser = steps.add_parser(
+        "show",
+        help="say what a contract says, before anything is done",
+        description="Check a contract and say what it says: who takes part, its digest, the fingerprints of "
+        "the holders' keys, and what will be promised. Nothing is read or sent.",
+    )
+    parser.add_argument("contract", metavar="CONTRACT", help="contract of onefold federate sum new")
+    shared.add_output_options(parser, quiet=False)
+    parser.set_defaults(run=run_show)
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Describe a contract."""
+    from onefold.federated import SchemaSum
+
+    result, words = _described(SchemaSum.load(args.contract))
     show(result, words, as_json=args.json)
     return 0
+
+
+def _described(summed: SchemaSum) -> tuple[dict[str, Any], list[str]]:
+    from onefold.federated import HolderGroup
+
+    contract = summed.total.contract
+    group = HolderGroup(contract.holders, contract.threshold, contract.colluding_holders)
+    promise = contract.guarantee
+    holders = {holder.name: _fingerprint(holder) for holder in contract.holders}
+    result = {
+        "round": contract.round_id,
+        "digest": contract.digest,
+        "what": summed.what,
+        "sites": list(contract.sites),
+        "least_sites": contract.least_sites,
+        "holders": holders,
+        "threshold": contract.threshold,
+        "numbers": contract.length,
+        "schema": summed.schema.digest,
+        "holds": promise.holds,
+        "promise": promise.to_dict(),
+    }
+    words = [
+        f"round {contract.round_id}: {summed.what} of {', '.join(contract.sites)}, at least "
+        f"{contract.least_sites} of them; {contract.length} numbers per site",
+        f"digest {contract.digest}: all participants compare it",
+        *(f"key of holder {name}: fingerprint {mark}" for name, mark in holders.items()),
+        *group.in_words[:2],
+        "What will be promised about the opened sum:",
+        *shared.promise_in_words(promise),
+    ]
+    return result, words
 
 
 def _sites(words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
