@@ -24,7 +24,7 @@ from onefold._base.files import append_at, file_lock, write_whole
 from onefold.exceptions import InvalidInputError, TamperedLogError
 from onefold.federated.messages import check_name, is_text
 
-__all__ = ["Entry", "LogEntry", "MembershipEvent", "MembershipLog"]
+__all__ = ["Entry", "LogEntry", "MembershipEvent", "MembershipLog", "SiteEvent", "SiteLog"]
 
 FIRST = "0" * 64  # what the first line names as the sum of the line before it
 LONGEST_LIST = 10_000
@@ -43,6 +43,17 @@ class MembershipEvent(StrEnum):
     BATCH_REMOVED = "batch-removed"
 
 
+class SiteEvent(StrEnum):
+    """What a site notes about itself: what its data owner decided, and what left it."""
+
+    APPROVED = "approved"  # a querier may ask
+    DENIED = "denied"  # a querier may not
+    WAITING = "waiting"  # a querier asked for the first time, or for more than it may
+    ANSWERED = "answered"  # answers to one query left
+    MODEL_SENT = "model-sent"
+    SUMS_SENT = "sums-sent"
+
+
 @dataclass(frozen=True)
 class LogEntry:
     """One line of the log.
@@ -53,7 +64,7 @@ class LogEntry:
         Place of the line, from 0.
     time : str
         When it was written, in ISO 8601.
-    event : MembershipEvent
+    event : MembershipEvent or SiteEvent
         What happened.
     site : str
         Name of the site.
@@ -65,7 +76,7 @@ class LogEntry:
 
     number: int
     time: str
-    event: MembershipEvent
+    event: Any
     site: str
     facts: dict[str, Any]
     previous: str
@@ -108,6 +119,8 @@ class MembershipLog:
     (2, ['join', 'leave'])
     """
 
+    _events: type[StrEnum] = MembershipEvent
+
     def __init__(self, path: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> None:
         self.path = Path(path)
         self._clock = clock
@@ -119,13 +132,13 @@ class MembershipLog:
             count, last, _ = self._consistent()
         return count, last
 
-    def append(self, event: MembershipEvent | str, site: str, **facts: Any) -> LogEntry:
+    def append(self, event: StrEnum | str, site: str, **facts: Any) -> LogEntry:
         """Write one entry.
 
         Parameters
         ----------
         event : MembershipEvent or str
-            What happened.
+            What happened; one of the events of this kind of log.
         site : str
             Name of the site.
         **facts : dict
@@ -136,7 +149,7 @@ class MembershipLog:
         LogEntry
             The entry, which is on disk.
         """
-        kind, name, plain = _event(event), check_name("a site's name", site), _facts(facts)
+        kind, name, plain = _event(event, self._events), check_name("a site's name", site), _facts(facts)
         when = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
         with file_lock(self.path):
             count, last, size = self._recovered()
@@ -272,15 +285,42 @@ class MembershipLog:
         entries: list[LogEntry] = []
         for number, line in enumerate(lines):
             previous = entries[-1].sum if entries else FIRST
-            entries.append(_entry(line, number, previous))
+            entries.append(_entry(line, number, previous, self._events))
         return entries, rest
 
 
-def _entry(line: bytes, number: int, previous: str) -> LogEntry:
+class SiteLog(MembershipLog):
+    """The log of one site: what its data owner decided about queriers, and what left the site.
+
+    It is kept like a :class:`MembershipLog`, by the site itself, with the events of :class:`SiteEvent`.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; it is made at the first entry, in a folder that exists.
+    clock : callable, default=time.time
+        Returns seconds since 1970.
+
+    See Also
+    --------
+    MembershipLog : The log of who came and went, at the server.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> log = SiteLog(tempfile.mkdtemp() + "/site.log")
+    >>> log.append("answered", "north", querier="ward", rows=5).event
+    <SiteEvent.ANSWERED: 'answered'>
+    """
+
+    _events = SiteEvent
+
+
+def _entry(line: bytes, number: int, previous: str, events: type[StrEnum]) -> LogEntry:
     try:
         plain = json.loads(line)
         total = plain.pop("sum")
-        entry = LogEntry(**{**plain, "event": MembershipEvent(plain["event"])}, sum=total)
+        entry = LogEntry(**{**plain, "event": events(plain["event"])}, sum=total)
         # Compare as written: another spacing or order of keys is an edit, too.
         same = json.dumps({**plain, "sum": total}).encode() == line
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -296,11 +336,11 @@ def _sum(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
-def _event(event: MembershipEvent | str) -> MembershipEvent:
+def _event(event: StrEnum | str, events: type[StrEnum]) -> StrEnum:
     try:
-        return MembershipEvent(event)
+        return events(event)
     except ValueError:
-        raise InvalidInputError(f"event must be one of {', '.join(MembershipEvent)}") from None
+        raise InvalidInputError(f"event must be one of {', '.join(events)}") from None
 
 
 def _facts(facts: dict[str, Any]) -> dict[str, Any]:

@@ -107,6 +107,12 @@ class FailureCode(StrEnum):
     SEALED_ONLY = "sealed-only"  # the site gives encrypted answers only
     UNTRUSTED_KEY = "untrusted-key"  # the site has not allowed this querier's key
     OTHER_CLASSES = "other-classes"  # the site has a class that is not among those asked for
+    UNSIGNED = "unsigned"  # the site answers queries only that a querier has signed
+    BAD_SIGNATURE = "bad-signature"  # the signature is not one of this query in this federation
+    STALE = "stale"  # the query was signed too long ago, or the clocks differ
+    REPLAYED = "replayed"  # the site has answered this very query already
+    WAITING = "waiting-for-approval"  # the data owner has not decided yet, or has allowed less than is asked
+    DENIED = "denied"  # the data owner has refused this querier or purpose
     INTERNAL = "internal"  # anything else; the site's own log knows more
 
 

@@ -1,0 +1,440 @@
+"""Approval by the data owner: which queriers a site answers, for which purpose and how many rows.
+
+What was decided is in one file of the site, and every decision is in the site's log before it counts
+(:class:`~onefold.federated.log.SiteLog`). A querier is its signing key: names are what queriers call
+themselves, and a second key under a known name is a stranger.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from onefold._base.files import file_lock, write_whole
+from onefold.exceptions import FileFormatError, InvalidInputError, QueryRefused
+from onefold.federated.log import SiteEvent, SiteLog
+from onefold.federated.messages import FailureCode
+from onefold.federated.queriers import PUBLIC_SUFFIX, QuerierKey, Signature
+
+__all__ = ["MODES", "Approval", "Approvals", "OwnerDecision", "end_of_day"]
+
+FORMAT = 1
+# Whom a site answers: anybody; queriers that were approved; what was approved of each querier and purpose.
+MODES = ("anyone", "queriers", "purposes")
+MOST_WAITING = 100
+SHORTEST_ID = 8
+
+
+class OwnerDecision(StrEnum):
+    """What the data owner has decided about a querier."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    DENIED = "denied"
+
+
+@dataclass(frozen=True)
+class Approval:
+    """What a data owner has decided about a querier, and how much was asked and answered under it.
+
+    Parameters
+    ----------
+    querier : QuerierKey
+        The querier.
+    purpose : str or None
+        What it holds for; None for every purpose.
+    decision : OwnerDecision
+        What was decided.
+    answered : int, default=0
+        Rows answered under it so far.
+    asked : int, default=0
+        Rows that were asked for last and not answered, because nobody has decided or it was too much; 0 if
+        nothing waits.
+    allowed : int or None, default=None
+        Rows that may be answered in all; None for no limit but the site's.
+    until : int or None, default=None
+        When it ends, in seconds since 1970; None for no end.
+    stated : str, default=""
+        The purpose that the querier stated last.
+
+    See Also
+    --------
+    Approvals : Keeps them.
+
+    Examples
+    --------
+    >>> Approval(QuerierKey("ward", "00" * 32), None, OwnerDecision.APPROVED, answered=5, allowed=8).left
+    3
+    """
+
+    querier: QuerierKey
+    purpose: str | None
+    decision: OwnerDecision
+    answered: int = 0
+    asked: int = 0
+    allowed: int | None = None
+    until: int | None = None
+    stated: str = ""
+
+    @property
+    def left(self) -> int | None:
+        """Rows that may still be answered; None for no limit but the site's."""
+        return None if self.allowed is None else max(self.allowed - self.answered, 0)
+
+    def covers(self, n_rows: int, now: float) -> bool:
+        """Return whether so many rows may be answered now.
+
+        Parameters
+        ----------
+        n_rows : int
+            The rows.
+        now : float
+            Seconds since 1970.
+
+        Returns
+        -------
+        bool
+            False as well where nothing was decided yet.
+        """
+        in_time = self.until is None or now <= self.until
+        return (
+            self.decision is OwnerDecision.APPROVED and in_time and (self.left is None or n_rows <= self.left)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON.
+
+        Returns
+        -------
+        dict of str to Any
+            All fields; the querier by name, id and public key.
+        """
+        known = {"querier": self.querier.name, "id": self.querier.id, "public": self.querier.public}
+        return {
+            **known,
+            "purpose": self.purpose,
+            "decision": self.decision.value,
+            "answered": self.answered,
+            "asked": self.asked,
+            "allowed": self.allowed,
+            "until": self.until,
+            "stated": self.stated,
+        }
+
+
+Key = tuple[str, str | None]  # public key, purpose
+
+
+class Approvals:
+    """What the data owner of one site has decided, in one file; safe for several processes.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    log : SiteLog
+        Where decisions are noted before they count.
+    site : str
+        Name of the site.
+    clock : callable, default=time.time
+        Returns seconds since 1970.
+
+    Notes
+    -----
+    *Guarantees.*
+
+    * No more rows are counted under an approval than it allows, however many processes ask at once.
+    * A decision is in the log before it counts. A file that cannot be read refuses every query.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from onefold.federated.messages import Query
+    >>> from onefold.federated.queriers import SigningKey
+    >>> home = tempfile.mkdtemp()
+    >>> approvals = Approvals(home + "/approvals.json", SiteLog(home + "/site.log"), "north")
+    >>> asked = SigningKey("ward", bytes(32)).sign(Query("q1", np.zeros((2, 3))), "ab" * 32)
+    >>> approvals.admit(asked, 2, "queriers")
+    Traceback (most recent call last):
+    onefold.exceptions.QueryRefused: the query is refused: waiting-for-approval
+    >>> [each.left for each in approvals.approve("ward", "queriers", rows=10)]
+    [10]
+    >>> approvals.admit(asked, 2, "queriers")
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        log: SiteLog,
+        site: str,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path, self.log, self.site, self._clock = Path(path), log, site, clock
+
+    def entries(self) -> tuple[Approval, ...]:
+        """Return everything that was decided or waits, what waits first.
+
+        Returns
+        -------
+        tuple of Approval
+            The entries.
+        """
+        with file_lock(self.path):
+            found = self._read().values()
+        return tuple(sorted(found, key=lambda each: (each.asked == 0, each.querier.name, each.purpose or "")))
+
+    # --- at a query -----------------------------------------------------------------------------------
+
+    def admit(self, signature: Signature, n_rows: int, mode: str, *, count: bool = True) -> None:
+        """Count rows under what was approved, or note that they wait and raise.
+
+        Parameters
+        ----------
+        signature : Signature
+            A genuine one.
+        n_rows : int
+            Rows of the query.
+        mode : {"anyone", "queriers", "purposes"}
+            Whom the site answers.
+        count : bool, default=True
+            Count the rows; False only looks, and notes what waits.
+
+        Raises
+        ------
+        QueryRefused
+            With the code ``waiting-for-approval``, ``denied``, or ``unknown-caller`` if too many wait.
+        """
+        with self._changing() as entries:
+            if any(entry.decision is OwnerDecision.DENIED for entry in _held(entries, signature)):
+                raise QueryRefused(FailureCode.DENIED)
+            if mode == "anyone":
+                return
+            key = (signature.public, signature.purpose if mode == "purposes" else None)
+            entry = entries.get(key)
+            if entry is not None and entry.covers(n_rows, self._clock()):
+                if count:
+                    entries[key] = replace(entry, answered=entry.answered + n_rows, asked=0)
+                return
+            self._let_wait(entries, key, signature)
+        # Outside of the block, which keeps what was changed only if it ends well.
+        raise QueryRefused(FailureCode.WAITING)
+
+    def _let_wait(self, entries: dict[Key, Approval], key: Key, signature: Signature) -> None:
+        entry = entries.get(key)
+        if entry is None:
+            if sum(each.decision is OwnerDecision.WAITING for each in entries.values()) >= MOST_WAITING:
+                raise QueryRefused(FailureCode.UNKNOWN_CALLER)
+            entry = Approval(signature.key, key[1], OwnerDecision.WAITING)
+        if entry.asked == 0:  # noted once, however often the same querier asks until somebody decides
+            self._note(SiteEvent.WAITING, entry, asked=signature.amount, stated=signature.purpose)
+        entries[key] = replace(entry, asked=max(signature.amount, 1), stated=signature.purpose)
+
+    # --- decisions ------------------------------------------------------------------------------------
+
+    def approve(
+        self,
+        who: str,
+        mode: str,
+        *,
+        purpose: str | None = None,
+        rows: int | None = None,
+        until: int | None = None,
+    ) -> tuple[Approval, ...]:
+        """Let a querier ask.
+
+        Parameters
+        ----------
+        who : str
+            Name or id of a querier that has asked, or the file of its public key, ending in ``.pub``.
+        mode : {"anyone", "queriers", "purposes"}
+            Whom the site answers: with "purposes" an approval is for one purpose.
+        purpose : str or None, default=None
+            The purpose; None takes all that wait, and every purpose unless ``mode`` is "purposes".
+        rows : int or None, default=None
+            Rows that may be answered from now on. None allows what is asked for now if the approval is for
+            one purpose, and any number otherwise; the site's own limits hold in any case.
+        until : int or None, default=None
+            When it ends, in seconds since 1970.
+
+        Returns
+        -------
+        tuple of Approval
+            What was approved.
+
+        Raises
+        ------
+        InvalidInputError
+            If no such querier has asked, several have the name, or purpose or rows are missing.
+        """
+        if rows is not None and (type(rows) is not int or rows < 1):
+            raise InvalidInputError("rows must be a whole number from 1 on")
+        made = []
+        with self._changing() as entries:
+            for entry in self._chosen(entries, who, mode, purpose):
+                more = rows
+                if more is None and entry.purpose is not None:
+                    more = entry.asked or None
+                    if more is None:
+                        raise InvalidInputError("nothing is asked for now: say how many rows (--rows N)")
+                allowed = None if more is None else entry.answered + more
+                new = replace(entry, decision=OwnerDecision.APPROVED, asked=0, allowed=allowed, until=until)
+                self._note(SiteEvent.APPROVED, new, allowed=allowed, until=until)
+                entries[new.querier.public, new.purpose] = new
+                made.append(new)
+        return tuple(made)
+
+    def deny(self, who: str, mode: str, *, purpose: str | None = None) -> tuple[Approval, ...]:
+        """Refuse a querier, also one that was approved before.
+
+        Parameters
+        ----------
+        who : str
+            As in :meth:`approve`.
+        mode : {"anyone", "queriers", "purposes"}
+            Whom the site answers.
+        purpose : str or None, default=None
+            The purpose; None refuses the querier for every purpose.
+
+        Returns
+        -------
+        tuple of Approval
+            What was refused.
+        """
+        with self._changing() as entries:
+            querier = self._querier(entries, who)
+            old = entries.get((querier.public, purpose))
+            new = Approval(querier, purpose, OwnerDecision.DENIED, 0 if old is None else old.answered)
+            self._note(SiteEvent.DENIED, new)
+            entries[querier.public, purpose] = new
+            if purpose is None:  # nothing of this querier waits any more
+                for key, entry in list(entries.items()):
+                    if key[0] == querier.public and entry.asked:
+                        entries[key] = replace(entry, decision=OwnerDecision.DENIED, asked=0)
+        return (new,)
+
+    def _chosen(
+        self, entries: Mapping[Key, Approval], who: str, mode: str, purpose: str | None
+    ) -> list[Approval]:
+        querier = self._querier(entries, who)
+        mine = [entry for key, entry in entries.items() if key[0] == querier.public]
+        if purpose is None:
+            waiting = [entry for entry in mine if entry.asked]
+            if waiting:
+                return waiting
+            if mode == "purposes":
+                raise InvalidInputError(
+                    "nothing of this querier waits: say for which purpose (--purpose TEXT)"
+                )
+        known = entries.get((querier.public, purpose))
+        return [Approval(querier, purpose, OwnerDecision.WAITING) if known is None else known]
+
+    def _querier(self, entries: Mapping[Key, Approval], who: str) -> QuerierKey:
+        """The one querier of a name, of the beginning of an id, or of a file."""
+        if who.endswith(PUBLIC_SUFFIX):
+            return QuerierKey.load(who)
+        known = {entry.querier.public: entry.querier for entry in entries.values()}
+        found = [key for key in known.values() if who == key.id]  # first: a name may look like an id
+        found = found or [key for key in known.values() if who == key.name or _begins(key.id, who)]
+        if not found:
+            raise InvalidInputError(
+                f"no querier {who} has asked: give a name or an id from the list, or the file of its public "
+                "key (.pub)"
+            )
+        if len(found) > 1:
+            ids = ", ".join(key.id for key in found)
+            raise InvalidInputError(f"{who} means several keys: give the whole id of one ({ids})")
+        return found[0]
+
+    def _note(self, event: SiteEvent, entry: Approval, **facts: Any) -> None:
+        about = {"querier": entry.querier.name, "id": entry.querier.id, "public": entry.querier.public}
+        self.log.append(event, self.site, **about, purpose=entry.purpose, answered=entry.answered, **facts)
+
+    # --- the file -------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[Key, Approval]]:
+        with file_lock(self.path):
+            entries = self._read()
+            before = dict(entries)
+            yield entries
+            if entries != before:
+                plain = {"format": FORMAT, "approvals": [entry.to_dict() for entry in entries.values()]}
+                write_whole(self.path, json.dumps(plain, indent=1).encode(), private=True)
+
+    def _read(self) -> dict[Key, Approval]:
+        try:
+            plain = json.loads(self.path.read_bytes())
+            if plain["format"] != FORMAT:
+                raise ValueError
+            return {(entry.querier.public, entry.purpose): entry for entry in map(_entry, plain["approvals"])}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise FileFormatError("the file of approvals is damaged: no query is answered") from None
+
+
+def _held(entries: Mapping[Key, Approval], signature: Signature) -> list[Approval]:
+    """What was decided about this querier as a whole, and about this purpose."""
+    keys: tuple[Key, ...] = ((signature.public, None), (signature.public, signature.purpose))
+    return [entries[key] for key in keys if key in entries]
+
+
+def _begins(whole: str, start: str) -> bool:
+    return len(start) >= SHORTEST_ID and whole.startswith(start)
+
+
+def _entry(plain: dict[str, Any]) -> Approval:
+    for name, optional in (("answered", False), ("asked", False), ("allowed", True), ("until", True)):
+        value = plain[name]
+        if not (optional and value is None) and (type(value) is not int or value < 0):
+            raise ValueError
+    return Approval(
+        QuerierKey(plain["querier"], plain["public"]),
+        plain["purpose"],
+        OwnerDecision(plain["decision"]),
+        plain["answered"],
+        plain["asked"],
+        plain["allowed"],
+        plain["until"],
+        str(plain["stated"]),
+    )
+
+
+def end_of_day(text: str) -> int:
+    """Return the end of a day in universal time, in seconds since 1970.
+
+    Parameters
+    ----------
+    text : str
+        The day, as 2027-01-31.
+
+    Returns
+    -------
+    int
+        Its last second.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is no day.
+
+    Examples
+    --------
+    >>> end_of_day("1970-01-01")
+    86399
+    """
+    try:
+        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        raise InvalidInputError(f"{text!r} is no day: write it as 2027-01-31") from None
+    return int((day + timedelta(days=1)).timestamp()) - 1

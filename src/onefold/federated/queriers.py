@@ -1,0 +1,639 @@
+"""Queriers are somebody: a signing key for each, and a signature with every query that a site can check.
+
+A site recognises its server by a certificate, and the server could otherwise say that anybody asks for
+anything. With a :class:`Signature` the querier states, under a key that the server does not have, what the
+site is asked: which rows, for which purpose, under which query key, in which federation, when. A server that
+changes any of it, or invents a querier, has no signature for it; one that sends the same query again is found
+by the id of the query (:class:`Replays`).
+
+A signature says who asked. It does not make an answer private, and it does not hide the rows.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onefold._base.files import file_lock, write_whole
+from onefold._base.optional import require
+from onefold.exceptions import FileFormatError, InvalidInputError, MessageError, QueryRefused
+from onefold.federated.messages import (
+    FailureCode,
+    Query,
+    QueryKey,
+    check_digest,
+    check_name,
+    is_text,
+    to_parts,
+)
+
+__all__ = [
+    "KEY_SUFFIX",
+    "PUBLIC_SUFFIX",
+    "WINDOW_SECONDS",
+    "QuerierKey",
+    "Replays",
+    "Signature",
+    "SigningKey",
+    "default_querier_folder",
+    "find_signing_key",
+    "user_name",
+]
+
+ED25519 = "cryptography.hazmat.primitives.asymmetric.ed25519"
+SERIALIZATION = "cryptography.hazmat.primitives.serialization"
+KEY_SUFFIX, PUBLIC_SUFFIX = ".signkey", ".pub"
+KEY_BYTES, SIGNATURE_BYTES, ID_DIGITS = 32, 64, 32
+LONGEST_PURPOSE = 200
+LARGEST = 2**53
+FORMAT = 1
+# What is signed begins with this, so that a signature made for anything else is none of a query.
+DOMAIN = b"onefold query 1\n"
+HEX = re.compile(r"(?:[0-9a-f]{2})+", re.ASCII)
+# A signature counts for this long before and after the time it states.
+WINDOW_SECONDS = 900.0
+MOST_REMEMBERED = 10_000
+
+
+# --- keys -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class QuerierKey:
+    """The public half of a querier's signing key, with the name that the querier gave it.
+
+    Parameters
+    ----------
+    name : str
+        What the querier calls itself; only the key is checked.
+    public : str
+        The Ed25519 public key, 64 hexadecimal digits.
+
+    See Also
+    --------
+    SigningKey : The private half.
+
+    Examples
+    --------
+    >>> QuerierKey("ward", "00" * 32).id
+    '66687aadf862bd776c8fc18b8e9f8e20'
+    """
+
+    name: str
+    public: str
+
+    def __post_init__(self) -> None:
+        _named(self.name)
+        _hexadecimal("a public key", self.public, KEY_BYTES)
+
+    @property
+    def id(self) -> str:
+        """The first 32 digits of the SHA-256 sum of the key: what people compare."""
+        return hashlib.sha256(bytes.fromhex(self.public)).hexdigest()[:ID_DIGITS]
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> QuerierKey:
+        """Read a public key file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File that :meth:`SigningKey.create` wrote: one line in OpenSSH's format.
+
+        Returns
+        -------
+        QuerierKey
+            The key; its name is the comment of the line.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such file, or it holds no Ed25519 key with a name.
+        """
+        unsupported = require("cryptography.exceptions", "federated").UnsupportedAlgorithm
+        try:
+            line = Path(path).read_bytes()
+            key = require(SERIALIZATION, "federated").load_ssh_public_key(line)
+            name = line.decode("ascii").split()[2]
+        except FileNotFoundError:
+            raise InvalidInputError(f"{os.fspath(path)}: no such file") from None
+        except (OSError, ValueError, IndexError, unsupported):
+            key, name = None, ""
+        if not isinstance(key, require(ED25519, "federated").Ed25519PublicKey):
+            raise InvalidInputError(
+                f"{os.fspath(path)}: no public key of a querier (onefold federate querier new)"
+            )
+        return cls(name, key.public_bytes_raw().hex())
+
+
+class SigningKey:
+    """The private signing key of a querier, in a file that only the querier's account can read.
+
+    Parameters
+    ----------
+    name : str
+        What the querier calls itself.
+    private : bytes
+        The 32 bytes of the Ed25519 key.
+
+    Attributes
+    ----------
+    key : QuerierKey
+        The public half.
+
+    See Also
+    --------
+    Signature : What it makes.
+
+    Examples
+    --------
+    >>> key = SigningKey("ward", bytes(32))
+    >>> key.key.public[:16]
+    '3b6a27bcceb6a42d'
+    """
+
+    def __init__(self, name: str, private: bytes) -> None:
+        self._private = require(ED25519, "federated").Ed25519PrivateKey.from_private_bytes(private)
+        self.key = QuerierKey(name, self._private.public_key().public_bytes_raw().hex())
+
+    @classmethod
+    def create(cls, name: str, folder: str | os.PathLike[str]) -> SigningKey:
+        """Make a key pair: ``NAME.signkey``, for the user's account only, and ``NAME.pub`` for the sites.
+
+        Parameters
+        ----------
+        name : str
+            What the querier calls itself.
+        folder : str or path-like
+            Folder of the files; made if it is not there.
+
+        Returns
+        -------
+        SigningKey
+            The key, which is on disk.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is a key of that name already, or the folder cannot be written.
+        """
+        path = Path(folder) / f"{_named(name)}{KEY_SUFFIX}"
+        serialization = require(SERIALIZATION, "federated")
+        private = require(ED25519, "federated").Ed25519PrivateKey.generate()
+        pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with file_lock(path):
+                if path.exists():
+                    raise InvalidInputError(f"{path}: there is a key already; queries are signed with it")
+                # The public half first: a key that can sign can also be handed over.
+                public = private.public_key().public_bytes(
+                    serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+                )
+                write_whole(path.with_suffix(PUBLIC_SUFFIX), public + b" " + name.encode("ascii") + b"\n")
+                content = private.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+                write_whole(path, content, private=True)
+        except OSError as error:
+            raise InvalidInputError(f"{path}: {error.strerror or 'cannot be written'}") from None
+        return cls(name, private.private_bytes_raw())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SigningKey:
+        """Read the private key file of a querier.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File that :meth:`create` wrote; its name without the ending is the name of the querier.
+
+        Returns
+        -------
+        SigningKey
+            The key.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such key, or others can read it.
+        """
+        place = Path(path)
+        unsupported = require("cryptography.exceptions", "federated").UnsupportedAlgorithm
+        try:
+            if os.name != "nt" and place.stat().st_mode & 0o077:
+                raise InvalidInputError(f"{place}: others can read this key; chmod 600 it")
+            found = require(SERIALIZATION, "federated").load_pem_private_key(
+                place.read_bytes(), password=None
+            )
+        except FileNotFoundError:
+            raise InvalidInputError(
+                f"{place}: no such file; make a key with onefold federate querier new"
+            ) from None
+        except (OSError, TypeError, unsupported):
+            found = None
+        except ValueError as error:
+            if isinstance(error, InvalidInputError):
+                raise
+            found = None
+        if not isinstance(found, require(ED25519, "federated").Ed25519PrivateKey):
+            raise FileFormatError(f"{place}: no signing key of a querier")
+        return cls(place.stem, found.private_bytes_raw())
+
+    def sign(
+        self,
+        query: Query,
+        federation: str,
+        *,
+        purpose: str = "",
+        amount: int | None = None,
+        rule: str = "",
+        query_key: QueryKey | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Signature:
+        """State what a site is asked, and sign it.
+
+        Parameters
+        ----------
+        query : Query
+            The rows, and the id that no other query has.
+        federation : str
+            Id of the federation, 64 hexadecimal digits.
+        purpose : str, default=""
+            What the answers are for, in one line.
+        amount : int or None, default=None
+            Rows of all messages of this question together; None for those of this query.
+        rule : str, default=""
+            How the server is asked to combine answers; sites note it and cannot check it.
+        query_key : QueryKey or None, default=None
+            Key under which the answers are to be encrypted; None asks for answers in clear.
+        clock : callable, default=time.time
+            Returns seconds since 1970.
+
+        Returns
+        -------
+        Signature
+            The statement and its signature.
+        """
+        rows = len(query.features)
+        stated: dict[str, Any] = {
+            "federation": federation,
+            "query": query.id,
+            "rows": rows,
+            "content": rows_digest(query),
+            "encrypted": key_digest(query_key),
+            "rule": rule,
+            "name": self.key.name,
+            "purpose": purpose,
+            "amount": rows if amount is None else amount,
+            "time": int(clock()),
+            "public": self.key.public,
+        }
+        unsigned = Signature(**stated, signed="00" * SIGNATURE_BYTES)
+        return Signature(**stated, signed=self._private.sign(unsigned.statement).hex())
+
+    def __repr__(self) -> str:
+        return f"SigningKey({self.key.name!r}, id={self.key.id})"
+
+
+def default_querier_folder() -> Path:
+    """Where signing keys are kept unless told otherwise: among the user's own data, never at a server.
+
+    Returns
+    -------
+    Path
+        The folder, which need not exist.
+    """
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "onefold" / "queriers"
+
+
+def user_name() -> str:
+    """Return the name of the user's account, as a querier's name may be.
+
+    Returns
+    -------
+    str
+        The name; letters that a name may not have are dashes.
+    """
+    return re.sub(r"[^A-Za-z0-9._-]", "-", getpass.getuser())
+
+
+def find_signing_key(name: str, folder: str | os.PathLike[str] | None = None) -> SigningKey | None:
+    """Return the signing key of a querier, by its name or by its file; None if there is none of that name.
+
+    Parameters
+    ----------
+    name : str
+        Name of the querier, or a path that ends in ``.signkey``.
+    folder : str, path-like or None, default=None
+        Where keys are; None takes the user's own folder.
+
+    Returns
+    -------
+    SigningKey or None
+        The key.
+    """
+    if name.endswith(KEY_SUFFIX):
+        return SigningKey.load(name)
+    place = default_querier_folder() if folder is None else Path(folder)
+    path = place / f"{_named(name)}{KEY_SUFFIX}"
+    return SigningKey.load(path) if path.exists() else None
+
+
+# --- signatures -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a querier states about one query, with the signature of the statement.
+
+    Parameters
+    ----------
+    federation : str
+        Id of the federation whose sites are asked.
+    query : str
+        Id of the query.
+    rows : int
+        Number of its rows.
+    content : str
+        SHA-256 sum of the rows, see :func:`rows_digest`.
+    encrypted : str or None
+        SHA-256 sum of the query key with its map; None for answers in clear.
+    rule : str
+        How the server is asked to combine answers.
+    name, public : str
+        Name and public key of the querier.
+    purpose : str
+        What the answers are for.
+    amount : int
+        Rows of all messages of the same question.
+    time : int
+        When it was signed, in seconds since 1970.
+    signed : str
+        The Ed25519 signature of :attr:`statement`, 128 hexadecimal digits.
+
+    See Also
+    --------
+    SigningKey.sign : Makes one.
+
+    Notes
+    -----
+    Nothing is promised about a signature before :meth:`check` has returned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.federated.messages import Query
+    >>> query = Query("q1", np.zeros((2, 3)))
+    >>> signature = SigningKey("ward", bytes(32)).sign(query, "ab" * 32, purpose="triage")
+    >>> signature.check(query, "ab" * 32)
+    >>> signature.check(query, "cd" * 32)
+    Traceback (most recent call last):
+    onefold.exceptions.QueryRefused: the query is refused: bad-signature
+    """
+
+    federation: str
+    query: str
+    rows: int
+    content: str
+    encrypted: str | None
+    rule: str
+    name: str
+    purpose: str
+    amount: int
+    time: int
+    public: str
+    signed: str
+
+    def __post_init__(self) -> None:
+        check_name("a query id", self.query)
+        for digest in (self.federation, self.content, *([] if self.encrypted is None else [self.encrypted])):
+            check_digest(digest)
+        QuerierKey(self.name, self.public)
+        _hexadecimal("a signature", self.signed, SIGNATURE_BYTES)
+        for number in (self.rows, self.amount, self.time):
+            if type(number) is not int or not 0 <= number <= LARGEST:
+                raise MessageError("rows, amount and time of a signature must be whole numbers from 0 on")
+        for text in (self.rule, self.purpose):
+            if not is_text(text, LONGEST_PURPOSE):
+                raise MessageError(
+                    f"a purpose must be one printable line of at most {LONGEST_PURPOSE} letters"
+                )
+
+    @property
+    def key(self) -> QuerierKey:
+        """Name and public key of the querier."""
+        return QuerierKey(self.name, self.public)
+
+    @property
+    def statement(self) -> bytes:
+        """The bytes that are signed: every field but the signature, in one order."""
+        plain = asdict(self)
+        del plain["signed"]
+        return DOMAIN + json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+    @property
+    def is_genuine(self) -> bool:
+        """Whether the key has signed the statement; says nothing about any query."""
+        invalid = require("cryptography.exceptions", "federated").InvalidSignature
+        try:
+            public = require(ED25519, "federated").Ed25519PublicKey.from_public_bytes(
+                bytes.fromhex(self.public)
+            )
+            public.verify(bytes.fromhex(self.signed), self.statement)
+        except (invalid, ValueError):
+            return False
+        return True
+
+    def check(self, query: Query, federation: str, query_key: QueryKey | None = None) -> None:
+        """Check that this is a statement about a query, signed by the key in it.
+
+        Parameters
+        ----------
+        query : Query
+            The query that came with it.
+        federation : str
+            Id of the site's own federation.
+        query_key : QueryKey or None, default=None
+            The query key that came with it.
+
+        Raises
+        ------
+        QueryRefused
+            With the code ``bad-signature`` if anything differs.
+        """
+        stated = (self.federation, self.query, self.rows, self.content, self.encrypted)
+        asked = (federation, query.id, len(query.features), rows_digest(query), key_digest(query_key))
+        if stated != asked or self.amount < self.rows or not self.is_genuine:
+            raise QueryRefused(FailureCode.BAD_SIGNATURE)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON.
+
+        Returns
+        -------
+        dict of str to Any
+            All fields.
+        """
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> Signature:
+        """Read what :meth:`to_dict` wrote.
+
+        Parameters
+        ----------
+        plain : Any
+            What was received.
+
+        Returns
+        -------
+        Signature
+            The signature, not checked yet.
+
+        Raises
+        ------
+        MessageError
+            If it is malformed; the text quotes nothing of it.
+        """
+        if not isinstance(plain, Mapping) or set(plain) != {each.name for each in fields(cls)}:
+            raise MessageError("a signature has missing or unknown fields")
+        return cls(**plain)
+
+
+def rows_digest(query: Query) -> str:
+    """SHA-256 sum of kind, shape and content of the rows of a query, the same on every machine."""
+    rows = np.ascontiguousarray(query.features)
+    little = rows.astype(rows.dtype.newbyteorder("<"), copy=False)
+    head = json.dumps([rows.dtype.name, *rows.shape]).encode()
+    return hashlib.sha256(head + b"\n" + little.tobytes()).hexdigest()
+
+
+def key_digest(query_key: QueryKey | None) -> str | None:
+    """SHA-256 sum of a query key, its classes and its map to whole numbers; None without one."""
+    if query_key is None:
+        return None
+    header = to_parts(query_key)[0]  # holds the sum of the public key itself
+    return hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _named(name: str) -> str:
+    return check_name("a querier's name", name)
+
+
+def _hexadecimal(what: str, value: Any, n_bytes: int) -> None:
+    if not isinstance(value, str) or len(value) != 2 * n_bytes or HEX.fullmatch(value) is None:
+        raise MessageError(f"{what} must be {2 * n_bytes} hexadecimal digits")
+
+
+# --- the same query twice ---------------------------------------------------------------------------------
+
+
+class Replays:
+    """Remembers the queries that were answered, for as long as their signatures count.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File of what is remembered, shared by all processes of a site.
+    clock : callable, default=time.time
+        Returns seconds since 1970.
+    most : int, default=10000
+        How many queries are remembered; above that the oldest make way, and signatures as old count no more.
+
+    Notes
+    -----
+    *Guarantees.*
+
+    * However many threads and processes ask at once, :meth:`enter` returns once for each signature.
+    * What was forgotten is not taken again, wherever the clock is put: a signature that is not younger than
+      one that was forgotten is too old.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from onefold.federated.messages import Query
+    >>> replays = Replays(tempfile.mkdtemp() + "/replays.json")
+    >>> signature = SigningKey("ward", bytes(32)).sign(Query("q1", np.zeros((2, 3))), "ab" * 32)
+    >>> replays.enter(signature)
+    >>> replays.enter(signature)
+    Traceback (most recent call last):
+    onefold.exceptions.QueryRefused: the query is refused: replayed
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Callable[[], float] = time.time,
+        most: int = MOST_REMEMBERED,
+    ) -> None:
+        self.path, self.most, self._clock = Path(path), most, clock
+
+    def check(self, signature: Signature) -> None:
+        """Refuse a signature that is too old, from the future, or entered already.
+
+        Parameters
+        ----------
+        signature : Signature
+            A genuine one.
+
+        Raises
+        ------
+        QueryRefused
+            With the code ``stale`` or ``replayed``.
+        """
+        with file_lock(self.path):
+            self._objection(signature, *self._read())
+
+    def enter(self, signature: Signature) -> None:
+        """Remember a signature, or raise as :meth:`check` does; on disk when this returns.
+
+        Parameters
+        ----------
+        signature : Signature
+            A genuine one.
+        """
+        with file_lock(self.path):
+            floor, known = self._read()
+            self._objection(signature, floor, known)
+            known[_mark(signature)] = signature.time
+            kept = sorted(known.items(), key=lambda item: item[1], reverse=True)
+            fresh = [item for item in kept[: self.most] if self._clock() - item[1] <= WINDOW_SECONDS]
+            forgotten = kept[len(fresh) :]
+            floor = max([floor, *(then for _, then in forgotten)])
+            plain = {"format": FORMAT, "floor": floor, "known": dict(fresh)}
+            write_whole(self.path, json.dumps(plain).encode(), private=True)
+
+    def _objection(self, signature: Signature, floor: int, known: Mapping[str, int]) -> None:
+        if _mark(signature) in known:
+            raise QueryRefused(FailureCode.REPLAYED)
+        if signature.time <= floor or abs(self._clock() - signature.time) > WINDOW_SECONDS:
+            raise QueryRefused(FailureCode.STALE)
+
+    def _read(self) -> tuple[int, dict[str, int]]:
+        try:
+            plain = json.loads(self.path.read_bytes())
+            known = {str(mark): int(then) for mark, then in plain["known"].items()}
+            if plain["format"] != FORMAT:
+                raise ValueError
+            return int(plain["floor"]), known
+        except FileNotFoundError:
+            return -1, {}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise FileFormatError("the file of answered queries is damaged: no query is answered") from None
+
+
+def _mark(signature: Signature) -> str:
+    """One key, one query id: whatever else is stated, they are answered once."""
+    return hashlib.sha256(f"{signature.public} {signature.query}".encode()).hexdigest()[:ID_DIGITS]
