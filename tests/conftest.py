@@ -21,6 +21,12 @@ settings.register_profile("search", derandomize=False, print_blob=True)
 settings.load_profile("same")
 
 
+@pytest.fixture(autouse=True)
+def _own_data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key that a test makes goes to the user's own folder."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "data-of-the-user"))
+
+
 @pytest.fixture
 def block_import(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """A function that makes the named packages un-importable until the test ends.

@@ -71,6 +71,8 @@ SEES = {
     "federated.fhe": CORE,
     "federated.flower": (
         *CORE,
+        "federated.approvals",  # whom a site answers
+        "federated.queriers",
         "federated.contract",
         "federated.joined",  # plain sums of sites, and scores of the server, on their way
         "federated.joined_server",

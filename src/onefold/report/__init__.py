@@ -3,6 +3,7 @@
 from onefold.report.comparison import Comparison, Entry
 from onefold.report.figures import rules_figure, write_rules
 from onefold.report.html import comparison_page, membership_page, write_page
+from onefold.report.site_log import site_log_page
 from onefold.report.tables import format_table
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "format_table",
     "membership_page",
     "rules_figure",
+    "site_log_page",
     "write_page",
     "write_rules",
 ]

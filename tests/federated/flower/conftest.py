@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ SOURCE = os.pathsep.join([str(Path(onefold.__file__).parents[1]), os.environ.get
 NAMES = ("north", "south", "west")
 # Generous: other work, or a pause of the whole machine, must not fail a test.
 PATIENCE = 400.0
+KEYS = tempfile.TemporaryDirectory(prefix="onefold-keys-")
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None:
@@ -46,7 +48,8 @@ def command(*arguments: object) -> list[str]:
 
 def environment(modules: Path | None = None) -> dict[str, str]:
     path = SOURCE if modules is None else os.pathsep.join([str(modules), SOURCE])
-    return {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
+    # No key of a test goes to the user's own folder, and all commands of a session find the same ones.
+    return {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "XDG_DATA_HOME": KEYS.name}
 
 
 def processes_below(root: Path) -> dict[int, str]:
@@ -153,12 +156,12 @@ def make_data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return X[:240], y[:240], X[240:], y[240:]
 
 
-def make_federation(root: Path, *options: object) -> Federation:
-    """Folders, data and models; nothing runs yet."""
+def make_federation(root: Path, *options: object, whom: tuple[str, ...] = ("--answer-anyone",)) -> Federation:
+    """Folders, data and models; nothing runs yet. Sites answer anyone unless ``whom`` says otherwise."""
     X, y, X_test, y_test = make_data()
     port = free_port()
     made = subprocess.run(
-        command("init", root, "--sites", *NAMES, "--port", port, *options),
+        command("init", root, "--sites", *NAMES, "--port", port, *whom, *options),
         capture_output=True,
         text=True,
         env=environment(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onefold.cli.console import Parser
-from onefold.cli.federate import querier, server, site, sums
+from onefold.cli.federate import approvals, querier, server, site, sums
 
 __all__ = ["add_parser"]
 
@@ -17,6 +17,9 @@ PARTS = (
     querier.add_query,
     querier.add_querykey,
     querier.add_decrypt,
+    approvals.add_querier,
+    approvals.add_approvals,
+    approvals.add_log,
     server.add_status,
     server.add_add,
     server.add_remove,

@@ -12,6 +12,7 @@ from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, print_json, say, show
 from onefold.cli.federate import common
+from onefold.cli.federate.approvals import signing_key
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_columns
 from onefold.cli.tables import WHOLE, agreement, identifiers_of, labels_of, read_labelled, read_numbers
 from onefold.exceptions import FederationError, InvalidInputError
@@ -80,7 +81,9 @@ def _tell_result(
     if result.partial:
         sites = sorted({*result.refused, *result.missing})
         without = [f"{site} ({result.refused.get(site, 'no answer')})" for site in sites]
-        say(f"PARTIAL: without {', '.join(without)}", quiet=False)
+        from onefold.federated.flower.asking import advice_on
+
+        say(f"PARTIAL: without {', '.join(without)}{advice_on(result.refused)}", quiet=False)
     for site, reason in result.kept_out.items():
         say(f"{site} is kept out and was not asked: {reason}", quiet)
     for site, code in result.outliers.items():
@@ -253,8 +256,13 @@ def add_query(parts: Any) -> None:
     option(group, "--query-key --lock FILE", elsewhere)
     mix = "combine sites that add noise with sites that do not, although the latter then decide alone"
     flag(parser, "--mix", mix)
-    name = "name of the querier, for the limits of the sites (default: your user name)"
+    name = (
+        "name of the querier, or a file of its signing key (.signkey): queries are signed with the key of "
+        "that name, which is made at the first query (default: your user name)"
+    )
     option(parser, "--querier --caller NAME", name)
+    purpose = "what the answers are for: a line that is signed and shown to the data owners"
+    option(parser, "--purpose TEXT", purpose, default="")
     flag(parser, "--json", "print the result as JSON")
     flag(parser, "--quiet", "print nothing but predictions and errors")
     parser.set_defaults(run=run_query)
@@ -275,7 +283,8 @@ def run_query(args: argparse.Namespace) -> int:
     ways = {
         "timeout": args.timeout,
         "batch_size": args.batch,
-        "querier": args.querier,
+        "querier": signing_key(args.querier, federation, args.quiet),
+        "purpose": args.purpose,
         "columns": table.names,
         "schema": table.schema,
         "mix": args.mix,

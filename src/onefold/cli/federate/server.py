@@ -44,6 +44,11 @@ def add_init(parts: Any) -> None:
     option(parser, "--most-rows N", most, shared.whole)
     flag(parser, "--own-keys", "make no keys for the sites: each site makes its own, as GUIDE.md explains")
     flag(parser, "--insecure", "use plaintext without keys, on 127.0.0.1 only")
+    anyone = (
+        "make sites that answer whoever the server lets ask (default: queriers that the site's data owner "
+        "has approved; with --insecure anyone)"
+    )
+    flag(parser, "--answer-anyone", anyone)
     common.add_json(parser)
     parser.set_defaults(run=run_init)
 
@@ -67,6 +72,7 @@ def run_init(args: argparse.Namespace) -> int:
         own_keys=args.own_keys,
         insecure=args.insecure,
         most_rows=args.most_rows,
+        approval="anyone" if args.answer_anyone else None,
     )
     root, server = Path(args.folder), str(made.folder.root)
     folders = {name: str(root / "sites" / name) for name in args.sites}

@@ -55,6 +55,13 @@ SENDS = {
     "send_encrypted_only": "sealed-answers",
 }
 
+WHOM = {"approve": "purposes", "approve_queriers": "queriers", "answer_anyone": "anyone"}
+WHOM_IN_WORDS = {
+    "anyone": "It answers whoever the server lets ask, signed or not",
+    "queriers": "It answers queriers that you have approved",
+    "purposes": "It answers what you have approved of each querier and purpose",
+}
+
 WAYS = ("iid", "dirichlet", "classes")
 METHODS = ("auto", "joined", "folding", "moments")
 OF_A_SITE = ("moments", "rows")
@@ -148,6 +155,11 @@ def _add_limits(group: Any) -> None:
     only = "let answers leave but no model and no sums (this is so until changed)"
     flag(sends, "--send-answers-only", only)
     flag(sends, "--send-encrypted-only --send-sealed-only", "let only encrypted answers leave")
+    whom = group.add_mutually_exclusive_group()
+    flag(whom, "--approve", "answer what you have approved of each querier and purpose, and nothing else")
+    flag(whom, "--approve-queriers", "answer queriers that you have approved (new folders do so)")
+    anyone = "answer whoever the server lets ask, signed or not (folders made by version 0.1 do so)"
+    flag(whom, "--answer-anyone", anyone)
     trusted = "id of a query key to trust; encrypted answers are then given under trusted keys only"
     repeated(group, "--trust-key ID", trusted, shared.key_id)
 
@@ -168,6 +180,7 @@ def run_site(args: argparse.Namespace) -> int:
         sends=next((kind for option, kind in SENDS.items() if getattr(args, option)), None),
         trust_keys=args.trust_key,
         withdraw_plain_sums=only and not args.send_plain_sums,
+        approval=next((mode for option, mode in WHOM.items() if getattr(args, option)), None),
     )
     forecast: dict[str, Any] = {}
     if args.data is not None:
@@ -434,6 +447,7 @@ def _tell(site: Site, as_json: bool, forecast: dict[str, Any]) -> None:
             f"Limits: {settings.per_minute} rows a minute, {settings.total} for ever, "
             f"{settings.caller_total} for each querier."
         )
+        words.append(f"{WHOM_IN_WORDS[settings.approval]} (onefold federate approvals --help).")
     if site.sends_moments:
         words.append(MOMENTS_LEAVE)
     elif settings.sends == "private-model" and not leaves:
@@ -452,6 +466,7 @@ def _tell(site: Site, as_json: bool, forecast: dict[str, Any]) -> None:
         say(PLAIN_SUMS, not as_json)
     told = {"profile": to_parts(profile)[0], "limits": limits, "model_may_leave": leaves}
     told |= {"sends_plain_sums": site.sends_plain_sums, "sends_moments": site.sends_moments} | forecast
+    told |= {"approval": settings.approval}
     show(told, words, as_json=as_json)
 
 

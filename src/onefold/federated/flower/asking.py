@@ -7,7 +7,7 @@ leaves it. Encrypted queries, a third way, are in :mod:`onefold.federated.flower
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.spool import NOT_RUNNING, Request, Spool
 from onefold.federated.local_model import LocalModel
-from onefold.federated.messages import Answers, Failure, FailureCode, Profile, Query
+from onefold.federated.messages import Answers, Failure, FailureCode, Profile, Query, QueryKey
+from onefold.federated.queriers import Signature
 from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.trust import HiddenProbes, hide
 
@@ -32,6 +33,8 @@ __all__ = [
     "Combining",
     "Gathered",
     "QueryResult",
+    "Sign",
+    "advice_on",
     "all_sites",
     "ask_members",
     "finite_rows",
@@ -39,6 +42,7 @@ __all__ = [
     "keep_held_out",
     "new_query_id",
     "running_spool",
+    "unsigned",
 ]
 
 # The server's run has this long beyond the sites' time to hand over what came.
@@ -181,6 +185,14 @@ def all_sites(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
 # --- ways of asking ---------------------------------------------------------------------------------------
 
 
+# Makes the querier's signature of a query, and of the query key under which it is asked.
+Sign = Callable[[Query, QueryKey | None], Signature | None]
+
+
+def unsigned(query: Query, key: QueryKey | None) -> None:
+    """No signature: the server's word says who asks."""
+
+
 @dataclass(frozen=True, eq=False)
 class Gathered:
     """What came back for one query: whom it was expected of, and the message of each site that spoke."""
@@ -192,22 +204,26 @@ class Gathered:
 
 
 def ask_members(
-    folder: ServerFolder, queries: Sequence[Query], caller: str, timeout: float
+    folder: ServerFolder,
+    queries: Sequence[Query],
+    caller: str,
+    timeout: float,
+    sign: Sign = unsigned,
 ) -> Iterator[Gathered]:
     """What came back for each query, in their order, in the way that the server was set up for."""
     if folder.settings.mode == "model":
         return _ask_models(folder, queries)
-    return _ask_sites(folder, queries, caller, timeout)
+    return _ask_sites(folder, queries, caller, timeout, sign)
 
 
 def _ask_sites(
-    folder: ServerFolder, queries: Sequence[Query], caller: str, timeout: float
+    folder: ServerFolder, queries: Sequence[Query], caller: str, timeout: float, sign: Sign
 ) -> Iterator[Gathered]:
     """Query mode: all queries are handed in at once, so that they travel together."""
     spool = running_spool(folder)
     try:
         for query in queries:
-            spool.submit(Request(query, caller, timeout))
+            spool.submit(Request(query, caller, timeout, signature=sign(query, None)))
         for query in queries:
             reply = spool.wait(query.id, timeout + GRACE)
             spoken = {m.site: m for m in reply.messages if isinstance(m, Answers | Failure)}
@@ -312,7 +328,9 @@ class Combining:
                 alone, gathered.expected, query=hidden.asked, profiles=gathered.profiles
             )
         except InvalidInputError as error:
-            raise FederationError(f"no answer can be used: {error}; {_codes(gathered)}") from None
+            raise FederationError(
+                f"no answer can be used: {error}; {_codes(gathered)}{advice_on(_refusals(gathered))}"
+            ) from None
 
 
 def keep_held_out(folder: ServerFolder, rows: LabelledRows) -> None:
@@ -342,3 +360,26 @@ def _codes(gathered: Gathered) -> str:
         said = "answered" if message is not None else "absent"
         codes.append(f"{site} {message.code if isinstance(message, Failure) else said}")
     return ", ".join(codes) or "no site takes part"
+
+
+def _refusals(gathered: Gathered) -> dict[str, str]:
+    said = gathered.messages.items()
+    return {site: message.code.value for site, message in said if isinstance(message, Failure)}
+
+
+ADVICE = {
+    FailureCode.WAITING: "waiting for approval at {sites}: the data owner decides there, with onefold "
+    "federate approvals approve NAME --folder SITE; then ask again",
+    FailureCode.UNSIGNED: "{sites} answers signed queries only: make a key with onefold federate querier new "
+    "NAME and ask with --querier NAME",
+    FailureCode.STALE: "{sites} takes signatures of the last minutes only: compare the clocks",
+}
+
+
+def advice_on(refused: Mapping[str, str]) -> str:
+    """What to do about sites that answer only approved queriers; empty if there is none among those named."""
+    words = []
+    for code, text in ADVICE.items():
+        sites = sorted(site for site, word in refused.items() if word == code)
+        words += [text.format(sites=", ".join(sites))] if sites else []
+    return "".join(f"; {word}" for word in words)

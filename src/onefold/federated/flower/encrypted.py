@@ -37,9 +37,12 @@ from onefold.federated.flower.asking import (
     GRACE,
     Collected,
     QueryResult,
+    Sign,
+    advice_on,
     all_sites,
     new_query_id,
     running_spool,
+    unsigned,
 )
 from onefold.federated.flower.folders import ServerFolder, owner_only, write_private
 from onefold.federated.flower.spool import Request
@@ -405,6 +408,7 @@ def ask_encrypted(
     caller: str,
     timeout: float,
     batch_size: int,
+    sign: Sign = unsigned,
 ) -> list[EncryptedPart]:
     """Have the sites asked and the answers added; nothing here needs the secret key."""
     if key.most_sites < n_sites:
@@ -419,7 +423,7 @@ def ask_encrypted(
     for start in range(0, len(rows), batch):  # one after the other: encrypted answers are large
         query = Query(new_query_id(), rows[start : start + batch])
         try:
-            spool.submit(Request(query, caller, timeout, key.query_key))
+            spool.submit(Request(query, caller, timeout, key.query_key, sign(query, key.query_key)))
             # Computing on encrypted answers takes seconds to minutes, however short the timeout is.
             reply = spool.wait(query.id, timeout + GRACE, spool.job(query.id).exists)
         finally:
@@ -518,7 +522,7 @@ def decrypt(path: PathLike, *, keys: PathLike | None = None) -> QueryResult:
 def _why_nothing(expected: Sequence[str], refused: Mapping[str, str]) -> str:
     without = [f"{site} {refused.get(site, 'answered or absent')}" for site in expected]
     if set(refused) >= set(expected):
-        return f"no answer can be used: {', '.join(without)}"
+        return f"no answer can be used: {', '.join(without)}{advice_on(refused)}"
     return (
         "no site answered in time, or the server could not compute on what came (it needs the extra fhe; see "
         f"evaluation.log): {', '.join(without)}"

@@ -5,9 +5,7 @@ The object works on the server's folder, beside a server that another process ru
 
 from __future__ import annotations
 
-import getpass
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,11 +23,13 @@ from onefold.federated.flower.asking import (
     Collected,
     Combining,
     QueryResult,
+    Sign,
     ask_members,
     finite_rows,
     joined,
     keep_held_out,
     new_query_id,
+    unsigned,
 )
 from onefold.federated.flower.encrypted import (
     ANSWERS_SUFFIXES,
@@ -53,6 +53,7 @@ from onefold.federated.flower.sums import KeptSums
 from onefold.federated.joined_server import JoinedFederation
 from onefold.federated.messages import MOMENTS, Profile, columns_digest
 from onefold.federated.moments import MomentFederation
+from onefold.federated.queriers import SigningKey, find_signing_key, user_name
 from onefold.tables import Schema
 
 __all__ = ["Federation"]
@@ -142,6 +143,7 @@ class Federation:
         own_keys: bool = False,
         insecure: bool = False,
         most_rows: int | None = None,
+        approval: str | None = None,
     ) -> Federation:
         """Make the folders, keys and certificates of a new federation.
 
@@ -171,6 +173,10 @@ class Federation:
             Plaintext without keys, for tests on the loopback address only.
         most_rows : int, default=None
             Most rows that one site may contribute to plain sums; None takes any number.
+        approval : {"anyone", "queriers", "purposes"}, default=None
+            Whom the sites answer until they decide otherwise: anyone whom the server lets ask, queriers that
+            the site's data owner has approved, or what was approved of each querier and purpose. None is
+            "queriers", and "anyone" in plaintext.
 
         Returns
         -------
@@ -188,7 +194,7 @@ class Federation:
             raise InvalidInputError("the weighted rule needs held-out rows (--held-out FILE), others none")
         place = Path(root)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        made = create_federation(place, list(sites), settings, own_keys)
+        made = create_federation(place, list(sites), settings, own_keys, approval)
         if rows is not None:
             keep_held_out(made, rows)
         return cls(made.root)
@@ -376,7 +382,8 @@ class Federation:
         held_out: tuple[Any, Any] | None = None,
         timeout: float = TIMEOUT,
         batch_size: int = BATCH_SIZE,
-        querier: str | None = None,
+        querier: str | SigningKey | None = None,
+        purpose: str = "",
         bits: int | None = None,
         bound: float | None = None,
         power: float | None = None,
@@ -414,8 +421,11 @@ class Federation:
             Seconds that the sites have. Whoever has not answered then is missing from the result.
         batch_size : int, default=5000
             Rows in one message.
-        querier : str, default=None
-            Who asks, for the sites' budgets; None takes the user's name.
+        querier : str or SigningKey, default=None
+            Who asks. With a signing key, or the name of one in ``~/.local/share/onefold/queriers``, queries
+            are signed, as sites that approve queriers require; None takes the user's name.
+        purpose : str, default=""
+            What the answers are for, one line that is signed and shown to the data owners.
         bits : int, default=None
             For an encrypted query: bits of a measure; None takes 8.
         bound : float, default=None
@@ -461,15 +471,19 @@ class Federation:
                     "sites for a rule to combine (leave out --rule, --liars and --held-out)"
                 )
             return _of_sum(rows, moments, tuple(members), self._kept_out())
-        asker = _querier_name(querier)
+        asker, key_of_asker = _asker(querier)
         if encrypted:
             numbers = (BITS if bits is None else bits, bound, 1.0 if power is None else power, floor or 0.0)
             own, key = self._own_key(rows, members, *numbers, keys)
-            parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size)
+            sign = self._sign(key_of_asker, purpose, len(rows), "min")
+            parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size, sign)
             return decrypted(own, key.query_key.classes, parts, key.description)
         starts = range(0, len(rows), batch_size)
         asked = [combining.query(rows[start : start + batch_size], new_query_id()) for start in starts]
-        gathered = ask_members(self.folder, [each.mixed for each in asked], asker, timeout)
+        queries = [each.mixed for each in asked]
+        amount = sum(len(query.features) for query in queries)
+        sign = self._sign(key_of_asker, purpose, amount, combining.server.rule)
+        gathered = ask_members(self.folder, queries, asker, timeout, sign)
         results = [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
         return joined(results, self._kept_out())
 
@@ -501,7 +515,8 @@ class Federation:
         columns: Sequence[str] | None = None,
         timeout: float = TIMEOUT,
         batch_size: int = BATCH_SIZE,
-        querier: str | None = None,
+        querier: str | SigningKey | None = None,
+        purpose: str = "",
         mix: bool = False,
     ) -> Collected:
         """Ask under the query key of a querier elsewhere, and write what only the querier can decrypt.
@@ -522,8 +537,10 @@ class Federation:
             Seconds that the sites have.
         batch_size : int, default=5000
             Rows in one message.
-        querier : str, default=None
-            Who asks, for the sites' budgets; None takes the user's name.
+        querier : str or SigningKey, default=None
+            Who asks, as in :meth:`query`: here whoever runs this, not the holder of the query key.
+        purpose : str, default=""
+            What the answers are for, as in :meth:`query`.
         mix : bool, default=False
             Combine answers with noise and answers without, as in :meth:`query`.
 
@@ -546,10 +563,20 @@ class Federation:
         rows, members = self._check_query(X, schema, columns, timeout, batch_size, mix)
         if any(site.profile is not None and site.profile.measure == MOMENTS for site in members.values()):
             raise InvalidInputError(ANSWERED_BY_SERVER)
-        asker = _querier_name(querier)
-        parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size)
+        asker, key_of_asker = _asker(querier)
+        sign = self._sign(key_of_asker, purpose, len(rows), "min")
+        parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size, sign)
         save_answers(out, key.query_key, parts)
         return collected(Path(out), key.key_id, parts)
+
+    def _sign(self, key: SigningKey | None, purpose: str, amount: int, rule: str) -> Sign:
+        """What signs the messages of one question."""
+        if key is None:
+            return unsigned
+        federation = self.folder.federation_id
+        return lambda query, query_key: key.sign(
+            query, federation, purpose=purpose, amount=amount, rule=rule, query_key=query_key
+        )
 
     def _check_query(
         self,
@@ -722,5 +749,10 @@ def _labelled(held_out: tuple[Any, Any] | None, schema: Schema | None) -> tuple[
     return finite_rows(schema.transform(held_out[0])), class_labels(schema, *held_out)
 
 
-def _querier_name(name: str | None) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]", "-", getpass.getuser()) if name is None else name
+def _asker(querier: str | SigningKey | None) -> tuple[str, SigningKey | None]:
+    """The name of who asks, and the key that signs, if there is one."""
+    if isinstance(querier, SigningKey):
+        return querier.key.name, querier
+    name = user_name() if querier is None else querier
+    key = find_signing_key(name)
+    return (name if key is None else key.key.name), key

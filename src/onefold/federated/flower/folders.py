@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 import logging
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from onefold._base.files import sweep_parts, write_whole
+from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.federated.approvals import MODES as APPROVAL
 from onefold.federated.rules import RULES
 
 __all__ = [
@@ -34,7 +37,8 @@ __all__ = [
 FORMAT = 1
 MODES = ("query", "model")
 SENDS = ("answers", "sealed-answers", "private-model", "raw-model")
-LATER = ("most_rows",)  # settings that came later: left out where they say nothing
+# Settings that came later, with what folders without them do: left out where they say no more than that.
+LATER: dict[str, Any] = {"most_rows": None, "approval": "anyone"}
 
 
 def is_loopback(host: str) -> bool:
@@ -64,7 +68,7 @@ class _Settings:
     def save(self, path: Path) -> None:
         """Write the settings."""
         plain = {"format": FORMAT, **asdict(self)}
-        plain = {name: value for name, value in plain.items() if name not in LATER or value is not None}
+        plain = {name: value for name, value in plain.items() if name not in LATER or value != LATER[name]}
         write_private(path, (json.dumps(plain, indent=1) + "\n").encode())
 
     @classmethod
@@ -128,6 +132,8 @@ class SiteSettings(_Settings):
     caller_total : rows answered to each querier the server names, for ever.
     sends : "answers", "sealed-answers" (encrypted ones only), "private-model" (a model with a standing
         guarantee may leave) or "raw-model".
+    approval : whom it answers: "anyone", "queriers" (each once its data owner has approved it) or "purposes"
+        (each for every purpose and number of rows that was approved).
     """
 
     name: str
@@ -138,6 +144,7 @@ class SiteSettings(_Settings):
     total: int = 1_000_000
     caller_total: int = 1_000_000
     sends: str = "answers"
+    approval: str = "anyone"
 
     def __post_init__(self) -> None:
         _check_address(self.host, self.port, self.insecure)
@@ -148,6 +155,8 @@ class SiteSettings(_Settings):
                 raise InvalidInputError("limits of a site must be whole numbers from 1 on")
         if self.sends not in SENDS:
             raise InvalidInputError(f"a site sends one of {', '.join(SENDS)}")
+        if self.approval not in APPROVAL:
+            raise InvalidInputError(f"approval must be one of {', '.join(APPROVAL)}")
 
 
 def _check_address(host: Any, port: Any, insecure: Any) -> None:
@@ -198,6 +207,20 @@ class _Folder:
     def authority(self) -> Path | None:
         """Certificate by which the server is recognised; None in a plaintext federation."""
         return None if self.settings.insecure else self.ca
+
+    @property
+    def federation_id(self) -> str:
+        """What queriers sign for: the sum of the authority's public key, or of the address in plaintext.
+
+        A renewed certificate of the same key is the same federation.
+        """
+        if self.settings.insecure:
+            plain = f"onefold plaintext {address(self.settings.host, self.settings.port)}".encode()
+            return hashlib.sha256(plain).hexdigest()
+        serialization = require("cryptography.hazmat.primitives.serialization", "federated")
+        found = require("cryptography.x509", "federated").load_pem_x509_certificate(self.ca.read_bytes())
+        form = serialization.PublicFormat.SubjectPublicKeyInfo
+        return hashlib.sha256(found.public_key().public_bytes(serialization.Encoding.DER, form)).hexdigest()
 
     def require_files(self, files: Mapping[Path, str]) -> None:
         """Refuse to run without some files, saying what to do, or with a private key that others can read."""
@@ -270,6 +293,9 @@ class SiteFolder(_Folder):
         )  # there if the server has said that it does not take this site
         self.guard = self.state / "guard.json"  # counters of rows answered
         self.log = self.state / "queries.log"  # which queries were answered and which were refused
+        self.approvals = self.state / "approvals.json"  # what the data owner decided about queriers
+        self.replays = self.state / "replays.json"  # signed queries that were answered a short while ago
+        self.audit = self.state / "site.log"  # decisions and what left this site, hash-chained
 
     @property
     def settings(self) -> SiteSettings:

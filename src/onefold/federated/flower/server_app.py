@@ -55,6 +55,7 @@ from onefold.federated.messages import (
     SealedAnswers,
     to_parts,
 )
+from onefold.federated.queriers import Signature
 
 __all__ = ["Coordinator", "Exchange", "Reception", "app", "batches"]
 
@@ -155,16 +156,25 @@ class Coordinator:
         messages = queries if exchange.scores is None else [exchange.scores, *queries]
         messages = messages if first.lock is None else [first.lock, *messages]
         try:
-            exchange.waiting |= self.send(kind, nodes, messages, timeout, first.caller)
+            signatures = [request.signature for request in exchange.requests]
+            exchange.waiting |= self.send(kind, nodes, messages, timeout, first.caller, signatures)
         except Exception as error:  # the other queries of this step must not be lost with it
             LOG.error("queries could not be sent error=%s", type(error).__name__)
 
     def send(
-        self, kind: str, nodes: dict[str, int], messages: Sequence[Message], timeout: float, caller: str
+        self,
+        kind: str,
+        nodes: dict[str, int],
+        messages: Sequence[Message],
+        timeout: float,
+        caller: str,
+        signatures: Sequence[Signature | None] = (),
     ) -> dict[str, str]:
         """Send the same to some nodes; Flower's number of each message, with the site it went to."""
         envelopes = [
-            Envelope(to_records(messages, caller), dst_node_id=node, message_type=kind, ttl=timeout)
+            Envelope(
+                to_records(messages, caller, signatures), dst_node_id=node, message_type=kind, ttl=timeout
+            )
             for node in nodes.values()
         ]
         numbers = list(self.grid.push_messages(envelopes)) if envelopes else []

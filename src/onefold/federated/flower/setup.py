@@ -55,6 +55,7 @@ Server: `{host}:{port}`, {mode} mode, rule {rule}{plaintext}. Sites: {sites}.
        onefold federate query new.csv --folder server --schema schema.json --out predictions.csv
        onefold federate status --folder server
 
+{approving}
 5. **Leave**: `onefold federate remove SITE --folder server`. Every later answer is that of a federation which
    never had the site. What was answered before cannot be taken back.
 
@@ -69,6 +70,17 @@ KEYS_MADE = """\
    server recognises the site. For more than a test, let every site make its own key: `onefold federate init
    --own-keys`. For a site that joins later, `onefold federate add NAME --make DIR --folder server` makes
    a folder."""
+APPROVING = """\
+   Queries are signed with a key of the one who asks, made at the first query. Each site answers a querier
+   once its data owner has approved it, so the first query waits. **At each site**, after comparing the id of
+   the key with the querier in person:
+
+       onefold federate approvals list --folder .
+       onefold federate approvals approve NAME --folder .
+"""
+ANYONE = """\
+   These sites answer whoever the server lets ask; `onefold federate site --approve-queriers` changes that.
+"""
 OWN_KEYS = """\
 1. **Hand over** each folder in `sites/` to its site; nothing in it is secret, but it must arrive unchanged.
    In it the site makes its key and sends you the public half, never the private one:
@@ -83,7 +95,11 @@ OWN_KEYS = """\
 
 
 def create_federation(
-    root: Path, names: Sequence[str], settings: ServerSettings, own_keys: bool = False
+    root: Path,
+    names: Sequence[str],
+    settings: ServerSettings,
+    own_keys: bool = False,
+    approval: str | None = None,
 ) -> ServerFolder:
     """Make all folders, keys and certificates of a federation below ``root``, which must not hold one.
 
@@ -107,7 +123,7 @@ def create_federation(
         issue_server_certificate(server.certificate, server.key, server.ca, server.ca_key, hosts)
     for name in names:
         site = SiteFolder(root / "sites" / name)
-        make_site_folder(server, site, name, with_key=not own_keys)
+        make_site_folder(server, site, name, with_key=not own_keys, approval=approval)
         if not own_keys:
             add_site(server, name, None if settings.insecure else site.public_key)
     text = GUIDE.format(
@@ -120,19 +136,29 @@ def create_federation(
         else ", TLS and node keys",
         sites=", ".join(names),
         keys=OWN_KEYS if own_keys else KEYS_MADE,
+        approving=ANYONE if approval == "anyone" or settings.insecure else APPROVING,
     )
     write_whole(root / "GUIDE.md", text.encode())
     return server
 
 
-def make_site_folder(server: ServerFolder, site: SiteFolder, name: str, with_key: bool) -> None:
-    """Write what a site needs to find its server and to recognise it, and a key if it makes none itself."""
+def make_site_folder(
+    server: ServerFolder, site: SiteFolder, name: str, with_key: bool, approval: str | None = None
+) -> None:
+    """Write what a site needs to find its server and to recognise it, and a key if it makes none itself.
+
+    Unless told otherwise, the site answers queriers that its data owner has approved; in a plaintext
+    federation, where nobody is known by a key, anyone.
+    """
     check_name("a site's name", name)
     settings = server.settings
     if site.root.exists() and any(site.root.iterdir()):
         raise InvalidInputError(f"{site.root}: there is something in this folder already")
     private_folder(site.root)
-    SiteSettings(name, settings.host, settings.port, settings.insecure).save(site.settings_file)
+    if approval is None:
+        approval = "anyone" if settings.insecure else "queriers"
+    made = SiteSettings(name, settings.host, settings.port, settings.insecure, approval=approval)
+    made.save(site.settings_file)
     if settings.insecure:
         return
     shutil.copy(server.ca, site.ca)

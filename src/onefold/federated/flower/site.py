@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from onefold.exceptions import FederationError, InvalidInputError
+from onefold.federated.approvals import Approvals
 from onefold.federated.contract import default_classifier
+from onefold.federated.flower.admission import approvals_of
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, write_private
 from onefold.federated.flower.nodes import GIVE_UP_SECONDS, Node
 from onefold.federated.flower.processes import Watch
@@ -328,6 +330,7 @@ class Site:
         sends: str | None = None,
         trust_keys: Iterable[str] = (),
         withdraw_plain_sums: bool = False,
+        approval: str | None = None,
     ) -> Self:
         """Change what may leave this site; kept for the next start.
 
@@ -338,7 +341,7 @@ class Site:
         total : int, default=None
             Rows answered for ever to all queriers together; None keeps what is set.
         querier_total : int, default=None
-            Rows answered for ever to each querier that the server names; None keeps what is set.
+            Rows answered for ever to each querier, by its key if it signs; None keeps what is set.
         sends : {"answers", "sealed-answers", "private-model", "raw-model"}, default=None
             What may leave: answers, encrypted answers only, also a model whose guarantee holds, or also a
             model of raw rows. None keeps what is set.
@@ -348,6 +351,9 @@ class Site:
         withdraw_plain_sums : bool, default=False
             Delete the sums that :meth:`fit` was told to send, so that they are not sent any more. What the
             server has got is there until it removes this site.
+        approval : {"anyone", "queriers", "purposes"}, default=None
+            Whom the site answers: anyone, queriers that were approved, or each querier for the purposes and
+            numbers of rows that were approved (:meth:`approvals`). None keeps what is set.
 
         Returns
         -------
@@ -357,6 +363,7 @@ class Site:
         if withdraw_plain_sums:
             withdraw_sums(self.folder)
         given = {"per_minute": per_minute, "total": total, "caller_total": querier_total, "sends": sends}
+        given["approval"] = approval
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         settings = replace(self.settings, **changes)
         trusted = {check_digest(key) for key in trust_keys}
@@ -366,6 +373,16 @@ class Site:
         if settings != self.settings:
             settings.save(self.folder.settings_file)
         return self
+
+    def approvals(self) -> Approvals:
+        """Return what was decided about queriers, to look at it and to decide.
+
+        Returns
+        -------
+        Approvals
+            Its ``entries()`` tell who waits; ``approve`` and ``deny`` decide.
+        """
+        return approvals_of(self.folder)
 
     def start(self, *, say: Callable[[str], None] = lambda _: None, give_up: float = GIVE_UP_SECONDS) -> Self:
         """Connect and answer queries in the background of this process.

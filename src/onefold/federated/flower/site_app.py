@@ -33,11 +33,13 @@ from onefold.exceptions import (
 )
 from onefold.federated.fhe import Client, Quantiser
 from onefold.federated.fhe import messages as fhe_messages
+from onefold.federated.flower.admission import leaving, note_sent, packed, recognised, unpacked
 from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSettings, log_to, write_private
 from onefold.federated.flower.sums import joined_model, kept_sums, moments_profile, sums_of, write_sums
 from onefold.federated.guard import QueryGuard
 from onefold.federated.joined_server import declared_agreement
 from onefold.federated.local_model import LocalModel
+from onefold.federated.log import SiteEvent
 from onefold.federated.messages import (
     MOMENTS,
     Answers,
@@ -59,6 +61,7 @@ from onefold.federated.messages import (
     from_parts,
     to_parts,
 )
+from onefold.federated.queriers import Signature
 from onefold.federated.rules import align
 
 __all__ = [
@@ -150,7 +153,7 @@ def _answers(folder: SiteFolder, content: Any, encrypted: bool) -> list[Message]
 
     In a joined federation the scores of the server come before the queries.
     """
-    caller = check_name("a querier's name", caller_of(content))
+    caller, signatures = check_name("a querier's name", caller_of(content)), signatures_of(content)
     messages = from_records(content)
     key = messages.pop(0) if encrypted else None
     scores = messages.pop(0) if messages and isinstance(messages[0], PublicScores) else None
@@ -158,7 +161,7 @@ def _answers(folder: SiteFolder, content: Any, encrypted: bool) -> list[Message]
     if not isinstance(key, QueryKey | None) or len(queries) < len(messages):
         raise MessageError("only queries are answered, encrypted ones behind a query key")
     assert isinstance(scores, PublicScores | None)
-    return [answer(folder, query, caller, key, scores) for query in queries]
+    return [answer(folder, query, caller, key, scores, signatures.get(query.id)) for query in queries]
 
 
 # What a failure names as its query when there was none.
@@ -270,8 +273,9 @@ def answer(
     caller: str,
     lock: QueryKey | None = None,
     scores: PublicScores | None = None,
+    signature: Signature | None = None,
 ) -> Message:
-    """One number per row and class, if the guard lets the querier have them; encrypted if there is a key.
+    """One number per row and class, if the data owner and the guard allow it; encrypted if there is a key.
 
     With the scores of the server they are added to the squared distances before anything is encrypted. A site
     that sends no sums takes no scores.
@@ -289,15 +293,19 @@ def answer(
             raise QueryRefused(FailureCode.SEALED_ONLY)
         if scores is not None and profile.sums is None:
             raise QueryRefused(FailureCode.MALFORMED)
+        account = recognised(folder, settings, query, caller, signature, lock)
         client = None if lock is None else opened_lock(folder, lock, profile.classes, len(query.features))
         model = _model(folder.model, profile.model_digest)
         if scores is not None:
             model = joined_model(model, scores)
-        _admit(folder, settings, caller, len(query.features))
+        _admit(folder, settings, account, len(query.features))
         answers = model.answer(query, profile.site)
-        return answers if lock is None or client is None else sealed(client, answers, lock)
+        reply = answers if lock is None or client is None else sealed(client, answers, lock)
+        leaving(folder, settings, query, caller, signature, lock is not None)
+        return reply
     except QueryRefused as refusal:
         code = FailureCode(refusal.code)
+        LOG.warning("refused query=%s code=%s", query.id, code)
     except MessageError as error:
         LOG.warning("refused query=%s: %s", query.id, error)
         code = FailureCode.MALFORMED
@@ -308,10 +316,10 @@ def answer(
 
 
 def _admit(folder: SiteFolder, settings: SiteSettings, caller: str, n_rows: int) -> None:
-    """Count rows for the querier that the server names and for everybody together.
+    """Count rows for one querier and for everybody together.
 
-    The server is the only one a site recognises by itself, so the limit for everybody is the one that
-    cannot be talked around; names only share it out.
+    A querier that signs is counted by its key. Where the server only names queriers, the limit for everybody
+    is the one that cannot be talked around; names only share it out.
     """
     own = QueryGuard(None, settings.caller_total, folder.guard.with_name("guard-callers.json"))
     left = own.remaining(caller)
@@ -328,6 +336,7 @@ def model_parcel(folder: SiteFolder) -> Message:
     if not may_send(settings, profile):
         LOG.warning("refused to send the model")
         return Failure(NO_QUERY, settings.name, FailureCode.NOT_PRIVATE)
+    note_sent(folder, SiteEvent.MODEL_SENT, model=profile.model_digest)
     LOG.warning("sent the model digest=%s", profile.model_digest)
     return ModelParcel(settings.name, folder.model.read_bytes())
 
@@ -339,6 +348,7 @@ def _sums(folder: SiteFolder) -> Message:
         LOG.warning("refused to send sums")
         return Failure(NO_QUERY, folder.settings.name, FailureCode.NOT_PRIVATE)
     kind = "private moments" if isinstance(sums, PrivateSums) else "plain sums"
+    note_sent(folder, SiteEvent.SUMS_SENT, bytes=len(sums.content))
     LOG.warning("sent %s bytes=%d", kind, len(sums.content))
     return sums
 
@@ -398,9 +408,12 @@ def sealed(client: Client, answers: Answers, lock: QueryKey) -> SealedAnswers:
 MOST_MESSAGES = 256
 LONGEST_HEADERS = 16 * 2**20
 CALLER, HEADERS, ARRAYS = "caller", "headers", "arrays"
+SIGNATURES = "signatures"  # beside the name of the querier, where sites of version 0.1 do not look
 
 
-def to_records(messages: Sequence[Message], caller: str | None = None) -> Any:
+def to_records(
+    messages: Sequence[Message], caller: str | None = None, signatures: Sequence[Signature | None] = ()
+) -> Any:
     """Flower's ``RecordDict`` of some messages."""
     app = require("flwr.app", "federated")
     stacks: dict[str, list[NDArray[Any]]] = {}
@@ -419,7 +432,8 @@ def to_records(messages: Sequence[Message], caller: str | None = None) -> Any:
     content: dict[str, Any] = {HEADERS: app.ConfigRecord({"json": json.dumps(entries, allow_nan=False)})}
     content[ARRAYS] = app.ArrayRecord({name: app.Array(np.concatenate(p)) for name, p in stacks.items()})
     if caller is not None:
-        content[CALLER] = app.ConfigRecord({"name": caller})
+        signed = {SIGNATURES: packed(signatures)} if any(signatures) else {}
+        content[CALLER] = app.ConfigRecord({"name": caller, **signed})
     return app.RecordDict(content)
 
 
@@ -469,3 +483,12 @@ def caller_of(content: Any) -> str:
     if not isinstance(name, str):
         raise MessageError("the query does not say who asks")
     return name
+
+
+def signatures_of(content: Any) -> dict[str, Signature]:
+    """The queriers' signatures, by the ids of their queries; they are not checked yet."""
+    try:
+        text = content[CALLER].get(SIGNATURES)
+    except Exception:
+        raise MessageError("the signatures cannot be read") from None
+    return {} if text is None else unpacked(text)

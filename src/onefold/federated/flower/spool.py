@@ -27,6 +27,7 @@ from onefold.federated.messages import (
     from_bytes,
     to_bytes,
 )
+from onefold.federated.queriers import Signature
 
 __all__ = ["Reply", "Request", "Spool"]
 
@@ -41,12 +42,13 @@ NOT_RUNNING = "the server is not running: start it with onefold federate server,
 
 @dataclass(frozen=True)
 class Request:
-    """A query, who asks, how many seconds the sites have, and under which query key they are to answer."""
+    """A query, who asks, how many seconds the sites have, under which query key, and the signature."""
 
     query: Query
     caller: str
     timeout: float
     lock: QueryKey | None = None
+    signature: Signature | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,12 @@ class Spool:
 
     def submit(self, request: Request) -> None:
         """Hand a request in."""
-        meta = {"caller": check_name("a querier's name", request.caller), "timeout": request.timeout}
+        meta: dict[str, Any] = {
+            "caller": check_name("a querier's name", request.caller),
+            "timeout": request.timeout,
+        }
+        if request.signature is not None:
+            meta["signature"] = request.signature.to_dict()
         messages: list[Message] = [request.query]
         messages += [] if request.lock is None else [request.lock]
         write_private(self._request(request.query.id), join_frames([_json(meta), *map(to_bytes, messages)]))
@@ -187,7 +194,8 @@ def _request(content: bytes) -> Request:
     query, lock = [*map(from_bytes, rest), None][:2]
     if len(rest) > 2 or not isinstance(query, Query) or not isinstance(lock, QueryKey | None):
         raise MessageError("this is no request")
-    return Request(query, str(plain["caller"]), float(plain["timeout"]), lock)
+    signature = None if plain.get("signature") is None else Signature.from_dict(plain["signature"])
+    return Request(query, str(plain["caller"]), float(plain["timeout"]), lock, signature)
 
 
 def _age(path: Path) -> float:

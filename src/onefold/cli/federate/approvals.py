@@ -1,0 +1,303 @@
+"""Who may ask: ``onefold federate querier``, ``approvals`` and ``log``.
+
+A querier makes a signing key and hands its public half to the sites. A data owner decides which queriers the
+site answers, and exports the site's log of decisions and answers for an auditor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from onefold._base.files import output_file
+from onefold.cli import arguments as shared
+from onefold.cli.arguments import flag, option
+from onefold.cli.console import Parser, count_of, print_json, say, show
+from onefold.cli.federate import common
+from onefold.cli.outputs import check_writable
+from onefold.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from onefold.federated.approvals import Approval
+    from onefold.federated.flower import Federation, Site
+
+COMPARE = (
+    "Compare the id with the querier by another way than through the server: names can be chosen freely."
+)
+
+
+# --- querier ----------------------------------------------------------------------------------------------
+
+
+def add_querier(parts: Any) -> None:
+    """Declare ``querier``."""
+    parser = parts.add_parser(
+        "querier",
+        help="make and show the key with which you sign queries",
+        description="Make or show the signing key of a querier. Sites that approve queriers know you by it: "
+        "the server can neither ask in your name nor change what you ask.",
+    )
+    ways = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
+    new = ways.add_parser(
+        "new",
+        help="make a signing key",
+        description="Make a signing key (Ed25519): NAME.signkey, which only your account can read and which "
+        "stays with you, and NAME.pub for the sites. Keep it away from the server's machine if the server's "
+        "operator is not to ask in your name.",
+    )
+    new.add_argument("name", nargs="?", metavar="NAME", help="your name (default: your user name)")
+    shown = ways.add_parser(
+        "show",
+        help="show the id of a signing key",
+        description="Show the id of a signing key and where it is.",
+    )
+    shown.add_argument("name", nargs="?", metavar="NAME", help="your name, or a .signkey file")
+    for each, run in ((new, run_new), (shown, run_show)):
+        folder = "folder of signing keys (default: ~/.local/share/onefold/queriers)"
+        option(each, "--keys DIR", folder)
+        common.add_json(each)
+        each.set_defaults(run=run)
+
+
+def run_new(args: argparse.Namespace) -> int:
+    """Make a key, tell."""
+    from onefold.federated.queriers import SigningKey, default_querier_folder, user_name
+
+    folder = args.keys or str(default_querier_folder())
+    key = SigningKey.create(args.name or user_name(), folder).key
+    _tell_key(key, f"{folder}/{key.name}", args.json)
+    return 0
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Find a key, tell."""
+    from onefold.federated.queriers import KEY_SUFFIX, default_querier_folder, find_signing_key, user_name
+
+    name, folder = args.name or user_name(), args.keys or str(default_querier_folder())
+    found = find_signing_key(name, folder)
+    if found is None:
+        raise InvalidInputError(
+            f"{folder}: no key of {name}; make one with onefold federate querier new {name}"
+        )
+    where = name.removesuffix(KEY_SUFFIX) if name.endswith(KEY_SUFFIX) else f"{folder}/{name}"
+    _tell_key(found.key, where, args.json)
+    return 0
+
+
+def _tell_key(key: Any, where: str, as_json: bool) -> None:
+    from onefold.federated.queriers import KEY_SUFFIX, PUBLIC_SUFFIX
+
+    words = [
+        f"querier {key.name}, id of the key {key.id}",
+        f"{where}{KEY_SUFFIX}: secret, stays with you",
+        f"{where}{PUBLIC_SUFFIX}: for the sites, which approve it with onefold federate approvals approve "
+        f"{key.name}{PUBLIC_SUFFIX} --folder SITE",
+    ]
+    told = {"querier": key.name, "id": key.id, "public": key.public}
+    show(told | {"key": f"{where}{KEY_SUFFIX}", "file": f"{where}{PUBLIC_SUFFIX}"}, words, as_json=as_json)
+
+
+def signing_key(name: str | None, federation: Federation, quiet: bool) -> Any:
+    """What signs a query: the key of that name, made if there is none and it can be of use."""
+    from onefold.federated.queriers import (
+        KEY_SUFFIX,
+        SigningKey,
+        default_querier_folder,
+        find_signing_key,
+        user_name,
+    )
+
+    asker = user_name() if name is None else name
+    found = find_signing_key(asker)
+    settings = federation.settings
+    if found is not None or settings.insecure or settings.mode == "model" or not federation.is_running:
+        return asker if found is None else found
+    try:
+        made = SigningKey.create(asker, default_querier_folder())
+    except InvalidInputError as error:  # sites that answer anyone need none
+        say(f"the query is not signed: {error}", quiet)
+        return asker
+    where = default_querier_folder() / f"{asker}{KEY_SUFFIX}"
+    say(f"made a key to sign queries with, id {made.key.id}: {where}", quiet)
+    return made
+
+
+# --- approvals --------------------------------------------------------------------------------------------
+
+
+def add_approvals(parts: Any) -> None:
+    """Declare ``approvals``."""
+    parser = parts.add_parser(
+        "approvals",
+        help="decide whom a site answers",
+        description="For the data owner of a site: see which queriers have asked, for what and how much, and "
+        "let them ask or refuse them. Decisions hold at once, whether the site is running or not, and are "
+        "noted in the site's log.",
+    )
+    ways = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
+    listed = ways.add_parser(
+        "list",
+        help="show who waits and what was decided",
+        description="Show the queriers that wait for a decision, and what was decided about others.",
+    )
+    approve = ways.add_parser(
+        "approve",
+        help="let a querier ask",
+        description="Let a querier ask: one that waits, or one whose public key you were given. At a site "
+        "with --approve an approval is for one purpose, and for the rows asked for now unless --rows is "
+        "given; otherwise it is for every purpose. The site's own limits hold in any case.",
+    )
+    deny = ways.add_parser(
+        "deny",
+        help="refuse a querier",
+        description="Refuse a querier, also one that was approved before. What was answered cannot be taken "
+        "back.",
+    )
+    for each in (approve, deny):
+        each.add_argument("querier", metavar="QUERIER", help="name or id from the list, or a .pub file")
+        option(each, "--purpose TEXT", "the purpose, as the querier states it (default: all that wait)")
+    option(approve, "--rows N", "number of rows that may be answered from now on", shared.whole)
+    option(approve, "--until DATE", "last day on which it holds, as 2027-01-31, in universal time")
+    for each, run in ((listed, run_list), (approve, run_approve), (deny, run_deny)):
+        option(each, "--folder DIR", "folder of the site", default=".")
+        common.add_json(each)
+        each.set_defaults(run=run)
+
+
+def _site(args: argparse.Namespace) -> Site:
+    from onefold.federated.flower import Site
+
+    return Site(args.folder)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Read, tell."""
+    site = _site(args)
+    entries = site.approvals().entries()
+    waiting = sum(entry.asked > 0 for entry in entries)
+    words = [f"site {site.settings.name}: {count_of(waiting, 'request')} waiting"]
+    words += [_in_words(entry) for entry in entries]
+    names = [entry.querier.name for entry in {entry.querier.public: entry for entry in entries}.values()]
+    words += [
+        f"several keys have the name {name}: decide by id"
+        for name in sorted(set(names))
+        if names.count(name) > 1
+    ]
+    words += [COMPARE] * (waiting > 0)
+    told = {"site": site.settings.name, "approval": site.settings.approval, "waiting": waiting}
+    show(told | {"approvals": [entry.to_dict() for entry in entries]}, words, as_json=args.json)
+    return 0
+
+
+def run_approve(args: argparse.Namespace) -> int:
+    """Approve, tell."""
+    from onefold.federated.approvals import end_of_day
+
+    site, until = _site(args), None if args.until is None else end_of_day(args.until)
+    mode = site.settings.approval
+    made = site.approvals().approve(args.querier, mode, purpose=args.purpose, rows=args.rows, until=until)
+    _tell_decided(site, made, args.json)
+    if mode == "anyone":
+        say(
+            "this site answers anyone: start it with --approve-queriers to answer approved queriers only",
+            args.json,
+        )
+    return 0
+
+
+def run_deny(args: argparse.Namespace) -> int:
+    """Refuse, tell."""
+    site = _site(args)
+    made = site.approvals().deny(args.querier, site.settings.approval, purpose=args.purpose)
+    _tell_decided(site, made, args.json)
+    return 0
+
+
+def _tell_decided(site: Site, made: tuple[Approval, ...], as_json: bool) -> None:
+    told = {"site": site.settings.name, "decided": [entry.to_dict() for entry in made]}
+    show(told, [_in_words(entry) for entry in made], as_json=as_json)
+
+
+def _in_words(entry: Approval) -> str:
+    state = "WAITS" if entry.asked else entry.decision.value
+    what = "every purpose" if entry.purpose is None else f"purpose {entry.purpose!r}"
+    parts = [f"{entry.querier.name} (id {entry.querier.id}) {state}, {what}"]
+    if entry.asked:
+        stated = f" for {entry.stated!r}" if entry.purpose is None and entry.stated else ""
+        parts.append(f"asks about {count_of(entry.asked, 'row')} now{stated}")
+    parts.append(f"{count_of(entry.answered, 'row')} answered so far")
+    if entry.left is not None:
+        parts.append(f"{count_of(entry.left, 'row')} left")
+    if entry.until is not None:
+        parts.append(f"until {datetime.fromtimestamp(entry.until, UTC).date().isoformat()}")
+    return "; ".join(parts)
+
+
+# --- log --------------------------------------------------------------------------------------------------
+
+
+def add_log(parts: Any) -> None:
+    """Declare ``log``."""
+    parser = parts.add_parser(
+        "log",
+        help="export a site's log of decisions and answers",
+        description="The log of a site: every decision about a querier, every query that was answered, and "
+        "every model and sum that left, each line with the sum of the line before.",
+    )
+    ways = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
+    export = ways.add_parser(
+        "export",
+        help="check the log and write it for an auditor",
+        description="Check the log of a site, the chain of its lines and the signatures of queriers in it, "
+        "and write it as JSON or as a page to read and to print. A log that was changed is not exported: "
+        "exit code 2. Note the number of entries and the last sum elsewhere, for --since.",
+    )
+    option(export, "--folder DIR", "folder of the site", default=".")
+    option(export, "--json FILE", "JSON file to write")
+    option(export, "--html FILE", "page to write: one file that prints well")
+    since = (
+        "number of entries and last sum that were noted earlier, as 12:3fa9..., which the log must still have"
+    )
+    option(export, "--since N:SUM", since)
+    flag(export, "--quiet", "print nothing but errors")
+    export.set_defaults(run=run_export)
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Check, write, tell."""
+    from onefold.federated.flower.admission import exported_log
+
+    if args.json is None and args.html is None:
+        raise InvalidInputError("say what to write: --json FILE, --html FILE or both")
+    for path in (args.json, args.html):
+        if path is not None:
+            check_writable(path)
+    found = exported_log(_site(args).folder, None if args.since is None else _since(args.since))
+    _write(found, args.json, args.html)
+    say(f"log of {found['site']} intact: {found['count']}:{found['head']}", args.quiet)
+    say(
+        f"{count_of(found['signatures'], 'signature')} checked, {found['unsigned']} answers without one",
+        args.quiet,
+    )
+    return 0
+
+
+def _write(found: dict[str, Any], as_json: str | None, as_html: str | None) -> None:
+    if as_json == "-":
+        print_json(found)
+    elif as_json is not None:
+        with output_file(as_json) as file:
+            file.write(json.dumps(found, indent=1, allow_nan=False).encode() + b"\n")
+    if as_html is not None:
+        from onefold.report import site_log_page, write_page
+
+        write_page(as_html, site_log_page(found))
+
+
+def _since(text: str) -> tuple[int, str]:
+    number, colon, total = text.partition(":")
+    if not colon or not number.isdecimal() or len(number) > 15:
+        raise InvalidInputError("--since must be the number of entries, a colon and the last sum")
+    return int(number), total

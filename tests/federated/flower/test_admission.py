@@ -1,0 +1,236 @@
+"""A hostile server before a site that approves its queriers, in this process."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Message, Metadata
+from flwr.app.message import make_message
+
+from onefold.federated import LocalModel
+from onefold.federated.flower import Federation, Site, admission, site_app
+from onefold.federated.flower.folders import (
+    SITE_VARIABLE,
+    ServerFolder,
+    SiteFolder,
+    SiteSettings,
+    private_folder,
+)
+from onefold.federated.flower.setup import issue_server_certificate, make_authority
+from onefold.federated.flower.site_app import ANSWERS, answer_message, from_records, to_records
+from onefold.federated.messages import Answers, Failure, FailureCode, Query
+from onefold.federated.queriers import Signature, SigningKey
+
+X = np.random.default_rng(3).random((40, 2)) + np.array([[0.0, 0.0], [2.0, 0.0]] * 20)
+Y = np.array(["low", "high"] * 20)
+WARD, LAB = SigningKey("ward", bytes(32)), SigningKey("lab", bytes([1] * 32))
+
+
+@pytest.fixture(scope="module")
+def model() -> LocalModel:
+    return LocalModel().fit(X, Y)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, model: LocalModel) -> SiteFolder:
+    """A site that approves queriers; nobody has asked it yet."""
+    made = SiteFolder(private_folder(tmp_path / "north"))
+    SiteSettings("north", "127.0.0.1", 8443, True, approval="queriers").save(made.settings_file)
+    made.prepare()
+    site_app.store_model(made, model)
+    return made
+
+
+def signed(folder: SiteFolder, query: Query, key: SigningKey = WARD, **stated: Any) -> Signature:
+    return key.sign(query, folder.federation_id, **stated)
+
+
+def asked(folder: SiteFolder, query: Query, signature: Signature | None, caller: str = "server-says") -> Any:
+    return site_app.answer(folder, query, caller, signature=signature)
+
+
+def code_of(message: Any) -> FailureCode:
+    assert isinstance(message, Failure), message
+    return message.code
+
+
+def test_first_query_waits_and_is_answered_after_approval(folder: SiteFolder, model: LocalModel) -> None:
+    query = Query("q1", X[:5])
+    assert code_of(asked(folder, query, signed(folder, query))) is FailureCode.WAITING
+    assert not folder.guard.exists()  # nothing is counted for those who are not approved
+    Site(folder.root).approvals().approve("ward", "queriers")
+    answers = asked(folder, query, signed(folder, query, purpose="triage"))
+    assert isinstance(answers, Answers)
+    np.testing.assert_array_equal(answers.values, model.answer(query, "north").values)
+    events = [(entry.event.value, entry.facts.get("purpose")) for entry in admission.site_log(folder)]
+    assert events == [("waiting", None), ("approved", None), ("answered", "triage")]
+
+
+def test_server_cannot_ask_without_a_signature_or_under_a_key_of_its_own(folder: SiteFolder) -> None:
+    Site(folder.root).approvals()
+    query = Query("q1", X[:5])
+    assert code_of(asked(folder, query, None, "ward")) is FailureCode.UNSIGNED
+    asked(folder, query, signed(folder, query))
+    Site(folder.root).approvals().approve("ward", "queriers")
+    assert code_of(asked(folder, query, None, "ward")) is FailureCode.UNSIGNED
+    forged = SigningKey("ward", bytes([9] * 32))
+    assert code_of(asked(folder, query, signed(folder, query, forged))) is FailureCode.WAITING
+
+
+def test_altered_and_replayed_queries_are_refused(folder: SiteFolder) -> None:
+    query = Query("q1", X[:5])
+    Site(folder.root).approvals().approve(_public(WARD, folder), "queriers")
+    signature = signed(folder, query, purpose="triage")
+    for other, statement in (
+        (Query("q1", X[5:10]), signature),  # other rows
+        (Query("q2", X[:5]), signature),  # asked again under another id
+        (query, replace(signature, purpose="marketing")),
+        (query, replace(signature, amount=10**6)),
+        (query, signed(folder, query, LAB) and replace(signature, public=LAB.key.public)),
+        (query, WARD.sign(query, "cd" * 32)),  # signed for another federation
+    ):
+        assert code_of(asked(folder, other, statement)) is FailureCode.BAD_SIGNATURE
+    assert isinstance(asked(folder, query, signature), Answers)
+    assert code_of(asked(folder, query, signature)) is FailureCode.REPLAYED
+    old = signed(folder, Query("q3", X[:5]), clock=lambda: 1e9)
+    assert code_of(asked(folder, Query("q3", X[:5]), old)) is FailureCode.STALE
+    assert [entry.event.value for entry in admission.site_log(folder)] == ["approved", "answered"]
+
+
+def _public(key: SigningKey, folder: SiteFolder) -> str:
+    """A file of a public key, as a querier hands it over."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key.key.public))
+    form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    path = folder.root.parent / f"{key.key.name}.pub"
+    path.write_bytes(public.public_bytes(*form) + b" " + key.key.name.encode() + b"\n")
+    return str(path)
+
+
+def test_limits_count_by_key_whatever_the_server_calls_the_querier(folder: SiteFolder) -> None:
+    replace(folder.settings, caller_total=8).save(folder.settings_file)
+    for key in (WARD, LAB):
+        Site(folder.root).approvals().approve(_public(key, folder), "queriers")
+
+    def ask(number: int, key: SigningKey, caller: str) -> Any:
+        query = Query(f"q{number}", X[:5])
+        return asked(folder, query, signed(folder, query, key), caller)
+
+    assert isinstance(ask(1, WARD, "a"), Answers)
+    assert code_of(ask(2, WARD, "b")) is FailureCode.BUDGET_SPENT  # another name gains nothing
+    assert isinstance(ask(3, LAB, "a"), Answers)  # and costs nobody else anything
+    answered = {entry.querier.name: entry.answered for entry in Site(folder.root).approvals().entries()}
+    assert answered == {"ward": 5, "lab": 5}  # what was refused is not counted under the approval
+
+
+def test_site_that_answers_anyone_still_checks_signatures(folder: SiteFolder) -> None:
+    replace(folder.settings, approval="anyone").save(folder.settings_file)
+    query = Query("q1", X[:5])
+    assert isinstance(asked(folder, query, None), Answers)
+    signature = signed(folder, query)
+    assert code_of(asked(folder, query, replace(signature, purpose="x"))) is FailureCode.BAD_SIGNATURE
+    assert isinstance(asked(folder, query, signature), Answers)
+    assert code_of(asked(folder, query, signature)) is FailureCode.REPLAYED
+    # The server cannot spend the budget of a key under its name.
+    assert code_of(asked(folder, query, None, f"key.{WARD.key.id}")) is FailureCode.UNKNOWN_CALLER
+
+
+@pytest.mark.parametrize("at", ["admit", "enter", "append"])
+def test_answer_that_cannot_be_noted_does_not_leave_and_may_be_asked_for_again(
+    at: str, folder: SiteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Site(folder.root).approvals().approve(_public(WARD, folder), "queriers")
+    query = Query("q1", X[:5])
+    signature = signed(folder, query)
+    where = {"admit": admission.Approvals, "enter": admission.Replays, "append": admission.SiteLog}[at]
+    real = getattr(where, at)
+
+    def fail(self: Any, *arguments: Any, **options: Any) -> Any:
+        if options.get("count") is False:
+            return real(self, *arguments, **options)
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where, at, fail)
+        assert code_of(asked(folder, query, signature)) is FailureCode.INTERNAL
+    again = asked(folder, query, signature)
+    # Once it is entered it is not taken again; a new signature of the same rows is.
+    assert isinstance(again, Answers) if at != "append" else code_of(again) is FailureCode.REPLAYED
+    assert admission.site_log(folder).verify() == 1 + (at != "append")
+
+
+def envelope(content: Any) -> Message:
+    about = {
+        "run_id": 1,
+        "message_id": "m" * 8,
+        "src_node_id": 1,
+        "dst_node_id": 2,
+        "reply_to_message_id": "",
+    }
+    metadata = Metadata(**about, group_id="", created_at=1.7e9, ttl=1e10, message_type=ANSWERS)
+    return make_message(metadata=metadata, content=content)
+
+
+def test_signatures_travel_beside_the_queries(folder: SiteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SITE_VARIABLE, str(folder.root))
+    Site(folder.root).approvals().approve(_public(WARD, folder), "queriers")
+    queries = [Query("q1", X[:2]), Query("q2", X[2:4]), Query("q3", X[4:6])]
+    signatures = [signed(folder, queries[0]), None, signed(folder, queries[2])]
+    replies = from_records(answer_message(envelope(to_records(queries, "me", signatures)), None).content)
+    assert [type(reply) for reply in replies] == [Answers, Failure, Answers]
+    assert code_of(replies[1]) is FailureCode.UNSIGNED
+    assert set(to_records(queries, "me")["caller"]) == {"name"}  # unsigned ones travel as before
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "[[]]", "3", "[" * 100_000, json.dumps([{}] * 300), "twice"])
+def test_malformed_signatures_are_refused(
+    text: str, folder: SiteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SITE_VARIABLE, str(folder.root))
+    query = Query("q1", X[:2])
+    if text == "twice":
+        text = json.dumps([signed(folder, query).to_dict(), signed(folder, query, LAB).to_dict()])
+    content = to_records([query], "me")
+    content["caller"]["signatures"] = text
+    (failure,) = from_records(answer_message(envelope(content), None).content)
+    assert code_of(failure) is FailureCode.MALFORMED
+
+
+# --- folders ----------------------------------------------------------------------------------------------
+
+
+def test_new_folders_approve_queriers_and_older_ones_answer_as_before(tmp_path: Path) -> None:
+    Federation.create(tmp_path / "tls", ["north"])
+    site = SiteFolder(tmp_path / "tls" / "sites" / "north")
+    assert site.settings.approval == "queriers"
+    assert "approvals approve" in (tmp_path / "tls" / "GUIDE.md").read_text()
+    Federation.create(tmp_path / "open", ["north"], approval="anyone")
+    Federation.create(tmp_path / "plain", ["north"], insecure=True)
+    for name in ("open", "plain"):
+        made = SiteFolder(tmp_path / name / "sites" / "north")
+        assert made.settings.approval == "anyone"
+        assert "approval" not in json.loads(made.settings_file.read_text())  # as version 0.1 wrote it
+    assert Site(site.root).configure(approval="purposes").settings.approval == "purposes"
+
+
+def test_federation_is_the_key_of_its_authority(tmp_path: Path) -> None:
+    Federation.create(tmp_path / "a", ["north"])
+    Federation.create(tmp_path / "b", ["north"])
+    server, site = ServerFolder(tmp_path / "a" / "server"), SiteFolder(tmp_path / "a" / "sites" / "north")
+    before = server.federation_id
+    assert before == site.federation_id != ServerFolder(tmp_path / "b" / "server").federation_id
+    hosts = [server.settings.host]
+    issue_server_certificate(server.certificate, server.key, server.ca, server.ca_key, hosts)
+    assert server.federation_id == before
+    make_authority(server.ca, server.ca_key, "another")
+    assert server.federation_id != before
