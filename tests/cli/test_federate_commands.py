@@ -264,3 +264,26 @@ def test_site_without_flower_names_the_extra_to_install(
     capsys.readouterr()
     assert main(["federate", "site", "--folder", "federation/sites/north"]) == 2
     assert "onefold[federated]" in capsys.readouterr().err
+
+
+def test_status_tells_what_is_known_and_when_certificates_end(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["federate", "status"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("never seen; 0 queries about 0 rows answered") == 2
+    assert "the server's certificate ends on" in said
+    assert "WARNING" not in said
+    before = json.loads(_output(capsys, ["federate", "status", "--json"]))
+    renewed = json.loads(_output(capsys, ["federate", "renew", "--authority", "--json"]))
+    after = json.loads(_output(capsys, ["federate", "status", "--json"]))
+    assert renewed["authority"] == after["authority"] >= before["authority"]
+    assert renewed["certificate"] == after["certificate"]
+    assert "to be handed to every site" in _output(capsys, ["federate", "renew", "--authority"])
+
+
+def _output(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
+    capsys.readouterr()
+    assert main(words) == 0
+    return capsys.readouterr().out

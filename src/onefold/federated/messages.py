@@ -59,6 +59,7 @@ __all__ = [
     "Refusal",
     "SealedAnswers",
     "SealedResult",
+    "SiteFacts",
     "check_digest",
     "check_guarantee",
     "check_labels",
@@ -396,6 +397,37 @@ class Refusal(_Checked):
 
 
 @dataclass(frozen=True, eq=False)
+class SiteFacts(_Checked):
+    """What a site tells the server's operator about itself, for the status.
+
+    Parameters
+    ----------
+    site : str
+        Name of the site.
+    onefold, flower : str
+        Versions of onefold and of Flower.
+    rows : int or None
+        Number of rows that the site's operator declares; None if it is not to be told.
+    budget : str or None
+        What the site's ledger has spent, in words; None if it is not to be told.
+    """
+
+    site: str
+    onefold: str
+    flower: str
+    rows: int | None
+    budget: str | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        texts = (self.onefold, self.flower, self.budget or "")
+        if not all(is_text(text) for text in texts):
+            raise MessageError("what a site tells about itself must be short printable texts")
+        if self.rows is not None and (type(self.rows) is not int or not 0 <= self.rows < LARGEST_INTEGER):
+            raise MessageError("a declared number of rows must be a whole number from 0 on")
+
+
+@dataclass(frozen=True, eq=False)
 class QueryKey(_Checked):
     """The public part of a querier's key, and what its numbers mean, the same for all sites.
 
@@ -483,6 +515,7 @@ Message = (
     | PublicScores
     | Failure
     | Refusal
+    | SiteFacts
     | QueryKey
     | SealedAnswers
     | SealedResult
@@ -497,6 +530,7 @@ KINDS: dict[str, type[Message]] = {
     "public-scores": PublicScores,
     "failure": Failure,
     "refusal": Refusal,
+    "facts": SiteFacts,
     "lock": QueryKey,
     "sealed-answers": SealedAnswers,
     "sealed-result": SealedResult,

@@ -23,6 +23,7 @@ PARTS = (
     server.add_status,
     server.add_add,
     server.add_remove,
+    server.add_renew,
     site.add_simulate,
     sums.add_keys,
     sums.add_sum,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
-from onefold.cli.console import say, show
+from onefold.cli.console import count_of, say, show
 from onefold.cli.federate import common
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ def add_server(parts: Any) -> None:
 def run_server(args: argparse.Namespace) -> int:
     """Start, tell, watch, stop."""
     from onefold.federated.flower import Federation
+    from onefold.federated.flower.renewal import expiry_warnings
 
     def ready(settings: Any) -> None:
         where = {"host": settings.host, "port": settings.port, "mode": settings.mode}
@@ -118,8 +119,11 @@ def run_server(args: argparse.Namespace) -> int:
         words = [f"ready at {settings.host}:{settings.port} ({what})"]
         show({"ready": True, **where}, words, as_json=args.json)
 
+    federation = Federation(args.folder)
+    for line in expiry_warnings(federation.folder):
+        say(f"WARNING: {line}", quiet=False)
     with common.until_stopped() as keep_going:
-        Federation(args.folder).serve(args.seconds, bind=args.bind, ready=ready, keep_going=keep_going)
+        federation.serve(args.seconds, bind=args.bind, ready=ready, keep_going=keep_going)
     return 0
 
 
@@ -154,13 +158,32 @@ def run_status(args: argparse.Namespace) -> int:
         sums = "; the server has plain sums of its rows" if site.sums else ""
         sums = "; sent private moments" if site.measure == "moments" else sums
         words.append(f"{site.name:<{WIDTH}} {status}{reason}, {there}; {_promise(site)}{sums}")
+        words.append(f"{'':<{WIDTH}} {_noted(site)}")
     if any(site.status == "member" and site.measure == "moments" for site in found.sites):
         words.append(
             "Queries are answered here, from the sum of the sites' private moments: no site is asked or sees "
             "one."
         )
+    if found.certificate is not None and found.authority is not None:
+        ends = f"{found.certificate[:10]}, that of its authority on {found.authority[:10]}"
+        words.append(f"the server's certificate ends on {ends}")
+    words += [f"WARNING: {line}" for line in found.warnings]
     show(found.to_dict(), words, as_json=args.json)
     return 0
+
+
+def _noted(site: SiteStatus) -> str:
+    """When a site was there, what it answered, and what it tells about itself."""
+    seen = "never seen" if site.last_seen is None else f"last seen {site.last_seen}"
+    answered = "1 query" if site.queries == 1 else f"{site.queries} queries"
+    parts = [seen, f"{answered} about {count_of(site.rows_answered, 'row')} answered"]
+    if site.version is not None:
+        parts.append(f"onefold {site.version}, Flower {site.flower}")
+    if site.declared_rows is not None:
+        parts.append(f"{count_of(site.declared_rows, 'row')} declared")
+    if site.budget is not None:
+        parts.append(f"ledger: {site.budget}")
+    return "; ".join(parts)
 
 
 def _promise(site: SiteStatus) -> str:
@@ -184,6 +207,37 @@ def _promise(site: SiteStatus) -> str:
     word = ", on the site's word" * bool(guarantee["conditions"] or not guarantee["clipped"])
     epsilon, delta = shown(pair["epsilon"]), shown(pair["delta"], 3)
     return f"{text}; epsilon {epsilon} per {unit}, delta {delta}{word}, {covered}"
+
+
+# --- renew ------------------------------------------------------------------------------------------------
+
+
+def add_renew(parts: Any) -> None:
+    """Declare ``renew``."""
+    parser = parts.add_parser(
+        "renew",
+        help="renew the certificates of a federation",
+        description="Write a new certificate of the server, valid for a year, under the same authority; the "
+        "server uses it when it is started again, and the sites need nothing new. With --authority the "
+        "authority's certificate is renewed too, for the same key: ca.crt then has to go to every site.",
+    )
+    common.add_folder(parser)
+    flag(parser, "--authority", "renew the authority's certificate as well")
+    common.add_json(parser)
+    parser.set_defaults(run=run_renew)
+
+
+def run_renew(args: argparse.Namespace) -> int:
+    """Renew, tell."""
+    from onefold.federated.flower import Federation
+
+    federation = Federation(args.folder)
+    made = federation.renew(authority=args.authority)
+    words = [f"the server's certificate ends on {made['certificate'][:10]}; start the server again to use it"]
+    if args.authority:
+        words.append(f"{federation.folder.ca}: to be handed to every site, in place of its ca.crt")
+    show(made, words, as_json=args.json)
+    return 0
 
 
 # --- add and remove ---------------------------------------------------------------------------------------
@@ -229,9 +283,9 @@ def add_remove(parts: Any) -> None:
     parser = parts.add_parser(
         "remove",
         help="take a site and all it contributed out of the federation",
-        description="Take a site out: the server does not let its key in any more, deletes its model and its "
-        "sums, and every later answer is that of a federation which never had the site. The server may be "
-        "running or not.",
+        description="Take a site out: the server asks it nothing any more and tells it so when it connects, "
+        "deletes its model and its sums, and every later answer is that of a federation which never had the "
+        "site. The server may be running or not.",
     )
     parser.add_argument("site", metavar="SITE", help="name of the site")
     common.add_folder(parser)

@@ -160,6 +160,9 @@ def _add_limits(group: Any) -> None:
     flag(whom, "--approve-queriers", "answer queriers that you have approved (new folders do so)")
     anyone = "answer whoever the server lets ask, signed or not (folders made by version 0.1 do so)"
     flag(whom, "--answer-anyone", anyone)
+    rows = "number of rows to tell the server's operator (told to nobody until changed)"
+    option(group, "--declare-rows N", rows, shared.whole)
+    flag(group, "--tell-epsilon", "tell the server's operator what the site's ledger has spent")
     trusted = "id of a query key to trust; encrypted answers are then given under trusted keys only"
     repeated(group, "--trust-key ID", trusted, shared.key_id)
 
@@ -167,6 +170,7 @@ def _add_limits(group: Any) -> None:
 def run_site(args: argparse.Namespace) -> int:
     """Fit if there is data, say what is promised, then serve."""
     from onefold.federated.flower import Site
+    from onefold.federated.flower.renewal import expiry_warnings
 
     site = Site(args.folder)
     _check_data(args)
@@ -180,6 +184,8 @@ def run_site(args: argparse.Namespace) -> int:
         sends=next((kind for option, kind in SENDS.items() if getattr(args, option)), None),
         trust_keys=args.trust_key,
         withdraw_plain_sums=only and not args.send_plain_sums,
+        declared_rows=args.declare_rows,
+        tells_epsilon=args.tell_epsilon or None,
         approval=next((mode for option, mode in WHOM.items() if getattr(args, option)), None),
     )
     forecast: dict[str, Any] = {}
@@ -190,6 +196,8 @@ def run_site(args: argparse.Namespace) -> int:
             else:
                 _fit(site, args)
     _tell(site, args.json, forecast)
+    for line in expiry_warnings(site.folder):
+        say(f"WARNING: {line}", quiet=False)
     if args.fit_only:
         return 0
     remark = partial(say, quiet=False) if args.json else partial(print, flush=True)

@@ -9,6 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -46,7 +47,9 @@ from onefold.federated.flower.folders import ServerFolder, ServerSettings, SiteF
 from onefold.federated.flower.nodes import ServerNode
 from onefold.federated.flower.processes import Watch
 from onefold.federated.flower.registry import FederationStatus, Registry, RegistryEntry, Status
+from onefold.federated.flower.renewal import expiry, expiry_warnings, renew
 from onefold.federated.flower.setup import add_site, create_federation, make_site_folder
+from onefold.federated.flower.sightings import Sighting, Sightings
 from onefold.federated.flower.site_app import column_names
 from onefold.federated.flower.spool import NOT_RUNNING, Spool
 from onefold.federated.flower.sums import KeptSums
@@ -236,8 +239,8 @@ class Federation:
     def remove(self, site: str) -> Self:
         """Take a site out with everything it contributed, whether the server is running or not.
 
-        Its key is not let in any more, its model and its sums are deleted, and every later answer is that of
-        a federation which never had it.
+        It is asked nothing any more and told so when it connects, its model and its sums are deleted, and
+        every later answer is that of a federation which never had it.
 
         Parameters
         ----------
@@ -289,9 +292,39 @@ class Federation:
         """
         registry, online = Registry(self.folder), Spool(self.folder.spool).status()
         entries = registry.log.verify()
-        sites = tuple(site.told(site.name in (online or ())) for site in registry.sites.values())
+        notes = Sightings(self.folder).read()
+        sites = tuple(
+            site.told(site.name in (online or ()), **_noted(notes.get(site.name, Sighting())))
+            for site in registry.sites.values()
+        )
         settings = self.settings
-        return FederationStatus(online is not None, settings.mode, settings.rule, entries, sites)
+        folder = self.folder
+        ends = [None if settings.insecure else expiry(path) for path in (folder.certificate, folder.ca)]
+        certificate, authority = (None if end is None else end.isoformat() for end in ends)
+        known = (online is not None, settings.mode, settings.rule, entries, sites)
+        return FederationStatus(*known, certificate, authority, expiry_warnings(folder))
+
+    def renew(self, *, authority: bool = False) -> dict[str, Any]:
+        """Write a new certificate of the server, valid for a year; the server uses it when it starts again.
+
+        Parameters
+        ----------
+        authority : bool, default=False
+            Renew the authority's certificate too, for the same key. The file ``ca.crt`` of the server's
+            folder then has to replace that of every site before the old one ends.
+
+        Returns
+        -------
+        dict of str to Any
+            When the certificates end, as ``certificate`` and ``authority``.
+
+        Raises
+        ------
+        InvalidInputError
+            In a plaintext federation, without the authority's key, or if the authority's certificate has
+            ended and is not renewed.
+        """
+        return renew(self.folder, authority=authority)
 
     def plain_sums(self) -> JoinedFederation:
         """Return the sums without noise that the sites sent, for example to measure what each does to them.
@@ -738,6 +771,21 @@ def _of_sum(
     classes, measures = moments.answers(rows)
     labels = classes[measures.argmin(axis=1)]
     return QueryResult(labels, measures, classes, sites, (), {}, False, kept_out=dict(kept_out))
+
+
+def _noted(note: Sighting) -> dict[str, Any]:
+    """What the server has noted about a site, as fields of its status."""
+    seen = None if note.last_seen is None else datetime.fromtimestamp(note.last_seen, UTC)
+    told = note.told
+    return {
+        "last_seen": None if seen is None else seen.isoformat(timespec="seconds"),
+        "queries": note.queries,
+        "rows_answered": note.rows,
+        "version": told.get("version"),
+        "flower": told.get("flower"),
+        "declared_rows": told.get("rows"),
+        "budget": told.get("budget"),
+    }
 
 
 def _labelled(held_out: tuple[Any, Any] | None, schema: Schema | None) -> tuple[Array, Array] | None:

@@ -38,7 +38,12 @@ FORMAT = 1
 MODES = ("query", "model")
 SENDS = ("answers", "sealed-answers", "private-model", "raw-model")
 # Settings that came later, with what folders without them do: left out where they say no more than that.
-LATER: dict[str, Any] = {"most_rows": None, "approval": "anyone"}
+LATER: dict[str, Any] = {
+    "most_rows": None,
+    "approval": "anyone",
+    "declared_rows": None,
+    "tells_epsilon": False,
+}
 
 
 def is_loopback(host: str) -> bool:
@@ -134,6 +139,8 @@ class SiteSettings(_Settings):
         guarantee may leave) or "raw-model".
     approval : whom it answers: "anyone", "queriers" (each once its data owner has approved it) or "purposes"
         (each for every purpose and number of rows that was approved).
+    declared_rows : number of rows to tell the server's operator; None tells none.
+    tells_epsilon : whether the server's operator is told what the site's ledger has spent.
     """
 
     name: str
@@ -145,6 +152,8 @@ class SiteSettings(_Settings):
     caller_total: int = 1_000_000
     sends: str = "answers"
     approval: str = "anyone"
+    declared_rows: int | None = None
+    tells_epsilon: bool = False
 
     def __post_init__(self) -> None:
         _check_address(self.host, self.port, self.insecure)
@@ -157,6 +166,10 @@ class SiteSettings(_Settings):
             raise InvalidInputError(f"a site sends one of {', '.join(SENDS)}")
         if self.approval not in APPROVAL:
             raise InvalidInputError(f"approval must be one of {', '.join(APPROVAL)}")
+        if self.declared_rows is not None and (type(self.declared_rows) is not int or self.declared_rows < 0):
+            raise InvalidInputError("declared_rows must be a whole number from 0 on")
+        if type(self.tells_epsilon) is not bool:
+            raise InvalidInputError("tells_epsilon must be true or false")
 
 
 def _check_address(host: Any, port: Any, insecure: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -151,13 +151,12 @@ class ServerNode:
         )
 
     def synchronise(self) -> None:
-        """Let in the keys of those who are invited, and nobody else's."""
+        """Let in the keys of those who are invited, and of those who were removed, to tell them so."""
         stamp = self.registry.stamp()
         if self.settings.insecure:
             self._seen = stamp
             return
-        sites = self.registry.sites.values()
-        wanted = {site.name: site for site in sites if site.status is not Status.REMOVED}
+        wanted = _let_in(self.registry.sites.values())
         for name, node in list(self._nodes.items()):
             # A site that was removed and invited again has no number yet: its old one goes.
             if name not in wanted or wanted[name].node_id != node:
@@ -216,6 +215,13 @@ class ServerNode:
         tls = [text for name, path in paths.items() for text in (name, str(path.resolve()))]
         tls += ["--ssl-keyfile", str(self.folder.key.resolve()), "--enable-supernode-auth"]
         return command("flower-superlink", *tls, *own)
+
+
+def _let_in(sites: Iterable[RegistryEntry]) -> dict[str, RegistryEntry]:
+    """Sites whose keys may connect: one that was removed only to be told, unless another has its key now."""
+    known = list(sites)
+    keys = {site.public_key for site in known if site.status is not Status.REMOVED}
+    return {s.name: s for s in known if s.status is not Status.REMOVED or s.public_key not in keys}
 
 
 def _last_object(text: str) -> dict[str, Any]:

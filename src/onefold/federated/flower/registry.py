@@ -75,15 +75,15 @@ class RegistryEntry:
             "reason": self.reason,
         }
 
-    def told(self, online: bool) -> SiteStatus:
-        """What the server's operator is told about the site."""
+    def told(self, online: bool, **noted: Any) -> SiteStatus:
+        """What the server's operator is told about the site; ``noted`` are further fields of the status."""
         known, profile = (self.name, self.status.value, self.reason, online), self.profile
         if profile is None:
-            return SiteStatus(*known)
+            return SiteStatus(*known, **noted)
         sums = profile.sums is not None and profile.measure != MOMENTS and self.status is Status.MEMBER
         measure = "joined" if sums else profile.measure
         model = (profile.n_features, measure, profile.model_digest, profile.guarantee)
-        return SiteStatus(*known, list(profile.classes), *model, profile.schema, sums)
+        return SiteStatus(*known, list(profile.classes), *model, profile.schema, sums, **noted)
 
     @classmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any]) -> RegistryEntry:
@@ -134,6 +134,16 @@ class SiteStatus:
         Digest of the schema of its table; None without one.
     sums : bool, default=False
         Whether the server has sums of its rows without noise.
+    last_seen : str or None, default=None
+        When it was last connected, in ISO 8601; None if never.
+    queries, rows_answered : int, default=0
+        Queries and rows that it has answered, as the server counts.
+    version, flower : str or None, default=None
+        Versions of onefold and of Flower there; None before the site has told them.
+    declared_rows : int or None, default=None
+        Number of rows that the site's operator declares; None if it is not told.
+    budget : str or None, default=None
+        What the site's ledger has spent, and its limit; None if it is not told.
 
     See Also
     --------
@@ -157,6 +167,13 @@ class SiteStatus:
     guarantee: dict[str, Any] | None = None
     schema: str | None = None
     sums: bool = False
+    last_seen: str | None = None
+    queries: int = 0
+    rows_answered: int = 0
+    version: str | None = None
+    flower: str | None = None
+    declared_rows: int | None = None
+    budget: str | None = None
 
 
 @dataclass(frozen=True)
@@ -175,6 +192,10 @@ class FederationStatus:
         Entries of the membership log, whose chain of hashes was checked.
     sites : tuple of SiteStatus
         All sites that were ever invited.
+    certificate, authority : str or None, default=None
+        When the certificates of the server and of its authority end, in ISO 8601; None in plaintext.
+    warnings : tuple of str, default=()
+        Certificates that end within 30 days, and what to do.
 
     See Also
     --------
@@ -192,6 +213,9 @@ class FederationStatus:
     rule: str
     log_entries: int
     sites: tuple[SiteStatus, ...]
+    certificate: str | None = None
+    authority: str | None = None
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON.
@@ -201,7 +225,8 @@ class FederationStatus:
         dict of str to Any
             The same fields; each site is a dict too.
         """
-        return asdict(self) | {"sites": [asdict(site) for site in self.sites]}
+        lists = {"sites": [asdict(site) for site in self.sites], "warnings": list(self.warnings)}
+        return asdict(self) | lists
 
 
 # --- the list -----------------------------------------------------------------------------------------------

@@ -25,8 +25,10 @@ from onefold.federated.flower.evaluation import Evaluations
 from onefold.federated.flower.folders import SERVER_VARIABLE, ServerFolder, log_to, write_private
 from onefold.federated.flower.launch import NODE_UNAVAILABLE
 from onefold.federated.flower.registry import Registry, Status
+from onefold.federated.flower.sightings import Sightings
 from onefold.federated.flower.site_app import (
     ANSWERS,
+    FACTS,
     KEPT_OUT,
     MODEL,
     NO_QUERY,
@@ -53,6 +55,7 @@ from onefold.federated.messages import (
     PublicScores,
     Refusal,
     SealedAnswers,
+    SiteFacts,
     to_parts,
 )
 from onefold.federated.queriers import Signature
@@ -84,6 +87,7 @@ class Coordinator:
         self.registry = Registry(folder)
         self.reception = Reception(folder, self.registry, self.send)
         self.evaluations = Evaluations(self.spool)
+        self.sightings = self.reception.sightings
         self.open: list[Exchange] = []
         self._run = self.spool.current_run
         self._told = 0.0
@@ -108,6 +112,7 @@ class Coordinator:
         if time.monotonic() - self._told > SIGN_OF_LIFE:
             self.reception.look(self.grid.get_nodes())
             self.spool.report(self.reception.online)
+            self.reception.note_online()
             self._told = time.monotonic()
         for batch in batches(self.spool.take()):
             self.open.append(self.ask(batch))
@@ -196,6 +201,7 @@ class Coordinator:
                 if number in exchange.waiting and gone:
                     exchange.lose(number)
                 elif number in exchange.waiting:
+                    self.sightings.count(exchange.waiting[number], messages, exchange.sizes)
                     exchange.take(number, messages)
                     self.evaluations.keep(exchange.replies)
 
@@ -240,6 +246,11 @@ class Exchange:
         now = time.monotonic()
         hoped_for = [site for site, until in self.absent.items() if now < until]
         return now > self.deadline or not (self.waiting or hoped_for)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of rows of each query."""
+        return {request.query.id: len(request.query.features) for request in self.requests}
 
     def fail(self, code: FailureCode) -> None:
         """Note that no site can be asked."""
@@ -314,6 +325,7 @@ def batches(requests: Sequence[Request]) -> list[list[Request]]:
 # A site has this long to say what it is, and is asked again when it has not.
 PATIENCE = 120.0
 NOBODY = "server"
+REMOVED_REASON = "removed: the server's operator has taken this site out of the federation"
 
 Send = Callable[[str, dict[str, int], Sequence[Message], float, str], dict[str, str]]
 
@@ -330,7 +342,9 @@ class Reception:
         self.registry = registry
         self.settings = folder.settings
         self.sums = KeptSums(folder)
+        self.sightings = Sightings(folder)
         self._send = send
+        self._removed: dict[int, str] = {}  # nodes of sites that were removed: they are told, and not asked
         self._nodes: dict[int, str] = {}  # nodes that are there -> since when, as Flower says
         self._greeted: dict[int, str] = {}  # nodes that were asked, and since when they were there then
         self._names: dict[int, str] = {}  # node -> site
@@ -357,11 +371,21 @@ class Reception:
             if now > until:
                 del self._asked[number]
                 self._greeted.pop(node, None)
+        for node, name in self._removed.items():
+            if node in self._nodes and self._greeted.get(node) != self._nodes[node]:
+                self._greeted[node] = self._nodes[node]
+                self._ask(KEPT_OUT, node, Refusal(name, REMOVED_REASON))
         for node, since in self._nodes.items():
             known = self.settings.insecure or node in self._names
             if known and self._greeted.get(node) != since:
                 self._greeted[node] = since
                 self._ask(PROFILE, node)
+
+    def note_online(self) -> None:
+        """Note who is there, and ask sites now and then for what they tell about themselves."""
+        self.sightings.see(self.online)
+        for name in self.sightings.to_ask():
+            self._ask(FACTS, self.online[name])
 
     def take(self, number: str, messages: Sequence[Message] | None) -> None:
         """A reply to a question of ours, perhaps."""
@@ -375,6 +399,9 @@ class Reception:
             self._keep_model(node, message)
         elif kind == SUMS and isinstance(message, PlainSums | PrivateSums):
             self._keep_sums(node, message)
+        elif kind == FACTS:  # sites of version 0.1 tell nothing
+            if isinstance(message, SiteFacts) and node in self._names:
+                self.sightings.keep(self._names[node], message)
         elif kind != KEPT_OUT and node in self._names:
             code = message.code.value if isinstance(message, Failure) else "no-profile"
             self.registry.refuse(self._names[node], code)
@@ -385,12 +412,13 @@ class Reception:
             for node in gone:
                 self._names.pop(node, None)
             return
-        sites = self.registry.sites.values()
-        self._names = {
-            site.node_id: site.name
-            for site in sites
-            if site.node_id is not None and site.status is not Status.REMOVED
-        }
+        sites = [site for site in self.registry.sites.values() if site.node_id is not None]
+        names = {site.node_id: site.name for site in sites if site.node_id is not None}
+        removed = {site.name for site in sites if site.status is Status.REMOVED}
+        for node in [node for node, name in names.items() if name in removed and node not in self._removed]:
+            self._greeted.pop(node, None)  # it was greeted as a site that takes part
+        self._removed = {node: name for node, name in names.items() if name in removed}
+        self._names = {node: name for node, name in names.items() if name not in removed}
 
     def _ask(self, kind: str, node: int, *told: Message) -> None:
         for number in self._send(kind, {"": node}, told, PATIENCE, NOBODY):
@@ -400,6 +428,9 @@ class Reception:
         known = self.registry.sites.get(profile.site)
         if self.settings.insecure and known is not None and known.status is not Status.REMOVED:
             self._names[node] = profile.site
+        if self.settings.insecure and known is not None and known.status is Status.REMOVED:
+            self._names.pop(node, None)
+            self._ask(KEPT_OUT, node, Refusal(profile.site, REMOVED_REASON))
         name = self._names.get(node)
         if name is None:
             return

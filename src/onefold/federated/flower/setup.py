@@ -185,10 +185,16 @@ EARLIER = timedelta(hours=1)
 THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
-def make_authority(certificate: Path, key: Path, name: str) -> None:
-    """A certificate authority for one federation: the certificate is public, the key stays at the server."""
+def make_authority(certificate: Path, key: Path, name: str, *, keep_key: bool = False) -> None:
+    """A certificate authority for one federation: the certificate is public, the key stays at the server.
+
+    With ``keep_key`` the key that is there gets a new certificate.
+    """
     x509, ec = _crypto(X509), _crypto(CURVES)
-    private = ec.generate_private_key(ec.SECP384R1())
+    if keep_key:
+        private = _crypto(SERIALIZATION).load_pem_private_key(key.read_bytes(), password=None)
+    else:
+        private = ec.generate_private_key(ec.SECP384R1())
     subject = _name(f"{name} authority")
     builder = (
         _builder(subject, subject, private.public_key())

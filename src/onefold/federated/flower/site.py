@@ -331,6 +331,8 @@ class Site:
         trust_keys: Iterable[str] = (),
         withdraw_plain_sums: bool = False,
         approval: str | None = None,
+        declared_rows: int | None = None,
+        tells_epsilon: bool | None = None,
     ) -> Self:
         """Change what may leave this site; kept for the next start.
 
@@ -354,6 +356,11 @@ class Site:
         approval : {"anyone", "queriers", "purposes"}, default=None
             Whom the site answers: anyone, queriers that were approved, or each querier for the purposes and
             numbers of rows that were approved (:meth:`approvals`). None keeps what is set.
+        declared_rows : int, default=None
+            Number of rows to tell the server's operator; it is your declaration, and nothing counts it. None
+            keeps what is set, at first to tell none.
+        tells_epsilon : bool, default=None
+            Whether to tell the server's operator what the site's ledger has spent. None keeps what is set.
 
         Returns
         -------
@@ -363,7 +370,7 @@ class Site:
         if withdraw_plain_sums:
             withdraw_sums(self.folder)
         given = {"per_minute": per_minute, "total": total, "caller_total": querier_total, "sends": sends}
-        given["approval"] = approval
+        given |= {"approval": approval, "declared_rows": declared_rows, "tells_epsilon": tells_epsilon}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         settings = replace(self.settings, **changes)
         trusted = {check_digest(key) for key in trust_keys}

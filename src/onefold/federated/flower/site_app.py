@@ -35,6 +35,7 @@ from onefold.federated.fhe import Client, Quantiser
 from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.flower.admission import leaving, note_sent, packed, recognised, unpacked
 from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSettings, log_to, write_private
+from onefold.federated.flower.sightings import facts_of
 from onefold.federated.flower.sums import joined_model, kept_sums, moments_profile, sums_of, write_sums
 from onefold.federated.guard import QueryGuard
 from onefold.federated.joined_server import declared_agreement
@@ -66,6 +67,7 @@ from onefold.federated.rules import align
 
 __all__ = [
     "ANSWERS",
+    "FACTS",
     "KEPT_OUT",
     "MODEL",
     "MOST_MESSAGES",
@@ -93,6 +95,7 @@ __all__ = [
 # Kinds of Flower message; Flower wants them to begin with a word of its own.
 ANSWERS, PROFILE, MODEL, SEALED = "query.answers", "query.profile", "query.model", "query.sealed"
 SUMS = "query.sums"
+FACTS = "query.facts"
 KEPT_OUT = "query.outside"  # no question: the site is told that it is not taken
 # For when not even our own reply can be made. Flower has no code for it.
 EDGE_FAILED = 1000
@@ -122,6 +125,8 @@ def _replies(message: Any) -> list[Message]:
             return [model_parcel(folder)]
         if kind == SUMS:
             return [_sums(folder)]
+        if kind == FACTS:
+            return [facts_of(folder)]
         if kind == KEPT_OUT:
             write_private(folder.kept_out, _reason(message.content).encode())
             return [read_profile(folder)]
