@@ -13,7 +13,7 @@ pytest.importorskip("flwr")
 
 from onefold.cli.app import main
 from onefold.exceptions import FederationError
-from onefold.federated.flower import Federation, Site, site_app
+from onefold.federated.flower import Federation, QueryKeyFile, Site, site_app
 from onefold.federated.flower.admission import site_log
 from onefold.federated.messages import Answers, Failure, Query
 from onefold.federated.queriers import SigningKey, find_signing_key
@@ -199,3 +199,35 @@ def test_query_signs_with_a_key_made_at_the_first_query(
     assert all(isinstance(each, SigningKey) for each in seen)
     assert seen[0].key == seen[1].key
     assert capsys.readouterr().err.count("made a key") == 1
+
+
+KEY = ["querykey", "me.querykey", "--sites", "3", "--classes", "a", "b", "--bound", "1"]
+SIGNED = {
+    "no querier": (["--rows", "5"], "--rows is for a signed query key"),
+    "no amount": (["--querier", "ward", "--federation", "ab" * 32], "needs --rows, --until"),
+    "no key": (
+        ["--querier", "lab", "--federation", "ab" * 32, "--rows", "5", "--until", "2099-01-31"],
+        "querier new lab",
+    ),
+    "no id": (["--querier", "ward", "--federation", "home"], "--federation"),
+}
+
+
+@pytest.mark.parametrize("case", SIGNED)
+def test_query_key_that_cannot_be_signed_is_refused(
+    case: str, site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, message = SIGNED[case]
+    assert message in run(capsys, *KEY, *words, code=2)
+    assert not Path("me.querykey").exists()
+
+
+def test_query_key_is_signed(site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("seal")
+    federation = json.loads(run(capsys, "status", "--json"))["federation"]
+    words = ["--querier", "ward", "--federation", federation, "--rows", "5", "--until", "2099-01-31"]
+    run(capsys, *KEY, *words, "--keys", str(tmp_path / "keys"), "--json")
+    made = QueryKeyFile.load("me.querykey")
+    assert made.signature is not None
+    made.signature.check(made.query_key, site.folder.federation_id)
+    assert made.signature.amount == 5

@@ -115,6 +115,29 @@ def test_malformed_signature_is_refused(case: str, key: SigningKey) -> None:
         Signature.from_dict(MALFORMED[case](key.sign(QUERY, HOME).to_dict()))
 
 
+def test_signed_query_key_holds_for_one_key_federation_and_time(key: SigningKey) -> None:
+    stated = key.sign_key(LOCK, HOME, amount=100, until=1000, purpose="triage")
+    now = {"clock": lambda: 1000.0}
+    stated.check(LOCK, HOME, **now)
+    assert queriers.read_signature(stated.to_dict()) == stated
+    other = replace(LOCK, content=b"its own")
+    for lock, home in ((other, HOME), (LOCK, OTHER), (None, HOME), (replace(LOCK, bits=16), HOME)):
+        assert refusal(stated.check, lock, home, **now) == FailureCode.BAD_SIGNATURE
+    for change in ({"amount": 10**6}, {"until": 2000}, {"purpose": "marketing"}, {"name": "lab"}):
+        assert refusal(replace(stated, **change).check, LOCK, HOME, **now) == FailureCode.BAD_SIGNATURE
+    assert refusal(stated.check, LOCK, HOME, clock=lambda: 1001.0) == FailureCode.STALE
+    assert refusal(replace(stated, encrypted=None).check, None, HOME, **now) == FailureCode.BAD_SIGNATURE
+
+
+def test_signature_of_a_query_is_none_of_a_key_and_the_other_way_round(key: SigningKey) -> None:
+    query, stated = key.sign(QUERY, HOME, query_key=LOCK), key.sign_key(LOCK, HOME, amount=2, until=9)
+    swapped = replace(stated, signed=query.signed)
+    assert refusal(swapped.check, LOCK, HOME, clock=lambda: 0.0) == FailureCode.BAD_SIGNATURE
+    assert not replace(query, signed=stated.signed).is_genuine
+    with pytest.raises(MessageError):
+        Signature.from_dict(stated.to_dict())
+
+
 # --- key files --------------------------------------------------------------------------------------------
 
 

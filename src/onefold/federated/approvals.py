@@ -22,7 +22,7 @@ from onefold._base.files import file_lock, write_whole
 from onefold.exceptions import FileFormatError, InvalidInputError, QueryRefused
 from onefold.federated.log import SiteEvent, SiteLog
 from onefold.federated.messages import FailureCode
-from onefold.federated.queriers import PUBLIC_SUFFIX, QuerierKey, Signature
+from onefold.federated.queriers import PUBLIC_SUFFIX, AnySignature, QuerierKey
 
 __all__ = ["MODES", "Approval", "Approvals", "OwnerDecision", "end_of_day"]
 
@@ -195,12 +195,12 @@ class Approvals:
 
     # --- at a query -----------------------------------------------------------------------------------
 
-    def admit(self, signature: Signature, n_rows: int, mode: str, *, count: bool = True) -> None:
+    def admit(self, signature: AnySignature, n_rows: int, mode: str, *, count: bool = True) -> None:
         """Count rows under what was approved, or note that they wait and raise.
 
         Parameters
         ----------
-        signature : Signature
+        signature : Signature or KeySignature
             A genuine one.
         n_rows : int
             Rows of the query.
@@ -229,7 +229,7 @@ class Approvals:
         # Outside of the block, which keeps what was changed only if it ends well.
         raise QueryRefused(FailureCode.WAITING)
 
-    def _let_wait(self, entries: dict[Key, Approval], key: Key, signature: Signature) -> None:
+    def _let_wait(self, entries: dict[Key, Approval], key: Key, signature: AnySignature) -> None:
         entry = entries.get(key)
         if entry is None:
             if sum(each.decision is OwnerDecision.WAITING for each in entries.values()) >= MOST_WAITING:
@@ -383,7 +383,7 @@ class Approvals:
             raise FileFormatError("the file of approvals is damaged: no query is answered") from None
 
 
-def _held(entries: Mapping[Key, Approval], signature: Signature) -> list[Approval]:
+def _held(entries: Mapping[Key, Approval], signature: AnySignature) -> list[Approval]:
     """What was decided about this querier as a whole, and about this purpose."""
     keys: tuple[Key, ...] = ((signature.public, None), (signature.public, signature.purpose))
     return [entries[key] for key in keys if key in entries]

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -41,12 +41,15 @@ __all__ = [
     "KEY_SUFFIX",
     "PUBLIC_SUFFIX",
     "WINDOW_SECONDS",
+    "AnySignature",
+    "KeySignature",
     "QuerierKey",
     "Replays",
     "Signature",
     "SigningKey",
     "default_querier_folder",
     "find_signing_key",
+    "read_signature",
     "user_name",
 ]
 
@@ -60,6 +63,7 @@ FORMAT = 1
 # What is signed begins with this, so that a signature made for anything else is none of a query.
 DOMAIN = b"onefold query 1\n"
 HEX = re.compile(r"(?:[0-9a-f]{2})+", re.ASCII)
+KEY_DOMAIN = b"onefold query key 1\n"
 # A signature counts for this long before and after the time it states.
 WINDOW_SECONDS = 900.0
 MOST_REMEMBERED = 10_000
@@ -300,6 +304,41 @@ class SigningKey:
         unsigned = Signature(**stated, signed="00" * SIGNATURE_BYTES)
         return Signature(**stated, signed=self._private.sign(unsigned.statement).hex())
 
+    def sign_key(
+        self, query_key: QueryKey, federation: str, *, amount: int, until: int, purpose: str = ""
+    ) -> KeySignature:
+        """State that answers under a query key are for this querier, and sign it.
+
+        Parameters
+        ----------
+        query_key : QueryKey
+            The public part of the querier's key.
+        federation : str
+            Id of the federation, 64 hexadecimal digits.
+        amount : int
+            Rows that each site may answer under it.
+        until : int
+            When it ends, in seconds since 1970.
+        purpose : str, default=""
+            What the answers are for, in one line.
+
+        Returns
+        -------
+        KeySignature
+            The statement and its signature.
+        """
+        stated: dict[str, Any] = {
+            "federation": federation,
+            "encrypted": key_digest(query_key),
+            "name": self.key.name,
+            "purpose": purpose,
+            "amount": amount,
+            "until": until,
+            "public": self.key.public,
+        }
+        unsigned = KeySignature(**stated, signed="00" * SIGNATURE_BYTES)
+        return KeySignature(**stated, signed=self._private.sign(unsigned.statement).hex())
+
     def __repr__(self) -> str:
         return f"SigningKey({self.key.name!r}, id={self.key.id})"
 
@@ -353,7 +392,76 @@ def find_signing_key(name: str, folder: str | os.PathLike[str] | None = None) ->
 
 
 @dataclass(frozen=True)
-class Signature:
+class _Statement:
+    """What a querier states, with the signature of every other field; the fields are those of subclasses."""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            _FIELDS[name](value)
+        QuerierKey(self.name, self.public)  # type: ignore[attr-defined]  # every statement has both
+
+    @property
+    def key(self) -> QuerierKey:
+        """Name and public key of the querier."""
+        return QuerierKey(self.name, self.public)  # type: ignore[attr-defined]
+
+    @property
+    def statement(self) -> bytes:
+        """The bytes that are signed: every field but the signature, in one order."""
+        plain = asdict(self)
+        del plain["signed"]
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return DOMAINS[type(self).__name__] + text.encode()
+
+    @property
+    def is_genuine(self) -> bool:
+        """Whether the key has signed the statement; says nothing about any query."""
+        invalid = require("cryptography.exceptions", "federated").InvalidSignature
+        plain = asdict(self)
+        try:
+            ed25519 = require(ED25519, "federated").Ed25519PublicKey
+            public = ed25519.from_public_bytes(bytes.fromhex(plain["public"]))
+            public.verify(bytes.fromhex(plain["signed"]), self.statement)
+        except (invalid, ValueError):
+            return False
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON.
+
+        Returns
+        -------
+        dict of str to Any
+            All fields.
+        """
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> Self:
+        """Read what :meth:`to_dict` wrote.
+
+        Parameters
+        ----------
+        plain : Any
+            What was received.
+
+        Returns
+        -------
+        Self
+            The statement, not checked yet.
+
+        Raises
+        ------
+        MessageError
+            If it is malformed; the text quotes nothing of it.
+        """
+        if not isinstance(plain, Mapping) or set(plain) != {each.name for each in fields(cls)}:
+            raise MessageError("a signature has missing or unknown fields")
+        return cls(**plain)
+
+
+@dataclass(frozen=True)
+class Signature(_Statement):
     """What a querier states about one query, with the signature of the statement.
 
     Parameters
@@ -414,46 +522,6 @@ class Signature:
     public: str
     signed: str
 
-    def __post_init__(self) -> None:
-        check_name("a query id", self.query)
-        for digest in (self.federation, self.content, *([] if self.encrypted is None else [self.encrypted])):
-            check_digest(digest)
-        QuerierKey(self.name, self.public)
-        _hexadecimal("a signature", self.signed, SIGNATURE_BYTES)
-        for number in (self.rows, self.amount, self.time):
-            if type(number) is not int or not 0 <= number <= LARGEST:
-                raise MessageError("rows, amount and time of a signature must be whole numbers from 0 on")
-        for text in (self.rule, self.purpose):
-            if not is_text(text, LONGEST_PURPOSE):
-                raise MessageError(
-                    f"a purpose must be one printable line of at most {LONGEST_PURPOSE} letters"
-                )
-
-    @property
-    def key(self) -> QuerierKey:
-        """Name and public key of the querier."""
-        return QuerierKey(self.name, self.public)
-
-    @property
-    def statement(self) -> bytes:
-        """The bytes that are signed: every field but the signature, in one order."""
-        plain = asdict(self)
-        del plain["signed"]
-        return DOMAIN + json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-    @property
-    def is_genuine(self) -> bool:
-        """Whether the key has signed the statement; says nothing about any query."""
-        invalid = require("cryptography.exceptions", "federated").InvalidSignature
-        try:
-            public = require(ED25519, "federated").Ed25519PublicKey.from_public_bytes(
-                bytes.fromhex(self.public)
-            )
-            public.verify(bytes.fromhex(self.signed), self.statement)
-        except (invalid, ValueError):
-            return False
-        return True
-
     def check(self, query: Query, federation: str, query_key: QueryKey | None = None) -> None:
         """Check that this is a statement about a query, signed by the key in it.
 
@@ -476,38 +544,109 @@ class Signature:
         if stated != asked or self.amount < self.rows or not self.is_genuine:
             raise QueryRefused(FailureCode.BAD_SIGNATURE)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON.
 
-        Returns
-        -------
-        dict of str to Any
-            All fields.
-        """
-        return asdict(self)
+@dataclass(frozen=True)
+class KeySignature(_Statement):
+    """What a querier states about its query key: that answers under it are for the querier, and how many.
 
-    @classmethod
-    def from_dict(cls, plain: Any) -> Signature:
-        """Read what :meth:`to_dict` wrote.
+    It lets somebody else ask: whoever has the query key chooses the rows, and only the querier can read what
+    comes back. Each site counts the rows under it.
+
+    Parameters
+    ----------
+    federation : str
+        Id of the federation whose sites may answer.
+    encrypted : str
+        SHA-256 sum of the query key with its classes and its map.
+    name, public : str
+        Name and public key of the querier.
+    purpose : str
+        What the answers are for.
+    amount : int
+        Rows that each site may answer under it.
+    until : int
+        When it ends, in seconds since 1970.
+    signed : str
+        The Ed25519 signature of :attr:`statement`, 128 hexadecimal digits.
+
+    See Also
+    --------
+    SigningKey.sign_key : Makes one.
+
+    Examples
+    --------
+    >>> from onefold.federated.messages import QueryKey
+    >>> query_key = QueryKey("12" * 32, ("a", "b"), 8, 1.0, 1.0, 0.0, b"key")
+    >>> ward = SigningKey("ward", bytes(32))
+    >>> ward.sign_key(query_key, "ab" * 32, amount=100, until=4_000_000_000).check(query_key, "ab" * 32)
+    """
+
+    federation: str
+    encrypted: str
+    name: str
+    purpose: str
+    amount: int
+    until: int
+    public: str
+    signed: str
+
+    def check(
+        self, query_key: QueryKey | None, federation: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Check that this is a statement about a query key, signed by the key in it and not over.
 
         Parameters
         ----------
-        plain : Any
-            What was received.
-
-        Returns
-        -------
-        Signature
-            The signature, not checked yet.
+        query_key : QueryKey or None
+            The query key that came with it.
+        federation : str
+            Id of the site's own federation.
+        clock : callable, default=time.time
+            Returns seconds since 1970.
 
         Raises
         ------
-        MessageError
-            If it is malformed; the text quotes nothing of it.
+        QueryRefused
+            With the code ``bad-signature`` if anything differs, ``stale`` if it has ended.
         """
-        if not isinstance(plain, Mapping) or set(plain) != {each.name for each in fields(cls)}:
-            raise MessageError("a signature has missing or unknown fields")
-        return cls(**plain)
+        stated, asked = (self.federation, self.encrypted), (federation, key_digest(query_key))
+        if query_key is None or stated != asked or not self.is_genuine:
+            raise QueryRefused(FailureCode.BAD_SIGNATURE)
+        if clock() > self.until:
+            raise QueryRefused(FailureCode.STALE)
+
+    @property
+    def mark(self) -> str:
+        """What its rows are counted under: another amount or end is another statement."""
+        return hashlib.sha256(self.statement).hexdigest()[:ID_DIGITS]
+
+
+DOMAINS = {"Signature": DOMAIN, "KeySignature": KEY_DOMAIN}
+
+
+AnySignature = Signature | KeySignature
+
+
+def read_signature(plain: Any) -> AnySignature:
+    """Read a signature of either kind from plain values.
+
+    Parameters
+    ----------
+    plain : Any
+        What ``to_dict`` wrote.
+
+    Returns
+    -------
+    Signature or KeySignature
+        The signature, not checked yet.
+
+    Raises
+    ------
+    MessageError
+        If it is malformed.
+    """
+    is_key = isinstance(plain, Mapping) and "until" in plain
+    return KeySignature.from_dict(plain) if is_key else Signature.from_dict(plain)
 
 
 def rows_digest(query: Query) -> str:
@@ -526,6 +665,21 @@ def key_digest(query_key: QueryKey | None) -> str | None:
     return hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
+def _whole(value: Any) -> None:
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        raise MessageError("rows, amount and time of a signature must be whole numbers from 0 on")
+
+
+def _line(value: Any) -> None:
+    if not is_text(value, LONGEST_PURPOSE):
+        raise MessageError(f"a purpose must be one printable line of at most {LONGEST_PURPOSE} letters")
+
+
+def _digest_or_none(value: Any) -> None:
+    if value is not None:
+        check_digest(value)
+
+
 def _named(name: str) -> str:
     return check_name("a querier's name", name)
 
@@ -533,6 +687,20 @@ def _named(name: str) -> str:
 def _hexadecimal(what: str, value: Any, n_bytes: int) -> None:
     if not isinstance(value, str) or len(value) != 2 * n_bytes or HEX.fullmatch(value) is None:
         raise MessageError(f"{what} must be {2 * n_bytes} hexadecimal digits")
+
+
+_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "federation": check_digest,
+    "query": lambda value: check_name("a query id", value),
+    **dict.fromkeys(("rows", "amount", "time", "until"), _whole),
+    "content": check_digest,
+    "encrypted": _digest_or_none,
+    "rule": _line,
+    "name": _named,
+    "purpose": _line,
+    "public": lambda value: _hexadecimal("a public key", value, KEY_BYTES),
+    "signed": lambda value: _hexadecimal("a signature", value, SIGNATURE_BYTES),
+}
 
 
 # --- the same query twice ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ pytest.importorskip("flwr")
 from flwr.app import Message, Metadata
 from flwr.app.message import make_message
 
+from onefold.exceptions import QueryRefused
 from onefold.federated import LocalModel
 from onefold.federated.flower import Federation, Site, admission, site_app
 from onefold.federated.flower.folders import (
@@ -26,7 +28,7 @@ from onefold.federated.flower.folders import (
 )
 from onefold.federated.flower.setup import issue_server_certificate, make_authority
 from onefold.federated.flower.site_app import ANSWERS, answer_message, from_records, to_records
-from onefold.federated.messages import Answers, Failure, FailureCode, Query
+from onefold.federated.messages import Answers, Failure, FailureCode, Query, QueryKey
 from onefold.federated.queriers import Signature, SigningKey
 
 X = np.random.default_rng(3).random((40, 2)) + np.array([[0.0, 0.0], [2.0, 0.0]] * 20)
@@ -167,6 +169,46 @@ def test_answer_that_cannot_be_noted_does_not_leave_and_may_be_asked_for_again(
     # Once it is entered it is not taken again; a new signature of the same rows is.
     assert isinstance(again, Answers) if at != "append" else code_of(again) is FailureCode.REPLAYED
     assert admission.site_log(folder).verify() == 1 + (at != "append")
+
+
+LOCK = QueryKey("12" * 32, ("high", "low"), 8, 1.0, 1.0, 0.0, b"key")
+
+
+def test_rows_under_a_signed_query_key_are_counted_by_the_site(folder: SiteFolder) -> None:
+    settings, later = folder.settings, int(time.time()) + 1000
+    stated = WARD.sign_key(LOCK, folder.federation_id, amount=8, until=later, purpose="triage")
+
+    def taken(query: Query, lock: QueryKey | None = LOCK) -> str:
+        """What the operator gets who sends rows of its own choice under the querier's key."""
+        try:
+            account = admission.recognised(folder, settings, query, "operator", stated, lock)
+            admission.leaving(folder, settings, query, "operator", stated, True)
+        except QueryRefused as error:
+            return error.code
+        return account
+
+    assert taken(Query("q1", X[:5])) == FailureCode.WAITING
+    Site(folder.root).approvals().approve("ward", "queriers")
+    assert taken(Query("q1", X[:5])) == f"key.{WARD.key.id}"
+    assert taken(Query("q2", X[:5])) == FailureCode.BUDGET_SPENT  # 5 of 8 rows are answered
+    assert taken(Query("q2", X[:3])) == f"key.{WARD.key.id}"
+    assert taken(Query("q3", X[:1]), None) == FailureCode.BAD_SIGNATURE  # never in clear
+    assert taken(Query("q3", X[:1]), replace(LOCK, content=b"other")) == FailureCode.BAD_SIGNATURE
+    exported = admission.exported_log(folder)
+    assert (exported["signatures"], exported["count"]) == (2, 4)
+
+
+def test_query_key_is_signed_as_it_arrives(folder: SiteFolder) -> None:
+    query = Query("q1", X[:2].astype(np.float32))
+    stated = WARD.sign_key(LOCK, folder.federation_id, amount=8, until=2**40)
+    both = signed(folder, query, query_key=LOCK)
+    arrived = from_records(to_records([LOCK, query], "me", [both]))
+    assert isinstance(arrived[0], QueryKey)
+    assert isinstance(arrived[1], Query)
+    both.check(arrived[1], folder.federation_id, arrived[0])
+    stated.check(arrived[0], folder.federation_id)
+    found = site_app.signatures_of(to_records([LOCK, query], "me", [stated]))
+    assert found == {admission.EVERY: stated}
 
 
 def envelope(content: Any) -> Message:

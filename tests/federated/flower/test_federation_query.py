@@ -22,6 +22,7 @@ from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.site_app import answer
 from onefold.federated.flower.spool import Reply, Request, Spool
 from onefold.federated.messages import Failure, Message, to_bytes
+from onefold.federated.queriers import SigningKey
 from onefold.tables import Field, Schema
 
 pytest.importorskip("cryptography")
@@ -66,7 +67,13 @@ class FakeRun:
         members = self.federation.sites
         present = [name for name in members if name not in self.absent]
         said: dict[str, Message] = {
-            name: answer(Site(self.sites / name).folder, request.query, request.caller, request.lock)
+            name: answer(
+                Site(self.sites / name).folder,
+                request.query,
+                request.caller,
+                request.lock,
+                signature=request.signature,
+            )
             for name in present
         }
         query_id = request.query.id
@@ -376,6 +383,68 @@ def test_site_settings_are_kept_and_checked(tmp_path: Path) -> None:
         with pytest.raises(OnefoldError):
             call()
     assert Site(folder).settings == again.settings
+
+
+# --- sites that approve queriers --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def approving(fitted: tuple[Path, Any], federation: Federation) -> Iterator[list[Site]]:
+    """The sites answer approved queriers only, until the test ends."""
+    sites = [Site(fitted[0] / "sites" / name).configure(approval="queriers") for name in NAMES]
+    yield sites
+    for site in sites:
+        site.configure(approval="anyone")
+
+
+def test_signed_query_waits_and_is_answered_where_it_was_approved(
+    federation: Federation, run: FakeRun, approving: list[Site], tmp_path: Path
+) -> None:
+    key = SigningKey.create("ward", tmp_path)
+    with pytest.raises(FederationError, match="north, south, west answers signed queries only"):
+        federation.query(X)
+    with pytest.raises(FederationError, match="waiting for approval at north, south, west"):
+        federation.query(X, querier=key)
+    for site in approving[:2]:
+        site.approvals().approve("ward", "queriers")
+    options: list[dict[str, Any]] = [
+        {},
+        {"batch_size": 7},
+        {"rule": "weighted", "held_out": make_rows(30, 20)},
+    ]
+    for each in options:
+        result = federation.query(X, querier=key, purpose="triage", **each)
+        assert (result.answered, result.refused) == (NAMES[:2], {"west": "waiting-for-approval"})
+    (entry,) = approving[0].approvals().entries()
+    assert entry.answered == len(X) * 3 + 30  # the held-out rows are asked about as well
+    with pytest.raises(InvalidInputError, match="one printable line"):
+        federation.query(X, querier=key, purpose="two\nlines")
+
+
+def test_signed_encrypted_query_and_signed_query_key_are_answered(
+    federation: Federation, run: FakeRun, approving: list[Site], tmp_path: Path
+) -> None:
+    pytest.importorskip("seal")
+    key, keys = SigningKey.create("elsewhere", tmp_path), tmp_path / "keys"
+    for site in approving:
+        site.approvals().approve(str(tmp_path / "elsewhere.pub"), "queriers")
+    result = federation.query(X[:4], encrypted=True, keys=keys, querier=key)
+    assert result.answered == NAMES
+    stated = {"amount": 5, "until": 2**40, "purpose": "triage"}
+    make_query_key(
+        tmp_path / "me.querykey",
+        3,
+        [0, 1, 2],
+        bound=1.0,
+        keys=keys,
+        sign=lambda query_key: key.sign_key(query_key, federation.status().federation, **stated),
+    )
+    # The operator, who has no approved key, asks for the querier, as often as that allows.
+    found = federation.collect(X[:4], tmp_path / "me.querykey", tmp_path / "x.encrypted", columns=COLUMNS)
+    assert found.answered == NAMES
+    assert len(decrypt(tmp_path / "x.encrypted", keys=keys).predictions) == 4
+    with pytest.raises(FederationError, match="budget-spent"):
+        federation.collect(X[:4], tmp_path / "me.querykey", tmp_path / "y.encrypted", columns=COLUMNS)
 
 
 # --- encrypted queries, three roles -----------------------------------------------------------------------

@@ -419,6 +419,12 @@ def add_querykey(parts: Any) -> None:
     option(parser, "--sites N", "largest number of sites that may answer", shared.whole, required=True)
     option(parser, "--classes CLASS", "all classes that the sites have", required=True, nargs="+")
     _add_encryption_options(parser, bound_required=True)
+    group = parser.add_argument_group("signed, for sites that approve queriers")
+    option(group, "--querier NAME", "name of the querier whose signing key signs, or a .signkey file")
+    option(group, "--federation ID", "id of the federation, as status shows it", shared.key_id)
+    option(group, "--rows N", "largest number of rows that each site may answer under the key", shared.whole)
+    option(group, "--until DATE", "last day on which it holds, as 2027-01-31, in universal time")
+    option(group, "--purpose TEXT", "what the answers are for: shown to the data owners", default="")
     common.add_json(parser)
     parser.set_defaults(run=run_querykey)
 
@@ -435,6 +441,7 @@ def run_querykey(args: argparse.Namespace) -> int:
         "power": args.power or 1.0,
         "floor": args.floor or 0.0,
     }
+    measures["sign"] = _key_signer(args)
     with busy("making keys", args.json):
         key = make_query_key(args.file, args.sites, classes, args.bound, **measures, keys=args.keys).query_key
     words = [
@@ -447,6 +454,28 @@ def run_querykey(args: argparse.Namespace) -> int:
     show(told, words, as_json=args.json)
     say(f"the secret key stays in {Keyring(args.keys).folder}", args.json)
     return 0
+
+
+def _key_signer(args: argparse.Namespace) -> Any:
+    """What signs the query key; None if nobody is to."""
+    from onefold.federated.approvals import end_of_day
+    from onefold.federated.queriers import find_signing_key
+
+    given = {"--federation": args.federation, "--rows": args.rows, "--until": args.until}
+    if args.querier is None:
+        for name, value in given.items():
+            if value is not None:
+                raise InvalidInputError(f"{name} is for a signed query key: give --querier NAME")
+        return None
+    missing = [name for name, value in given.items() if value is None]
+    if missing:
+        raise InvalidInputError(f"a signed query key needs {', '.join(missing)}")
+    found = find_signing_key(args.querier)
+    if found is None:
+        make = f"onefold federate querier new {args.querier}"
+        raise InvalidInputError(f"there is no signing key of {args.querier}: make one with {make}")
+    stated = {"amount": args.rows, "until": end_of_day(args.until), "purpose": args.purpose}
+    return lambda query_key: found.sign_key(query_key, args.federation, **stated)
 
 
 def labels_from(texts: list[str]) -> list[Any]:

@@ -167,6 +167,7 @@ def run_status(args: argparse.Namespace) -> int:
     if found.certificate is not None and found.authority is not None:
         ends = f"{found.certificate[:10]}, that of its authority on {found.authority[:10]}"
         words.append(f"the server's certificate ends on {ends}")
+    words.append(f"id of the federation, for signed query keys: {found.federation}")
     words += [f"WARNING: {line}" for line in found.warnings]
     show(found.to_dict(), words, as_json=args.json)
     return 0

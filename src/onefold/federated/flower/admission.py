@@ -17,11 +17,13 @@ from typing import Any
 from onefold.exceptions import MessageError, QueryRefused, TamperedLogError
 from onefold.federated.approvals import Approvals
 from onefold.federated.flower.folders import SiteFolder, SiteSettings
+from onefold.federated.guard import QueryGuard
 from onefold.federated.log import FIRST, SiteEvent, SiteLog
 from onefold.federated.messages import FailureCode, Query, QueryKey
-from onefold.federated.queriers import Replays, Signature
+from onefold.federated.queriers import AnySignature, KeySignature, Replays, Signature, read_signature
 
 __all__ = [
+    "EVERY",
     "approvals_of",
     "exported_log",
     "leaving",
@@ -36,7 +38,7 @@ __all__ = [
 ACCOUNT = "key."
 MOST_SIGNATURES = 256
 LONGEST = 2**20
-STATED = tuple(field.name for field in fields(Signature) if field.name != "name")
+EVERY = "*"  # what stands for a query where a signature is that of the query key
 
 
 def site_log(folder: SiteFolder) -> SiteLog:
@@ -55,7 +57,7 @@ def recognised(
     settings: SiteSettings,
     query: Query,
     caller: str,
-    signature: Signature | None,
+    signature: AnySignature | None,
     lock: QueryKey | None = None,
 ) -> str:
     """The name under which the querier's rows are counted; refused if the site does not answer it.
@@ -69,8 +71,14 @@ def recognised(
         if caller.startswith(ACCOUNT):
             raise QueryRefused(FailureCode.UNKNOWN_CALLER)
         return caller
-    signature.check(query, folder.federation_id, lock)
-    Replays(folder.replays).check(signature)
+    if isinstance(signature, KeySignature):
+        signature.check(lock, folder.federation_id)
+        left = _under_key(folder, signature).remaining(signature.mark)
+        if left is not None and left < len(query.features):
+            raise QueryRefused(FailureCode.BUDGET_SPENT)
+    else:
+        signature.check(query, folder.federation_id, lock)
+        Replays(folder.replays).check(signature)
     approvals_of(folder).admit(signature, len(query.features), settings.approval, count=False)
     return f"{ACCOUNT}{signature.key.id}"
 
@@ -80,7 +88,7 @@ def leaving(
     settings: SiteSettings,
     query: Query,
     caller: str,
-    signature: Signature | None,
+    signature: AnySignature | None,
     encrypted: bool,
 ) -> None:
     """Count, enter and note a query whose answers are about to leave; refused if that is not possible."""
@@ -90,10 +98,18 @@ def leaving(
         about |= {"querier": caller, "signed": None}  # the server's word
     else:
         approvals_of(folder).admit(signature, n_rows, settings.approval)
-        Replays(folder.replays).enter(signature)
+        if isinstance(signature, KeySignature):
+            _under_key(folder, signature).admit(signature.mark, n_rows)
+        else:
+            Replays(folder.replays).enter(signature)
         stated = signature.to_dict()
         about |= {"querier": stated.pop("name"), "id": signature.key.id, **stated}
     site_log(folder).append(SiteEvent.ANSWERED, settings.name, **about)
+
+
+def _under_key(folder: SiteFolder, signature: KeySignature) -> QueryGuard:
+    """Counts the rows that were answered under a signed query key."""
+    return QueryGuard(None, signature.amount, folder.guard.with_name("guard-keys.json"))
 
 
 def note_sent(folder: SiteFolder, event: SiteEvent, **facts: Any) -> None:
@@ -130,9 +146,10 @@ def exported_log(folder: SiteFolder, head: tuple[int, str] | None = None) -> dic
 
 
 def _is_signed(facts: dict[str, Any]) -> bool:
-    plain = {name: facts.get(name) for name in STATED} | {"name": facts.get("querier")}
+    kind = KeySignature if "until" in facts else Signature
+    plain = {field.name: facts.get(field.name) for field in fields(kind)} | {"name": facts.get("querier")}
     try:
-        return Signature.from_dict(plain).is_genuine
+        return kind.from_dict(plain).is_genuine
     except MessageError:
         return False
 
@@ -140,13 +157,16 @@ def _is_signed(facts: dict[str, Any]) -> bool:
 # --- on the way -------------------------------------------------------------------------------------------
 
 
-def packed(signatures: Iterable[Signature | None]) -> str:
+def packed(signatures: Iterable[AnySignature | None]) -> str:
     """Signatures in one text, as they travel beside queries."""
     return json.dumps([signature.to_dict() for signature in signatures if signature is not None])
 
 
-def unpacked(text: Any) -> dict[str, Signature]:
-    """What :func:`packed` wrote, by the ids of the queries; each query has one signature at most."""
+def unpacked(text: Any) -> dict[str, AnySignature]:
+    """What :func:`packed` wrote, by the ids of the queries; each query has one signature at most.
+
+    The signature of a query key is under ``EVERY``.
+    """
     if not isinstance(text, str) or len(text) > LONGEST:
         raise MessageError("the signatures cannot be read")
     try:
@@ -155,7 +175,8 @@ def unpacked(text: Any) -> dict[str, Signature]:
         raise MessageError("the signatures cannot be read") from None
     if not isinstance(plain, list) or len(plain) > MOST_SIGNATURES:
         raise MessageError("the signatures cannot be read")
-    found = {signature.query: signature for signature in map(Signature.from_dict, plain)}
+    signatures = [read_signature(each) for each in plain]
+    found = {getattr(signature, "query", EVERY): signature for signature in signatures}
     if len(found) < len(plain):
         raise MessageError("a query has two signatures")
     return found

@@ -24,7 +24,7 @@ from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.spool import NOT_RUNNING, Request, Spool
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Failure, FailureCode, Profile, Query, QueryKey
-from onefold.federated.queriers import Signature
+from onefold.federated.queriers import AnySignature
 from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.trust import HiddenProbes, hide
 
@@ -186,7 +186,7 @@ def all_sites(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
 
 
 # Makes the querier's signature of a query, and of the query key under which it is asked.
-Sign = Callable[[Query, QueryKey | None], Signature | None]
+Sign = Callable[[Query, QueryKey | None], AnySignature | None]
 
 
 def unsigned(query: Query, key: QueryKey | None) -> None:

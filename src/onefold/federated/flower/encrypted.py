@@ -55,6 +55,7 @@ from onefold.federated.messages import (
     plain_labels,
     to_bytes,
 )
+from onefold.federated.queriers import KeySignature
 
 __all__ = [
     "ANSWERS_SUFFIXES",
@@ -177,6 +178,8 @@ class QueryKeyFile:
         numbers.
     evaluation_keys : callable
         Makes the bytes that the server computes with; they are large, and needed once per server.
+    signature : KeySignature, default=None
+        The querier's statement that answers under the key are for it; None without one.
 
     Attributes
     ----------
@@ -196,9 +199,14 @@ class QueryKeyFile:
     >>> key.key_id, key.query_key.classes, key.most_sites  # doctest: +SKIP
     """
 
-    def __init__(self, query_key: QueryKey, evaluation_keys: Callable[[], bytes]) -> None:
+    def __init__(
+        self,
+        query_key: QueryKey,
+        evaluation_keys: Callable[[], bytes],
+        signature: KeySignature | None = None,
+    ) -> None:
         key = fhe_messages.public_key_of(query_key)
-        self.query_key, self.evaluation_keys = query_key, evaluation_keys
+        self.query_key, self.evaluation_keys, self.signature = query_key, evaluation_keys, signature
         self.parameters, self.most_sites = key.parameters, key.n_clients
 
     @property
@@ -251,7 +259,8 @@ class QueryKeyFile:
             File to write.
         """
         contents = {"lock": to_bytes(self.query_key), "keys": self.evaluation_keys()}
-        _write(Path(path), {"kind": "lock", "format": FORMAT}, contents)
+        signed = {} if self.signature is None else {"signature": self.signature.to_dict()}
+        _write(Path(path), {"kind": "lock", "format": FORMAT, **signed}, contents)
 
     @classmethod
     def load(cls, path: PathLike) -> QueryKeyFile:
@@ -272,18 +281,20 @@ class QueryKeyFile:
         FileFormatError
             If the file is damaged or no query key file.
         """
-        _, contents = _read(Path(path), "lock", "query key file")
+        header, contents = _read(Path(path), "lock", "query key file")
+        plain = header.get("signature")
         try:
             lock = from_bytes(contents["lock"])
+            signature = None if plain is None else KeySignature.from_dict(plain)
         except (MessageError, KeyError):
-            lock = None
+            lock, signature = None, None
         if not isinstance(lock, QueryKey) or "keys" not in contents:
             raise FileFormatError(f"{path}: is no query key file of this version")
         keys = contents["keys"]
         evaluation = fhe_messages.from_bytes(fhe_messages.EvaluationKeys, keys)
         if evaluation.key_id != lock.key_id:  # the server would keep them under that id for later queries
             raise InvalidInputError("the query key and its evaluation keys do not belong together")
-        return cls(lock, lambda: keys)
+        return cls(lock, lambda: keys, signature)
 
 
 def most_rows(parameters: Parameters, n_sites: int) -> int:
@@ -305,6 +316,7 @@ def make_query_key(
     power: float = 1.0,
     floor: float = 0.0,
     keys: PathLike | None = None,
+    sign: Callable[[QueryKey], KeySignature] | None = None,
 ) -> QueryKeyFile:
     """Make a query key file for a querier whose server is elsewhere.
 
@@ -330,6 +342,9 @@ def make_query_key(
         Measures below this are taken for ``floor``.
     keys : str or path-like, default=None
         Folder of the querier's secret keys; None takes ``~/.local/share/onefold/keys``.
+    sign : callable, default=None
+        Makes the querier's signature of the query key, for sites that approve queriers: see
+        :meth:`onefold.federated.queriers.SigningKey.sign_key`.
 
     Returns
     -------
@@ -354,6 +369,7 @@ def make_query_key(
         raise InvalidInputError("classes must be distinct")
     querier = Keyring(keys).querier(n_sites, len(labels), bits)
     made = QueryKeyFile.of(querier, labels, bound, power, floor)
+    made.signature = None if sign is None else sign(made.query_key)
     made.save(name)
     return made
 

@@ -302,7 +302,8 @@ class Federation:
         ends = [None if settings.insecure else expiry(path) for path in (folder.certificate, folder.ca)]
         certificate, authority = (None if end is None else end.isoformat() for end in ends)
         known = (online is not None, settings.mode, settings.rule, entries, sites)
-        return FederationStatus(*known, certificate, authority, expiry_warnings(folder))
+        id_ = folder.federation_id if settings.insecure or authority is not None else ""
+        return FederationStatus(*known, certificate, authority, expiry_warnings(folder), id_)
 
     def renew(self, *, authority: bool = False) -> dict[str, Any]:
         """Write a new certificate of the server, valid for a year; the server uses it when it starts again.
@@ -571,7 +572,7 @@ class Federation:
         batch_size : int, default=5000
             Rows in one message.
         querier : str or SigningKey, default=None
-            Who asks, as in :meth:`query`: here whoever runs this, not the holder of the query key.
+            Who asks, as in :meth:`query`: whoever runs this, unless the query key is signed by its holder.
         purpose : str, default=""
             What the answers are for, as in :meth:`query`.
         mix : bool, default=False
@@ -598,6 +599,8 @@ class Federation:
             raise InvalidInputError(ANSWERED_BY_SERVER)
         asker, key_of_asker = _asker(querier)
         sign = self._sign(key_of_asker, purpose, len(rows), "min")
+        if (stated := key.signature) is not None:  # the holder of the key asks, whoever sends the rows
+            asker, sign = stated.name, lambda query, query_key: stated
         parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size, sign)
         save_answers(out, key.query_key, parts)
         return collected(Path(out), key.key_id, parts)

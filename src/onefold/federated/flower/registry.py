@@ -196,6 +196,8 @@ class FederationStatus:
         When the certificates of the server and of its authority end, in ISO 8601; None in plaintext.
     warnings : tuple of str, default=()
         Certificates that end within 30 days, and what to do.
+    federation : str, default=""
+        Id of the federation, which queriers sign.
 
     See Also
     --------
@@ -216,6 +218,7 @@ class FederationStatus:
     certificate: str | None = None
     authority: str | None = None
     warnings: tuple[str, ...] = ()
+    federation: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON.

@@ -58,7 +58,7 @@ from onefold.federated.messages import (
     SiteFacts,
     to_parts,
 )
-from onefold.federated.queriers import Signature
+from onefold.federated.queriers import AnySignature
 
 __all__ = ["Coordinator", "Exchange", "Reception", "app", "batches"]
 
@@ -173,7 +173,7 @@ class Coordinator:
         messages: Sequence[Message],
         timeout: float,
         caller: str,
-        signatures: Sequence[Signature | None] = (),
+        signatures: Sequence[AnySignature | None] = (),
     ) -> dict[str, str]:
         """Send the same to some nodes; Flower's number of each message, with the site it went to."""
         envelopes = [

@@ -33,7 +33,7 @@ from onefold.exceptions import (
 )
 from onefold.federated.fhe import Client, Quantiser
 from onefold.federated.fhe import messages as fhe_messages
-from onefold.federated.flower.admission import leaving, note_sent, packed, recognised, unpacked
+from onefold.federated.flower.admission import EVERY, leaving, note_sent, packed, recognised, unpacked
 from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSettings, log_to, write_private
 from onefold.federated.flower.sightings import facts_of
 from onefold.federated.flower.sums import joined_model, kept_sums, moments_profile, sums_of, write_sums
@@ -62,7 +62,7 @@ from onefold.federated.messages import (
     from_parts,
     to_parts,
 )
-from onefold.federated.queriers import Signature
+from onefold.federated.queriers import AnySignature
 from onefold.federated.rules import align
 
 __all__ = [
@@ -166,7 +166,9 @@ def _answers(folder: SiteFolder, content: Any, encrypted: bool) -> list[Message]
     if not isinstance(key, QueryKey | None) or len(queries) < len(messages):
         raise MessageError("only queries are answered, encrypted ones behind a query key")
     assert isinstance(scores, PublicScores | None)
-    return [answer(folder, query, caller, key, scores, signatures.get(query.id)) for query in queries]
+    signed = [signatures.get(query.id, signatures.get(EVERY)) for query in queries]
+    pairs = zip(queries, signed, strict=True)
+    return [answer(folder, query, caller, key, scores, signature) for query, signature in pairs]
 
 
 # What a failure names as its query when there was none.
@@ -278,7 +280,7 @@ def answer(
     caller: str,
     lock: QueryKey | None = None,
     scores: PublicScores | None = None,
-    signature: Signature | None = None,
+    signature: AnySignature | None = None,
 ) -> Message:
     """One number per row and class, if the data owner and the guard allow it; encrypted if there is a key.
 
@@ -417,7 +419,7 @@ SIGNATURES = "signatures"  # beside the name of the querier, where sites of vers
 
 
 def to_records(
-    messages: Sequence[Message], caller: str | None = None, signatures: Sequence[Signature | None] = ()
+    messages: Sequence[Message], caller: str | None = None, signatures: Sequence[AnySignature | None] = ()
 ) -> Any:
     """Flower's ``RecordDict`` of some messages."""
     app = require("flwr.app", "federated")
@@ -490,7 +492,7 @@ def caller_of(content: Any) -> str:
     return name
 
 
-def signatures_of(content: Any) -> dict[str, Signature]:
+def signatures_of(content: Any) -> dict[str, AnySignature]:
     """The queriers' signatures, by the ids of their queries; they are not checked yet."""
     try:
         text = content[CALLER].get(SIGNATURES)

@@ -27,7 +27,7 @@ from onefold.federated.messages import (
     from_bytes,
     to_bytes,
 )
-from onefold.federated.queriers import Signature
+from onefold.federated.queriers import AnySignature, read_signature
 
 __all__ = ["Reply", "Request", "Spool"]
 
@@ -48,7 +48,7 @@ class Request:
     caller: str
     timeout: float
     lock: QueryKey | None = None
-    signature: Signature | None = None
+    signature: AnySignature | None = None
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _request(content: bytes) -> Request:
     query, lock = [*map(from_bytes, rest), None][:2]
     if len(rest) > 2 or not isinstance(query, Query) or not isinstance(lock, QueryKey | None):
         raise MessageError("this is no request")
-    signature = None if plain.get("signature") is None else Signature.from_dict(plain["signature"])
+    signature = None if plain.get("signature") is None else read_signature(plain["signature"])
     return Request(query, str(plain["caller"]), float(plain["timeout"]), lock, signature)
 
 
