@@ -26,6 +26,7 @@ from onefold.federated.flower.folders import (
     SiteSettings,
     private_folder,
 )
+from onefold.federated.flower.nodes import Node
 from onefold.federated.flower.setup import issue_server_certificate, make_authority
 from onefold.federated.flower.site_app import ANSWERS, answer_message, from_records, to_records
 from onefold.federated.messages import Answers, Failure, FailureCode, Query, QueryKey
@@ -246,6 +247,23 @@ def test_malformed_signatures_are_refused(
     content["caller"]["signatures"] = text
     (failure,) = from_records(answer_message(envelope(content), None).content)
     assert code_of(failure) is FailureCode.MALFORMED
+
+
+def test_running_site_tells_its_owner_who_waits(folder: SiteFolder) -> None:
+    said: list[str] = []
+    node = Node(folder, said.append)
+    query = Query("q1", X[:5])
+    node._tell_who_waits()
+    for _ in range(2):
+        asked(folder, query, signed(folder, query))
+        node._tell_who_waits()
+    assert len(said) == 1
+    assert said[0].startswith("waiting for your approval: ward (onefold federate approvals list --folder ")
+    Site(folder.root).approvals().approve("ward", "queriers")
+    node._tell_who_waits()
+    asked(folder, query, signed(folder, query, LAB))
+    node._tell_who_waits()
+    assert [line.split()[4] for line in said] == ["ward", "lab"]
 
 
 # --- folders ----------------------------------------------------------------------------------------------

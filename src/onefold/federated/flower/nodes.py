@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from onefold._base.optional import require
 from onefold.exceptions import FederationError, InvalidInputError
+from onefold.federated.flower.admission import approvals_of
 from onefold.federated.flower.folders import (
     ServerFolder,
     SiteFolder,
@@ -281,6 +282,8 @@ class Node:
         self._was_connected = False
         self._said_absent = False
         self._others = 0
+        self._waiting: list[str] = []
+        self._decided = -1  # when the file of approvals was last looked at and had changed
         make = 'make one with ssh-keygen -t ecdsa -b 384 -N "" -f node.key'
         folder.require_files(
             {
@@ -311,6 +314,7 @@ class Node:
             reason = self.folder.kept_out.read_text(encoding="utf-8") or KEPT_OUT_REASON
             raise FederationError(f"the server keeps this site out: {reason}")
         if self._process is not None and self._process.is_running:
+            self._tell_who_waits()
             if not self._was_connected and self.is_connected:
                 self._was_connected, self._refused_since = True, None
                 self.say("connected; waiting for queries")
@@ -322,6 +326,21 @@ class Node:
             environment = make_environment(self.folder)
             self.folder.kept_out.unlink(missing_ok=True)
             self._process = Process(self._arguments(), environment, self.folder.process_log)
+
+    def _tell_who_waits(self) -> None:
+        """Tell the data owner that a querier waits; once for each change of what waits or was decided."""
+        try:
+            changed = self.folder.approvals.stat().st_mtime_ns
+        except FileNotFoundError:
+            return
+        if changed == self._decided:
+            return
+        self._decided = changed
+        waiting = sorted({entry.querier.name for entry in approvals_of(self.folder).entries() if entry.asked})
+        if waiting and waiting != self._waiting:
+            where = f"onefold federate approvals list --folder {self.folder.root}"
+            self.say(f"waiting for your approval: {', '.join(waiting)} ({where})")
+        self._waiting = waiting
 
     def stop(self) -> None:
         """Leave the server and end everything."""
