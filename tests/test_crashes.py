@@ -6,6 +6,7 @@ The disk that is full at every step in turn leaves the old state and an error th
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import signal
@@ -24,9 +25,12 @@ import pytest
 from onefold import KAHM, io
 from onefold._base import files
 from onefold._base.files import append_at, atomic_write, remove_file, sweep_parts, write_whole
+from onefold.exceptions import QueryRefused
+from onefold.federated.approvals import Approvals, OwnerDecision
 from onefold.federated.guard import QueryGuard
-from onefold.federated.log import MembershipLog
-from onefold.federated.messages import Profile
+from onefold.federated.log import MembershipLog, SiteLog
+from onefold.federated.messages import Profile, Query
+from onefold.federated.queriers import Replays, Signature, SigningKey
 from onefold.privacy import Event, Ledger
 
 MODELS = [KAHM(1, scale=1.0).fit(np.eye(3) * factor) for factor in (1.0, 2.0)]
@@ -112,7 +116,42 @@ def members(folder: Path) -> int:
     return len(found.members)
 
 
+def approvals(folder: Path) -> Approvals:
+    return Approvals(folder / "approvals", SiteLog(folder / "site.log"), "north")
+
+
+def signed(number: int) -> Signature:
+    pytest.importorskip("cryptography")
+    return SigningKey("ward", bytes(32)).sign(Query(f"q{number}", np.zeros((1, 2))), "ab" * 32)
+
+
+def wait_for_approval(folder: Path) -> None:
+    with pytest.raises(QueryRefused):
+        approvals(folder).admit(signed(0), 1, "queriers")
+
+
+def approved(folder: Path) -> int:
+    found = approvals(folder)
+    found.log.verify()
+    decided = [entry.decision for entry in found.entries()] == [OwnerDecision.APPROVED]
+    assert not decided or "approved" in [entry.event for entry in found.log]
+    return int(decided)
+
+
+def replays(folder: Path) -> int:
+    path = folder / "replays"
+    return len(json.loads(path.read_bytes())["known"]) if path.exists() else 0
+
+
 OPERATIONS = {
+    "approval": Operation(
+        wait_for_approval, lambda folder: [approvals(folder).approve("ward", "queriers")], approved
+    ),
+    "replays": Operation(
+        lambda folder: signed(0),
+        lambda folder: Replays(folder / "replays").enter(signed(replays(folder))),
+        replays,
+    ),
     "file": Operation(lambda folder: write_whole(folder / "file", b"\1" * 1000), write_next, replaced),
     "empty log": Operation(lambda folder: None, join, entries),
     "log": Operation(lambda folder: [join(folder), join(folder)], join, entries),  # type: ignore[arg-type,return-value]
@@ -127,7 +166,7 @@ OPERATIONS = {
     "model": Operation(lambda folder: io.save(MODELS[0], folder / "model"), save_model, saved),
     "registry": Operation(lambda folder: registry(folder).invite("north", ""), enter, members),
 }
-ONCE = ("model", "registry")  # doing it again changes nothing
+ONCE = ("model", "registry", "approval")  # doing it again changes nothing
 
 
 # --- faults -----------------------------------------------------------------------------------------------
@@ -211,8 +250,8 @@ def test_killed_at_every_step_and_twice_in_a_row(name, torn, tmp_path):
     operation = OPERATIONS[name]
     n_steps = steps_of(operation, tmp_path / "counted")
     for first in range(n_steps):
-        # Recovery has steps of its own. A registry writes a log and a file, which are here by themselves.
-        stride = 5 if name == "registry" else 1
+        # Recovery has steps of its own. Some write a log and a file, which are here by themselves.
+        stride = 5 if name in ("registry", "approval") else 1
         for second in range(first % stride, n_steps + 2, stride):
             folder = tmp_path / f"{first} {second}"
             folder.mkdir()
