@@ -73,6 +73,7 @@ SEES = {
         *CORE,
         "federated.approvals",  # whom a site answers
         "federated.queriers",
+        "federated.replays",
         "federated.contract",
         "federated.joined",  # plain sums of sites, and scores of the server, on their way
         "federated.joined_server",

@@ -30,7 +30,8 @@ from onefold.federated.approvals import Approvals, OwnerDecision
 from onefold.federated.guard import QueryGuard
 from onefold.federated.log import MembershipLog, SiteLog
 from onefold.federated.messages import Profile, Query
-from onefold.federated.queriers import Replays, Signature, SigningKey
+from onefold.federated.queriers import Signature, SigningKey
+from onefold.federated.replays import Replays
 from onefold.privacy import Event, Ledger
 
 MODELS = [KAHM(1, scale=1.0).fit(np.eye(3) * factor) for factor in (1.0, 2.0)]

@@ -16,13 +16,12 @@ from onefold.exceptions import FileFormatError, InvalidInputError, MessageError,
 from onefold.federated import queriers
 from onefold.federated.messages import FailureCode, Query, QueryKey
 from onefold.federated.queriers import (
-    WINDOW_SECONDS,
     QuerierKey,
-    Replays,
     Signature,
     SigningKey,
     find_signing_key,
 )
+from onefold.federated.replays import WINDOW_SECONDS, Replays
 
 pytest.importorskip("cryptography")
 

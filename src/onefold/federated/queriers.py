@@ -4,7 +4,7 @@ A site recognises its server by a certificate, and the server could otherwise sa
 anything. With a :class:`Signature` the querier states, under a key that the server does not have, what the
 site is asked: which rows, for which purpose, under which query key, in which federation, when. A server that
 changes any of it, or invents a querier, has no signature for it; one that sends the same query again is found
-by the id of the query (:class:`Replays`).
+by the id of the query (:mod:`onefold.federated.replays`).
 
 A signature says who asked. It does not make an answer private, and it does not hide the rows.
 """
@@ -40,11 +40,9 @@ from onefold.federated.messages import (
 __all__ = [
     "KEY_SUFFIX",
     "PUBLIC_SUFFIX",
-    "WINDOW_SECONDS",
     "AnySignature",
     "KeySignature",
     "QuerierKey",
-    "Replays",
     "Signature",
     "SigningKey",
     "default_querier_folder",
@@ -64,9 +62,6 @@ FORMAT = 1
 DOMAIN = b"onefold query 1\n"
 HEX = re.compile(r"(?:[0-9a-f]{2})+", re.ASCII)
 KEY_DOMAIN = b"onefold query key 1\n"
-# A signature counts for this long before and after the time it states.
-WINDOW_SECONDS = 900.0
-MOST_REMEMBERED = 10_000
 
 
 # --- keys -------------------------------------------------------------------------------------------------
@@ -701,107 +696,3 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "public": lambda value: _hexadecimal("a public key", value, KEY_BYTES),
     "signed": lambda value: _hexadecimal("a signature", value, SIGNATURE_BYTES),
 }
-
-
-# --- the same query twice ---------------------------------------------------------------------------------
-
-
-class Replays:
-    """Remembers the queries that were answered, for as long as their signatures count.
-
-    Parameters
-    ----------
-    path : str or path-like
-        File of what is remembered, shared by all processes of a site.
-    clock : callable, default=time.time
-        Returns seconds since 1970.
-    most : int, default=10000
-        How many queries are remembered; above that the oldest make way, and signatures as old count no more.
-
-    Notes
-    -----
-    *Guarantees.*
-
-    * However many threads and processes ask at once, :meth:`enter` returns once for each signature.
-    * What was forgotten is not taken again, wherever the clock is put: a signature that is not younger than
-      one that was forgotten is too old.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from onefold.federated.messages import Query
-    >>> replays = Replays(tempfile.mkdtemp() + "/replays.json")
-    >>> signature = SigningKey("ward", bytes(32)).sign(Query("q1", np.zeros((2, 3))), "ab" * 32)
-    >>> replays.enter(signature)
-    >>> replays.enter(signature)
-    Traceback (most recent call last):
-    onefold.exceptions.QueryRefused: the query is refused: replayed
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        clock: Callable[[], float] = time.time,
-        most: int = MOST_REMEMBERED,
-    ) -> None:
-        self.path, self.most, self._clock = Path(path), most, clock
-
-    def check(self, signature: Signature) -> None:
-        """Refuse a signature that is too old, from the future, or entered already.
-
-        Parameters
-        ----------
-        signature : Signature
-            A genuine one.
-
-        Raises
-        ------
-        QueryRefused
-            With the code ``stale`` or ``replayed``.
-        """
-        with file_lock(self.path):
-            self._objection(signature, *self._read())
-
-    def enter(self, signature: Signature) -> None:
-        """Remember a signature, or raise as :meth:`check` does; on disk when this returns.
-
-        Parameters
-        ----------
-        signature : Signature
-            A genuine one.
-        """
-        with file_lock(self.path):
-            floor, known = self._read()
-            self._objection(signature, floor, known)
-            known[_mark(signature)] = signature.time
-            kept = sorted(known.items(), key=lambda item: item[1], reverse=True)
-            fresh = [item for item in kept[: self.most] if self._clock() - item[1] <= WINDOW_SECONDS]
-            forgotten = kept[len(fresh) :]
-            floor = max([floor, *(then for _, then in forgotten)])
-            plain = {"format": FORMAT, "floor": floor, "known": dict(fresh)}
-            write_whole(self.path, json.dumps(plain).encode(), private=True)
-
-    def _objection(self, signature: Signature, floor: int, known: Mapping[str, int]) -> None:
-        if _mark(signature) in known:
-            raise QueryRefused(FailureCode.REPLAYED)
-        if signature.time <= floor or abs(self._clock() - signature.time) > WINDOW_SECONDS:
-            raise QueryRefused(FailureCode.STALE)
-
-    def _read(self) -> tuple[int, dict[str, int]]:
-        try:
-            plain = json.loads(self.path.read_bytes())
-            known = {str(mark): int(then) for mark, then in plain["known"].items()}
-            if plain["format"] != FORMAT:
-                raise ValueError
-            return int(plain["floor"]), known
-        except FileNotFoundError:
-            return -1, {}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise FileFormatError("the file of answered queries is damaged: no query is answered") from None
-
-
-def _mark(signature: Signature) -> str:
-    """One key, one query id: whatever else is stated, they are answered once."""
-    return hashlib.sha256(f"{signature.public} {signature.query}".encode()).hexdigest()[:ID_DIGITS]

@@ -20,7 +20,8 @@ from onefold.federated.flower.folders import SiteFolder, SiteSettings
 from onefold.federated.guard import QueryGuard
 from onefold.federated.log import FIRST, SiteEvent, SiteLog
 from onefold.federated.messages import FailureCode, Query, QueryKey
-from onefold.federated.queriers import AnySignature, KeySignature, Replays, Signature, read_signature
+from onefold.federated.queriers import AnySignature, KeySignature, Signature, read_signature
+from onefold.federated.replays import Replays
 
 __all__ = [
     "EVERY",
