@@ -281,6 +281,19 @@ def test_counts_survive_their_file_bit_by_bit(tmp_path: Path) -> None:
     assert np.array_equal((read + counts_of(seed=2)).vector, (counts + counts_of(seed=2)).vector)
 
 
+def test_counts_that_promise_a_single_row_of_a_person_an_epsilon_of_0_survive_their_file() -> None:
+    declared = Schema(
+        [Field("age", low=0, high=100), Field("who", "string", role="person")], rows_per_person=1000
+    )
+    counts = TableSynthesizer(declared, 0.05).count_bins({"age": [1, 2], "who": ["a", "b"]})
+    assert counts.guarantee.record[0] == 0.0
+    again = TableCounts.from_bytes(counts.to_bytes())
+    assert again.guarantee == counts.guarantee
+    less = replace(counts, sigmas=(counts.sigmas[0] / 1000, counts.sigmas[1]))
+    with pytest.raises(FileFormatError, match="too small"):
+        TableCounts.from_bytes(less.to_bytes())
+
+
 def test_stated_noise_that_is_too_small_for_the_guarantee_is_refused() -> None:
     counts = counts_of()
     assert spent(counts.layout, counts.sigmas) == pytest.approx(mu_of(1.0, 1e-5))

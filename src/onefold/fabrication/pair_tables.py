@@ -22,7 +22,7 @@ from onefold._base.foreign import NOT_READABLE
 from onefold._base.validation import Number, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication.bins import FINE, Bins
-from onefold.privacy.calibration import mu_of
+from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import RandomState, byte_stream, rounded_gaussian
 from onefold.tables.schema import differing
@@ -585,7 +585,10 @@ def _check_claim(counts: TableCounts) -> None:
         if pair is None or not math.isfinite(pair[0]):
             continue  # nothing is claimed
         epsilon, delta = pair
-        if not 0.0 < delta < 1.0 or not mu <= mu_of(epsilon, delta) * (1.0 + 1e-9):
+        if not 0.0 < delta < 1.0:
+            raise FileFormatError("the guarantee is not one of table counts")
+        # Of a person's many rows a single one may be promised an epsilon of 0.
+        if (epsilon_of(mu * (1.0 - 1e-9), delta) if 0.0 < mu < math.inf else mu) > epsilon:
             raise FileFormatError("the stated noise is too small for the stated guarantee")
     if promise.mu is not None and not most <= promise.mu * (1.0 + 1e-9):
         raise FileFormatError("the stated noise is too small for the stated guarantee")
