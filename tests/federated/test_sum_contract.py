@@ -89,6 +89,21 @@ def test_noise_that_is_too_small_for_the_promise_is_refused() -> None:
                 world.agree(blocks=(block,))
 
 
+def test_epsilon_below_what_the_noise_allows_is_refused_here_and_in_a_foreign_contract() -> None:
+    world = World(epsilon=1.0)
+    honest = promise()
+    person = replace(honest, unit="person", person=honest.record, record=(3.0, DELTA), rows_per_person=4)
+    assert world.agree(promise=person).guarantee.holds
+    for kind, name in ((honest, "record"), (honest, "replaced"), (person, "person"), (person, "record")):
+        for pair in ((0.1, DELTA), (0.1, 0.0)):
+            with pytest.raises(InvalidInputError, match="smaller epsilon than its Gaussian privacy"):
+                world.agree(promise=replace(kind, **{name: pair}))
+    plain = json.loads(world.contract.to_bytes())
+    plain["promise"] = replace(honest, record=(0.1, DELTA)).to_dict()
+    with pytest.raises(InvalidInputError, match="smaller epsilon than its Gaussian privacy"):
+        SumContract.from_bytes(canonical(plain))
+
+
 def test_earlier_rounds_count() -> None:
     world = World(epsilon=1.0)
     with pytest.raises(InvalidInputError, match="too small for the promise"):

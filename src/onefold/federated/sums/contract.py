@@ -22,6 +22,7 @@ __all__ = ["NO_NOISE", "SumContract"]
 KIND, VERSION = "onefold sum contract", 1
 NO_NOISE = "no noise was added: the sum is that of the records themselves"
 MOST_HOLDERS, MOST_SITES, MOST_ENTRIES = 100, 10_000, 2**26
+SAME = 1e-9  # relative distance within which numbers of two machines are the same
 MOST_ROWS_PER_PERSON = 1000  # up to which the spare part of the noise pays for the lines of single records
 CONSTRAINTS: dict[str, Entry] = {
     "threshold": Whole(1),
@@ -187,6 +188,7 @@ class SumContract:
                 "the noise of the blocks is too small for the promise: sigma must be larger than a release "
                 "needs by one part in a million"
             )
+        _check_stated(self.promise, self.promise.mu)
 
     @property
     def length(self) -> int:
@@ -325,6 +327,22 @@ class SumContract:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             raise MessageError("this is not a sum contract, or it is damaged") from None
+
+
+def _check_stated(promise: Guarantee, mu: float) -> None:
+    """Refuse a promise whose epsilon is smaller than its mu allows: the noise is held to mu alone."""
+    each = mu / (promise.rows_per_person or 1)  # of one record, at least
+    lines = [(promise.record, mu)]
+    if promise.person is not None:
+        lines = [(promise.person, mu), (promise.record, each)]
+    for pair, needed in (*lines, (promise.replaced, each)):
+        if pair is None or not math.isfinite(pair[0]):
+            continue  # nothing is claimed
+        epsilon, delta = pair
+        if not 0.0 < delta < 1.0 or epsilon_of(needed * (1.0 - SAME), delta) > epsilon:
+            raise InvalidInputError(
+                "the promise states a smaller epsilon than its Gaussian privacy mu allows"
+            )
 
 
 PLAIN = (
