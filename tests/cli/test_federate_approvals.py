@@ -90,6 +90,17 @@ def test_site_can_ask_for_every_purpose_or_for_none(site: Site, capsys: pytest.C
     assert isinstance(site_app.answer(site.folder, Query("q6", X[:1]), "somebody"), Answers)
 
 
+def test_refusal_at_a_site_that_answers_anyone_says_what_it_is_worth(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask(site, 1)
+    assert "answers anyone" not in run(capsys, "approvals", "deny", "ward", *SITE)
+    run(capsys, "site", "--answer-anyone", "--fit-only", *SITE)
+    assert "also the same rows without a signature" in run(capsys, "approvals", "deny", "ward", *SITE)
+    assert ask(site, 2).code == "denied"
+    assert isinstance(site_app.answer(site.folder, Query("q3", X[:5]), "ward"), Answers)
+
+
 BAD = {
     "nobody of that name": (["approve", "nobody"], "no querier nobody has asked"),
     "no day": (["approve", "ward", "--until", "tomorrow"], "is no day"),

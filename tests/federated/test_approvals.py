@@ -88,6 +88,29 @@ def test_approval_of_every_purpose_is_none_of_a_single_one(made: Callable[..., A
     assert refusal(made(), asked(WARD, purpose="triage"), "purposes") == FailureCode.WAITING
 
 
+def test_purpose_that_is_approved_after_the_querier_was_refused_is_answered_and_no_other(
+    made: Callable[..., Approvals],
+) -> None:
+    for purpose in ("triage", "billing"):
+        refusal(made(), asked(WARD, purpose=purpose), "purposes")
+    made().approve("ward", "purposes", rows=50)
+    made().deny("ward", "purposes")
+    for purpose in ("triage", "billing", "marketing"):
+        assert refusal(made(), asked(WARD, purpose=purpose), "purposes") == FailureCode.DENIED
+    made().approve("ward", "purposes", purpose="triage", rows=5)
+    made().admit(asked(WARD, purpose="triage"), 5, "purposes")
+    assert refusal(made(), asked(WARD, purpose="billing"), "purposes") == FailureCode.DENIED
+    assert refusal(made(), asked(WARD, purpose="marketing"), "purposes") == FailureCode.WAITING
+
+
+def test_purpose_is_not_approved_where_it_would_not_count(made: Callable[..., Approvals]) -> None:
+    refusal(made(), asked(WARD, purpose="triage"))
+    for mode in ("queriers", "anyone"):
+        with pytest.raises(InvalidInputError, match="leave out the purpose"):
+            made().approve("ward", mode, purpose="triage", rows=5)
+    assert events(made()) == ["waiting"]
+
+
 def test_approval_ends_with_its_day(made: Callable[..., Approvals]) -> None:
     refusal(made(), asked(WARD))
     end = end_of_day("2027-01-31")

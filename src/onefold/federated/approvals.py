@@ -289,6 +289,8 @@ class Approvals:
                 allowed = None if more is None else entry.answered + more
                 new = replace(entry, decision=OwnerDecision.APPROVED, asked=0, allowed=allowed, until=until)
                 self._note(SiteEvent.APPROVED, new, allowed=allowed, until=until)
+                if new.purpose is not None:
+                    _lift(entries, new.querier.public)
                 entries[new.querier.public, new.purpose] = new
                 made.append(new)
         return tuple(made)
@@ -326,6 +328,11 @@ class Approvals:
         self, entries: Mapping[Key, Approval], who: str, mode: str, purpose: str | None
     ) -> list[Approval]:
         querier = self._querier(entries, who)
+        if purpose is not None and mode != "purposes":
+            raise InvalidInputError(
+                "this site approves queriers for every purpose: leave out the purpose, or start it with "
+                "--approve"
+            )
         mine = [entry for key, entry in entries.items() if key[0] == querier.public]
         if purpose is None:
             waiting = [entry for entry in mine if entry.asked]
@@ -387,6 +394,17 @@ def _held(entries: Mapping[Key, Approval], signature: AnySignature) -> list[Appr
     """What was decided about this querier as a whole, and about this purpose."""
     keys: tuple[Key, ...] = ((signature.public, None), (signature.public, signature.purpose))
     return [entries[key] for key in keys if key in entries]
+
+
+def _lift(entries: dict[Key, Approval], public: str) -> None:
+    """Let a querier that was refused as a whole be decided about by purpose; what it had stays refused."""
+    whole = entries.get((public, None))
+    if whole is None or whole.decision is not OwnerDecision.DENIED:
+        return
+    del entries[public, None]
+    for key, entry in list(entries.items()):
+        if key[0] == public:
+            entries[key] = replace(entry, decision=OwnerDecision.DENIED, asked=0)
 
 
 def _begins(whole: str, start: str) -> bool:

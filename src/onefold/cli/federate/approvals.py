@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 COMPARE = (
     "Compare the id with the querier by another way than through the server: names can be chosen freely."
 )
+START = "start it with --approve-queriers to answer approved queriers only"
 
 
 # --- querier ----------------------------------------------------------------------------------------------
@@ -200,10 +201,7 @@ def run_approve(args: argparse.Namespace) -> int:
     made = site.approvals().approve(args.querier, mode, purpose=args.purpose, rows=args.rows, until=until)
     _tell_decided(site, made, args.json)
     if mode == "anyone":
-        say(
-            "this site answers anyone: start it with --approve-queriers to answer approved queriers only",
-            args.json,
-        )
+        say(f"this site answers anyone: {START}", args.json)
     return 0
 
 
@@ -212,6 +210,8 @@ def run_deny(args: argparse.Namespace) -> int:
     site = _site(args)
     made = site.approvals().deny(args.querier, site.settings.approval, purpose=args.purpose)
     _tell_decided(site, made, args.json)
+    if site.settings.approval == "anyone":
+        say(f"this site answers anyone, also the same rows without a signature: {START}", args.json)
     return 0
 
 
