@@ -82,6 +82,15 @@ def test_approval_of_a_purpose_allows_what_was_asked_for_and_no_more(made: Calla
     assert refusal(made(), first, "purposes") == FailureCode.WAITING
 
 
+def test_querier_that_asks_for_more_while_it_waits_is_not_given_more(made: Callable[..., Approvals]) -> None:
+    refusal(made(), asked(WARD, purpose="triage", amount=12), "purposes")
+    refusal(made(), asked(WARD, purpose="triage", amount=2**53), "purposes")
+    assert [each.asked for each in made().entries()] == [12]
+    assert [each.allowed for each in made().approve("ward", "purposes")] == [12]
+    noted = [entry.facts for entry in made().log]
+    assert (noted[0]["asked"], noted[1]["allowed"]) == (12, 12)
+
+
 def test_approval_of_every_purpose_is_none_of_a_single_one(made: Callable[..., Approvals]) -> None:
     refusal(made(), asked(WARD, purpose="triage"))
     made().approve("ward", "queriers")

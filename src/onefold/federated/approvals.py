@@ -56,14 +56,14 @@ class Approval:
     answered : int, default=0
         Rows answered under it so far.
     asked : int, default=0
-        Rows that were asked for last and not answered, because nobody has decided or it was too much; 0 if
-        nothing waits.
+        Rows that were asked for first since the last decision and not answered, because nobody has decided or
+        it was too much; 0 if nothing waits.
     allowed : int or None, default=None
         Rows that may be answered in all; None for no limit but the site's.
     until : int or None, default=None
         When it ends, in seconds since 1970; None for no end.
     stated : str, default=""
-        The purpose that the querier stated last.
+        The purpose that the querier stated then.
 
     See Also
     --------
@@ -235,9 +235,11 @@ class Approvals:
             if sum(each.decision is OwnerDecision.WAITING for each in entries.values()) >= MOST_WAITING:
                 raise QueryRefused(FailureCode.UNKNOWN_CALLER)
             entry = Approval(signature.key, key[1], OwnerDecision.WAITING)
-        if entry.asked == 0:  # noted once, however often the same querier asks until somebody decides
+        if entry.asked == 0:
+            # Noted once, and kept as it was noted until somebody decides: a querier that asks for more while
+            # the data owner looks at the list must not be given more than the list showed.
             self._note(SiteEvent.WAITING, entry, asked=signature.amount, stated=signature.purpose)
-        entries[key] = replace(entry, asked=max(signature.amount, 1), stated=signature.purpose)
+            entries[key] = replace(entry, asked=max(signature.amount, 1), stated=signature.purpose)
 
     # --- decisions ------------------------------------------------------------------------------------
 
@@ -261,7 +263,7 @@ class Approvals:
         purpose : str or None, default=None
             The purpose; None takes all that wait, and every purpose unless ``mode`` is "purposes".
         rows : int or None, default=None
-            Rows that may be answered from now on. None allows what is asked for now if the approval is for
+            Rows that may be answered from now on. None allows what the list shows if the approval is for
             one purpose, and any number otherwise; the site's own limits hold in any case.
         until : int or None, default=None
             When it ends, in seconds since 1970.

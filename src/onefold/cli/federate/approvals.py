@@ -147,8 +147,8 @@ def add_approvals(parts: Any) -> None:
         "approve",
         help="let a querier ask",
         description="Let a querier ask: one that waits, or one whose public key you were given. At a site "
-        "with --approve an approval is for one purpose, and for the rows asked for now unless --rows is "
-        "given; otherwise it is for every purpose. The site's own limits hold in any case.",
+        "with --approve an approval is for one purpose, and for the rows that the list shows unless --rows "
+        "is given; otherwise it is for every purpose. The site's own limits hold in any case.",
     )
     deny = ways.add_parser(
         "deny",
