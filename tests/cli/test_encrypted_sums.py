@@ -197,6 +197,16 @@ def test_tampered_files_are_named(here: Path, capsys: pytest.CaptureFixture[str]
     assert "the answer of holder cy is damaged" in error(capsys)
 
 
+def test_message_is_not_kept_where_others_could_delete_it(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    words = ["--contract", CONTRACT, "--site", "north", "--folder", "share/../share"]
+    do("sum", "contribute", "north.csv", *words, code=2)
+    assert "--folder is the folder of the round" in error(capsys)
+    assert os.listdir("share") == ["spring.contract"]
+
+
 def test_messages_and_keys_of_another_contract_are_refused(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -407,6 +407,11 @@ def run_contribute(args: argparse.Namespace) -> int:
     if args.schema is not None:
         _check_schema(args.schema, this.summed.schema)
     folder = Path(args.folder)
+    if folder.resolve() == this.share.resolve():
+        raise InvalidInputError(
+            "--folder is the folder of the round: whoever carries its files could delete the kept message, "
+            "and a second one would cost again; name a folder of this site's own"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     again = this.path(site, MESSAGE, folder).is_file()
     vector: Any = None  # the kept message needs none
@@ -416,8 +421,7 @@ def run_contribute(args: argparse.Namespace) -> int:
             vector = this.summed.vector(table)
     message = this.total.contribute(site, vector, folder, key=key, ledger=args.ledger)
     sent = this.path(site, MESSAGE)
-    if sent.resolve() != this.path(site, MESSAGE, folder).resolve():
-        write_whole(sent, message)
+    write_whole(sent, message)
     promise = this.total.guarantee
     result = {
         "message": str(sent),
@@ -494,7 +498,8 @@ def run_sign(args: argparse.Namespace) -> int:
     result = {"signed": str(path), "sites": sites, "contract": this.contract.digest}
     words = [
         this.in_words,
-        f"signed: the sum of {', '.join(sites)}; no other list of this round is ever signed with this key",
+        f"signed: the sum of {', '.join(sites)}; no other list of this round is ever signed, as long as "
+        f"{folder} is kept and used: it remembers the round",
         f"signature written to {path}; when {this.contract.threshold} holders have signed: onefold federate "
         "sum answer",
     ]
