@@ -122,7 +122,8 @@ def exported_log(folder: SiteFolder, head: tuple[int, str] | None = None) -> dic
     """The site's log as plain values, for an auditor; refused if anything in it was changed.
 
     Besides the chain of sums, every signature of a querier is checked again: whoever wrote the whole chain
-    anew could leave queries out, but could not invent one of a querier.
+    anew could leave queries out, but could not invent one that a querier has signed itself. Of a signed query
+    key only the key, its purpose and its limits are signed, not which queries were asked under it.
     """
     log = site_log(folder)
     count = log.verify(head)
