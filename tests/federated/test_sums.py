@@ -63,10 +63,16 @@ def test_sum_with_noise_has_a_guarantee_with_its_conditions() -> None:
     text = str(found.guarantee)
     assert "at least 3 of 4) those that add no noise" in text
     assert "are at most 1." in text
-    assert "at most 0 of 5 key holders collude" in text
-    assert "read each site's numbers, with epsilon" in text
+    assert "at most 0 of 5 key holders collude with the server, and fewer than 3 with each other" in text
+    assert "3 of them together read each site's numbers, with epsilon" in text
     assert "name of a site" not in text
     assert "name of a site" in str(World(epsilon=1.0, signed=False).sum.guarantee)
+
+
+def test_single_holder_is_said_to_read_each_site() -> None:
+    text = str(World(epsilon=1.0, n_holders=1, threshold=1).sum.guarantee)
+    assert "Provided that the only key holder looks at nothing but the sum: it can read each site's" in text
+    assert "collude" not in text
 
 
 def test_noise_from_a_seed_makes_the_sum_void() -> None:

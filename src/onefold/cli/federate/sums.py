@@ -339,7 +339,7 @@ def _described(summed: SchemaSum) -> tuple[dict[str, Any], list[str]]:
         f"{contract.least_sites} of them; {contract.length} numbers per site",
         f"digest {contract.digest}: all participants compare it",
         *(f"key of holder {name}: fingerprint {mark}" for name, mark in holders.items()),
-        *group.in_words[:2],
+        *group.in_words[:3],
         "What will be promised about the opened sum:",
         *shared.promise_in_words(promise),
     ]

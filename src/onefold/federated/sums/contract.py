@@ -230,14 +230,11 @@ class SumContract:
         return found
 
     def _conditions(self) -> list[str]:
-        n, unit = len(self.holders), self.promise.unit if self.promise is not None else "record"
         found = [
             f"of the sites in the sum (at least {self.least_sites} of {len(self.sites)}) those that add no "
             "noise and those that look at the sum together, knowing their own noise, are at most "
             f"{self.colluding_sites}",
-            f"at most {self.colluding_holders} of {n} key holders collude with the server: it and "
-            f"{self.threshold} of them read each site's numbers, with epsilon {shown(self.exposed)} "
-            f"per {unit}",
+            self._of_holders(),
         ]
         if not self.site_keys:
             found.append("the server sends nothing in the name of a site, since sites do not sign")
@@ -247,6 +244,21 @@ class SumContract:
                 f"no person is at two sites: the noise is shared, and such a person has epsilon {twice}"
             )
         return found
+
+    def _of_holders(self) -> str:
+        """The condition about key holders: t of them need no server to read what each of them has got."""
+        n, t, unit = (
+            len(self.holders),
+            self.threshold,
+            "record" if self.promise is None else self.promise.unit,
+        )
+        read = f"each site's numbers, with epsilon {shown(self.exposed)} per {unit}"
+        if t == 1:
+            return f"the only key holder looks at nothing but the sum: it can read {read}"
+        return (
+            f"at most {self.colluding_holders} of {n} key holders collude with the server, and fewer than "
+            f"{t} with each other: {t} of them together read {read}"
+        )
 
     @property
     def exposed(self) -> float:

@@ -115,10 +115,10 @@ class EncryptedSum:
 
     *Guarantees.* ``guarantee`` holds for everyone who sees the opened sum, if the conditions that it prints
     are true. Fewer than t holders, the server and the network see random numbers and ciphertexts; that rests
-    on X25519, AES-256 and SHA-256. The proof is in ``docs/proofs/encrypted-sum.md``. t holders that collude
-    with the server see each site's vector, which has only its own share of the noise. A site that lies can
-    spoil the sum; no encryption prevents that. Whoever carries the answers can open the sum as well as the
-    querier.
+    on X25519, AES-256 and SHA-256. The proof is in ``docs/proofs/encrypted-sum.md``. t holders that collude,
+    with the server or without it, see each site's vector, which has only its own share of the noise. A site
+    that lies can spoil the sum; no encryption prevents that. Whoever carries the answers can open the sum as
+    well as the querier.
 
     With noise no site can leave an opened sum: another round is another release, and is charged as one.
 

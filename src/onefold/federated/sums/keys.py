@@ -183,7 +183,8 @@ class HolderGroup:
             found.append("The holder reads every site's numbers.")
         else:
             few = "one of them alone learns" if t == 2 else f"{t - 1} of them together learn"
-            found.append(f"If the server follows the protocol, {few} nothing.")
+            enough = f"{t} together read every site's numbers"
+            found.append(f"If the server follows the protocol, {few} nothing; {enough}.")
         if t < n:
             more = most_colluding(n, t + 1)
             left = f"{n - t - 1} be missing" if n - t - 1 else "none be missing"
