@@ -243,6 +243,23 @@ def test_contract_can_be_looked_at_before_anything_is_sent(
     assert sorted(os.listdir("share")) == before
 
 
+def test_contract_that_was_exchanged_on_the_way_is_refused_by_its_digest(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    do("sum", "show", CONTRACT, "--json")
+    agreed = json.loads(capsys.readouterr().out)["digest"]
+    new("other", "--missing", 2)
+    capsys.readouterr()
+    os.replace("share/other.contract", CONTRACT)
+    words = ("sum", "contribute", "north.csv", "--contract", CONTRACT, "--site", "north", "--folder", "north")
+    do(*words, "--digest", agreed[:16], code=2)
+    assert "not the contract of the digest" in error(capsys)
+    step("sign", "ann", more=("--digest", agreed), code=2)
+    assert "not the contract of the digest" in error(capsys)
+    assert not list(Path("share").glob("*.sum"))
+    do(*words)
+
+
 def test_changed_contract_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = json.loads(Path(CONTRACT).read_text())
     for block in plain["contract"]["blocks"]:

@@ -76,7 +76,7 @@ def test_query_with_other_features_exits_with_code_2(federation: Any, tmp_path: 
     np.savez(tmp_path / "rows.npz", X=np.ones((2, 4)))
     done = federation.run("query", tmp_path / "rows.npz")
     assert done.returncode == 2
-    assert "4 feature(s), the sites have 3" in done.stderr
+    assert "4 feature(s), those of the sites have 3" in done.stderr
 
 
 def test_site_with_a_spent_budget_refuses_every_later_query(federation: Any) -> None:

@@ -35,7 +35,7 @@ that row. Columns of zeros and ones send counts of pairs. Neither a minimum numb
 guarantee, only noise is. Scores computed from the sums of all sites go to every site with every query."""
 
 MOMENTS_LEAVE = """\
-Private moments of the rows leave this site once, with the guarantee above, and are all that leaves. The
+Private moments of the rows leave this site once, with the guarantee above; of the rows nothing else does. The
 server adds up those of the sites that take part and answers queries by itself: this site is not asked, sees
 no query, and keeps no model."""
 

@@ -196,6 +196,15 @@ def _add_round(parser: Any) -> None:
     option(parser, "--contract FILE", "contract of the round, of onefold federate sum new", required=True)
     what = "folder of all messages of the round (default: the folder of the contract)"
     option(parser, "--share DIR", what)
+    agreed = "refuse another contract than the one of this digest, which sum show prints (16 digits or more)"
+    option(parser, "--digest D", agreed, _digest)
+
+
+def _digest(text: str) -> str:
+    digits = text.strip().lower()
+    if not 16 <= len(digits) <= 64 or not set(digits) <= set("0123456789abcdef"):
+        raise argparse.ArgumentTypeError("must be 16 to 64 hexadecimal digits of a contract's digest")
+    return digits
 
 
 def _add_holder(parser: Any) -> None:
@@ -213,6 +222,11 @@ class RoundFiles:
         self.summed: SchemaSum = SchemaSum.load(args.contract)
         self.total = self.summed.total
         self.contract: SumContract = self.total.contract
+        if args.digest is not None and not self.contract.digest.startswith(args.digest):
+            raise InvalidInputError(
+                f"{args.contract}: this is not the contract of the digest that was given: somebody has "
+                "exchanged it, or the digest is that of another round"
+            )
         self.share = Path(args.contract).parent if args.share is None else Path(args.share)
         if not self.share.is_dir():
             raise InvalidInputError(f"{self.share}: there is no such folder")
