@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets as bundled
+from sklearn.cluster import KMeans
 
 from experiments.tables import data as tables
 from onefold import datasets
@@ -42,11 +43,16 @@ class Source:
     table: tables.Rows | None = None  # the cells before they were encoded
     schema: Schema | None = None
 
-    def split(self, seed: int, most: int, most_test: int, validate: bool = False) -> Task:
-        """Training and test rows of one seed; ``validate`` splits the training rows instead."""
+    def split(self, seed: int, most: int, most_test: int, validate: str | None = None) -> Task:
+        """Training and test rows of one seed; ``validate`` splits the training rows instead.
+
+        "rows" holds out some of them, "clusters" rows that are unlike those that are left.
+        """
         rng = np.random.default_rng([seed, 15])
         train, test = self._two(np.arange(len(self.X)), rng)
-        if validate:
+        if validate == "clusters":
+            train, test = self._clusters(np.sort(train[:most]), seed)
+        elif validate == "rows":
             train, test = _random(train, 0.25, rng) if self.n_fixed else self._by_group(train, 0.3, rng)
         train, test = train[:most], test[:most_test]
         known = np.isin(self.y[test], self.y[train])  # nobody can name a class that no site has
@@ -58,6 +64,22 @@ class Source:
             # One order of the test rows for all seeds: the same test rows whatever the cap.
             return rng.permutation(train), np.random.default_rng(0).permutation(test)
         return self._by_group(rows, 0.4, rng)
+
+    def _clusters(self, rows: Rows, seed: int) -> tuple[Rows, Rows]:
+        """Hold out one of four clusters of each class that has eight rows or more, at most half of it."""
+        rng, held = np.random.default_rng(seed), np.zeros(len(rows), dtype=bool)
+        unit = self.X[rows] / np.maximum(np.linalg.norm(self.X[rows], axis=1, keepdims=True), 1e-12)
+        for label in np.unique(self.y[rows]):
+            own = np.flatnonzero(self.y[rows] == label)
+            if len(own) < 8:
+                continue
+            clusters = KMeans(4, n_init=1, random_state=seed).fit_predict(unit[own])
+            for cluster in rng.permutation(4):
+                inside = clusters == cluster
+                if 0 < inside.sum() <= len(own) / 2:
+                    held[own[inside]] = True
+                    break
+        return rows[~held], rows[held]
 
     def _by_group(self, rows: Rows, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
         if self.groups is None:

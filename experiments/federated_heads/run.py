@@ -100,7 +100,8 @@ def experiment(args: argparse.Namespace) -> Outcome:
         source = read(name, args.data_dir)
         for seed in range(splits):
             task = source.split(seed, most, most_test, args.validate)
-            key = f"{name} seed={seed} rows={most}/{most_test}{' validate' if args.validate else ''}"
+            judged_on = {"rows": " validate", "clusters": " validate clusters"}.get(args.validate, "")
+            key = f"{name} seed={seed} rows={most}/{most_test}{judged_on}"
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 closed = closed_cells(journal, task, key) if "closed" in args.only else {}
@@ -130,7 +131,11 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument("--splits", type=positive, default=5, help="number of splits (default: 5)")
     options.add_argument("--sites", type=positive, nargs="+", default=[10, 100], help="(default: 10 100)")
     options.add_argument(
-        "--validate", action="store_true", help="judge on training rows held out, to try things out"
+        "--validate",
+        nargs="?",
+        const="rows",
+        choices=("rows", "clusters"),
+        help="judge on training rows held out, to try things out: some rows, or clusters unlike the others",
     )
     options.add_argument(
         "--only",

@@ -84,7 +84,17 @@ def test_splits_keep_persons_and_official_test_rows_apart() -> None:
     assert all(len(set(task.groups[rows])) == 1 for rows in task.sites(100))
     official = Source("official", "pixels", X, y, n_fixed=20)
     assert official.split(1, 1000, 1000).test.tolist() == list(range(40, 60))
-    assert max(official.split(1, 1000, 1000, validate=True).test) < 40
+    assert max(official.split(1, 1000, 1000, validate="rows").test) < 40
+
+
+def test_held_out_clusters_are_unlike_the_rows_that_are_left() -> None:
+    directions = np.repeat(np.eye(4, dtype=np.float32), 10, axis=0)
+    rows = directions + np.random.default_rng(0).normal(0, 0.01, directions.shape).astype(np.float32)
+    source = Source("four heaps", "embedding", rows, np.zeros(40, np.intp))
+    task = source.split(0, 1000, 1000, validate="clusters")
+    assert np.sort([*task.train, *task.test]).tolist() == source.split(0, 1000, 1000).train.tolist()
+    assert len(task.test) > 0
+    assert (task.X_test @ task.X.T).max() < 0.5
 
 
 def test_sites_share_out_every_training_row_once() -> None:

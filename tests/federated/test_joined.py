@@ -12,7 +12,7 @@ from onefold import FoldingClassifier
 from onefold.datasets import load, partition
 from onefold.exceptions import InvalidInputError
 from onefold.federated import GlobalClassifier, LocalModel, joined, simulate
-from onefold.federated.joined import BOUND, Agreement, JoinedSums, Offset
+from onefold.federated.joined import BOUND, WIDE, Agreement, JoinedSums, Offset
 from onefold.federated.joined_server import JoinedFederation, agree_on_units
 from onefold.models import JOINED, MAXIMA
 from onefold.privacy import Laplace
@@ -197,6 +197,15 @@ def test_distances_of_tables_count_a_twentieth_of_those_of_rows_at_most() -> Non
         agreed = Agreement(np.array([0.0]), radius=1.0, of_table=of_table)
         weights.append(JoinedSums.of(agreed, rows, np.zeros(4), np.full(4, 0.3)).weight_of(agreed))
     assert weights[1] == pytest.approx(20.0 * weights[0])
+
+
+@pytest.mark.parametrize(
+    ("width", "lift", "counts"), [(WIDE - 1, 0, 5.0), (WIDE, 0, 1.0), (2, WIDE, 5.0), (WIDE, 4, 1.0)]
+)
+def test_distances_of_wide_rows_count_a_fifth_whatever_the_lift_is(width, lift, counts) -> None:
+    agreed = Agreement(np.array([0]), radius=1.0, n_directions=lift)
+    sums = JoinedSums.of(agreed, np.full((4, width), 0.01), np.zeros(4), np.full(4, 0.3))
+    assert sums.weight_of(agreed) == pytest.approx(4.0 * 0.3 / counts, rel=1e-5)
 
 
 def _weight(squares, n_rows: int | None = None) -> float:

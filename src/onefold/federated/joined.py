@@ -46,6 +46,9 @@ BOUND = 2.0
 # Weight of the scores, and largest and least weight of squared distances in units of the mean one, all in the
 # exponent of a softmax. On tables of mixed columns distances count little: those of one-hot rows are coarse.
 SCORE_WEIGHT, DISTANCE_WEIGHT, LEAST_WEIGHT, TABLE_WEIGHT = 4.0, 5.0, 0.125, 0.25
+# Rows this wide are mostly features of a network, which are a lift already. A machine spans little of their
+# space: about queries like its rows distances add as much at weight 1 as at 5, about others they mislead.
+WIDE, WIDE_WEIGHT = 1024, 1.0
 # Squared distances are whole numbers of 2^-24 of the agreed unit, at most 64 units. Their squares have up to
 # 60 digits and are added up in two halves, so that sums over 2^25 rows fit into 64 digits.
 DIGITS, LARGEST, HALF = 24, 64.0, 30
@@ -289,9 +292,11 @@ class JoinedSums:
         :math:`-k d^2 / m_0` and a score 4 s, so that :math:`a = 4 m_0 / k`. Squared distances that are
         :math:`m_0 / f` times a chi-square of f degrees have the log likelihood :math:`-(f/2) d^2 / m_0`, and
         :math:`f / 2 = m_0^2 / v` with v their variance. They count twice that, because a query meets the
-        nearest of many machines; at most 5, and on tables of mixed columns 1/4; times the share of rows that
-        are in machines of five and more. Where a machine's hull spans the space, as in tables of few columns,
-        a few unusual rows make up :math:`m_0`, and distances then say little.
+        nearest of many machines; at most 5, for rows of 1024 columns and more 1, and on tables of mixed
+        columns 1/4; times the share of rows that are in machines of five and more. Where a machine's hull
+        spans the space, as in tables of few columns, a few unusual rows make up :math:`m_0`, and distances
+        then say little. Where rows are as wide as the features of large networks, it spans next to nothing:
+        distances are reliable about queries like the rows of the sites and mislead about others.
 
         Parameters
         ----------
@@ -308,7 +313,8 @@ class JoinedSums:
             return SCORE_WEIGHT / LEAST_WEIGHT
         # In exact whole numbers up to the division: m0^2 / v = T^2 / (n S - T^2).
         scatter = (high * 2**HALF + low) * n_left - total * total
-        most = TABLE_WEIGHT if agreement.of_table else DISTANCE_WEIGHT
+        width = self.moments.sums_.shape[1] - 2 * int(agreement.n_directions)
+        most = TABLE_WEIGHT if agreement.of_table else WIDE_WEIGHT if width >= WIDE else DISTANCE_WEIGHT
         counts = min(most, 2 * total * total / scatter) if scatter > 0 else most
         counts = max(counts * n_left / max(self.n_rows, 1), LEAST_WEIGHT)
         return float(SCORE_WEIGHT * math.ldexp(max(total, 1) / n_left, -DIGITS) / counts)

@@ -14,7 +14,7 @@ from onefold._base.arrays import Floats
 from onefold._base.validation import Whole, check_parameters
 from onefold.exceptions import InvalidInputError
 from onefold.federated.contract import class_list
-from onefold.federated.joined import Agreement, JoinedSums, Offset
+from onefold.federated.joined import WIDE, Agreement, JoinedSums, Offset
 from onefold.models.discriminant import LinearScores, PooledSpectrum
 from onefold.models.preparation import ColumnSpread, Preparation
 from onefold.tables import Schema
@@ -37,8 +37,6 @@ FEW_COLUMNS = 50
 LEAST_ALIKE, FARTHEST_APART = 0.25, 32.0
 # Rows of few columns differ much in length, and that tells classes apart: so many usual lengths are kept.
 LONGEST_OF_FEW = 1.5
-# Wider rows are mostly features that are a lift already.
-WIDEST_LIFTED = 1024
 N_DIRECTIONS = 512
 
 
@@ -65,7 +63,7 @@ def lift_width(n_features: int, n_rows: int) -> int:
     >>> lift_width(64, 1000), lift_width(1280, 1000)
     (500, 0)
     """
-    return 0 if n_features >= WIDEST_LIFTED else min(N_DIRECTIONS, max(n_rows // 2, 32))
+    return 0 if n_features >= WIDE else min(N_DIRECTIONS, max(n_rows // 2, 32))
 
 
 def agree_on_units(parts: Iterable[ArrayLike]) -> Preparation:

@@ -104,8 +104,14 @@ class EncodedColumns:
         column: list[int] = []
         is_number: list[bool] = []
         absent: list[int] = []
-        for place, known in enumerate(schema.features):
-            start = len(column)
+        for known in schema.features:
+            start, place = len(column), column[-1] + 1 if column else 0
+            if known.encoder is not None:  # each number of a vector is a column, and so is that it is missing
+                count = known.encoder.width
+                column += range(place, place + known.width)
+                is_number += [True] * count + [False] * known.nullable
+                absent += [start + count if known.nullable else -1] * count + [-1] * known.nullable
+                continue
             column += [place] * known.width
             is_number += [not known.is_category] + [False] * (known.width - 1)
             nullable = not known.is_category and known.nullable
