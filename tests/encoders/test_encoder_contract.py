@@ -7,7 +7,13 @@ import pytest
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from onefold.encoders import GradientHistograms, LowFrequencyDCT, RandomFeatures, WhitenedHistograms
+from onefold.encoders import (
+    ContrastHistograms,
+    GradientHistograms,
+    LowFrequencyDCT,
+    RandomFeatures,
+    WhitenedHistograms,
+)
 from onefold.exceptions import InvalidInputError
 
 SHAPE = (12, 10)
@@ -17,6 +23,8 @@ ENCODERS = [
     GradientHistograms((6, 5, 4)),
     LowFrequencyDCT(SHAPE, 20),
     LowFrequencyDCT((6, 5, 4), 7, constant=False),
+    ContrastHistograms(SHAPE, n_cells=4),
+    ContrastHistograms((6, 5, 4), n_cells=(3, 2), n_orientations=3, signed=False, margin=1, damping=2.0),
     WhitenedHistograms(SHAPE, n_cells=4, n_orientations=4),
     WhitenedHistograms((6, 5, 4), n_cells=(3, 2), n_orientations=3, signed=False, margin=1, ridge=0.5),
     RandomFeatures(30),
@@ -37,7 +45,15 @@ def test_rows_have_norm_one(encoder: Any, images: np.ndarray) -> None:
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
-    "encoder", [GradientHistograms(), WhitenedHistograms(), LowFrequencyDCT(), RandomFeatures(500)], ids=repr
+    "encoder",
+    [
+        GradientHistograms(),
+        ContrastHistograms(),
+        WhitenedHistograms(),
+        LowFrequencyDCT(),
+        RandomFeatures(500),
+    ],
+    ids=repr,
 )
 def test_encoded_rows_do_not_depend_on_the_number_of_threads(encoder: Any) -> None:
     rows = np.random.default_rng(0).random((1200, 784))
@@ -116,6 +132,7 @@ def test_wrong_image_shape_is_refused_in_one_line(encoder: Any) -> None:
         (GradientHistograms(SHAPE, margin=5), "margin leaves nothing"),
         (GradientHistograms(SHAPE, power=0.0), "power must be"),
         (GradientHistograms(SHAPE, power=float("nan")), "power must be"),
+        (ContrastHistograms(SHAPE, damping=0.0), "damping"),
         (WhitenedHistograms(SHAPE, ridge=0.0), "ridge"),
         (WhitenedHistograms(SHAPE, random_state=None), "random_state"),
         (WhitenedHistograms(SHAPE, margin=5), "margin leaves nothing"),

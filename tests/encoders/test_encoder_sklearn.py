@@ -4,11 +4,18 @@ from typing import Any
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from onefold.encoders import GradientHistograms, LowFrequencyDCT, RandomFeatures, WhitenedHistograms
+from onefold.encoders import (
+    ContrastHistograms,
+    GradientHistograms,
+    LowFrequencyDCT,
+    RandomFeatures,
+    WhitenedHistograms,
+)
 
 # Without an image shape a row is an image one pixel high, so rows of any length are accepted.
 ESTIMATORS = [
     GradientHistograms(),
+    ContrastHistograms(),
     WhitenedHistograms(),
     LowFrequencyDCT(n_coefficients=5),
     RandomFeatures(20),

@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from onefold.encoders import (
+    ContrastHistograms,
     GradientHistograms,
     LowFrequencyDCT,
     RandomFeatures,
@@ -51,6 +52,37 @@ def test_gradient_histograms_against_pixel_loops(signed: bool, margin: int, powe
     for image, row in zip(images, found, strict=True):
         expected = literal_histogram(image, (3, 2), 6, signed, margin) ** power
         np.testing.assert_allclose(row, expected / np.linalg.norm(expected), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("damping", [0.3, 5.0])
+def test_contrast_histograms_against_loops_over_neighbours(damping: float) -> None:
+    images = np.random.default_rng(8).random((4, 12, 9))
+    encoder = ContrastHistograms((12, 9), n_cells=(4, 3), n_orientations=5, power=0.5, damping=damping)
+    for image, row in zip(images, encoder.fit_transform(images.reshape(4, -1)), strict=True):
+        cells = literal_histogram(image, (4, 3), 5, True, 0).reshape(4, 3, 5)
+        sizes = np.linalg.norm(cells, axis=2)
+        expected = np.empty_like(cells)
+        for i in range(4):
+            for j in range(3):
+                around = sum(
+                    (2 - abs(a - i)) * (2 - abs(b - j)) / 16 * sizes[a, b]
+                    for a in range(max(i - 1, 0), min(i + 2, 4))
+                    for b in range(max(j - 1, 0), min(j + 2, 3))
+                )
+                expected[i, j] = np.sqrt(cells[i, j] / (around + damping * sizes.mean()))
+        np.testing.assert_allclose(row, expected.ravel() / np.linalg.norm(expected), rtol=1e-9, atol=1e-12)
+
+
+def test_faint_edges_count_in_contrast_histograms_nearly_as_much_as_strong_ones() -> None:
+    edges = np.zeros((16, 64))
+    edges[:, 8:12], edges[:, 52:56] = 1.0, 0.05  # far from each other
+    halves = []
+    for kind in (GradientHistograms, ContrastHistograms):
+        encoder = kind((16, 64), n_cells=(4, 16), power=1.0)
+        row = encoder.fit_transform(edges.reshape(1, -1)).reshape(4, 16, -1)
+        halves.append(np.linalg.norm(row[:, 8:]) / np.linalg.norm(row[:, :8]))
+    assert halves[0] == pytest.approx(0.05)
+    assert halves[1] > 0.3
 
 
 def test_edges_of_different_directions_fill_different_bins() -> None:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Floats, Labels
 from onefold._base.validation import check_rows
-from onefold.encoders import description, learns
+from onefold.encoders import condition, description, learns
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.contract import NO_LABELS, contract_rows, encoding_of
 from onefold.privacy.guarantee import Guarantee
@@ -205,9 +205,17 @@ def encoding_words(schema: Schema | None, encoder: Any) -> str:
 
 
 def _voided_by(encoder: Any, moments: PrivateMoments) -> PrivateMoments:
-    """Return the release, with a void guarantee if the records went through an encoder that learns."""
+    """Return the release, with a void guarantee if the records went through an encoder that learns.
+
+    An encoder that was trained elsewhere is a condition of the guarantee.
+    """
     if not learns(encoder):
-        return moments
+        taken_for_granted = condition(encoder)
+        if taken_for_granted is None:
+            return moments
+        found = copy.copy(moments)
+        found.guarantee_ = moments.guarantee_.provided(taken_for_granted)
+        return found
     warnings.warn(
         f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",
         PrivacyLeakWarning,
