@@ -344,3 +344,24 @@ def test_a_folder_with_other_columns_or_types_is_refused(folder: Path, tmp_path:
         read_table(folder)
     with pytest.raises(InvalidInputError, match=r"the folder has no \.parquet file"):
         read_table(tmp_path)
+
+
+@pytest.mark.parametrize("cell", ['"smith', "smith:x", "smith AND AND", 'AND "'])
+def test_a_search_in_full_text_that_takes_a_cell_for_its_terms_does_not_repeat_it(
+    tmp_path: Path, cell: str
+) -> None:
+    path = tmp_path / "search.db"
+    with sqlite3.connect(path) as connection:
+        try:
+            connection.execute("CREATE VIRTUAL TABLE notes USING fts5(body)")
+        except sqlite3.OperationalError:
+            pytest.skip("this SQLite has no FTS5")
+        connection.execute("CREATE TABLE terms (term TEXT)")
+        connection.execute("INSERT INTO terms VALUES (?)", (cell,))
+        connection.execute("INSERT INTO notes VALUES ('a note')")
+    connection.close()
+    statement = "SELECT body FROM notes WHERE notes MATCH (SELECT term FROM terms)"
+    with pytest.raises(InvalidInputError) as refused:
+        read_table(_statement(path, statement))
+    assert "smith" not in str(refused.value)
+    assert "AND" not in str(refused.value)

@@ -39,6 +39,7 @@ def add_parser(commands: Any) -> None:
     )
     shared.add_data(parser)
     option(parser, "--schema FILE", "schema of the table, a JSON file", required=True)
+    shared.add_encoders(parser, "encoder of a column of --schema")
     agreed = "digest of the schema that the federation agreed on; another schema is refused"
     option(parser, "--digest D", agreed)
     shared.add_output_options(parser)
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from onefold.tables import check_table
     from onefold.tables.sources import open_table
 
-    schema = Schema.load(args.schema)
+    schema = Schema.load(args.schema).with_encoders(shared.encoders_of(args))
     if args.digest is not None and args.digest != schema.digest:
         raise InvalidInputError(
             f"{args.schema}: not the schema that was agreed on; its digest is {schema.digest}"
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         columns = [name for name in file.names if name in known]
         if not columns:
             raise InvalidInputError(f"{args.data}: has none of the {len(known)} columns of {args.schema}")
-        findings = check_table(schema, about.counted(file.blocks(columns)))
+        findings = check_table(schema.beside(file.path), about.counted(file.blocks(columns)))
     further = len(file.names) - len(columns)
     result = {
         "table": args.data,

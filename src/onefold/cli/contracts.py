@@ -97,9 +97,22 @@ def of_one_unit(rows: AnyArray) -> bool:
 # --- the schema of a fit ----------------------------------------------------------------------------------
 
 
-def inferred(table: Table, label: str, ignore: Collection[str] = (), person: str | None = None) -> Schema:
-    """Propose a schema from the rows that are learned from; nothing private may use it."""
-    apart = {*ignore, *([] if person is None else [person])}
+def inferred(
+    table: Table,
+    label: str,
+    ignore: Collection[str] = (),
+    person: str | None = None,
+    encoders: Mapping[str, str] | None = None,
+) -> Schema:
+    """Propose a schema from the rows that are learned from; nothing private may use it.
+
+    Columns that have an encoder are features, whatever is in them.
+    """
+    encoders = encoders or {}
+    for name in encoders:
+        if name in (label, person, *ignore):
+            raise InvalidInputError(f"--encoder names {name!r}, which is the label, the person, or left out")
+    apart = {*ignore, *([] if person is None else [person]), *encoders}
     columns = {name: values for name, values in table.items() if name not in apart}
     try:
         found = Schema.infer(columns, label, source="private")
@@ -107,12 +120,21 @@ def inferred(table: Table, label: str, ignore: Collection[str] = (), person: str
         raise InvalidInputError(f"{table.path}: {error}") from None
     if person is not None:
         found = _with_fields(found, (*found.fields, Field(person, "string", role="person")))
+    if encoders:
+        texts = [Field(name, "string", role="ignored") for name in encoders]
+        found = _with_fields(found, (*found.fields, *texts)).with_encoders(encoders)
     return _with_feature(found, str(table.path))
 
 
-def declared(path: str, label: str | None, ignore: Collection[str] = (), person: str | None = None) -> Schema:
+def declared(
+    path: str,
+    label: str | None,
+    ignore: Collection[str] = (),
+    person: str | None = None,
+    encoders: Mapping[str, str] | None = None,
+) -> Schema:
     """The schema in a file, with the columns that the command line names in their roles."""
-    schema = Schema.load(path)
+    schema = Schema.load(path).with_encoders(encoders or {})
     for role, name in (("label", label), ("person", person)):
         if name is not None:
             schema = _with_role(schema, name, role)
@@ -162,7 +184,7 @@ def _with_feature(schema: Schema, where: str) -> Schema:
 def in_one_line(schema: Schema, rows: Rows, model: str) -> str:
     """What a schema says about its columns, and how many cells are missing."""
     kinds = [_kind(known) for known in schema.features]
-    words = (("number", "numbers"), ("category", "categories"), ("date", "dates"))
+    words = (("number", "numbers"), ("category", "categories"), ("date", "dates"), ("encoded", "encoded"))
     counts = [(kinds.count(one), one, many) for one, many in words]
     parts = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
     out = [known.name for known in schema.fields if known.role in ("ignored", "identifier", "person")]
@@ -177,6 +199,8 @@ def in_one_line(schema: Schema, rows: Rows, model: str) -> str:
 
 
 def _kind(known: Field) -> str:
+    if known.encoder is not None:
+        return "encoded"
     if known.is_category:
         return "category"
     return "date" if known.type in ("date", "datetime") else "number"
@@ -184,6 +208,8 @@ def _kind(known: Field) -> str:
 
 def no_value(values: AnyArray) -> Mask:
     """Which cells that were read have no value."""
+    if values.ndim == 2:  # behind an encoder
+        values = values[:, 0]
     return np.asarray(np.isnan(values) if values.dtype.kind == "f" else values < 0, dtype=np.bool_)
 
 
@@ -198,7 +224,7 @@ def rows_of(schema: Schema, table: Table, *, strict: bool) -> Rows:
     """Read the features; ``strict`` refuses a cell without a value in the schema, naming row and column."""
     schema.fit(table)
     rows = {}
-    for known in schema.features:
+    for known in schema.beside(table.path).features:
         values, problems = known.read(table[known.name], tuple(schema.missing_values))
         if strict:
             known.refuse(problems, where=f"{table.path}: ")
@@ -257,7 +283,7 @@ def rows_like(schema: Schema, table: Table) -> tuple[Rows, list[str]]:
     """Read the features of a table that may write numbers and dates in another way, and what to say of it."""
     schema.fit(table)
     rows, rewritten, strange = {}, [], []
-    for known in schema.features:
+    for known in schema.beside(table.path).features:
         tokens = _tokens(schema, known)
         column, name = table[known.name], known.name
         values, problems = known.read(column, tokens)
@@ -299,7 +325,7 @@ def _wrong(problems: AnyArray) -> float:
 
 def _in_its_own_way(known: Field, column: Any, tokens: tuple[str, ...]) -> Field | None:
     """The same field for numbers or dates as this column writes them; None if there is no other way."""
-    if known.is_category or cells_of(column)[0].dtype.kind != "O":
+    if known.is_category or known.encoder is not None or cells_of(column)[0].dtype.kind != "O":
         return None
     if known.type in ("date", "datetime"):
         guess = guess_fields([{known.name: column}])[0][0]

@@ -56,6 +56,13 @@ class KnownRows:
     def __len__(self) -> int:
         return self.n_rows
 
+    @property
+    def labelled(self) -> Any:
+        """The rows whose class is known."""
+        if isinstance(self.rows, dict):
+            return contracts.take(self.rows, self.with_label)
+        return self.rows[self.with_label]
+
     def block(self, start: int, stop: int) -> Any:
         """Some consecutive rows."""
         part = slice(start, stop)

@@ -157,6 +157,9 @@ def _values(known: Field) -> str:
         rest = f", ... ({more} more)" if more else ""
         other = f"; other texts: {known.other}" if known.other is not None else ""
         return ", ".join(names) + rest + other
+    if known.encoder is not None:
+        what = "texts" if known.encoder.kind == "text" else "image files"
+        return f"{what}, by the encoder {known.encoder.digest[:16]}..."
     limits = known.contract()["constraints"]
     scale = f", by logarithm{f' from {known.log_unit:g}' if known.log_unit else ''}"
     return f"{limits['minimum']} to {limits['maximum']}" + (scale if known.scale == "log" else "")
@@ -170,10 +173,11 @@ def _consequences(schema: Schema) -> list[str]:
         "private": PRIVATE,
     }[schema.source]
     person = schema.person
+    behind = any(known.encoder is not None for known in schema.features)
     lines = [
         about,
         f"{count_of(len(schema.features), 'feature')}, encoded as "
-        f"{count_of(schema.width, 'number')} from 0 to 1.",
+        f"{count_of(schema.width, 'number')} from {'-1/2' if behind else '0'} to 1.",
         f"Encoded rows change by at most {schema.row_norm:.4g} (Euclidean) if a record comes or goes, "
         f"{schema.row_change:.4g} if one is replaced, {schema.entry_change:.4g} if one cell is replaced.",
     ]

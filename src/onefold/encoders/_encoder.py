@@ -12,6 +12,7 @@ from onefold._base.arrays import Array
 from onefold._base.parallel import run_parallel
 from onefold._base.validation import Whole, check_parameter, check_rows
 from onefold.exceptions import InvalidInputError
+from onefold.tables.encoded import TRAINED
 
 ImageShape = tuple[int, ...]
 
@@ -30,6 +31,8 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
     ----------
     entry_span : float
         Largest difference between two values of an encoded entry.
+    trained : bool
+        Whether the map was learned by whoever made it, which guarantees then mention.
     n_features_in_ : int
         Number of features of the rows.
 
@@ -48,6 +51,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
 
     _n_features_out: int
     entry_span: float = 2.0  # from -1 to 1 at most
+    trained: bool = False  # on data of whoever made it, before it came here
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Prepare the map for rows as long as those of ``X``.
@@ -64,7 +68,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         Encoder
             This object.
         """
-        rows = check_rows(self, X)
+        rows = self._checked(X, reset=True)
         self._n_features_out = self._prepare(rows.shape[1])
         return self
 
@@ -82,8 +86,9 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
             Rows of norm one; float32 stays float32. The same bits for any number of BLAS threads.
         """
         check_is_fitted(self)
-        rows = check_rows(self, X, reset=False)
-        encoded = np.empty((len(rows), self._n_features_out), rows.dtype)
+        rows = self._checked(X, reset=False)
+        kind = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
+        encoded = np.empty((len(rows), self._n_features_out), kind)
         step = max(1, BLOCK_VALUES // max(1, rows.shape[1]))
 
         def encode(start: int) -> None:
@@ -101,6 +106,14 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.requires_fit = True
         return tags
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        """Return the records as an array of rows; with ``reset`` their length becomes the one expected."""
+        return check_rows(self, X, reset=reset)
+
+    def _identity(self) -> dict[str, Any]:
+        """What tells the map from others of its class, in the description."""
+        return dict(self.get_params())
 
     def _before(self, rows: Array) -> Array:
         """Scale rows before the map: only their direction counts, and nothing overflows."""
@@ -184,6 +197,32 @@ def learns(encoder: Any) -> bool:
     )
 
 
+def condition(encoder: Any) -> str | None:
+    """Return what a guarantee takes for granted about a public encoder, which no program can check.
+
+    Parameters
+    ----------
+    encoder : transformer or None
+        An encoder; None stands for no encoder.
+
+    Returns
+    -------
+    str or None
+        The condition; None where there is none, because the map follows from its parameters alone.
+
+    See Also
+    --------
+    learns : Whether an encoder looks at rows itself.
+
+    Examples
+    --------
+    >>> from onefold.encoders import RandomFeatures, condition
+    >>> condition(RandomFeatures()) is None
+    True
+    """
+    return TRAINED if getattr(encoder, "trained", False) else None
+
+
 def description(encoder: Any) -> str:
     """Describe an encoder in words that are equal for all sites with the same parameters.
 
@@ -209,5 +248,6 @@ def description(encoder: Any) -> str:
     """
     if encoder is None:
         return ""
-    kind, given = type(encoder), sorted(encoder.get_params().items())
+    told = encoder._identity() if isinstance(encoder, Encoder) else encoder.get_params()
+    kind, given = type(encoder), sorted(told.items())
     return f"{kind.__module__}.{kind.__qualname__}({', '.join(f'{name}={value!r}' for name, value in given)})"

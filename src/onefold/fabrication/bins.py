@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray, Floats, Index, Integers
+from onefold.exceptions import InvalidInputError
 
 __all__ = ["Bins", "ColumnCells", "coarse_bins", "simplex"]
 
@@ -88,6 +89,11 @@ class ColumnCells:
             The cells.
         """
         nullable = bool(field.nullable)
+        if field.encoder is not None:
+            raise InvalidInputError(
+                f"column {field.name!r} has an encoder: nothing can be counted in it; leave it out, or fit "
+                "private moments (--method moments)"
+            )
         if field.is_category:
             n = len(field.levels)
             return cls(field.name, n, nullable, fixed=n + nullable <= ALWAYS_KEPT)

@@ -20,6 +20,7 @@ from onefold.privacy.persons import known_persons
 from onefold.privacy.sensitivity import Box
 from onefold.privacy.terms import round_up
 from onefold.tables import Field, Schema
+from onefold.tables.encoded import TRAINED
 
 __all__ = [
     "DECLARED",
@@ -69,6 +70,12 @@ class EncodedBox(Box):
     def __init__(self, features: Sequence[Field], inferred: bool = False) -> None:
         if not features:
             raise InvalidInputError("the schema has no feature: nothing could be released")
+        for known in features:
+            if known.encoder is not None:
+                raise InvalidInputError(
+                    f"column {known.name!r} has an encoder: noise on rows is not made for it, private "
+                    "moments of records or persons are (--method moments)"
+                )
         # A category is encoded by one number, rounded down so that rows stay within their declared norm.
         high = [np.max(known.encode(np.arange(1))) if known.is_category else 1.0 for known in features]
         super().__init__(0.0, np.repeat(high, [known.width for known in features]))
@@ -186,7 +193,7 @@ def domain_of(schema: Schema) -> EncodedBox:
 
 
 def under_contract(guarantee: Guarantee, schema: Schema) -> Guarantee:
-    """Return the guarantee of a release that rests on a schema: with its digest, and that it was declared.
+    """Return the guarantee of a release that rests on a schema: with its digest, and the conditions.
 
     Parameters
     ----------
@@ -201,7 +208,9 @@ def under_contract(guarantee: Guarantee, schema: Schema) -> Guarantee:
         The promise with its condition.
     """
     schema.require_declared()
-    return replace(guarantee, schema=schema.digest).provided(DECLARED)
+    found = replace(guarantee, schema=schema.digest).provided(DECLARED)
+    encoded = any(known.encoder is not None for known in schema.features)
+    return found.provided(TRAINED) if encoded else found
 
 
 def encoding_of(schema: Schema, then: str = "") -> str:

@@ -369,6 +369,8 @@ def _column(
 
 def _kept(known: Field, allowed: Any = None, dtype: np.dtype[Any] | None = None) -> Column:
     """A column whose released values keep what is allowed."""
+    if known.encoder is not None:
+        raise InvalidInputError(f"column {known.name!r} has an encoder: no cell can be made of noisy numbers")
     declared = None if known.is_category else (float(known.low or 0.0), float(known.high or 0.0))
     kept = None
     if allowed is not None:

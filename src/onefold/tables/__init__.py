@@ -2,9 +2,19 @@
 
 from onefold.tables.checking import Finding, check_table
 from onefold.tables.databases import DatabaseAddress
+from onefold.tables.encoded import CellEncoder
 from onefold.tables.fields import Field
 from onefold.tables.reading import read_table
 from onefold.tables.schema import Schema
 from onefold.tables.writing import write_table
 
-__all__ = ["DatabaseAddress", "Field", "Finding", "Schema", "check_table", "read_table", "write_table"]
+__all__ = [
+    "CellEncoder",
+    "DatabaseAddress",
+    "Field",
+    "Finding",
+    "Schema",
+    "check_table",
+    "read_table",
+    "write_table",
+]

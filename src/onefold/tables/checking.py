@@ -96,7 +96,7 @@ def check_table(schema: Schema, X: Any) -> list[Finding]:
         absent |= {known.name for known in wanted if known.name not in names}
         n_rows = 0
         for known in (known for known in wanted if known.name in names):
-            problems = known.read(named(block, known.name), tuple(schema.missing_values))[1]
+            problems = known.problems(named(block, known.name), tuple(schema.missing_values))
             n_rows = len(problems)
             for code in np.unique(problems[problems > 0]).tolist():
                 places = np.flatnonzero(problems == code)

@@ -1,17 +1,17 @@
 """Columns of tables of any kind: frames, dicts, arrays, and files that were read by their schema."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import AnyArray
+from onefold._base.arrays import AnyArray, column_array
 from onefold.exceptions import InvalidInputError
 from onefold.tables.fields import Field
 
-__all__ = ["Parsed", "column_of", "named", "place_of", "unknown_column"]
+__all__ = ["Parsed", "column_of", "count_rows", "named", "place_of", "rows_of", "unknown_column"]
 
 
 class Parsed:
@@ -90,6 +90,29 @@ def named(X: Any, name: str) -> Any:
         return X[name]
     except KeyError:
         return X[next(key for key in getattr(X, "columns", X) if str(key) == name)]
+
+
+def count_rows(X: Any) -> int:
+    """Return the number of rows of a table of any kind, or of an array."""
+    if hasattr(X, "n_rows"):  # a table that was read
+        return int(X.n_rows)
+    return len(next(iter(X.values()), ())) if isinstance(X, Mapping) else len(X)
+
+
+def rows_of(X: Any, rows: Any) -> Any:
+    """Return some rows of a table of any kind, or of an array, by truth values or by their numbers."""
+    if isinstance(X, Mapping):
+        taken = {
+            name: (column if isinstance(column, Parsed) else column_array(column))[rows]
+            for name, column in X.items()
+        }
+        return replace(X, columns=taken, n_rows=count_rows(taken)) if is_dataclass(X) else taken
+    numbers = np.arange(len(X))[rows]
+    if hasattr(X, "iloc"):
+        return X.iloc[numbers]
+    if hasattr(X, "columns"):  # other frames take a list of numbers of rows
+        return X[numbers.tolist()]
+    return np.asarray(X)[numbers]
 
 
 def unknown_column(

@@ -44,6 +44,7 @@ FAILURES = {
     "57": "the database is shutting down or was interrupted",
 }
 # Signs of SQLite and libpq for what has no code; SQLite's reports about a statement name parts of it.
+NAMED = re.compile(r'"(.*)"|: (.+)$', re.DOTALL)  # what a report names: in quotes, or behind a colon
 ABOUT_STATEMENT = ("no such table", "no such column", "no such function", "syntax error", "incomplete input")
 REPORTS = {
     "readonly database": "the statement changes the database; a SELECT that only reads is needed",
@@ -406,14 +407,26 @@ def _reason(error: Exception) -> str:
     code, text = getattr(cause, "sqlstate", None), str(cause)
     if code is not None:
         reason = FAILURES.get(code) or FAILURES.get(code[:2], "the database refused the request")
-        if reason == FAILURES["42"]:
+        if reason == FAILURES["42"] and _names_no_cell(cause.diag.message_primary, error):
             reason += f": {cause.diag.message_primary}"
         return f"{reason} (code {code})"
     if type(cause).__module__ == "sqlite3" and any(sign in text for sign in ABOUT_STATEMENT):
-        return f"{FAILURES['42']}: {text}"
+        return f"{FAILURES['42']}: {text}" if _names_no_cell(text, error) else FAILURES["42"]
     if isinstance(cause, UnicodeError):
         return "a text is not in the encoding that the database declares"
     if type(cause).__name__ == "DataError":
         return "a value does not fit its type in Python, such as a date before the year 1"
     known = (reason for sign, reason in REPORTS.items() if sign in text.lower())
     return next(known, "the database refused the request")
+
+
+def _names_no_cell(text: str | None, error: Exception) -> bool:
+    """Whether whatever a report names is in the statement itself, so that it can come from no cell.
+
+    A search in full text, or a conversion to the name of a table, takes cells for parts of a statement.
+    """
+    statement = getattr(error, "statement", None)
+    if not text or not statement:
+        return False
+    named = [part for quoted in NAMED.findall(text) for part in quoted if part]
+    return all(part.strip() in statement for part in named if part not in ABOUT_STATEMENT)

@@ -58,11 +58,16 @@ def objection(given: Any) -> str | None:
         return "a text in it cannot be written to a file"
     if not given.written.decimal or given.written.decimal == given.written.group:
         return "decimalChar and groupChar must be two different marks"
-    wrong = _objection_to_numbers(given)
+    wrong = _objection_to_numbers(given) or _objection_to_encoder(given)
     if wrong or given.role not in ENCODED_ROLES:
         return wrong
+    if given.encoder is not None:
+        return None
     if given.type == "string" and not given.levels:
-        return 'text without categories: list them in constraints.enum, or set onefold:role to "ignored"'
+        return (
+            "text without categories: list them in constraints.enum, name an encoder in onefold:encoder, or "
+            'set onefold:role to "ignored"'
+        )
     if given.is_category:
         return _objection_to_levels(given)
     return _objection_to_range(given)
@@ -82,6 +87,19 @@ def _objection_to_numbers(given: Any) -> str | None:
             if value is not None and not (first <= value <= last and float(value).is_integer()):
                 unit = "day" if given.type == "date" else "second"
                 return f"{key} must be a whole {unit} of the years 1 to 9999"
+    return None
+
+
+def _objection_to_encoder(given: Any) -> str | None:
+    if given.encoder is None:
+        return None
+    if not hasattr(given.encoder, "digest") or not hasattr(given.encoder, "width"):
+        return "encoder must be a CellEncoder, an OnnxEncoder or a SentenceEncoder"
+    if given.type != "string" or given.role == "label":
+        return "onefold:encoder is for a column of the type string that is no label"
+    others = (given.low, given.high, given.fill, given.other, given.log_unit)
+    if given.levels or given.bins or any(value is not None for value in others):
+        return "a column with an encoder has neither range nor categories"
     return None
 
 

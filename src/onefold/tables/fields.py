@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,15 @@ from onefold.tables.cells import (
     texts_of,
 )
 from onefold.tables.declarations import article, objection
+from onefold.tables.encoded import CellEncoder
 
 __all__ = ["PROBLEMS", "Field"]
 
 # 1 / sqrt(2), rounded down: a row must not be longer than its declared norm.
 ONE_HOT = math.nextafter(math.sqrt(0.5), 0.0)
+# Length of an encoded text or image: two that are opposite are as far apart as the ends of a range. A little
+# less than a half, so that no rounding error makes a vector longer than declared.
+HALF = 0.5 - 2.0**-40
 # The texts for truth values that are read where none are declared, as in the file format.
 TRUE = ("true", "True", "TRUE", "1")
 FALSE = ("false", "False", "FALSE", "0")
@@ -60,6 +65,7 @@ KNOWN = {
     "onefold:fill",
     "onefold:other",
     "onefold:bins",
+    "onefold:encoder",
     "onefold:review",
 }
 # Texts for people, and what tools add for them: kept in the file, not compared between sites.
@@ -110,6 +116,9 @@ class Field:
         The category that takes every text that is not declared.
     bins : tuple of float, default=()
         Declared edges between bins, for synthetic tables.
+    encoder : CellEncoder, encoder or None, default=None
+        What turns texts, or the image files that texts name, into numbers: a :class:`CellEncoder`, or an
+        :class:`~onefold.encoders.OnnxEncoder` or :class:`~onefold.encoders.SentenceEncoder`.
     review : str, default=""
         What was guessed and should be looked at; empty once somebody did.
     about : mapping, default={}
@@ -148,12 +157,16 @@ class Field:
     fill: float | None = None
     other: str | None = None
     bins: tuple[float, ...] = ()
+    encoder: CellEncoder | None = None
     review: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.type == "boolean" and not self.levels:
             object.__setattr__(self, "levels", (False, True))
+        if hasattr(self.encoder, "cell_encoder"):
+            given: Any = self.encoder
+            object.__setattr__(self, "encoder", given.cell_encoder())
         wrong = objection(self)
         if wrong:
             raise InvalidInputError(f"field {self.name!r}: {wrong}")
@@ -177,12 +190,16 @@ class Field:
     @property
     def width(self) -> int:
         """Number of encoded columns."""
+        if self.encoder is not None:
+            return self.encoder.width + self.nullable
         return (len(self.levels) or 1) + self.nullable
 
     @property
     def names_out(self) -> tuple[str, ...]:
         """Names of the encoded columns."""
         own = tuple(f"{self.name}={_shown(level)}" for level in self.levels) or (self.name,)
+        if self.encoder is not None:
+            own = tuple(f"{self.name}[{place}]" for place in range(self.encoder.width))
         return own + ((f"{self.name}=missing",) if self.nullable else ())
 
     @property
@@ -205,6 +222,8 @@ class Field:
         """Largest squared length of an encoded cell: what a record more or less changes."""
         if self.is_category:
             return 0.5
+        if self.encoder is not None:
+            return 1.0 if self.nullable else 0.25
         return 1.0 if not self.nullable else 1.0 + self._filled**2
 
     @property
@@ -212,6 +231,8 @@ class Field:
         """Largest squared change of an encoded cell that is replaced."""
         if self.is_category:
             return 1.0
+        if self.encoder is not None:
+            return 1.25 if self.nullable else 1.0
         return 1.0 if not self.nullable else 1.0 + max(self._filled, 1.0 - self._filled) ** 2
 
     # --- reading cells ------------------------------------------------------------------------------------
@@ -229,13 +250,21 @@ class Field:
         Returns
         -------
         parsed : ndarray of shape (n_rows,)
-            Numbers with NaN for no value, or numbers of categories with -1 for none.
+            Numbers with NaN for no value, or numbers of categories with -1 for none. Cells that have an
+            encoder are rows of numbers, of shape (n_rows, encoder.width), NaN for no value.
         problems : ndarray of int of shape (n_rows,)
             0 for a cell that keeps the contract, otherwise a key of ``PROBLEMS``.
         """
         tokens = missing_values if self.missing_values is None else self.missing_values
         values, missing = cells_of(column, tokens)
         problems = np.where(missing, 0 if self.nullable else MISSING, FINE)
+        if self.encoder is not None:
+            vectors = np.full((len(values), self.encoder.width), np.nan)
+            present = np.flatnonzero(~missing)
+            found, readable = self.encoder.vectors(list(texts_of(values[present])))
+            vectors[present[readable]] = found[readable]
+            problems[present[~readable]] = UNREADABLE
+            return vectors, problems
         if self.is_category:
             codes = self._codes(values, missing)
             unknown = (codes < 0) & ~missing
@@ -252,6 +281,26 @@ class Field:
             if self.type == "integer":
                 problems[np.isfinite(found) & (found != np.rint(found))] = FRACTION
         return found, problems
+
+    def problems(self, column: Any, missing_values: tuple[str, ...] = ("",)) -> Integers:
+        """Say what is wrong with each cell of a column; texts for an encoder need not be encoded for that.
+
+        Parameters
+        ----------
+        column : array-like of shape (n_rows,)
+            The cells as they stand.
+        missing_values : tuple of str, default=("",)
+            Texts that stand for a missing cell, where the field declares none of its own.
+
+        Returns
+        -------
+        ndarray of int of shape (n_rows,)
+            0 for a cell that keeps the contract, otherwise a key of ``PROBLEMS``.
+        """
+        if self.encoder is None or self.encoder.kind != "text":
+            return self.read(column, missing_values)[1]
+        missing = cells_of(column, missing_values if self.missing_values is None else self.missing_values)[1]
+        return np.where(missing, 0 if self.nullable else MISSING, FINE)
 
     def parse(self, column: Any, missing_values: tuple[str, ...] = ("",)) -> AnyArray:
         """Read the cells of a column; a cell without a value that the contract has is an error.
@@ -305,7 +354,28 @@ class Field:
         str
             The words.
         """
-        return PROBLEMS[code].format(type=article(self.type), levels=len(self.levels))
+        kind = article(self.type)
+        if self.encoder is not None:
+            text = self.encoder.kind == "text"
+            kind = "a text by its encoder" if text else "an image inside the folder of the table"
+        return PROBLEMS[code].format(type=kind, levels=len(self.levels))
+
+    def beside(self, path: Any) -> "Field":
+        """Return the field for a table in a file: the images that it names are in the folder of the table.
+
+        Parameters
+        ----------
+        path : Path or object
+            Where the table is; anything but a path leaves the field as it is.
+
+        Returns
+        -------
+        Field
+            The same, unless it names images and does not say yet where they are.
+        """
+        if self.encoder is None or self.encoder.folder is not None or not isinstance(path, Path):
+            return self
+        return replace(self, encoder=replace(self.encoder, folder=path if path.is_dir() else path.parent))
 
     def _codes(self, values: AnyArray, missing: Any) -> Index:
         codes = np.full(len(values), -1, dtype=np.intp)
@@ -330,12 +400,13 @@ class Field:
     # --- encoding and decoding ----------------------------------------------------------------------------
 
     def encode(self, parsed: AnyArray) -> Floats:
-        """Encode parsed cells as columns from 0 to 1.
+        """Encode parsed cells as columns from 0 to 1, or from -1/2 to 1/2 behind an encoder.
 
         A number becomes its place in the declared range, to which it is clipped. A category is one-hot, over
         the root of 2: two categories are then as far apart as the ends of a range. A missing number is
-        ``fill`` and 1 in a column of its own, a missing category one more category. What has no value and no
-        column for it is ``fill`` for a number and nothing but zeros for a category.
+        ``fill`` and 1 in a column of its own, a missing category one more category. A cell that has an
+        encoder is its vector, at half its length; what is missing is zeros. What has no value and no column
+        for it is ``fill`` for a number and nothing but zeros for everything else.
 
         Parameters
         ----------
@@ -349,6 +420,12 @@ class Field:
         """
         encoded = np.zeros((len(parsed), self.width))
         rows = np.arange(len(parsed))
+        if self.encoder is not None:
+            lost = np.isnan(parsed[:, 0])
+            encoded[~lost, : self.encoder.width] = HALF * parsed[~lost]
+            if self.nullable:
+                encoded[:, -1] = lost
+            return encoded
         if self.is_category:
             places = np.where(parsed < 0, self.width - 1 if self.nullable else -1, parsed)
             known = places >= 0
@@ -374,6 +451,8 @@ class Field:
         ndarray of shape (n_rows,)
             Numbers within the range and NaN for missing, or numbers of categories and -1 for missing.
         """
+        if self.encoder is not None:
+            raise InvalidInputError(f"column {self.name!r} is encoded: no cell can be made of its numbers")
         if self.is_category:
             codes = np.argmax(encoded, axis=1)
             return np.where(codes == len(self.levels), -1, codes)
@@ -417,6 +496,8 @@ class Field:
             Values of :attr:`dtype`. Whole numbers and truth values that may be missing are a masked array;
             missing texts are empty, other missing values NaN or NaT.
         """
+        if self.encoder is not None:
+            raise InvalidInputError(f"column {self.name!r} is encoded: its cells cannot be shown")
         if self.is_category:
             absent = parsed < 0
             shown = np.array(self.levels, dtype=self.dtype)[np.maximum(parsed, 0)]
@@ -466,13 +547,15 @@ class Field:
     # --- the file format ----------------------------------------------------------------------------------
 
     @classmethod
-    def from_dict(cls, given: Any) -> "Field":
+    def from_dict(cls, given: Any, folder: Path | None = None) -> "Field":
         """Make a field from an entry of ``fields`` in a schema file.
 
         Parameters
         ----------
         given : dict
             The entry.
+        folder : Path or None, default=None
+            Folder of the schema file, where the path of an encoder begins; None follows no path.
 
         Returns
         -------
@@ -518,12 +601,18 @@ class Field:
             fill=_bound(name, kind, pattern, given.get("onefold:fill")),
             other=given.get("onefold:other"),
             bins=_list(name, "onefold:bins", given.get("onefold:bins", [])),
+            encoder=_encoder(name, given.get("onefold:encoder"), folder),
             review=given.get("onefold:review", ""),
             about={key: value for key, value in given.items() if key not in KNOWN},
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
         """Return the entry of ``fields`` in a schema file.
+
+        Parameters
+        ----------
+        folder : Path or None, default=None
+            Folder of the schema file, for which the path of an encoder is written; None leaves it out.
 
         Returns
         -------
@@ -531,6 +620,8 @@ class Field:
             JSON values.
         """
         found = self.contract()
+        if self.encoder is not None:
+            found["onefold:encoder"] = self.encoder.to_dict(folder)
         people = {key: self.about[key] for key in self.about}
         review = {"onefold:review": self.review} if self.review else {}
         return {"name": found.pop("name"), "type": found.pop("type"), **people, **found, **review}
@@ -568,6 +659,7 @@ class Field:
             "onefold:fill": _written_bound(self, self.fill),
             "onefold:other": self.other,
             "onefold:bins": list(self.bins) or None,
+            "onefold:encoder": None if self.encoder is None else self.encoder.to_dict(),
         }
         return {key: value for key, value in given.items() if value is not None}
 
@@ -590,6 +682,15 @@ def _list(name: str, key: str, values: Any) -> tuple[Any, ...]:
     if not isinstance(values, (list, tuple)):
         raise InvalidInputError(f"field {name!r}: {key} must be a list")
     return tuple(values)
+
+
+def _encoder(name: str, given: Any, folder: Path | None) -> CellEncoder | None:
+    if given is None:
+        return None
+    try:
+        return CellEncoder.from_dict(given, folder)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"field {name!r}: {error}") from None
 
 
 def _bound(name: str, kind: str, pattern: str, value: Any) -> float | None:

@@ -184,6 +184,8 @@ def gather(
     dict of str to ndarray
         The columns, in the order asked for.
     """
+    if schema is not None:
+        schema = schema.beside(source.path)
     fields = (
         {} if schema is None else {known.name: known for known in (*schema.features, schema.label) if known}
     )

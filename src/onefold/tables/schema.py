@@ -5,6 +5,8 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +19,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import cells_of, texts_of
 from onefold.tables.columns import Parsed, column_of, place_of, unknown_column
 from onefold.tables.declarations import ENCODED_ROLES, can_be_written
+from onefold.tables.encoded import CellEncoder
 from onefold.tables.fields import Field
 from onefold.tables.inference import guess_fields
 
@@ -187,6 +190,45 @@ class Schema(TransformerMixin, BaseEstimator):
                 "declare it from public knowledge, or infer it from a public sample"
             )
 
+    def with_encoders(self, places: Mapping[str, Any]) -> "Schema":
+        """Return the schema with encoders for columns of texts, or with the files of those it declares.
+
+        Parameters
+        ----------
+        places : mapping of str to path, CellEncoder or encoder
+            By the name of a column: an ONNX file or a folder of a sentence encoder, an
+            :class:`~onefold.encoders.OnnxEncoder` or the like. Where the schema declares an encoder, another
+            one is refused. Where it does not, the column becomes a feature with this encoder, whose missing
+            cells are marked.
+
+        Returns
+        -------
+        Schema
+            A new schema.
+        """
+        known = {name: self.field(name) for name in places}
+        changed = {name: _with_encoder(known[name], place) for name, place in places.items()}
+        fields = tuple(changed.get(each.name, each) for each in self.fields)
+        return Schema(fields, **{k: v for k, v in self.get_params(deep=False).items() if k != "fields"})
+
+    def beside(self, path: Any) -> "Schema":
+        """Return the schema for a table in a file: images that cells name are in the folder of the table.
+
+        Parameters
+        ----------
+        path : Path or object
+            Where the table is; anything but a path leaves the schema as it is.
+
+        Returns
+        -------
+        Schema
+            The same, or a new schema.
+        """
+        fields = tuple(known.beside(path) for known in self.fields)
+        if all(new is old for new, old in zip(fields, self.fields, strict=True)):
+            return self
+        return Schema(fields, **{k: v for k, v in self.get_params(deep=False).items() if k != "fields"})
+
     # --- sensitivity ----------------------------------------------------------------------------------------
 
     @property
@@ -293,10 +335,11 @@ class Schema(TransformerMixin, BaseEstimator):
         Returns
         -------
         dict of str to ndarray
-            Numbers with NaN for no value, or numbers of categories with -1 for none.
+            Numbers with NaN for no value, or numbers of categories with -1 for none; rows of numbers for
+            cells that have an encoder.
         """
         parsed: Arrays = {}
-        for known in self.fields:
+        for known in self.beside(getattr(X, "path", None)).fields:
             if known.role not in roles or known.role not in ENCODED_ROLES:
                 continue
             column = column_of(X, known.name, self.fields)
@@ -416,8 +459,13 @@ class Schema(TransformerMixin, BaseEstimator):
 
     # --- the file, and what sites compare -------------------------------------------------------------------
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
         """Return the content of a schema file.
+
+        Parameters
+        ----------
+        folder : Path or None, default=None
+            Folder of the file, for which paths of encoders are written; None leaves them out, as in a model.
 
         Returns
         -------
@@ -427,19 +475,21 @@ class Schema(TransformerMixin, BaseEstimator):
         return {
             "$schema": PROFILE,
             **({"name": self.name} if self.name else {}),
-            "fields": [known.to_dict() for known in self.fields],
+            "fields": [known.to_dict(folder) for known in self.fields],
             "missingValues": list(self.missing_values),
             "onefold": self._own_keys(),
         }
 
     @classmethod
-    def from_dict(cls, given: Any) -> "Schema":
+    def from_dict(cls, given: Any, folder: Path | None = None) -> "Schema":
         """Make a schema from the content of a schema file.
 
         Parameters
         ----------
         given : dict
             JSON values.
+        folder : Path or None, default=None
+            Folder of the file, where paths of encoders begin; None follows no path.
 
         Returns
         -------
@@ -461,7 +511,7 @@ class Schema(TransformerMixin, BaseEstimator):
         if not isinstance(missing, list):
             raise InvalidInputError("missingValues must be a list of texts")
         return cls(
-            tuple(Field.from_dict(entry) for entry in given["fields"]),
+            tuple(Field.from_dict(entry, folder) for entry in given["fields"]),
             name=given.get("name", ""),
             missing_values=tuple(missing),
             rows_about=own.get("rowsAbout"),
@@ -477,7 +527,8 @@ class Schema(TransformerMixin, BaseEstimator):
         path : str or os.PathLike
             The file, usually ending in .json.
         """
-        write_whole(path, (json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n").encode())
+        content = self.to_dict(Path(path).parent)
+        write_whole(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Schema":
@@ -498,7 +549,7 @@ class Schema(TransformerMixin, BaseEstimator):
             if len(content) > LARGEST_FILE:
                 raise InvalidInputError(f"{path}: larger than a schema may be")
             try:
-                return cls.from_dict(parse_json(content))
+                return cls.from_dict(parse_json(content), Path(path).parent)
             except InvalidInputError as error:
                 raise InvalidInputError(f"{path}: {error}") from None
 
@@ -554,6 +605,31 @@ class Schema(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags
+
+
+def _with_encoder(known: Field, place: Any) -> Field:
+    """The field with an encoder that was declared, or with a new one."""
+    given = place.cell_encoder() if hasattr(place, "cell_encoder") else place
+    if known.encoder is None:
+        if known.role in ("label", "person"):
+            raise InvalidInputError(f"column {known.name!r} is the {known.role}: it takes no encoder")
+        found = given if isinstance(given, CellEncoder) else CellEncoder.from_path(given)
+        return Field(
+            known.name,
+            "string",
+            missing="indicator",
+            missing_values=known.missing_values,
+            encoder=found,
+            about=known.about,
+        )
+    if isinstance(given, CellEncoder):
+        if given != known.encoder:
+            raise InvalidInputError(f"column {known.name!r}: not the encoder that the schema declares")
+        return replace(known, encoder=given)
+    try:
+        return replace(known, encoder=known.encoder.located(given))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"column {known.name!r}: {error}") from None
 
 
 def differing(ours: Sequence[tuple[str, str]], theirs: Sequence[tuple[str, str]]) -> str | None:
