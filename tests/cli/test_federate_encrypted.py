@@ -17,9 +17,11 @@ from onefold.cli.app import main
 from onefold.cli.federate.querier import labels_from
 from onefold.exceptions import FederationError, FileFormatError, InvalidInputError
 from onefold.federated.fhe import Client, Querier, Server
+from onefold.federated.fhe.argmin import clear_argmin
+from onefold.federated.fhe.looks import MeasureMap
 from onefold.federated.fhe.messages import from_bytes, to_bytes
 from onefold.federated.fhe.parameters import choose
-from onefold.federated.flower import encrypted
+from onefold.federated.flower import encrypted, rounding
 from onefold.federated.flower.encrypted import (
     EncryptedPart,
     Keyring,
@@ -31,6 +33,7 @@ from onefold.federated.flower.encrypted import (
 )
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.messages import Limits, Lock
+from onefold.federated.rehearsal import rehearsed
 
 KEY = "0123456789abcdef" * 4
 
@@ -44,6 +47,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert main(["federate", "init", "models", "--sites", "north", "--mode", "model", "--json"]) == 0
     assert main(["federate", "init", "trimmed", "--sites", "north", "--rule", "trimmed", "--json"]) == 0
     np.savez("rows.npz", X=np.random.default_rng(0).random((60, 3)), y=np.arange(60) % 2)
+    np.savez("one.npz", X=np.ones((1, 3)))
+    np.savez("equal.npz", X=np.ones((9, 3)))
     (tmp_path / "junk.lock").write_bytes(b"junk")
     (tmp_path / "junk.sealed").write_bytes(b"junk")
     return tmp_path
@@ -72,6 +77,21 @@ BAD = {
     "model mode": [*SEALED, "--folder", "models/server"],
     "a bound of nothing": [*SEALED, "--bound", "nan"],
     "a negative floor": [*SEALED, "--floor", "-1"],
+    "looks without encryption": [*QUERY, "--looks", "2"],
+    "public rows without encryption": [*QUERY, "--fit-on", "rows.npz"],
+    "no look": [*SEALED, "--looks", "0"],
+    "a lock with looks": [*SEALED, "--lock", "q.lock", "--out", "x.sealed", "--looks", "2"],
+    "a lock with public rows": [*SEALED, "--lock", "q.lock", "--out", "x.sealed", "--fit-on", "rows.npz"],
+    "a lock of too many looks": [*LOCK, "--looks", "65"],
+    "a lock without a map": LOCK[:-2],
+    "a lock of two maps": [*LOCK, "--fit-on", "rows.npz", "--ignore", "y"],
+    "a fitted lock with a power": [*LOCK[:-2], "--fit-on", "rows.npz", "--ignore", "y", "--power", "2"],
+    "a lock fitted to nothing": [*LOCK[:-2], "--fit-on", "nowhere.npz"],
+    "a lock fitted to one row": [*LOCK[:-2], "--fit-on", "one.npz"],
+    "a lock fitted to equal rows": [*LOCK[:-2], "--fit-on", "equal.npz"],
+    "a lock of an unknown measure": [*LOCK[:-2], "--fit-on", "equal.npz", "--measure", "x", "--scale", "1"],
+    "a lock of a measure without its scale": [*LOCK[:-2], "--fit-on", "rows.npz", "--measure", "rms"],
+    "a measure without public rows": [*LOCK, "--measure", "rms"],
     "a lock without a sealed file": [*SEALED, "--lock", "q.lock"],
     "a sealed file without a lock": [*SEALED, "--out", "x.sealed"],
     "a lock with bits": [*SEALED, "--lock", "q.lock", "--out", "x.sealed", "--bits", "8"],
@@ -168,21 +188,65 @@ def test_keys_have_room_for_more_sites() -> None:
 
 def test_default_bound_is_the_spread_of_the_rows() -> None:
     rows = np.array([[0.0, 0.0], [2.0, 0.0]])
-    assert encrypted.default_bound("rms", rows) == 1.0
-    assert encrypted.default_bound("euclidean", rows) == 1.0
+    assert rounding.default_bound("rms", rows) == 1.0
+    assert rounding.default_bound("euclidean", rows) == 1.0
     with pytest.raises(InvalidInputError, match="--bound"):
-        encrypted.default_bound("euclidean", rows[:1])
+        rounding.default_bound("euclidean", rows[:1])
+
+
+def test_map_is_fitted_to_the_rows_of_the_query_unless_told_otherwise() -> None:
+    rows = np.random.default_rng(1).random((200, 3))
+    nothing = (None, None, None)
+    own = rounding.chosen_map("euclidean", None, 8, nothing, None, None, rows)
+    assert (own["looks"], own["knots"][0], own["knots"][-1]) == (4, own["floor"], own["bound"])
+    assert own["knots"] == rounding.fitted_knots(rows, "euclidean", None)
+    joined = rounding.chosen_map("joined", None, 8, nothing, None, None, rows)["knots"]
+    middle = np.median(rehearsed(rows, "euclidean", None)[0])
+    np.testing.assert_allclose(joined[-1], middle**2 * 2**8, rtol=1e-4)
+    folding = rounding.chosen_map("rms", 2.0, 8, nothing, 3, None, rows)
+    assert (folding["looks"], folding["bound"]) == (3, 1.0)
+    # Public rows take their place, and nothing of the query is in the map then.
+    public = rounding.chosen_map("euclidean", None, 8, nothing, None, 2 * rows, rows[:5])
+    np.testing.assert_allclose(public["knots"], 2 * np.array(own["knots"]), rtol=1e-4)
+    assert public["looks"] == 4
+    # The plain map: as soon as one of its numbers is given, and where rows show nothing.
+    assert rounding.chosen_map("rms", 1.0, 8, (None, 2.0, None), 1, None, rows)["knots"] == ()
+    assert rounding.chosen_map("rms", 1.0, 8, nothing, None, None, rows[:1])["looks"] == 16
+    assert rounding.chosen_map("rms", 1.0, 8, nothing, None, None, np.ones((9, 2)))["bound"] == 1.0
+    with pytest.raises(InvalidInputError, match="not both"):
+        rounding.chosen_map("rms", 1.0, 8, (1.0, None, None), None, rows)
+    with pytest.raises(InvalidInputError, match="2 feature"):
+        rounding.chosen_map("rms", 1.0, 8, nothing, None, rows[:, :2], rows)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "bits", "fitted", "looks"),
+    [
+        (1000, 8, True, 4),
+        (128, 8, True, 4),
+        (64, 8, True, 8),
+        (2, 8, True, 16),
+        (None, 6, False, 16),
+        (1000, 8, False, 16),
+        (5, 10, True, 1),
+    ],
+)
+def test_few_rows_and_the_plain_map_get_more_looks(
+    n_rows: int | None, bits: int, fitted: bool, looks: int
+) -> None:
+    assert rounding.default_looks(n_rows, bits, fitted) == looks
 
 
 @pytest.fixture
 def locked(here: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, Lock, bytes]:
     """A lock that the command made, with its key in ``keys``."""
     capsys.readouterr()
-    assert main([*LOCK, "--keys", "keys", "--json"]) == 0
+    assert main([*LOCK, "--looks", "1", "--keys", "keys", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     key = QueryKeyFile.load(here / "q.lock")
     made = {"query_key": "q.lock", "lock": "q.lock", "key": key.key_id}
-    assert told == {**made, "classes": ["a", "b"], "bits": 8, "bound": 1.0}
+    shown = {"bits": 8, "bound": 1.0, "looks": 1, "fitted": False}
+    assert told == {**made, "classes": ["a", "b"], **shown}
     return here, key.query_key, key.evaluation_keys()
 
 
@@ -273,3 +337,86 @@ def test_evaluation_keys_are_not_read_as_a_public_key(locked: tuple[Path, Lock, 
     assert from_bytes(PublicKey, lock.content).key_id == from_bytes(EvaluationKeys, keys).key_id
     with pytest.raises(MessageError):
         from_bytes(PublicKey, keys)
+
+
+# --- looks ------------------------------------------------------------------------------------------------
+
+
+def test_query_key_fitted_to_public_rows_holds_its_map_and_looks(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    fit = ["--fit-on", "rows.npz", "--ignore", "y", "--keys", "keys"]
+    assert main([*LOCK[:-2], *fit]) == 0
+    said = capsys.readouterr().out
+    assert "The map is fitted to public rows; for 64 rows, 8 looks at each row: every site sends" in said
+    key = QueryKeyFile.load(here / "q.lock").query_key
+    with np.load("rows.npz") as found:
+        assert key.knots == rounding.fitted_knots(found["X"], "euclidean", None)
+    assert (key.looks, key.floor, key.bound) == (8, key.knots[0], key.knots[-1])  # 60 rows
+    assert main([*LOCK[:-2], *fit, "--measure", "rms", "--scale", "2", "--looks", "2", "--json"]) == 0
+    key = QueryKeyFile.load(here / "q.lock").query_key
+    assert (key.looks, key.bound) == (2, 1.0)
+
+
+def test_file_of_one_look_at_the_plain_map_is_that_of_earlier_versions(here: Path) -> None:
+    """Old programs read it, and old files are one look at the plain map."""
+    from onefold._base.frames import unpack_frame
+    from onefold.federated.messages import to_parts
+
+    assert main([*LOCK, "--looks", "1", "--keys", "keys", "--json"]) == 0
+    header, _ = unpack_frame((here / "q.lock").read_bytes(), 2**30)
+    assert header["format"] == 1
+    key = QueryKeyFile.load(here / "q.lock").query_key
+    assert not {"looks", "knots"} & set(to_parts(key)[0])
+    save_answers(here / "x.sealed", key, [])
+    header, _ = unpack_frame((here / "x.sealed").read_bytes(), 2**20)
+    assert (header["format"], "looks" in header) == (1, False)
+    assert main([*LOCK, "--looks", "2", "--keys", "keys", "--json"]) == 0
+    header, _ = unpack_frame((here / "q.lock").read_bytes(), 2**30)
+    assert header["format"] == 2  # which they refuse in one line
+    assert QueryKeyFile.load(here / "q.lock").query_key.looks == 2
+
+
+def test_answers_of_several_looks_are_decrypted_to_classes_closest_in_all(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*LOCK, "--looks", "3", "--keys", "keys", "--json"]) == 0
+    file = QueryKeyFile.load(here / "q.lock")
+    key, map_ = file.query_key, MeasureMap(8, 1.0, looks=3)
+    measures = np.array([[[0.5, 0.5005], [0.3, 0.3], [0.9, 0.1]], [[0.6, 0.5016], [0.4, 0.3], [0.8, 0.2]]])
+    once = clear_argmin(MeasureMap(8).numbers(measures.reshape(-1, 2)).reshape(2, 3, 2))
+    assert once.sum(axis=1).tolist() == [2, 2, 1]  # one look cannot tell the first row
+    names = ("north", "south")
+    messages = [
+        Client(key.content, name).encrypt(map_.numbers(own), "q")
+        for name, own in zip(names, measures, strict=True)
+    ]
+    content = to_bytes(Server(file.evaluation_keys()).aggregate(messages))
+    part = EncryptedPart("q", 3, names, {}, names, content, 3)
+    save_answers(here / "x.sealed", key, [part])
+    capsys.readouterr()
+    assert main(["federate", "open", "x.sealed", "--keys", "keys", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["labels"], told["ties"], told["looks"]) == (["a", "a", "b"], 1, 3)
+    querier = Keyring(here / "keys").find(key.key_id)
+    with pytest.raises(FederationError, match="the result cannot be used"):
+        decrypted(querier, ["a", "b"], [replace(part, looks=1)], {})
+
+
+@pytest.mark.parametrize("looks", [0, 65, "2", True, None])
+def test_file_of_answers_with_impossible_looks_is_refused(here: Path, looks: Any) -> None:
+    from onefold._base.frames import pack_frame
+
+    header = {"kind": "sealed", "format": 2, "key_id": KEY, "classes": ["a"], "parts": [], "looks": looks}
+    (here / "x.sealed").write_bytes(pack_frame(header, {"content": np.zeros(0, dtype=np.uint8)}))
+    with pytest.raises(FileFormatError, match=r"x\.sealed"):
+        load_answers(here / "x.sealed")
+
+
+def test_sites_of_an_earlier_version_are_told_how_to_be_asked(locked: tuple[Path, Lock, bytes]) -> None:
+    _, lock, _ = locked
+    refused = {"north": "malformed", "south": "malformed"}
+    assert "--looks" not in encrypted._why_nothing(tuple(refused), refused, lock)
+    said = encrypted._why_nothing(tuple(refused), refused, replace(lock, looks=4))
+    assert said.endswith("take one look at a plain map: --looks 1 --bound B")

@@ -11,8 +11,8 @@ from sklearn.datasets import load_digits
 
 pytest.importorskip("seal")
 
-from experiments.harness import main
-from experiments.operator import data, encrypted
+from experiments.harness import main, parser
+from experiments.operator import data, encrypted, encrypted_default
 
 
 @pytest.fixture
@@ -24,6 +24,9 @@ def data_dir(tmp_path: Path) -> Path:
     parts = {"train": slice(0, 300), "test": slice(300, 400)}
     arrays = {f"X_{part}": unit[rows] for part, rows in parts.items()}
     np.savez(tmp_path / data.NEWS, **arrays, **{f"y_{part}": labels[rows] for part, rows in parts.items()})
+    for name in ("usps", data.IMAGES):
+        y = {f"y_{part}": labels[rows] for part, rows in parts.items()}
+        np.savez(tmp_path / name, **arrays, **y, scale=np.float32(1.0))
     np.savez(tmp_path / data.GERMAN, X=unit[:200].astype(np.float16), y=labels[:200])
     return tmp_path
 
@@ -52,6 +55,22 @@ def test_encrypted_answers_equal_the_simulated_circuit_and_plain_minima(
         assert values[f"{name} 10 bits fitted flips"] < 0.05
     assert len(found["tables"]) == 3
     assert run(capsys, *arguments)["values"] == values  # nothing is done twice, so nothing changes
+
+
+@pytest.mark.slow
+def test_default_map_and_looks_change_few_decisions_and_encryption_none(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--quick", "--json", "--data-dir", str(data_dir)]
+    options = parser(encrypted_default.__doc__)
+    assert main(encrypted_default.__file__, options, encrypted_default.experiment, given) == 0
+    values = json.loads(capsys.readouterr().out)["values"]
+    for name in encrypted_default.SITES:
+        for measure in encrypted_default.MEASURES:
+            key = f"{name} {measure}"
+            assert values[f"{key} rows that differ"] == 0
+            assert values[f"{key} flips"] <= 0.02
+            assert abs(values[f"{key} default"]) <= 2.0  # points; a row is one
 
 
 def test_flips_of_a_quantiser_equal_those_counted_by_hand() -> None:

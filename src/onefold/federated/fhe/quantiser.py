@@ -13,7 +13,7 @@ from onefold._base.validation import Constraint, Number, Whole, check_parameter,
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe._layout import MISSING
 
-__all__ = ["Quantiser", "checked_measures", "shifts"]
+__all__ = ["Quantiser", "checked_measures", "scaled", "shifts"]
 
 MOST_BITS = 16
 POWERS = (1.0, 0.7, 1.4, 0.5, 2.0, 0.35, 3.0, 0.25, 4.0, 8.0, 16.0)  # the plainest first: it wins a draw
@@ -212,6 +212,37 @@ def checked_measures(values: Any) -> Floats:
     return table
 
 
+def scaled(values: Floats, clip: float, power: float, floor: float) -> Floats:
+    """Return s^power of measures in [0, 1], with s = (d - floor) / (clip - floor) limited to [0, 1].
+
+    Parameters
+    ----------
+    values : ndarray of float
+        Measures in [0, 1].
+    clip, power, floor : float
+        As in :class:`Quantiser`.
+
+    Returns
+    -------
+    ndarray of float
+        Numbers in [0, 1] of the same shape.
+
+    See Also
+    --------
+    Quantiser.quantise : Rounds them to whole numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.federated.fhe.quantiser import scaled
+    >>> scaled(np.array([0.2, 0.3, 0.9]), 0.4, 2.0, 0.2)
+    array([0.  , 0.25, 1.  ])
+    """
+    plain = clip == 1 and floor == 0
+    parts = values if plain else np.clip((values - floor) / (clip - floor), 0.0, 1.0)
+    return parts if power == 1 else np.asarray(parts**power)
+
+
 def _tries(best: Floats) -> list[Map]:
     """Return the maps to try, from the smallest measure of each row; the plainest first."""
     clips = [1.0]
@@ -227,10 +258,7 @@ def _tries(best: Floats) -> list[Map]:
 def _mapped(
     values: Floats, bits: int, clip: float, power: float, floor: float, shift: float = 0.0
 ) -> Integers:
-    plain = clip == 1 and floor == 0
-    parts = values if plain else np.clip((values - floor) / (clip - floor), 0.0, 1.0)
-    if power != 1:
-        parts = parts**power
+    parts = scaled(values, clip, power, floor)
     largest = 2**bits - 1
     if shift:
         return np.asarray(np.clip(np.rint(largest * parts + shift), 0, largest), dtype=np.int64)

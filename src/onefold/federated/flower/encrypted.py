@@ -32,6 +32,7 @@ from onefold.exceptions import (
 )
 from onefold.federated.fhe import Querier
 from onefold.federated.fhe import messages as fhe_messages
+from onefold.federated.fhe.looks import in_every_look
 from onefold.federated.fhe.parameters import MOST_CLIENTS, Parameters
 from onefold.federated.flower.asking import (
     GRACE,
@@ -40,14 +41,19 @@ from onefold.federated.flower.asking import (
     Sign,
     advice_on,
     all_sites,
+    finite_rows,
+    hand_in,
     new_query_id,
     running_spool,
     unsigned,
 )
 from onefold.federated.flower.folders import ServerFolder, owner_only, write_private
+from onefold.federated.flower.rounding import chosen_map
 from onefold.federated.flower.spool import Request
 from onefold.federated.messages import (
+    MOST_LOOKS,
     Failure,
+    FailureCode,
     Query,
     QueryKey,
     SealedResult,
@@ -65,7 +71,6 @@ __all__ = [
     "Keyring",
     "QueryKeyFile",
     "decrypt",
-    "default_bound",
     "default_key_folder",
     "load_answers",
     "make_query_key",
@@ -84,7 +89,7 @@ SECONDS_PER_MEBIBYTE = 2.0
 # At 16 bits the server keeps the messages of all sites in memory.
 MOST_BYTES_TOGETHER = 2**30
 ROWS_AT_ONCE = 64  # fewer where one ciphertext holds fewer: 4 at 12 bits
-FORMAT = 1
+FORMAT, WITH_LOOKS = 1, 2  # of files; the second only where the first cannot say it
 LARGEST_FILE = 2**32
 
 PathLike = str | os.PathLike[str]
@@ -219,11 +224,18 @@ class QueryKeyFile:
         """The id of the key and the map from measures to whole numbers, as plain values."""
         lock = self.query_key
         map_ = {"bits": lock.bits, "bound": lock.bound, "power": lock.power, "floor": lock.floor}
-        return {"key": lock.key_id, **map_}
+        return {"key": lock.key_id, **map_, "looks": lock.looks, "knots": list(lock.knots)}
 
     @classmethod
     def of(
-        cls, querier: Querier, classes: Sequence[Any], bound: float, power: float, floor: float
+        cls,
+        querier: Querier,
+        classes: Sequence[Any],
+        bound: float,
+        power: float = 1.0,
+        floor: float = 0.0,
+        looks: int = 1,
+        knots: Sequence[float] = (),
     ) -> QueryKeyFile:
         """Take the public part of a querier's key, for some classes and one map to whole numbers.
 
@@ -235,10 +247,14 @@ class QueryKeyFile:
             All classes of the sites, in the order in which they are encrypted.
         bound : float
             Measures above this are taken for ``bound``.
-        power : float
+        power : float, default=1.0
             Exponent applied to the scaled measure before rounding.
-        floor : float
+        floor : float, default=0.0
             Measures below this are taken for ``floor``.
+        looks : int, default=1
+            How often every row is answered, each time with other boundaries between the numbers.
+        knots : sequence of float, default=()
+            The fitted map, from ``floor`` to ``bound``; empty for the plain one.
 
         Returns
         -------
@@ -247,7 +263,8 @@ class QueryKeyFile:
         """
         public = querier.public_key()
         map_ = (public.bits, bound, power, floor)
-        lock = QueryKey(public.key_id, plain_labels(classes), *map_, fhe_messages.to_bytes(public))
+        about = (public.key_id, plain_labels(classes), *map_, fhe_messages.to_bytes(public))
+        lock = QueryKey(*about, looks=looks, knots=tuple(knots))
         return cls(lock, lambda: fhe_messages.to_bytes(querier.evaluation_keys()))
 
     def save(self, path: PathLike) -> None:
@@ -260,7 +277,9 @@ class QueryKeyFile:
         """
         contents = {"lock": to_bytes(self.query_key), "keys": self.evaluation_keys()}
         signed = {} if self.signature is None else {"signature": self.signature.to_dict()}
-        _write(Path(path), {"kind": "lock", "format": FORMAT, **signed}, contents)
+        plain = self.query_key.looks == 1 and not self.query_key.knots
+        header = {"kind": "lock", "format": FORMAT if plain else WITH_LOOKS, **signed}
+        _write(Path(path), header, contents)
 
     @classmethod
     def load(cls, path: PathLike) -> QueryKeyFile:
@@ -310,11 +329,15 @@ def make_query_key(
     path: PathLike,
     n_sites: int,
     classes: Iterable[Any],
-    bound: float,
+    bound: float | None = None,
     *,
     bits: int = BITS,
-    power: float = 1.0,
-    floor: float = 0.0,
+    power: float | None = None,
+    floor: float | None = None,
+    looks: int | None = None,
+    fit_on: Any = None,
+    measure: str = "euclidean",
+    scale: float | None = None,
     keys: PathLike | None = None,
     sign: Callable[[QueryKey], KeySignature] | None = None,
 ) -> QueryKeyFile:
@@ -332,14 +355,25 @@ def make_query_key(
         Largest number of sites that may answer.
     classes : iterable of int or str
         All classes of the sites.
-    bound : float
-        Measures above this are taken for ``bound``.
+    bound : float, default=None
+        Measures above this are taken for ``bound``. Either this or ``fit_on`` must be given.
     bits : int, default=8
         Bits of the whole number that a measure becomes.
-    power : float, default=1.0
-        Exponent applied to the scaled measure before rounding.
-    floor : float, default=0.0
-        Measures below this are taken for ``floor``.
+    power : float, default=None
+        With ``bound``: exponent applied to the scaled measure before rounding; None takes 1.
+    floor : float, default=None
+        With ``bound``: measures below this are taken for ``floor``; None takes 0.
+    looks : int, default=None
+        How often every row is answered, each time with other boundaries between the numbers; bytes and time
+        grow with it. None takes 4 with ``fit_on``, up to 16 if it has few rows or without it, and 1 for more
+        than 8 bits.
+    fit_on : array-like of shape (n, p), default=None
+        Public rows like those to be asked about, at least two, as the sites have them. The map is fitted to
+        them, and 65 numbers that follow from them are in the file.
+    measure : str, default="euclidean"
+        With ``fit_on``: the measure of the sites; "joined" where they send plain sums.
+    scale : float, default=None
+        With ``fit_on``: the scale of the sites, for every measure but the distance.
     keys : str or path-like, default=None
         Folder of the querier's secret keys; None takes ``~/.local/share/onefold/keys``.
     sign : callable, default=None
@@ -367,29 +401,13 @@ def make_query_key(
     labels = sorted(set(given := list(classes)))  # sorted, so that ties fall as they do in clear
     if len(labels) < len(given):
         raise InvalidInputError("classes must be distinct")
+    public = None if fit_on is None else finite_rows(fit_on)
+    map_ = chosen_map(measure, scale, bits, (bound, power, floor), looks, public)
     querier = Keyring(keys).querier(n_sites, len(labels), bits)
-    made = QueryKeyFile.of(querier, labels, bound, power, floor)
+    made = QueryKeyFile.of(querier, labels, **map_)
     made.signature = None if sign is None else sign(made.query_key)
     made.save(name)
     return made
-
-
-def default_bound(measure: str, rows: np.ndarray[Any, Any]) -> float:
-    """1 for the folding measures; for distances how far the rows spread, which the sites see anyway.
-
-    A row is closer to the rows of its own class than to the middle of all, so few smallest distances are cut
-    off; those that are can only tie with each other. Joined answers are squared distances, to which nothing
-    is added for the class of the largest score: the square bounds their minimum as well.
-    """
-    if measure == "joined":
-        return default_bound("euclidean", rows) ** 2
-    if measure != "euclidean":
-        return 1.0
-    values = rows.astype(np.float64)
-    spread = float(np.sqrt(np.mean(np.sum((values - values.mean(axis=0)) ** 2, axis=1))))
-    if not spread > 0:
-        raise InvalidInputError("these rows do not show how large distances are: give a bound (--bound B)")
-    return spread
 
 
 # --- asking and decrypting --------------------------------------------------------------------------------
@@ -400,7 +418,7 @@ class EncryptedPart:
     """What came back for one query.
 
     ``refused`` holds the codes of those who did not answer and said why, ``content`` the encrypted result of
-    ``sites``.
+    ``sites``: about every row as many times as there are ``looks``.
     """
 
     query_id: str
@@ -409,6 +427,7 @@ class EncryptedPart:
     refused: dict[str, str]
     sites: tuple[str, ...]
     content: bytes = field(repr=False)
+    looks: int = 1
 
     @property
     def partial(self) -> bool:
@@ -429,17 +448,19 @@ def ask_encrypted(
     """Have the sites asked and the answers added; nothing here needs the secret key."""
     if key.most_sites < n_sites:
         raise InvalidInputError("the query key is made for fewer sites than the federation has")
-    batch = min(batch_size, most_rows(key.parameters, n_sites), len(rows))
+    looks = key.query_key.looks
+    batch = min(batch_size, max(1, most_rows(key.parameters, n_sites) // looks), len(rows))
     # Beyond the sites' own time, their answers take so long on their way.
-    timeout += SECONDS_PER_MEBIBYTE * n_sites * key.parameters.message_size(batch) / MEBIBYTE
+    timeout += SECONDS_PER_MEBIBYTE * n_sites * key.parameters.message_size(batch * looks) / MEBIBYTE
     spool = running_spool(folder)
     if not spool.keys(key.key_id).exists():
         write_private(spool.keys(key.key_id), key.evaluation_keys())
-    parts = []
+    parts: list[EncryptedPart] = []
     for start in range(0, len(rows), batch):  # one after the other: encrypted answers are large
         query = Query(new_query_id(), rows[start : start + batch])
         try:
-            spool.submit(Request(query, caller, timeout, key.query_key, sign(query, key.query_key)))
+            request = Request(query, caller, timeout, key.query_key, sign(query, key.query_key))
+            hand_in(spool, request, timeout if parts else 0.0)  # nothing that was computed is lost
             # Computing on encrypted answers takes seconds to minutes, however short the timeout is.
             reply = spool.wait(query.id, timeout + GRACE, spool.job(query.id).exists)
         finally:
@@ -447,9 +468,9 @@ def ask_encrypted(
         refused = {m.site: m.code.value for m in reply.messages if isinstance(m, Failure)}
         result = next((m for m in reply.messages if isinstance(m, SealedResult)), None)
         if result is None:
-            raise FederationError(_why_nothing(reply.expected, refused))
-        sites, content = result.sites, result.content
-        parts.append(EncryptedPart(query.id, len(query.features), reply.expected, refused, sites, content))
+            raise FederationError(_why_nothing(reply.expected, refused, key.query_key))
+        answered = (result.sites, result.content, looks)
+        parts.append(EncryptedPart(query.id, len(query.features), reply.expected, refused, *answered))
     return parts
 
 
@@ -488,11 +509,11 @@ def _decrypted_part(querier: Querier, n_classes: int, part: EncryptedPart) -> np
         result = fhe_messages.from_bytes(fhe_messages.EncryptedResult, part.content)
         if (result.query_id, result.n_rows, result.n_answered) != (
             part.query_id,
-            part.n_rows,
+            part.n_rows * part.looks,
             len(part.sites),
         ):
             raise MessageError("the result belongs to another query")
-        wins = querier.decrypt(result)
+        wins = in_every_look(querier.decrypt(result), part.looks)
     except (MessageError, DecryptionError) as error:
         raise FederationError(f"the result cannot be used: {error}") from None
     if wins.shape[1] != n_classes or not np.all(wins.any(axis=1)):
@@ -532,13 +553,17 @@ def decrypt(path: PathLike, *, keys: PathLike | None = None) -> QueryResult:
     key_id, classes, parts = load_answers(Path(path))
     if not parts:
         raise FileFormatError(f"{path}: there is no result in it")
-    return decrypted(Keyring(keys).find(key_id), classes, parts, {"key": key_id})
+    about = {"key": key_id, "looks": parts[0].looks}
+    return decrypted(Keyring(keys).find(key_id), classes, parts, about)
 
 
-def _why_nothing(expected: Sequence[str], refused: Mapping[str, str]) -> str:
+def _why_nothing(expected: Sequence[str], refused: Mapping[str, str], key: QueryKey) -> str:
     without = [f"{site} {refused.get(site, 'answered or absent')}" for site in expected]
     if set(refused) >= set(expected):
-        return f"no answer can be used: {', '.join(without)}{advice_on(refused)}"
+        advice = advice_on(refused)
+        if (key.looks > 1 or key.knots) and FailureCode.MALFORMED in refused.values():
+            advice += "; sites of an earlier version take one look at a plain map: --looks 1 --bound B"
+        return f"no answer can be used: {', '.join(without)}{advice}"
     return (
         "no site answered in time, or the server could not compute on what came (it needs the extra fhe; see "
         f"evaluation.log): {', '.join(without)}"
@@ -555,11 +580,12 @@ def save_answers(path: PathLike, lock: QueryKey, parts: Sequence[EncryptedPart])
     ]
     header = {
         "kind": "sealed",
-        "format": FORMAT,
+        "format": FORMAT if lock.looks == 1 else WITH_LOOKS,
         "key_id": lock.key_id,
         "classes": list(lock.classes),
         "parts": listing,
     }
+    header |= {} if lock.looks == 1 else {"looks": lock.looks}
     _write(Path(path), header, {"content": b"".join(part.content for part in parts)})
 
 
@@ -568,11 +594,15 @@ def load_answers(path: PathLike) -> tuple[str, list[Any], list[EncryptedPart]]:
     header, contents = _read(Path(path), "sealed", "file of encrypted answers")
     parts, start = [], 0
     try:
+        looks = header.get("looks", 1)
+        if type(looks) is not int or not 1 <= looks <= MOST_LOOKS:
+            raise ValueError
         for query_id, n_rows, expected, refused, sites, length in header["parts"]:
             content = contents["content"][start : start + length]
             refusals = {str(site): str(code) for site, code in refused.items()}
             names = tuple(map(str, expected)), tuple(map(str, sites))
-            parts.append(EncryptedPart(str(query_id), int(n_rows), names[0], refusals, names[1], content))
+            answered = (names[1], content, looks)
+            parts.append(EncryptedPart(str(query_id), int(n_rows), names[0], refusals, *answered))
             start += length
         key_id, classes = str(header["key_id"]), list(header["classes"])
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -593,6 +623,6 @@ def _read(path: Path, kind: str, what: str) -> tuple[dict[str, Any], dict[str, b
         raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except MessageError:
         raise FileFormatError(f"{path}: is no {what} of this version, or is damaged") from None
-    if header.get("kind") != kind or header.get("format") != FORMAT:
+    if header.get("kind") != kind or header.get("format") not in (FORMAT, WITH_LOOKS):
         raise FileFormatError(f"{path}: is no {what} of this version")
     return header, {name: array.tobytes() for name, array in arrays.items()}
