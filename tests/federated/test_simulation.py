@@ -1,0 +1,25 @@
+"""Whole federations over a simulated clock, network and disk, one per seed; see ``tests/simulation``."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from simulation.stage import ready
+from simulation.world import run
+
+BLOCK = 25
+
+
+@pytest.mark.parametrize("start", range(0, 100, BLOCK))  # the next hundred: test_simulation_planted.py
+def test_federation_is_the_fold_of_what_was_acknowledged(start: int) -> None:
+    with ready():
+        for seed in range(start, start + BLOCK):
+            run(seed)
+
+
+def test_seed_replays_to_the_same_trace() -> None:
+    with ready():
+        first = [run(seed) for seed in (3, 4, 5)]
+        assert [run(seed) for seed in (3, 4, 5)] == first

@@ -1,0 +1,38 @@
+"""The simulator finds faults that are planted, and none in seeds 100 to 199: cores share tests by file."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from simulation.planted import planted
+from simulation.stage import ready
+from simulation.world import Failed, run
+
+BLOCK = 25
+
+
+@pytest.mark.parametrize("start", range(100, 200, BLOCK))
+def test_federation_is_the_fold_of_what_was_acknowledged(start: int) -> None:
+    with ready():
+        for seed in range(start, start + BLOCK):
+            run(seed)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("folders are not synced", "log was cut|damaged|power cut"),
+        ("answers leave before rows are counted", "counted"),
+        ("removed sites are members", "members were"),
+    ],
+)
+def test_simulator_catches_a_planted_fault(fault: str, said: str) -> None:
+    def run_all() -> None:
+        for seed in range(40):
+            run(seed)
+
+    with ready(), planted(fault), pytest.raises(Failed, match=said) as caught:
+        run_all()
+    assert f"python -m tests.simulation {caught.value.seed}" in str(caught.value)
