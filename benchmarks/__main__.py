@@ -7,6 +7,7 @@ import platform
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import scipy
@@ -19,6 +20,7 @@ from benchmarks import (
     federation,
     fitting,
     fuzzy,
+    load,
     loading,
     membership,
     noise,
@@ -43,6 +45,7 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "noise": noise.rows,
     "fabrication": fabrication.rows,
     "federation": federation.rows,
+    "load": load.rows,
     "encrypted": encrypted.rows,
     "peers": peers.rows,
     "release": release.rows,
@@ -67,7 +70,17 @@ def main() -> int:
     parser.add_argument(
         "--threads", type=int, default=min(2, os.cpu_count() or 1), help="number of BLAS threads (default: 2)"
     )
+    plan = load.Plan()
+    for option, default, what in (
+        ("minutes", plan.minutes, "minutes of load"),
+        ("queries", plan.queries, "queries in that time"),
+        ("sites", plan.sites, "sites"),
+    ):
+        parser.add_argument(
+            f"--{option}", type=type(default), default=default, help=f"load: {what} (default: {default})"
+        )
     args = parser.parse_args()
+    SUITES["load"] = partial(load.rows, plan=load.Plan(args.minutes, args.queries, args.sites))
     warnings.simplefilter("ignore", DataScaleWarning)
     sizes = QUICK if args.quick else FULL if args.full else Sizes()
     found: list[Row] = []

@@ -26,13 +26,17 @@ from onefold import KAHM, io
 from onefold._base import files
 from onefold._base.files import append_at, atomic_write, remove_file, sweep_parts, write_whole
 from onefold.exceptions import QueryRefused
+from onefold.federated import LocalModel, release_moments
 from onefold.federated.approvals import Approvals, OwnerDecision
+from onefold.federated.contract import default_classifier
+from onefold.federated.declared import declared_moments
 from onefold.federated.guard import QueryGuard
 from onefold.federated.log import MembershipLog, SiteLog
 from onefold.federated.messages import Profile, Query
 from onefold.federated.queriers import Signature, SigningKey
 from onefold.federated.replays import Replays
 from onefold.privacy import Event, Ledger
+from onefold.tables import Field, Schema
 
 MODELS = [KAHM(1, scale=1.0).fit(np.eye(3) * factor) for factor in (1.0, 2.0)]
 
@@ -144,7 +148,59 @@ def replays(folder: Path) -> int:
     return len(json.loads(path.read_bytes())["known"]) if path.exists() else 0
 
 
+def site_folder(folder: Path) -> Any:
+    pytest.importorskip("flwr")
+    from onefold.federated.flower.folders import SiteFolder, SiteSettings
+
+    own = SiteFolder(folder)
+    if not own.settings_file.exists():
+        SiteSettings("north", "127.0.0.1", 8443).save(own.settings_file)
+    return own
+
+
+def fit_site(number: int) -> Callable[[Path], None]:
+    """Moments, then a model with plain sums: each has files that the other has not."""
+
+    def fitted(folder: Path) -> None:
+        from onefold.federated.flower.site_app import store_model, store_moments
+
+        own = site_folder(folder)
+        if number == 0:
+            store_moments(own, MOMENTS_SENT, recipe={"fit": 0})
+        else:
+            store_model(own, SITE_MODEL, send_plain_sums=True, recipe={"fit": 1}, distances={"fit": 1})
+
+    return fitted
+
+
+def fitted_sites(folder: Path) -> int:
+    """Which fit the folder has: every file that the profile speaks of is there and can be read."""
+    from onefold.federated.flower.keeping import notes_of, read_profile, served_model
+    from onefold.federated.flower.sums import kept_sums
+
+    own = site_folder(folder)
+    profile = read_profile(own)
+    number = int(profile.measure != "moments")
+    assert kept_sums(own, profile) is not None
+    assert notes_of(own, own.recipe, profile)["fit"] == number
+    assert notes_of(own, own.distances, profile).get("fit") == (1 if number else None)
+    if number:
+        with served_model(own, profile.model_digest) as path:
+            assert LocalModel.load(path).digest() == SITE_MODEL.digest()
+    return number
+
+
+SITE_SCHEMA = Schema(
+    [Field("x", low=0.0, high=1.0), Field("kind", "string", "label", levels=("a", "b"))], missing_values=("",)
+)
+SITE_ROWS = {"x": [0.1, 0.2, 0.8, 0.9] * 2, "kind": ["a", "a", "b", "b"] * 2}
+SITE_MODEL = LocalModel(default_classifier(SITE_SCHEMA).set_params(measure="euclidean"), schema=SITE_SCHEMA)
+SITE_MODEL.fit(SITE_ROWS)
+MOMENTS_SENT = release_moments(SITE_ROWS, None, declared_moments(1.0, schema=SITE_SCHEMA), schema=SITE_SCHEMA)
+
+
 OPERATIONS = {
+    "site": Operation(fit_site(0), fit_site(1), fitted_sites),
     "approval": Operation(
         wait_for_approval, lambda folder: [approvals(folder).approve("ward", "queriers")], approved
     ),
@@ -167,7 +223,7 @@ OPERATIONS = {
     "model": Operation(lambda folder: io.save(MODELS[0], folder / "model"), save_model, saved),
     "registry": Operation(lambda folder: registry(folder).invite("north", ""), enter, members),
 }
-ONCE = ("model", "registry", "approval")  # doing it again changes nothing
+ONCE = ("model", "registry", "approval", "site")  # doing it again changes nothing
 
 
 # --- faults -----------------------------------------------------------------------------------------------
@@ -252,7 +308,7 @@ def test_killed_at_every_step_and_twice_in_a_row(name, torn, tmp_path):
     n_steps = steps_of(operation, tmp_path / "counted")
     for first in range(n_steps):
         # Recovery has steps of its own. Some write a log and a file, which are here by themselves.
-        stride = 5 if name in ("registry", "approval") else 1
+        stride = 17 if name == "site" else 5 if name in ("registry", "approval") else 1
         for second in range(first % stride, n_steps + 2, stride):
             folder = tmp_path / f"{first} {second}"
             folder.mkdir()

@@ -312,6 +312,34 @@ def test_only_fitted_models_of_ours_are_saved(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+class OtherKAHM(KAHM):
+    """A family of another package."""
+
+
+@pytest.mark.parametrize("model", [OtherKAHM(5), AutoencoderClassifier(OtherKAHM(5))])
+def test_family_of_another_package_is_saved_once_it_is_registered(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(io._files, "MODELS", io._models.MODELS.copy())
+    monkeypatch.setattr(io._models, "MODELS", io._files.MODELS)
+    model = model.fit(X[:200], y[:200])
+    with pytest.raises(InvalidInputError, match="cannot save a OtherKAHM"):
+        io.save(model, tmp_path / "m")
+    io.register("OtherKAHM", OtherKAHM)
+    io.save(model, tmp_path / "m")
+    loaded = io.load(tmp_path / "m")
+    assert type(getattr(loaded, "estimator", loaded)) is OtherKAHM
+    assert np.array_equal(loaded.pool_.measures(X, "euclidean"), model.pool_.measures(X, "euclidean"))
+    monkeypatch.undo()
+    with pytest.raises(FileFormatError, match="does not know"):
+        io.load(tmp_path / "m")
+
+
+def test_family_keeps_its_own_name():
+    with pytest.raises(InvalidInputError, match="name of its class, OtherKAHM"):
+        io.register("kahm", OtherKAHM)
+    with pytest.raises(InvalidInputError, match="of its own"):
+        io.register("KAHM", type("KAHM", (KAHM,), {}))
+
+
 def test_failed_save_leaves_the_old_file(saved, monkeypatch):
     before = saved.read_bytes()
 

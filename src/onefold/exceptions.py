@@ -17,6 +17,7 @@ __all__ = [
     "OnefoldWarning",
     "PrivacyLeakWarning",
     "QueryRefused",
+    "ServerBusyError",
     "TamperedLogError",
 ]
 
@@ -77,6 +78,22 @@ class QueryRefused(OnefoldError):
 
 class FederationError(OnefoldError):
     """A process of a federation did not start, did not answer, or is not running."""
+
+
+class ServerBusyError(FederationError):
+    """A server that takes no more queries for now; nothing was asked.
+
+    Parameters
+    ----------
+    message : str
+        One line.
+    seconds : float
+        In about how many seconds to try again.
+    """
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class BudgetExceededError(OnefoldError):

@@ -94,6 +94,47 @@ def test_opened_model_predicts_and_has_its_guarantee(here: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["accuracy"] > 0.8
 
 
+def test_two_rounds_by_files_end_in_a_model_and_are_charged_once(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = "share/summer.contract"
+    new("summer", "--rounds", 2)
+    for site in SITES:
+        Ledger().save(f"{site}.ledger")
+    for number in (1, 2):
+        for site in SITES:
+            given = ("--contract", at, "--site", site, "--folder", site, "--ledger", f"{site}.ledger")
+            do("sum", "contribute", f"{site}.csv", *given)
+        step("sign", *HOLDERS, at=at)
+        step("answer", *HOLDERS, at=at)
+        capsys.readouterr()
+        if number == 1:
+            do("sum", "open", "--contract", at, "--out", "all.onefold", code=2)
+            assert "--out is the contract of the second" in error(capsys)
+            do("sum", "open", "--contract", at, "--out", "share/second.contract")
+            assert "second of two rounds, after summer-1" in capsys.readouterr().out
+            at = "share/second.contract"
+            do(
+                "sum",
+                "contribute",
+                "north.csv",
+                "--contract",
+                at,
+                "--site",
+                "north",
+                "--folder",
+                "new",
+                code=2,
+            )
+            assert "it was not charged" in error(capsys)
+    do("sum", "open", "--contract", at, "--out", "all.onefold")
+    assert "epsilon 2 per record" in capsys.readouterr().out
+    for site in SITES:
+        assert [event.name for event in Ledger.load(f"{site}.ledger").events] == ["encrypted sum summer-1"]
+    assert main(["predict", "all.onefold", "new.csv", "--label", "ill", "--out", "p.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] > 0.8
+
+
 def test_opened_tables_are_a_synthetic_table(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new("tables", what="tables")
     at = "share/tables.contract"

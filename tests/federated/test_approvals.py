@@ -102,7 +102,7 @@ def test_purpose_that_is_approved_after_the_querier_was_refused_is_answered_and_
 ) -> None:
     for purpose in ("triage", "billing"):
         refusal(made(), asked(WARD, purpose=purpose), "purposes")
-    made().approve("ward", "purposes", rows=50)
+    made().approve("ward", "purposes", rows=50, every=True)
     made().deny("ward", "purposes")
     for purpose in ("triage", "billing", "marketing"):
         assert refusal(made(), asked(WARD, purpose=purpose), "purposes") == FailureCode.DENIED
@@ -110,6 +110,22 @@ def test_purpose_that_is_approved_after_the_querier_was_refused_is_answered_and_
     made().admit(asked(WARD, purpose="triage"), 5, "purposes")
     assert refusal(made(), asked(WARD, purpose="billing"), "purposes") == FailureCode.DENIED
     assert refusal(made(), asked(WARD, purpose="marketing"), "purposes") == FailureCode.WAITING
+
+
+def test_several_purposes_that_wait_are_approved_only_by_name_or_all_together(
+    made: Callable[..., Approvals],
+) -> None:
+    for purpose in ("triage", "billing"):
+        refusal(made(), asked(WARD, purpose=purpose), "purposes")
+    with pytest.raises(InvalidInputError, match=r"2 purposes .*'triage', 'billing'.*--purpose TEXT.*--all"):
+        made().approve("ward", "purposes")
+    assert all(entry.asked for entry in made().entries())  # nothing was approved
+    with pytest.raises(InvalidInputError, match="not both"):
+        made().approve("ward", "purposes", purpose="triage", every=True)
+    (one,) = made().approve("ward", "purposes", purpose="triage")
+    assert one.purpose == "triage"
+    (other,) = made().approve("ward", "purposes")  # the only one that waits
+    assert other.purpose == "billing"
 
 
 def test_purpose_is_not_approved_where_it_would_not_count(made: Callable[..., Approvals]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from onefold._base import files
 from onefold.exceptions import InvalidInputError, TamperedLogError
 from onefold.federated.log import MembershipEvent, MembershipLog
 
@@ -147,6 +148,19 @@ def test_a_writer_that_died_half_way_does_no_harm(log) -> None:
     assert log.verify() == len(STORY) + 2
     log.append("leave", "south")
     assert log.verify() == len(STORY) + 3
+
+
+def test_a_line_that_a_killed_writer_left_is_synced_before_the_head_names_it(log, monkeypatch) -> None:
+    """Otherwise a power failure could leave a head without its line: a log that was cut."""
+    before = log.path.with_name(log.path.name + ".head").read_bytes()
+    log.append("leave", "north")
+    log.path.with_name(log.path.name + ".head").write_bytes(before)  # where the writer was killed
+    steps: list[tuple[str, bool]] = []
+    monkeypatch.setattr(files, "fault", lambda step, *what: steps.append((step, isinstance(what[0], int))))
+    count = log.head[0]
+    assert count == log.verify()
+    assert steps[:2] == [("sync", True), ("sync folder", False)]
+    assert [step for step, _ in steps[2:]] == ["make", "write", "sync", "rename", "sync folder"]
 
 
 def test_long_lines_are_read_back(tmp_path: Path) -> None:

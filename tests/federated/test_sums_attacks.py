@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ import pytest
 
 from onefold._base.frames import join_frames, pack_frame, split_frames, unpack_frame
 from onefold.exceptions import InvalidInputError, MessageError
-from onefold.federated import EncryptedSum, SumContract
+from onefold.federated import EncryptedSum, SumContract, SumHolder
 from onefold.federated.sums.keys import decrypt
 from onefold.federated.sums.messages import about_share, residues, signed_bytes
 from onefold.federated.sums.sharing import MODULUS, combine_shares, expand_seed
@@ -94,6 +95,20 @@ def test_of_two_lists_at_the_same_time_one_is_signed() -> None:
     with ThreadPoolExecutor(8) as pool:
         signed = {found for found in pool.map(sign, lists * 8) if found is not None}
     assert len(signed) == 1
+
+
+def test_contract_of_very_many_numbers_costs_a_holder_nothing_before_shares_are_there() -> None:
+    world = World()
+    block = replace(world.contract.blocks[0], length=2**26)
+    contract = SumContract.from_bytes(replace(world.contract, blocks=(block,)).to_bytes())
+    holder = SumHolder(EncryptedSum(contract), world.keys[0], world.folder)
+    tracemalloc.start()
+    try:
+        with pytest.raises(MessageError, match="only 0 of"):
+            holder.sign([])
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_signature_does_not_count_twice_nor_for_another_holder() -> None:

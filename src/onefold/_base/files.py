@@ -20,10 +20,13 @@ __all__ = [
     "append_at",
     "atomic_write",
     "file_lock",
+    "has_room",
+    "is_disk_full",
     "output_file",
     "read_saved",
     "remove_file",
     "sweep_parts",
+    "sync_file",
     "write_whole",
 ]
 
@@ -144,11 +147,48 @@ def append_at(path: str | os.PathLike[str], size: int, content: bytes) -> None:
         _sync_folder(Path(path).parent)
 
 
-def remove_file(path: str | os.PathLike[str]) -> None:
-    """Remove a file for good: a power failure does not bring it back. It must be there."""
+def sync_file(path: str | os.PathLike[str]) -> None:
+    """Put on disk what somebody who was killed may have written to a file without doing so."""
+    handle = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+    try:
+        _step("sync", handle)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    _sync_folder(Path(path).parent)
+
+
+def remove_file(path: str | os.PathLike[str], missing_ok: bool = False) -> None:
+    """Remove a file for good: a power failure does not bring it back. It must be there unless missing_ok."""
+    if missing_ok and not Path(path).exists():
+        return
     _step("remove", path)
     os.unlink(path)
     _sync_folder(Path(path).parent)
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether an error, or what it was raised from, says that there is no room left for this account."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def has_room(folder: str | os.PathLike[str], size: int = 2**20) -> bool:
+    """Whether so many bytes can be written in a folder; nothing is left there."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(size))
+            _step("write", file)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        if is_disk_full(error):
+            return False
+        raise
+    return True
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes, private: bool = False) -> None:

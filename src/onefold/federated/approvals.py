@@ -16,21 +16,42 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from onefold._base.files import file_lock, write_whole
 from onefold.exceptions import FileFormatError, InvalidInputError, QueryRefused
 from onefold.federated.log import SiteEvent, SiteLog
 from onefold.federated.messages import FailureCode
-from onefold.federated.queriers import PUBLIC_SUFFIX, AnySignature, QuerierKey
+from onefold.federated.queriers import PUBLIC_SUFFIX, QuerierKey
 
-__all__ = ["MODES", "Approval", "Approvals", "OwnerDecision", "end_of_day"]
+__all__ = ["MODES", "Approval", "Approvals", "Asking", "OwnerDecision", "end_of_day"]
 
 FORMAT = 1
 # Whom a site answers: anybody; queriers that were approved; what was approved of each querier and purpose.
 MODES = ("anyone", "queriers", "purposes")
 MOST_WAITING = 100
 SHORTEST_ID = 8
+SHOWN_PURPOSES = 5
+
+
+class Asking(Protocol):
+    """What is asked of a data owner: by whom, for what, how much. Signatures of queries are of this kind."""
+
+    @property
+    def key(self) -> QuerierKey:
+        """Name and public key of the querier."""
+
+    @property
+    def public(self) -> str:
+        """Public key of the querier."""
+
+    @property
+    def purpose(self) -> str:
+        """What it is for, in one line."""
+
+    @property
+    def amount(self) -> int:
+        """How much is asked for."""
 
 
 class OwnerDecision(StrEnum):
@@ -195,13 +216,13 @@ class Approvals:
 
     # --- at a query -----------------------------------------------------------------------------------
 
-    def admit(self, signature: AnySignature, n_rows: int, mode: str, *, count: bool = True) -> None:
+    def admit(self, signature: Asking, n_rows: int, mode: str, *, count: bool = True) -> None:
         """Count rows under what was approved, or note that they wait and raise.
 
         Parameters
         ----------
-        signature : Signature or KeySignature
-            A genuine one.
+        signature : Asking
+            A genuine Signature or KeySignature, or anything else that says who asks for what.
         n_rows : int
             Rows of the query.
         mode : {"anyone", "queriers", "purposes"}
@@ -229,7 +250,7 @@ class Approvals:
         # Outside of the block, which keeps what was changed only if it ends well.
         raise QueryRefused(FailureCode.WAITING)
 
-    def _let_wait(self, entries: dict[Key, Approval], key: Key, signature: AnySignature) -> None:
+    def _let_wait(self, entries: dict[Key, Approval], key: Key, signature: Asking) -> None:
         entry = entries.get(key)
         if entry is None:
             if sum(each.decision is OwnerDecision.WAITING for each in entries.values()) >= MOST_WAITING:
@@ -251,6 +272,7 @@ class Approvals:
         purpose: str | None = None,
         rows: int | None = None,
         until: int | None = None,
+        every: bool = False,
     ) -> tuple[Approval, ...]:
         """Let a querier ask.
 
@@ -261,12 +283,14 @@ class Approvals:
         mode : {"anyone", "queriers", "purposes"}
             Whom the site answers: with "purposes" an approval is for one purpose.
         purpose : str or None, default=None
-            The purpose; None takes all that wait, and every purpose unless ``mode`` is "purposes".
+            The purpose; None takes the one that waits, and every purpose unless ``mode`` is "purposes".
         rows : int or None, default=None
             Rows that may be answered from now on. None allows what the list shows if the approval is for
             one purpose, and any number otherwise; the site's own limits hold in any case.
         until : int or None, default=None
             When it ends, in seconds since 1970.
+        every : bool, default=False
+            Without a purpose, approve all that wait; otherwise several are refused, and named.
 
         Returns
         -------
@@ -276,13 +300,24 @@ class Approvals:
         Raises
         ------
         InvalidInputError
-            If no such querier has asked, several have the name, or purpose or rows are missing.
+            If no such querier has asked, several have the name, several purposes wait, or purpose or rows are
+            missing.
         """
         if rows is not None and (type(rows) is not int or rows < 1):
             raise InvalidInputError("rows must be a whole number from 1 on")
+        if every and purpose is not None:
+            raise InvalidInputError("either one purpose (--purpose TEXT) or all that wait (--all), not both")
         made = []
         with self._changing() as entries:
-            for entry in self._chosen(entries, who, mode, purpose):
+            chosen = self._chosen(entries, who, mode, purpose)
+            if len(chosen) > 1 and not every:
+                named = ", ".join(repr(entry.purpose) for entry in chosen[:SHOWN_PURPOSES])
+                rest = ", ..." if len(chosen) > SHOWN_PURPOSES else ""
+                raise InvalidInputError(
+                    f"{len(chosen)} purposes of this querier wait ({named}{rest}): name one (--purpose TEXT) "
+                    "or approve all of them (--all)"
+                )
+            for entry in chosen:
                 more = rows
                 if more is None and entry.purpose is not None:
                     more = entry.asked or None
@@ -392,7 +427,7 @@ class Approvals:
             raise FileFormatError("the file of approvals is damaged: no query is answered") from None
 
 
-def _held(entries: Mapping[Key, Approval], signature: AnySignature) -> list[Approval]:
+def _held(entries: Mapping[Key, Approval], signature: Asking) -> list[Approval]:
     """What was decided about this querier as a whole, and about this purpose."""
     keys: tuple[Key, ...] = ((signature.public, None), (signature.public, signature.purpose))
     return [entries[key] for key in keys if key in entries]

@@ -58,6 +58,8 @@ def public_centre(schema: Schema) -> Floats:
             part[: len(known.levels)] = known.encode(np.arange(len(known.levels))).mean(axis=0)[
                 : len(known.levels)
             ]
+        elif known.encoder is not None:
+            part = np.full(known.width, NEXT_TO_NOTHING)  # no direction of a vector is typical
         else:
             part = known.encode(np.array([np.nan]))[0]
             part[1:] = 0.0

@@ -20,7 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from onefold._base.files import append_at, file_lock, write_whole
+from onefold._base.files import append_at, file_lock, sync_file, write_whole
 from onefold.exceptions import InvalidInputError, TamperedLogError
 from onefold.federated.messages import check_name, is_text
 
@@ -52,6 +52,11 @@ class SiteEvent(StrEnum):
     ANSWERED = "answered"  # answers to one query left
     MODEL_SENT = "model-sent"
     SUMS_SENT = "sums-sent"
+    PAUSED = "paused"  # nobody is answered
+    RESUMED = "resumed"
+    UPDATED = "updated"  # the model or the moments were made anew
+    PERSON_FORGOTTEN = "person-forgotten"  # which person is not noted
+    SUM_STEP = "sum-step"  # a part in an encrypted sum left: encrypted shares, a signature or an answer
 
 
 @dataclass(frozen=True)
@@ -127,9 +132,9 @@ class MembershipLog:
 
     @property
     def head(self) -> tuple[int, str]:
-        """Number of entries and the sum of the last one: what to note elsewhere."""
+        """Number of entries and the sum of the last one: what to note elsewhere. It is on disk."""
         with file_lock(self.path):
-            count, last, _ = self._consistent()
+            count, last, _ = self._recovered()
         return count, last
 
     def append(self, event: StrEnum | str, site: str, **facts: Any) -> LogEntry:
@@ -233,10 +238,12 @@ class MembershipLog:
     def _recovered(self) -> tuple[int, str, int]:
         """The same, with a head that knows of a line whose writer stopped before it wrote the head.
 
-        Otherwise a second such stop would leave two lines that the head does not know, as an edit does.
+        Otherwise a second such stop would leave two lines that the head does not know, as an edit does. The
+        line is synced first: a head that a power failure leaves without its line would be a log that was cut.
         """
         count, last, size = self._consistent()
         if count != self._head()[0]:
+            sync_file(self.path)
             self._write_head(count, last, size)
         return count, last, size
 

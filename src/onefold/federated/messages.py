@@ -15,6 +15,9 @@ sends :class:`PublicScores` of their sum along with every query. Their contents 
 
 A federation of private moments uses one: each site sends :class:`PrivateSums` once, with a guarantee, and the
 server answers queries from their sum.
+
+Encrypted sums use one for all their steps, in both directions: a :class:`SumParcel`. Its content is bytes of
+:mod:`onefold.federated.sums`, which a runtime carries without looking inside.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,6 +45,7 @@ from onefold.privacy import Guarantee
 
 __all__ = [
     "MOMENTS",
+    "MOST_LOOKS",
     "VERSION",
     "Answers",
     "ClassLabels",
@@ -60,6 +65,7 @@ __all__ = [
     "SealedAnswers",
     "SealedResult",
     "SiteFacts",
+    "SumParcel",
     "check_digest",
     "check_guarantee",
     "check_labels",
@@ -85,9 +91,11 @@ LONGEST_LABEL = 200
 LONGEST_TEXT = 500
 LARGEST_INTEGER = 2**63
 MOST_REASONS = 100
+MOST_LOOKS = 64
+MOST_KNOTS = 257
 FIELD_SUM = re.compile(r"[0-9a-f]{16}", re.ASCII)
 # Fields that came later: left out where they say nothing, so that older programs read the message.
-LATER = ("schema", "schema_fields", "sums")
+LATER = ("schema", "schema_fields", "sums", "looks", "knots")
 
 
 # --- the messages -----------------------------------------------------------------------------------------
@@ -114,6 +122,10 @@ class FailureCode(StrEnum):
     REPLAYED = "replayed"  # the site has answered this very query already
     WAITING = "waiting-for-approval"  # the data owner has not decided yet, or has allowed less than is asked
     DENIED = "denied"  # the data owner has refused this querier or purpose
+    PAUSED = "paused"  # the data owner answers nobody at the moment
+    NO_MODEL = "no-model"  # the site takes part in encrypted sums only
+    OTHER_ROUND = "other-round"  # the site knows this round with another contract or another list of sites
+    NOT_AGREED = "not-agreed"  # too few key holders have signed the list of sites that this one has signed
     INTERNAL = "internal"  # anything else; the site's own log knows more
 
 
@@ -432,7 +444,8 @@ class QueryKey(_Checked):
     """The public part of a querier's key, and what its numbers mean, the same for all sites.
 
     A measure d becomes ``rint((2**bits - 1) * s**power)``, where ``s = (d - floor) / (bound - floor)`` is cut
-    off at 0 and 1.
+    off at 0 and 1. With several looks or with knots the map is that of
+    :class:`onefold.federated.fhe.looks.MeasureMap`.
 
     Parameters
     ----------
@@ -446,6 +459,12 @@ class QueryKey(_Checked):
         Measure that becomes the largest number, exponent applied before rounding, measure that becomes 0.
     content : bytes
         The public key.
+    looks : int, default=1
+        How often every row is answered, each time with other boundaries between the numbers, from 1 to 64.
+        Sites of earlier versions take one look only.
+    knots : tuple of float, default=()
+        Increasing measures, between each two of which equally many numbers lie evenly; the first is
+        ``floor``, the last is ``bound``. Empty for the map of ``power``.
     """
 
     key_id: str
@@ -455,6 +474,8 @@ class QueryKey(_Checked):
     power: float
     floor: float
     content: bytes = field(repr=False)
+    looks: int = 1
+    knots: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -462,6 +483,10 @@ class QueryKey(_Checked):
             raise MessageError("bits must be a whole number from 1 to 32")
         if not (0 <= self.floor < self.bound and self.power > 0):
             raise MessageError("a query key needs 0 <= floor < bound and a positive power")
+        if type(self.looks) is not int or not 1 <= self.looks <= MOST_LOOKS:
+            raise MessageError(f"looks must be a whole number from 1 to {MOST_LOOKS}")
+        if self.knots and (self.knots[0], self.knots[-1], 1.0) != (self.floor, self.bound, self.power):
+            raise MessageError("the knots of a query key must go from its floor to its bound, with power 1")
 
 
 Lock = QueryKey  # the name of version 0.1
@@ -503,6 +528,36 @@ class SealedResult(_Checked):
     content: bytes = field(repr=False)
 
 
+SUM_STEPS = ("contribute", "check", "sign", "answer")
+
+
+@dataclass(frozen=True, eq=False)
+class SumParcel(_Checked):
+    """One step of an encrypted sum on its way to one site, or what the site made of it on its way back.
+
+    Parameters
+    ----------
+    query_id : str
+        Name of the request, which the reply repeats.
+    site : str
+        Name of the site that is asked, or replies.
+    step : {"contribute", "check", "sign", "answer"}
+        What a site is asked for, or a key holder: see :mod:`onefold.federated.flower.summing`.
+    content : bytes
+        The contract and what belongs to the step, or what the step gave.
+    """
+
+    query_id: str
+    site: str
+    step: str
+    content: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.step not in SUM_STEPS:
+            raise MessageError(f"a step of an encrypted sum is one of {', '.join(SUM_STEPS)}")
+
+
 # --- parts and bytes --------------------------------------------------------------------------------------
 
 Message = (
@@ -519,6 +574,7 @@ Message = (
     | QueryKey
     | SealedAnswers
     | SealedResult
+    | SumParcel
 )
 KINDS: dict[str, type[Message]] = {
     "query": Query,
@@ -534,6 +590,7 @@ KINDS: dict[str, type[Message]] = {
     "lock": QueryKey,
     "sealed-answers": SealedAnswers,
     "sealed-result": SealedResult,
+    "sum-parcel": SumParcel,
 }
 NAMES = dict(zip(KINDS.values(), KINDS, strict=True))
 ARRAY_FIELDS = ("features", "values", "content")
@@ -554,7 +611,7 @@ def to_parts(message: Message) -> tuple[Header, Arrays]:
             arrays[each.name] = value
         elif isinstance(value, StrEnum):
             header[each.name] = value.value
-        elif each.name in LATER and not value:
+        elif each.name in LATER and value == each.default:
             continue
         elif each.name == "schema_fields":
             header[each.name] = [list(pair) for pair in value]
@@ -786,6 +843,15 @@ def _number(message: str, value: Any, above: float = -math.inf) -> float:
     return float(value)
 
 
+def _knots(values: Any) -> tuple[float, ...]:
+    if not isinstance(values, (list, tuple)) or len(values) == 1 or len(values) > MOST_KNOTS:
+        raise MessageError(f"the knots of a query key must be a list of 2 to {MOST_KNOTS} numbers, or empty")
+    found = tuple(_number("the knots of a query key must be finite numbers", value) for value in values)
+    if any(b <= a for a, b in pairwise(found)):
+        raise MessageError("the knots of a query key must increase")
+    return found
+
+
 def _bytes(content: Any) -> bytes:
     if not isinstance(content, bytes) or not content:
         raise MessageError("the content of a message must be bytes, at least one")
@@ -815,5 +881,6 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
         ("bound", "power", "floor"),
         partial(_number, "bound, power and floor of a query key must be finite numbers"),
     ),
+    "knots": _knots,
     "content": _bytes,
 }

@@ -75,18 +75,33 @@ class Family:
 SERVER_FAMILIES = (
     Family("onefold_info", "gauge", "Version of onefold; the value is 1.", ("version",)),
     Family("onefold_start_time_seconds", "gauge", "When the server started, seconds since 1970."),
+    Family("onefold_run_up", "gauge", "Whether the run at the server gives its sign of life: 1 or 0."),
+    Family("onefold_run_step_seconds", "gauge", "Since when the run is busy with the same step."),
+    Family("onefold_run_restarts_total", "counter", "How often the run was replaced."),
+    Family("onefold_disk_full", "gauge", "Whether the server waits for room on its disk: 1 or 0."),
     Family("onefold_queries_total", "counter", "Queries that came to an end.", ("outcome",)),
     Family("onefold_query_rows_total", "counter", "Rows that queries asked about."),
     Family(
         "onefold_query_seconds",
         "histogram",
-        "Time from a query to its result.",
+        "Time from sending a query to its last answer.",
         bounds=(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
     ),
-    Family("onefold_queries_waiting", "gauge", "Queries that wait for the server."),
+    Family("onefold_queries_waiting", "gauge", "Queries that wait or are on their way."),
+    Family("onefold_queries_waiting_bytes", "gauge", "Size of the queries that wait or are on their way."),
+    Family("onefold_queue_limit", "gauge", "Queries that may wait or be on their way."),
+    Family("onefold_busy_refusals_total", "counter", "Queries refused because too many waited."),
+    Family("onefold_bytes_total", "counter", "Rows sent to sites and answers of sites.", ("direction",)),
     Family("onefold_answers_total", "counter", "Answers of sites.", ("site", "outcome")),
     Family("onefold_site_connected", "gauge", "Whether a site is connected: 1 or 0.", ("site",)),
-    Family("onefold_certificate_expiry_seconds", "gauge", "When the certificate expires, since 1970."),
+    Family("onefold_sites", "gauge", "Sites, by where they stand.", ("status",)),
+    Family("onefold_site_epsilon_left", "gauge", "What a site's ledger leaves, if it tells.", ("site",)),
+    Family(
+        "onefold_certificate_expiry_seconds",
+        "gauge",
+        "When a certificate ends, since 1970.",
+        ("certificate",),
+    ),
 )
 
 
@@ -189,6 +204,12 @@ class Metrics:
                     kept = self._values[name]
                     for key in [key for key in kept if all(key[at] == v for at, v in places.items())]:
                         del kept[key]
+
+    def clear(self) -> None:
+        """Drop all numbers."""
+        with self._lock:
+            for kept in self._values.values():
+                kept.clear()
 
     def _series(
         self, name: str, kind: str, labels: Mapping[str, str]

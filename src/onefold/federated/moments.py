@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Protocol, Self, TypeVar, cast
@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 from onefold._base.arrays import Floats, Labels
 from onefold._base.validation import Whole, check_parameters
-from onefold.encoders import Encoder, description, learns
+from onefold.encoders import Encoder, condition, description, learns
 from onefold.exceptions import InvalidInputError, OnefoldError
 from onefold.fabrication import MomentClassifier
 from onefold.fabrication.plain_moments import (
@@ -126,6 +126,9 @@ def release_moments(
         raise InvalidInputError("y is missing: give the labels, or a schema that names their column")
     rows = X if encoder is None else clone(encoder).fit_transform(X)
     released = agreed.fit(rows, y, person=None if person is False else person, schema=schema)
+    taken_for_granted = condition(encoder)
+    if taken_for_granted is not None:
+        released.guarantee_ = released.guarantee_.provided(taken_for_granted)
     if schema is None:
         released.encoding_ = description(encoder)
     else:
@@ -512,11 +515,26 @@ class MomentFederation:
         measures : ndarray of shape (n, C)
             Minus the logarithm of the probability of each class: the smallest decides.
         """
+        return self.answering()(X)
+
+    def answering(self) -> Callable[[ArrayLike], tuple[Labels, Floats]]:
+        """Fit the classifier that the sum makes once, to ask it many times.
+
+        Returns
+        -------
+        callable
+            Takes rows and returns classes and measures, as :meth:`answers` does; sites that join or leave
+            later do not change it.
+        """
         model = self.fitted(MomentClassifier)
         labels = message_classes(model.classes_)
         order = np.argsort(labels)
-        chances = np.maximum(model.predict_proba(X)[:, order], SMALLEST_CHANCE)
-        return labels[order], np.maximum(-np.log(chances), 0.0)
+
+        def measured(X: ArrayLike) -> tuple[Labels, Floats]:
+            chances = np.maximum(model.predict_proba(X)[:, order], SMALLEST_CHANCE)
+            return labels[order], np.maximum(-np.log(chances), 0.0)
+
+        return measured
 
     def _folds(self) -> list[PrivateMoments]:
         """The sum of each fold over all sites; nothing unless every site sent folds."""

@@ -31,11 +31,13 @@ from onefold.federated.messages import (
     FailureCode,
     Query,
     QueryKey,
+    SumParcel,
     check_digest,
     check_name,
     is_text,
     to_parts,
 )
+from onefold.federated.signing import ED25519, public_of, sign, verify
 
 __all__ = [
     "KEY_SUFFIX",
@@ -43,15 +45,16 @@ __all__ = [
     "AnySignature",
     "KeySignature",
     "QuerierKey",
+    "SentSignature",
     "Signature",
     "SigningKey",
+    "SumSignature",
     "default_querier_folder",
     "find_signing_key",
     "read_signature",
     "user_name",
 ]
 
-ED25519 = "cryptography.hazmat.primitives.asymmetric.ed25519"
 SERIALIZATION = "cryptography.hazmat.primitives.serialization"
 KEY_SUFFIX, PUBLIC_SUFFIX = ".signkey", ".pub"
 KEY_BYTES, SIGNATURE_BYTES, ID_DIGITS = 32, 64, 32
@@ -62,6 +65,7 @@ FORMAT = 1
 DOMAIN = b"onefold query 1\n"
 HEX = re.compile(r"(?:[0-9a-f]{2})+", re.ASCII)
 KEY_DOMAIN = b"onefold query key 1\n"
+SUM_DOMAIN = b"onefold sum step 1\n"
 
 
 # --- keys -------------------------------------------------------------------------------------------------
@@ -162,8 +166,8 @@ class SigningKey:
     """
 
     def __init__(self, name: str, private: bytes) -> None:
-        self._private = require(ED25519, "federated").Ed25519PrivateKey.from_private_bytes(private)
-        self.key = QuerierKey(name, self._private.public_key().public_bytes_raw().hex())
+        self._private = private
+        self.key = QuerierKey(name, public_of(private))
 
     @classmethod
     def create(cls, name: str, folder: str | os.PathLike[str]) -> SigningKey:
@@ -297,7 +301,7 @@ class SigningKey:
             "public": self.key.public,
         }
         unsigned = Signature(**stated, signed="00" * SIGNATURE_BYTES)
-        return Signature(**stated, signed=self._private.sign(unsigned.statement).hex())
+        return Signature(**stated, signed=sign(self._private, unsigned.statement))
 
     def sign_key(
         self, query_key: QueryKey, federation: str, *, amount: int, until: int, purpose: str = ""
@@ -332,7 +336,50 @@ class SigningKey:
             "public": self.key.public,
         }
         unsigned = KeySignature(**stated, signed="00" * SIGNATURE_BYTES)
-        return KeySignature(**stated, signed=self._private.sign(unsigned.statement).hex())
+        return KeySignature(**stated, signed=sign(self._private, unsigned.statement))
+
+    def sign_step(
+        self,
+        parcel: SumParcel,
+        federation: str,
+        contract: str,
+        *,
+        purpose: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> SumSignature:
+        """State which step of which encrypted sum a site is asked for, and sign it.
+
+        Parameters
+        ----------
+        parcel : SumParcel
+            The request.
+        federation : str
+            Id of the federation, 64 hexadecimal digits.
+        contract : str
+            Digest of the contract of the sum (``SumContract.digest``).
+        purpose : str, default=""
+            What the sum is for, in one line.
+        clock : callable, default=time.time
+            Returns seconds since 1970.
+
+        Returns
+        -------
+        SumSignature
+            The statement and its signature.
+        """
+        stated: dict[str, Any] = {
+            "federation": federation,
+            "query": parcel.query_id,
+            "step": parcel.step,
+            "contract": contract,
+            "content": parcel_digest(parcel),
+            "name": self.key.name,
+            "purpose": purpose,
+            "time": int(clock()),
+            "public": self.key.public,
+        }
+        unsigned = SumSignature(**stated, signed="00" * SIGNATURE_BYTES)
+        return SumSignature(**stated, signed=sign(self._private, unsigned.statement))
 
     def __repr__(self) -> str:
         return f"SigningKey({self.key.name!r}, id={self.key.id})"
@@ -411,15 +458,8 @@ class _Statement:
     @property
     def is_genuine(self) -> bool:
         """Whether the key has signed the statement; says nothing about any query."""
-        invalid = require("cryptography.exceptions", "federated").InvalidSignature
         plain = asdict(self)
-        try:
-            ed25519 = require(ED25519, "federated").Ed25519PublicKey
-            public = ed25519.from_public_bytes(bytes.fromhex(plain["public"]))
-            public.verify(bytes.fromhex(plain["signed"]), self.statement)
-        except (invalid, ValueError):
-            return False
-        return True
+        return verify(plain["public"], plain["signed"], self.statement)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON.
@@ -616,14 +656,89 @@ class KeySignature(_Statement):
         return hashlib.sha256(self.statement).hexdigest()[:ID_DIGITS]
 
 
-DOMAINS = {"Signature": DOMAIN, "KeySignature": KEY_DOMAIN}
+@dataclass(frozen=True)
+class SumSignature(_Statement):
+    """What a querier states about one step of an encrypted sum, with the signature of the statement.
+
+    Parameters
+    ----------
+    federation : str
+        Id of the federation whose sites are asked.
+    query : str
+        Id of the request.
+    step : str
+        What the site is asked for.
+    contract : str
+        Digest of the contract of the sum.
+    content : str
+        SHA-256 sum of the site's name, the step and the bytes of the request, see :func:`parcel_digest`.
+    name, public : str
+        Name and public key of the querier.
+    purpose : str
+        What the sum is for.
+    time : int
+        When it was signed, in seconds since 1970.
+    signed : str
+        The Ed25519 signature of :attr:`statement`, 128 hexadecimal digits.
+
+    See Also
+    --------
+    SigningKey.sign_step : Makes one.
+
+    Examples
+    --------
+    >>> from onefold.federated.messages import SumParcel
+    >>> parcel = SumParcel("q1", "north", "contribute", b"contract")
+    >>> stated = SigningKey("ward", bytes(32)).sign_step(parcel, "ab" * 32, "cd" * 32, purpose="triage")
+    >>> stated.check(parcel, "ab" * 32)
+    >>> stated.check(SumParcel("q1", "south", "contribute", b"contract"), "ab" * 32)
+    Traceback (most recent call last):
+    onefold.exceptions.QueryRefused: the query is refused: bad-signature
+    """
+
+    federation: str
+    query: str
+    step: str
+    contract: str
+    content: str
+    name: str
+    purpose: str
+    time: int
+    public: str
+    signed: str
+
+    def check(self, parcel: SumParcel, federation: str) -> None:
+        """Check that this is a statement about a request, signed by the key in it.
+
+        Whether the request holds the contract that is named is for whoever reads the contract.
+
+        Parameters
+        ----------
+        parcel : SumParcel
+            The request that came with it.
+        federation : str
+            Id of the site's own federation.
+
+        Raises
+        ------
+        QueryRefused
+            With the code ``bad-signature`` if anything differs.
+        """
+        stated = (self.federation, self.query, self.step, self.content)
+        asked = (federation, parcel.query_id, parcel.step, parcel_digest(parcel))
+        if stated != asked or not self.is_genuine:
+            raise QueryRefused(FailureCode.BAD_SIGNATURE)
 
 
-AnySignature = Signature | KeySignature
+DOMAINS = {"Signature": DOMAIN, "KeySignature": KEY_DOMAIN, "SumSignature": SUM_DOMAIN}
 
 
-def read_signature(plain: Any) -> AnySignature:
-    """Read a signature of either kind from plain values.
+AnySignature = Signature | KeySignature  # of queries
+SentSignature = AnySignature | SumSignature
+
+
+def read_signature(plain: Any) -> SentSignature:
+    """Read a signature of any kind from plain values.
 
     Parameters
     ----------
@@ -632,7 +747,7 @@ def read_signature(plain: Any) -> AnySignature:
 
     Returns
     -------
-    Signature or KeySignature
+    Signature, KeySignature or SumSignature
         The signature, not checked yet.
 
     Raises
@@ -640,8 +755,15 @@ def read_signature(plain: Any) -> AnySignature:
     MessageError
         If it is malformed.
     """
-    is_key = isinstance(plain, Mapping) and "until" in plain
-    return KeySignature.from_dict(plain) if is_key else Signature.from_dict(plain)
+    named: Mapping[Any, Any] = plain if isinstance(plain, Mapping) else {}
+    kind = KeySignature if "until" in named else SumSignature if "contract" in named else Signature
+    return kind.from_dict(plain)
+
+
+def parcel_digest(parcel: SumParcel) -> str:
+    """SHA-256 sum of the site, the step and the bytes of a step of an encrypted sum."""
+    content = hashlib.sha256(parcel.content).hexdigest()
+    return hashlib.sha256(json.dumps([parcel.site, parcel.step, content]).encode()).hexdigest()
 
 
 def rows_digest(query: Query) -> str:
@@ -688,9 +810,9 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "federation": check_digest,
     "query": lambda value: check_name("a query id", value),
     **dict.fromkeys(("rows", "amount", "time", "until"), _whole),
-    "content": check_digest,
+    **dict.fromkeys(("content", "contract"), check_digest),
     "encrypted": _digest_or_none,
-    "rule": _line,
+    **dict.fromkeys(("rule", "step"), _line),
     "name": _named,
     "purpose": _line,
     "public": lambda value: _hexadecimal("a public key", value, KEY_BYTES),

@@ -17,7 +17,7 @@ from onefold._base.files import file_lock, write_whole
 from onefold._base.foreign import parse_json
 from onefold.exceptions import FileFormatError, QueryRefused
 from onefold.federated.messages import FailureCode
-from onefold.federated.queriers import Signature
+from onefold.federated.queriers import Signature, SumSignature
 
 __all__ = ["WINDOW_SECONDS", "Replays"]
 
@@ -71,12 +71,12 @@ class Replays:
     ) -> None:
         self.path, self.most, self._clock = Path(path), most, clock
 
-    def check(self, signature: Signature) -> None:
+    def check(self, signature: Signature | SumSignature) -> None:
         """Refuse a signature that is too old, from the future, or entered already.
 
         Parameters
         ----------
-        signature : Signature
+        signature : Signature or SumSignature
             A genuine one.
 
         Raises
@@ -87,12 +87,12 @@ class Replays:
         with file_lock(self.path):
             self._objection(signature, *self._read())
 
-    def enter(self, signature: Signature) -> None:
+    def enter(self, signature: Signature | SumSignature) -> None:
         """Remember a signature, or raise as :meth:`check` does; on disk when this returns.
 
         Parameters
         ----------
-        signature : Signature
+        signature : Signature or SumSignature
             A genuine one.
         """
         with file_lock(self.path):
@@ -106,7 +106,7 @@ class Replays:
             plain = {"format": FORMAT, "floor": floor, "known": dict(fresh)}
             write_whole(self.path, json.dumps(plain).encode(), private=True)
 
-    def _objection(self, signature: Signature, floor: int, known: Mapping[str, int]) -> None:
+    def _objection(self, signature: Signature | SumSignature, floor: int, known: Mapping[str, int]) -> None:
         if _mark(signature) in known:
             raise QueryRefused(FailureCode.REPLAYED)
         if signature.time <= floor or abs(self._clock() - signature.time) > WINDOW_SECONDS:
@@ -125,6 +125,6 @@ class Replays:
             raise FileFormatError("the file of answered queries is damaged: no query is answered") from None
 
 
-def _mark(signature: Signature) -> str:
+def _mark(signature: Signature | SumSignature) -> str:
     """One key, one query id: whatever else is stated, they are answered once."""
     return hashlib.sha256(f"{signature.public} {signature.query}".encode()).hexdigest()[:MARK_DIGITS]

@@ -9,7 +9,8 @@ from onefold._base.archive import archive_bytes, kind_of, read_archive, save_arc
 from onefold._base.arrays import AnyArray, Arrays
 from onefold._base.confined import MEGABYTES, SECONDS, try_confined
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.io._models import Model, from_parts, to_parts
+from onefold.io._models import MODELS, OWN, Model, from_parts, to_parts
+from onefold.models import Autoencoder
 from onefold.privacy import Ledger, PrivateMoments
 
 KIND = "model"
@@ -32,9 +33,16 @@ def register(kind: str, cls: type) -> None:
     Parameters
     ----------
     kind : str
-        The kind of its archives.
+        The kind of its archives; for an autoencoder the name of its class.
     cls : type
-        A class with a method ``save(path)`` and a class method ``load(path)``.
+        A class with a method ``save(path)`` and a class method ``load(path)``, or a family of models: a
+        subclass of :class:`onefold.models.Autoencoder`. Such a model, and classifiers that use it, are then
+        written and read like those of onefold. Who reads the file must have registered the class too.
+
+    Raises
+    ------
+    InvalidInputError
+        A family is to be registered under another name than its own, or under one of onefold's.
 
     See Also
     --------
@@ -47,7 +55,14 @@ def register(kind: str, cls: type) -> None:
     >>> from onefold.privacy import Ledger
     >>> io.register("ledger", Ledger)
     """
-    _OTHERS[kind] = cls
+    if not issubclass(cls, Autoencoder):
+        _OTHERS[kind] = cls
+    elif kind != cls.__name__:
+        raise InvalidInputError(f"a family is registered by the name of its class, {cls.__name__}")
+    elif kind in OWN and MODELS[kind] is not cls:
+        raise InvalidInputError(f"onefold has a {kind} of its own: choose another name")
+    else:
+        MODELS[kind] = cls
 
 
 def save(

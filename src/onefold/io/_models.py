@@ -54,6 +54,7 @@ MODELS: dict[str, type] = {
         DeepFuzzyModel,
     )
 }
+OWN = frozenset(MODELS)  # families of other packages are added by ``register``
 Model = Autoencoder | ClassModels | Regression
 
 MAPPING = "mapping/"  # arrays of a regression
@@ -97,15 +98,13 @@ def to_parts(model: Model, compact: bool = False) -> tuple[dict[str, Any], Array
     >>> about["model"]["class"]
     'KAHM'
     """
-    if type(model).__name__ not in MODELS:
-        known = ", ".join(sorted(MODELS))
-        raise InvalidInputError(f"cannot save a {type(model).__name__}: not one of {known}")
+    description = _describe(model)
     learned = {"MembershipMapping": "mapping_", "DeepFuzzyModel": "precisions_"}
     if not hasattr(model, learned.get(type(model).__name__, "pool_")):
         raise InvalidInputError("only a fitted model can be saved: call fit first")
     guarantee = getattr(model, "guarantee_", None)
     about = {
-        "model": _describe(model),
+        "model": description,
         "n_features": int(model.n_features_in_),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         **({} if guarantee is None else {"guarantee": guarantee.to_dict()}),
@@ -140,6 +139,10 @@ def to_parts(model: Model, compact: bool = False) -> tuple[dict[str, Any], Array
 
 def _describe(model: Any) -> dict[str, Any]:
     """Class name and parameters, nested estimators included, as JSON."""
+    kind = type(model)
+    if MODELS.get(kind.__name__) is not kind:  # it could not be read again
+        known = ", ".join(sorted(MODELS))
+        raise InvalidInputError(f"cannot save a {kind.__name__}: not one of {known}")
     parameters = {}
     for name, value in model.get_params(deep=False).items():
         if isinstance(value, Autoencoder):
@@ -149,7 +152,7 @@ def _describe(model: Any) -> dict[str, Any]:
         elif not isinstance(value, (str, int, float, bool, type(None))):
             value = None  # a schema is kept beside the parameters; of a generator nothing is of use
         parameters[name] = value
-    return {"class": type(model).__name__, "parameters": parameters}
+    return {"class": kind.__name__, "parameters": parameters}
 
 
 def _family_of(model: Autoencoder | ClassModels) -> Autoencoder:
@@ -387,7 +390,8 @@ def _check_values(pool: Mapping[str, Any], states: Sequence[Arrays], arrays: Map
     owners = np.concatenate([state["owners"] for state in states])
     owned = owners.dtype.kind in "iu" and len(np.unique(owners)) == n_groups > 0
     owned = owned and owners.min() == 0 and owners.max() == n_groups - 1
-    positive = all(bool((state["lambdas"] >= 0).all()) for state in states)
+    # A family of another package need not have a regularisation.
+    positive = all(bool((state["lambdas"] >= 0).all()) for state in states if "lambdas" in state)
     labels = arrays.get("classes")
     classes = labels is None or (labels.ndim == 1 and len(labels) == len(np.unique(labels)) == n_groups)
     if not (finite and scales and owned and positive and classes):

@@ -9,7 +9,7 @@ from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.samplers import RandomState, byte_stream
 
-__all__ = ["SAME_PERSON", "kept_rows", "known_persons", "limit_rows", "person_codes"]
+__all__ = ["SAME_PERSON", "kept_rows", "known_persons", "limit_rows", "person_codes", "person_texts"]
 
 # A row that went to another person would make that person drop one, and this one keep one more.
 SAME_PERSON = "changed rows stay with their persons: whom each row is about is taken as known"
@@ -72,6 +72,33 @@ def known_persons(person: Any, n_rows: int) -> Mask:
     [True, False, False, False]
     """
     return _names(person, n_rows)[1]
+
+
+def person_texts(person: Any) -> list[str]:
+    """Return one text for each row, the same for all rows of a person, in whatever table they are.
+
+    Parameters
+    ----------
+    person : array-like of shape (n_rows,)
+        Who each row is about: texts or numbers.
+
+    Returns
+    -------
+    list of str
+        The texts; empty where the person is missing.
+
+    See Also
+    --------
+    person_codes : Numbers instead of texts, for the rows of one table.
+
+    Examples
+    --------
+    >>> from onefold.privacy.persons import person_texts
+    >>> person_texts([7, "7.0 ", None])
+    ['7', '7', '']
+    """
+    texts = [_text(name) for name in column_array(person).astype(object).tolist()]
+    return ["" if text == "nan" else text for text in texts]
 
 
 def _names(person: Any, n_rows: int) -> tuple[AnyArray, Mask]:

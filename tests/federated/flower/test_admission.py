@@ -16,7 +16,7 @@ pytest.importorskip("flwr")
 from flwr.app import Message, Metadata
 from flwr.app.message import make_message
 
-from onefold.exceptions import QueryRefused
+from onefold.exceptions import QueryRefused, TamperedLogError
 from onefold.federated import LocalModel
 from onefold.federated.flower import Federation, Site, admission, site_app
 from onefold.federated.flower.folders import (
@@ -29,7 +29,7 @@ from onefold.federated.flower.folders import (
 from onefold.federated.flower.nodes import Node
 from onefold.federated.flower.setup import issue_server_certificate, make_authority
 from onefold.federated.flower.site_app import ANSWERS, answer_message, from_records, to_records
-from onefold.federated.messages import Answers, Failure, FailureCode, Query, QueryKey
+from onefold.federated.messages import Answers, Failure, FailureCode, PrivateSums, Query, QueryKey
 from onefold.federated.queriers import Signature, SigningKey
 
 X = np.random.default_rng(3).random((40, 2)) + np.array([[0.0, 0.0], [2.0, 0.0]] * 20)
@@ -199,6 +199,19 @@ def test_rows_under_a_signed_query_key_are_counted_by_the_site(folder: SiteFolde
     assert (exported["signatures"], exported["count"]) == (2, 4)
 
 
+def test_log_in_which_a_signed_query_is_answered_twice_is_refused(folder: SiteFolder) -> None:
+    Site(folder.root).approvals().approve(_public(WARD, folder), "queriers")
+    for name in ("q1", "q2"):
+        query = Query(name, X[:2])
+        admission.leaving(folder, folder.settings, query, "me", signed(folder, query), False)
+    assert admission.exported_log(folder)["signatures"] == 2
+    log = admission.site_log(folder)
+    again = next(entry for entry in log if entry.facts.get("query") == "q1")
+    log.append(again.event, folder.settings.name, **again.facts)  # the chain of sums is in order
+    with pytest.raises(TamperedLogError, match=rf"answers the signed query of line {again.number + 1} again"):
+        admission.exported_log(folder)
+
+
 def test_query_key_is_signed_as_it_arrives(folder: SiteFolder) -> None:
     query = Query("q1", X[:2].astype(np.float32))
     stated = WARD.sign_key(LOCK, folder.federation_id, amount=8, until=2**40)
@@ -233,6 +246,109 @@ def test_signatures_travel_beside_the_queries(folder: SiteFolder, monkeypatch: p
     assert [type(reply) for reply in replies] == [Answers, Failure, Answers]
     assert code_of(replies[1]) is FailureCode.UNSIGNED
     assert set(to_records(queries, "me")["caller"]) == {"name"}  # unsigned ones travel as before
+
+
+def replies_to(folder: SiteFolder, queries: list[Query], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What comes back for signed queries in one message: in short, "answered" or why not."""
+    monkeypatch.setenv(SITE_VARIABLE, str(folder.root))
+    different = {query.id: query for query in queries}.values()
+    content = to_records(queries, "me", [signed(folder, query) for query in different])
+    replies = from_records(answer_message(envelope(content), None).content)
+    return [reply.code.value if isinstance(reply, Failure) else "answered" for reply in replies]
+
+
+def counted(folder: SiteFolder) -> int:
+    """Rows counted for everybody together."""
+    return int(json.loads(folder.guard.read_text())["callers"][site_app.EVERYBODY]["total"])
+
+
+def test_query_repeated_in_one_message_is_counted_once(
+    folder: SiteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Site(folder.root).approvals().approve(_public(WARD, folder), "queriers")
+    said = replies_to(folder, [Query("q1", X[:5])] * 20, monkeypatch)
+    assert said == ["answered"] + ["replayed"] * 19
+    assert counted(folder) == 5
+
+
+@pytest.mark.parametrize("mode", ["queriers", "purposes"])
+def test_rows_beyond_the_approval_are_not_counted_for_everybody(
+    folder: SiteFolder, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    replace(folder.settings, approval=mode).save(folder.settings_file)
+    assert replies_to(folder, [Query("q0", X[:5])], monkeypatch) == ["waiting-for-approval"]
+    Site(folder.root).approvals().approve("ward", mode, rows=20)
+    queries = [Query(f"q{number}", X[:10]) for number in range(1, 7)]
+    assert replies_to(folder, queries, monkeypatch) == ["answered"] * 2 + ["waiting-for-approval"] * 4
+    assert counted(folder) == 20
+
+
+def test_rows_that_the_approval_covers_are_counted_in_one_step(
+    folder: SiteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Site(folder.root).approvals().approve(_public(WARD, folder), "queriers", rows=12)
+    steps: list[int] = []
+    admit = site_app._admit
+    monkeypatch.setattr(site_app, "_admit", lambda *what: (steps.append(what[-1]), admit(*what)))
+    assert replies_to(folder, [Query(f"q{n}", X[:4]) for n in range(3)], monkeypatch) == ["answered"] * 3
+    assert steps == [12]
+
+
+def test_site_fitted_anew_counts_no_row_twice(folder: SiteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    Site(folder.root).approvals().approve(_public(WARD, folder), "queriers")
+    other, served, looks = LocalModel().fit(X + 0.5, Y), site_app._served, 0
+
+    def fitted_anew(*what: Any) -> LocalModel:
+        nonlocal looks
+        looks += 1
+        if looks == 2:  # the rows of all queries are counted, and the first one has read the old profile
+            site_app.store_model(folder, other)
+            site_app._model.cache_clear()
+        return served(*what)
+
+    monkeypatch.setattr(site_app, "_served", fitted_anew)
+    queries = [Query(f"q{number}", X[:5]) for number in range(3)]
+    assert replies_to(folder, queries, monkeypatch) == ["answered"] * 3
+    assert counted(folder) == 15
+
+
+def test_pause_holds_for_answers_that_have_not_left(
+    folder: SiteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Site(folder.root).approvals().approve(_public(WARD, folder), "queriers")
+    before = site_app._check_query
+
+    def paused_at_the_last(settings: Any, profile: Any, query: Query, *lock: Any) -> None:
+        if query.id == "q2" and not folder.paused.exists() and folder.guard.exists():
+            Site(folder.root).pause()
+        before(settings, profile, query, *lock)
+
+    monkeypatch.setattr(site_app, "_check_query", paused_at_the_last)
+    queries = [Query(f"q{number}", X[:5]) for number in range(1, 4)]
+    assert replies_to(folder, queries, monkeypatch) == ["answered", "paused", "paused"]
+    events = [entry.event.value for entry in admission.site_log(folder)]
+    assert events == ["approved", "answered", "paused"]
+
+
+@pytest.mark.parametrize("kind", [site_app.MODEL, site_app.SUMS])
+def test_pause_holds_for_a_model_and_sums_that_have_not_left(
+    folder: SiteFolder, model: LocalModel, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    replace(folder.settings, sends="raw-model").save(folder.settings_file)
+    monkeypatch.setenv(SITE_VARIABLE, str(folder.root))
+    read = site_app.read_profile
+
+    def paused_now(*what: Any) -> Any:
+        Site(folder.root).pause()
+        return read(*what)
+
+    monkeypatch.setattr(site_app, "read_profile", paused_now)
+    monkeypatch.setattr(site_app, "kept_sums", lambda *_: PrivateSums("north", b"sums"))
+    message = envelope(to_records([Query("q1", X[:1])], "me"))
+    message.metadata.message_type = kind
+    (reply,) = from_records(answer_message(message, None).content)
+    assert code_of(reply) is FailureCode.PAUSED
+    assert [entry.event.value for entry in admission.site_log(folder)] == ["paused"]
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "[[]]", "3", "[" * 100_000, json.dumps([{}] * 300), "twice"])

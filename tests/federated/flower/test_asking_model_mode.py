@@ -61,7 +61,10 @@ def test_only_models_that_may_leave_are_at_the_server(gathered: Any) -> None:
 
 
 def test_server_in_model_mode_answers_without_the_sites(gathered: Any, tmp_path: Any) -> None:
-    told = gathered.query("--out", tmp_path / "out.npz", "--measures")
+    refused = gathered.run("query", gathered.test_file)
+    assert refused.returncode == 2
+    assert "north answer(s) with noise and west without" in refused.stderr
+    told = gathered.query("--out", tmp_path / "out.npz", "--measures", "--mix")
     assert (told["code"], told["answered"], told["partial"]) == (0, ["north", "west"], False)
     expected = GlobalClassifier()
     for name in ("north", "west"):
@@ -118,7 +121,7 @@ def test_remove_deletes_the_model_of_the_site(copied: Any) -> None:
 def test_damaged_model_makes_the_result_partial(copied: Any) -> None:
     path = copied.server.models / "north.onefold"
     path.write_bytes(path.read_bytes()[:-100])
-    told = copied.query()
+    told = copied.query("--mix")
     assert (told["code"], told["partial"], told["refused"]) == (3, True, {"north": "not-ready"})
     assert copied.run("remove", "west").returncode == 0
     done = copied.run("query", copied.test_file, "--label", "y", "--json")

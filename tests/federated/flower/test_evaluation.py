@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from onefold.federated import LocalModel
 from onefold.federated.fhe import Querier
 from onefold.federated.fhe import messages as encrypted
 from onefold.federated.fhe.argmin import clear_argmin
+from onefold.federated.fhe.looks import MeasureMap, in_every_look
 from onefold.federated.flower import evaluation, site_app
 from onefold.federated.flower.evaluation import Evaluations, Job, evaluate
 from onefold.federated.flower.folders import (
@@ -37,6 +39,7 @@ from onefold.federated.messages import (
     SealedResult,
     to_bytes,
 )
+from onefold.federated.rules import align
 
 CLASSES = ("high", "low", "middle")
 X = np.random.default_rng(3).random((60, 2)) + np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 0.0]] * 20)
@@ -112,11 +115,11 @@ def spool(tmp_path: Path, lock: Lock, evaluation_keys: bytes) -> Spool:
 
 
 def evaluated(
-    spool: Spool, lock: Lock, answers: dict[str, SealedAnswers]
+    spool: Spool, lock: Lock, answers: dict[str, SealedAnswers], job: Job | None = None
 ) -> tuple[SealedResult | None, dict[str, str]]:
     """The result of some answers, and who was refused."""
     folder = private_folder(spool.job("q"))
-    Job(lock.key_id, len(QUERY.features), Reply(tuple(SITES), ())).save(folder)
+    (job or Job(lock.key_id, len(QUERY.features), Reply(tuple(SITES), ()))).save(folder)
     for name, message in answers.items():
         write_private(folder / f"{name}.answers", to_bytes(message))
     reply = evaluate(spool, "q")
@@ -152,6 +155,27 @@ def test_all_sites_map_measures_to_whole_numbers_alike(models: dict[str, LocalMo
     np.testing.assert_array_equal(quantised(infinite, lock), [[-1, 255, -1]])
     tiny = Lock(lock.key_id, CLASSES, 8, 5e-324, 1.0, 0.0, lock.content)
     assert quantised(models["north"].answer(QUERY, "north"), tiny).max() == 255
+
+
+def test_several_looks_are_answered_in_one_message_and_counted_once(
+    tmp_path: Path, spool: Spool, models: dict[str, LocalModel], lock: Lock, querier: Querier
+) -> None:
+    knots = (0.0, 0.05, 0.2, 0.5)
+    looks = replace(lock, looks=3, knots=knots)
+    folders = {name: make_site(tmp_path, name, models[name], total=20) for name in SITES}
+    sent = {name: site_app.answer(folder, QUERY, "me", looks) for name, folder in folders.items()}
+    assert all(isinstance(each, SealedAnswers) for each in sent.values())
+    assert code_of(site_app.answer(folders["north"], QUERY, "me", looks)) is FailureCode.BUDGET_SPENT
+    job = Job(lock.key_id, 3 * len(QUERY.features), Reply(tuple(SITES), ()))
+    result, refused = evaluated(spool, lock, sent, job)  # type: ignore[arg-type]
+    assert result is not None
+    assert refused == {}
+    wins = in_every_look(querier.decrypt(result.content), 3)
+    map_ = MeasureMap(8, looks=3, knots=knots)
+    aligned = [
+        align(m.answers(QUERY.features), m.classes_, np.array(CLASSES), np.nan) for m in models.values()
+    ]
+    np.testing.assert_array_equal(wins, clear_argmin(map_.fine(aligned)))
 
 
 def test_encrypted_answers_differ_every_time_and_show_no_number(

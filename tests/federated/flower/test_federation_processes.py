@@ -39,7 +39,7 @@ def running(
 ) -> Iterator[tuple[Federation, dict[str, Site]]]:
     """A server and two sites in the background of this process."""
     root = tmp_path_factory.mktemp("python") / "f"
-    with Federation.create(root, NAMES, port=free_port()) as federation:
+    with Federation.create(root, NAMES, port=free_port(), approval="anyone") as federation:
         federation.start()
         sites = {name: Site(root / "sites" / name) for name in NAMES}
         try:

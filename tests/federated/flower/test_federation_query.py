@@ -82,7 +82,8 @@ class FakeRun:
             return
         job = private_folder(self.spool.job(query_id))
         failures = tuple(m for m in said.values() if isinstance(m, Failure))
-        Job(request.lock.key_id, len(request.query.features), Reply(members, failures)).save(job)
+        n_rows = len(request.query.features) * request.lock.looks
+        Job(request.lock.key_id, n_rows, Reply(members, failures)).save(job)
         for name, message in said.items():
             if not isinstance(message, Failure):
                 write_private(job / f"{name}.answers", to_bytes(message))

@@ -100,6 +100,29 @@ def test_loop_of_a_site_uses_only_sleep_of_the_module_time() -> None:
     assert used == {"sleep"}, f"launch._Impatient must stand in for time.{used} too"
 
 
+def test_site_forgets_finished_tasks_and_no_others() -> None:
+    """Flower keeps a task for each message a SuperNode ever had, and looks through all to find one."""
+    kind = _module("flwr.supernode.nodestate.in_memory_nodestate").InMemoryNodeState
+    made = _module("flwr.supernode.nodestate").NodeStateFactory
+    assert kind.__name__ in inspect.getsource(_module(made.__module__)), "a SuperNode has another state now"
+
+    class Forgetting(kind):  # type: ignore[misc, valid-type]
+        finish_task = launch._forgetting(kind.finish_task)
+
+    state = Forgetting(_module("flwr.supercore.object_store").ObjectStoreFactory().store())
+    constants = _module("flwr.supercore.constant")
+
+    def create() -> int:
+        return int(state.create_task(task_type=constants.TaskType.CLIENT_APP, run_id=1, fab_hash="a" * 64))
+
+    open_ = [create(), create()]
+    finished = [create() for _ in range(3 * launch.FINISHED_TASKS)]
+    failed = _module("flwr.common.constant").SubStatus.FAILED
+    assert all(state.finish_task(task, sub_status=failed, details="") for task in finished)
+    assert not state.finish_task(finished[-1], failed, "")  # it is known to be finished
+    assert set(state.task_store) == {*open_, *finished[-launch.FINISHED_TASKS :]}
+
+
 def test_folders_and_launcher_agree_on_the_variable() -> None:
     assert folders.SITE_VARIABLE == launch.SITE_VARIABLE
 

@@ -177,6 +177,27 @@ def test_removed_site_leaves_no_trace_and_may_come_again(net: Network) -> None:
     np.testing.assert_array_equal(again.measures, everyone.measures)
 
 
+def test_model_of_the_sum_is_made_once_for_many_queries(
+    net: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[str, ...]] = []
+    original = MomentFederation.fitted
+
+    def fitted(self: Any, *args: Any, **options: Any) -> Any:
+        made.append(tuple(sorted(map(str, self.owners))))
+        return original(self, *args, **options)
+
+    monkeypatch.setattr(MomentFederation, "fitted", fitted)
+    for name in NAMES:
+        net.come(name)
+    results = [net.federation.query(table(9, 20), schema=SCHEMA) for _ in range(3)]
+    for each in results:
+        np.testing.assert_array_equal(each.measures, results[0].measures)
+    net.federation.remove("south")
+    net.federation.query(table(9, 20), schema=SCHEMA)
+    assert made == [NAMES, ("north", "west")]
+
+
 def test_moments_are_sent_once_and_again_only_after_another_release(net: Network) -> None:
     net.come("north")
     net.look("north")
@@ -244,12 +265,12 @@ def test_server_takes_only_the_moments_that_the_profile_speaks_of(net: Network) 
     better = Profile(
         **vars(profile) | {"guarantee": declared_moments(0.1, schema=SCHEMA).promise(5).to_dict()}
     )
-    site_app._write_profile(folder, better)
+    site_app.write_profile(folder, better)
     assert net.look("north") is Status.REFUSED
     assert "not the moments that the site speaks of" in net.told["north"]
-    site_app._write_profile(folder, replace(profile, classes=("no", "perhaps")))
+    site_app.write_profile(folder, replace(profile, classes=("no", "perhaps")))
     assert net.look("north") is Status.REFUSED
-    site_app._write_profile(folder, profile)
+    site_app.write_profile(folder, profile)
     assert net.look("north") is Status.MEMBER
 
 

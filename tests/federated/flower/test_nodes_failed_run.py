@@ -40,7 +40,7 @@ def test_server_whose_run_fails_does_not_start(
     monkeypatch.setattr(nodes, "write_app", write_broken_app)
     monkeypatch.setattr(nodes, "RUN_SECONDS", 20.0)
     with pytest.raises(FederationError, match="the run at the server did not start"):
-        nodes.Server(made.server).start()
+        nodes.ServerNode(made.server).start()
     assert not processes_below(made.root)
 
 
@@ -50,6 +50,6 @@ def test_server_whose_flower_command_fails_does_not_start(
     made = make_federation(tmp_path / "f")
     monkeypatch.setattr(nodes, "write_app", lambda folder: folder / "nowhere")
     with pytest.raises(FederationError, match=r"flwr run .* failed, see"):
-        nodes.Server(made.server).start()
+        nodes.ServerNode(made.server).start()
     assert not processes_below(made.root)
     assert "nowhere" in made.server.process_log.read_text()

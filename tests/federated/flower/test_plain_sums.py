@@ -18,9 +18,9 @@ from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated import GlobalClassifier, JoinedFederation, LocalModel, Offset, joined_server
 from onefold.federated.contract import default_classifier
 from onefold.federated.flower import Federation, Site, site_app
-from onefold.federated.flower.encrypted import default_bound
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, SiteFolder
 from onefold.federated.flower.registry import NO_SUMS, OTHER_SUMS, Registry, Status
+from onefold.federated.flower.rounding import default_bound
 from onefold.federated.flower.server_app import Coordinator, Reception
 from onefold.federated.flower.site_app import KEPT_OUT, PROFILE, SUMS, answer_message, from_records
 from onefold.federated.flower.spool import Request
@@ -189,6 +189,32 @@ def test_sites_that_send_sums_answer_as_a_joined_federation_in_one_process(
     assert status["north"].measure == "joined"
     assert main(["federate", "status", "--folder", str(net.server.root)]) == 0
     assert capsys.readouterr().out.count("the server has plain sums of its rows") == 3
+
+
+def test_person_that_a_site_forgets_leaves_no_trace_at_the_server(tmp_path: Path) -> None:
+    """After the site has connected again every answer is that of a federation without the person."""
+    schema = Schema((Field("who", "string", "person"), *FIELDS))
+    rows = {"who": [f"p{row // 2}" for row in range(60)], **table(5)}
+    rest = {name: [*column[:20], *column[22:]] for name, column in rows.items()}  # without p10
+    found = []
+    for folder, steps in (("forgets", (rows, "p10", rows)), ("never had", (rest,))):
+        net = Network(tmp_path / folder)
+        for number, name in enumerate(("south", "west")):
+            others = {"who": ["q"] * 60, **table(number)}
+            Site(net.site(name).root).fit(others, schema=schema, send_plain_sums=True)
+            assert net.look(name) is Status.MEMBER
+        north = Site(net.site("north").root)
+        for step in steps:
+            if isinstance(step, str):
+                north.forget(step)
+            else:
+                north.fit(step, schema=schema, send_plain_sums=True)
+                assert net.look("north") is Status.MEMBER
+        sums = net.server.sums_of("north").read_bytes()
+        scores = net.reception.sums.scores(net.registry.members)
+        assert scores is not None
+        found.append((sums, scores.content, net.measures(*NAMES).tobytes()))
+    assert found[0] == found[1]
 
 
 def test_removed_site_leaves_no_trace_and_may_come_again(net: Network) -> None:

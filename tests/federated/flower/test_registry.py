@@ -218,3 +218,95 @@ def test_two_processes_do_not_lose_changes_to_the_registry(registry: Registry) -
     assert [run.wait() for run in runs] == [0, 0]
     assert len(registry.sites) == 40
     assert json.loads(registry.folder.registry.read_text())["format"] == 1
+
+
+def test_removal_that_is_broken_off_deletes_nothing_of_a_site_that_stays(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.invite("north", "key-n")
+    registry.admit("north", profile("north"))
+    model, sums = registry.folder.models / "north.onefold", registry.folder.sums_of("north")
+    for path in (model, sums):
+        path.write_bytes(b"x")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("onefold.federated.flower.registry.write_private", full)
+        with pytest.raises(OSError, match="No space"):
+            registry.remove("north")
+    assert again(registry).members
+    assert model.exists()
+    assert sums.exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(Registry, "_delete_files", full)  # killed after the list was written
+        with pytest.raises(OSError, match="No space"):
+            registry.remove("north")
+    assert not again(registry).members
+    again(registry).recover()
+    assert not model.exists()
+    assert not sums.exists()
+
+
+def events(registry: Registry) -> list[str]:
+    return [entry.event.value for entry in registry.log]
+
+
+def test_member_that_is_refused_later_leaves_the_log_too(registry: Registry) -> None:
+    for name in ("north", "south"):
+        registry.invite(name, f"key-{name}")
+        registry.admit(name, profile(name))
+    assert registry.admit("south", profile("south", n_features=4)) is Status.REFUSED
+    assert registry.log.members() == tuple(registry.members) == ("north",)
+    assert registry.admit("south", profile("south")) is Status.MEMBER
+    assert events(registry) == ["join", "join", "leave", "re-join"]
+
+
+def test_removal_that_was_stopped_behind_the_log_is_finished(registry: Registry) -> None:
+    registry.invite("north", "key-n")
+    registry.admit("north", profile("north"))
+    (registry.folder.models / "north.onefold").write_bytes(b"model")
+    registry.log.append("leave", "north")  # where a process was killed
+    again(registry).recover()
+    assert registry.sites["north"].status is Status.REMOVED
+    assert not list(registry.folder.models.iterdir())
+    assert events(registry) == ["join", "leave"]
+
+
+def test_refusal_that_was_stopped_behind_the_log_is_no_removal(registry: Registry) -> None:
+    registry.invite("north", "key-n")
+    registry.admit("north", profile("north"))
+    registry.log.append("leave", "north", refused=True)
+    again(registry).recover()
+    assert registry.sites["north"].status is Status.REFUSED
+    assert registry.admit("north", profile("north")) is Status.MEMBER
+    assert registry.log.members() == ("north",)
+
+
+def test_joining_that_was_stopped_behind_the_log_has_not_happened(registry: Registry) -> None:
+    registry.invite("north", "key-n")
+    registry.log.append("join", "north")
+    again(registry).recover()
+    assert registry.log.members() == tuple(registry.members) == ()
+    registry.admit("north", profile("north"))
+    assert events(registry) == ["join", "leave", "re-join"]
+
+
+def test_what_a_removed_site_sent_meanwhile_is_deleted_at_the_next_start(registry: Registry) -> None:
+    registry.invite("north", "key-n")
+    registry.remove("north")
+    sent = (registry.folder.models / "north.onefold", registry.folder.sums_of("north"))
+    for path in sent:
+        path.write_bytes(b"late")
+    again(registry).recover()
+    assert not any(path.exists() for path in sent)
+
+
+def test_members_stay_where_the_log_knows_nothing_of_them(registry: Registry) -> None:
+    registry.invite("north", "key-n")
+    registry.admit("north", profile("north"))
+    for path in registry.folder.state.glob("membership.log*"):
+        path.unlink()
+    again(registry).recover()
+    assert list(registry.members) == ["north"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ pytest.importorskip("flwr")
 from flwr.app import Message, Metadata, RecordDict
 from flwr.app.message import make_message
 
-from onefold.exceptions import FederationError, PrivacyLeakWarning
+from onefold._base import files
+from onefold.exceptions import FederationError, FileFormatError, PrivacyLeakWarning
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import LocalModel
 from onefold.federated.flower import site_app
+from onefold.federated.flower.admission import site_log
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, private_folder
 from onefold.federated.flower.nodes import Node
 from onefold.federated.flower.processes import SITE_VARIABLE, Process, make_environment
@@ -32,6 +35,7 @@ from onefold.federated.flower.site_app import (
     from_records,
     to_records,
 )
+from onefold.federated.guard import QueryGuard
 from onefold.federated.messages import Answers, Failure, FailureCode, ModelParcel, Profile, Query, Refusal
 from onefold.privacy import Box, OptimalNoise
 
@@ -90,6 +94,24 @@ def test_answers_are_those_of_the_model(tmp_path: Path, raw: LocalModel) -> None
     assert (answers.site, answers.classes, answers.query_id) == ("north", ("high", "low"), "q")
 
 
+def test_site_that_is_fitted_anew_while_it_answers_gives_the_new_answer(
+    tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_site(tmp_path, raw, total=5)
+    new, recognised = LocalModel().fit(X + 0.5, Y), site_app.recognised
+
+    def meanwhile(*given: Any) -> str:
+        if site_app.read_profile(folder).model_digest == raw.digest():
+            site_app.store_model(folder, new)
+        return recognised(*given)
+
+    monkeypatch.setattr(site_app, "recognised", meanwhile)
+    answers = site_app.answer(folder, Query("q", X[:5]), "me")  # the five rows count once
+    assert isinstance(answers, Answers)
+    np.testing.assert_array_equal(answers.values, new.answers(X[:5]))
+    assert not np.array_equal(new.answers(X[:5]), raw.answers(X[:5]))
+
+
 def test_files_of_a_site_are_readable_by_its_owner_only(tmp_path: Path, raw: LocalModel) -> None:
     folder = make_site(tmp_path, raw)
     site_app.answer(folder, Query("q", X[:1]), "me")
@@ -104,6 +126,55 @@ def test_other_querier_names_do_not_enlarge_the_total_budget(tmp_path: Path, raw
     # A spent caller does not eat what is left for others.
     assert isinstance(site_app.answer(folder, Query("q", X[:4]), "b"), Answers)
     assert code_of(site_app.answer(folder, Query("q", X[:1]), "c")) is FailureCode.BUDGET_SPENT
+
+
+def ask_together(folder: SiteFolder, queries: list[Query], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    monkeypatch.setenv(SITE_VARIABLE, str(folder.root))
+    reply = answer_message(envelope(ANSWERS, to_records(queries, "me")), None)
+    return from_records(reply.content)
+
+
+def test_queries_of_one_message_are_counted_in_one_step(
+    tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_site(tmp_path, raw, total=30, caller_total=20)
+    counted: list[tuple[str, int]] = []
+    original = QueryGuard.admit
+
+    def admit(self: QueryGuard, caller: str, n_rows: int) -> None:
+        counted.append((caller, n_rows))
+        original(self, caller, n_rows)
+
+    monkeypatch.setattr(QueryGuard, "admit", admit)
+    replies = ask_together(folder, [Query(f"q{n}", X[n : n + n + 1]) for n in range(3)], monkeypatch)
+    assert [reply.query_id for reply in replies] == ["q0", "q1", "q2"]
+    for n, reply in enumerate(replies):
+        np.testing.assert_array_equal(reply.values, raw.answers(X[n : n + n + 1]))
+    assert counted == [(site_app.EVERYBODY, 6), ("me", 6)]
+    assert QueryGuard(None, 30, folder.guard).spent(site_app.EVERYBODY) == 6
+    assert [entry.facts["query"] for entry in site_log(folder)] == ["q0", "q1", "q2"]
+
+
+def test_queries_of_one_message_that_do_not_all_fit_the_budget_are_counted_one_by_one(
+    tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_site(tmp_path, raw, total=30, caller_total=7)
+    queries = [Query("a", X[:4]), Query("b", X[:4]), Query("c", X[:3])]
+    first, second, third = ask_together(folder, queries, monkeypatch)
+    assert isinstance(first, Answers)
+    assert code_of(second) is FailureCode.BUDGET_SPENT
+    assert isinstance(third, Answers)
+    assert QueryGuard(None, 30, folder.guard).spent(site_app.EVERYBODY) == 7
+
+
+def test_query_that_cannot_be_answered_is_not_counted_with_the_others_of_its_message(
+    tmp_path: Path, raw: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_site(tmp_path, raw, total=30)
+    good, bad = ask_together(folder, [Query("a", X[:4]), Query("b", np.ones((5, 3)))], monkeypatch)
+    assert isinstance(good, Answers)
+    assert code_of(bad) is FailureCode.WRONG_FEATURES
+    assert QueryGuard(None, 30, folder.guard).spent(site_app.EVERYBODY) == 4
 
 
 def test_more_rows_than_allowed_per_minute_are_refused(tmp_path: Path, raw: LocalModel) -> None:
@@ -239,3 +310,52 @@ def test_messages_other_than_queries_and_bad_querier_names_are_malformed(
     ):
         (failure,) = from_records(answer_message(envelope(ANSWERS, content), None).content)
         assert code_of(failure) is FailureCode.MALFORMED
+
+
+# --- a fit that is killed ---------------------------------------------------------------------------------
+
+
+def answers_of(folder: SiteFolder) -> Any:
+    reply = site_app.answer(folder, Query("q", X[:5]), "me")
+    assert isinstance(reply, Answers), reply
+    return reply.values
+
+
+def test_fit_killed_at_any_step_leaves_the_old_model_or_the_new(
+    tmp_path: Path, raw: LocalModel, private: LocalModel
+) -> None:
+    old, new = (model.answers(X[:5]) for model in (raw, private))
+    found = []
+    for at in range(100):
+        folder = make_site(tmp_path / str(at), raw)
+        child = os.fork()
+        if child == 0:
+            left = iter(range(at))
+            files.fault = lambda *_, left=left: next(left, None) is None and os.kill(os.getpid(), 9)
+            site_app.store_model(folder, private)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        values = answers_of(folder)
+        found.append(np.array_equal(values, new))
+        assert found[-1] or np.array_equal(values, old)
+        site_app.store_model(folder, raw)
+        np.testing.assert_array_equal(answers_of(folder), old)
+        assert not list(folder.state.glob("next.*"))
+        if os.WIFEXITED(status):
+            break
+    assert found == sorted(found)  # first the old one, from some step on the new one
+    assert {False, True} <= set(found)
+
+
+DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+
+
+def test_deep_json_in_a_site_folder_is_refused_in_one_line(tmp_path: Path, raw: LocalModel) -> None:
+    folder = make_site(tmp_path, raw)
+    folder.profile.write_bytes(DEEP)
+    with pytest.raises(FederationError, match="no model yet"):
+        site_app.read_profile(folder)
+    assert code_of(site_app.answer(folder, Query("q", X[:1]), "me")) is FailureCode.NOT_READY
+    folder.settings_file.write_bytes(DEEP)
+    with pytest.raises(FileFormatError, match="the settings cannot be read"):
+        _ = folder.settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onefold.cli.console import Parser
-from onefold.cli.federate import approvals, querier, server, site, sums
+from onefold.cli.federate import approvals, querier, server, site, sum_run, sums, upkeep
 
 __all__ = ["add_parser"]
 
@@ -14,6 +14,9 @@ PARTS = (
     server.add_init,
     server.add_server,
     site.add_site,
+    upkeep.add_update,
+    upkeep.add_forget,
+    upkeep.add_status,
     querier.add_query,
     querier.add_querykey,
     querier.add_decrypt,
@@ -26,7 +29,7 @@ PARTS = (
     server.add_renew,
     site.add_simulate,
     sums.add_keys,
-    sums.add_sum,
+    sum_run.add_sum,
     server.add_app,
 )
 

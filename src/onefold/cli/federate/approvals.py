@@ -22,6 +22,7 @@ from onefold.exceptions import InvalidInputError
 if TYPE_CHECKING:
     from onefold.federated.approvals import Approval
     from onefold.federated.flower import Federation, Site
+    from onefold.federated.queriers import SigningKey
 
 COMPARE = (
     "Compare the id with the querier by another way than through the server: names can be chosen freely."
@@ -125,6 +126,25 @@ def signing_key(name: str | None, federation: Federation, quiet: bool) -> Any:
     return made
 
 
+def own_signing_key(name: str | None, quiet: bool) -> SigningKey:
+    """What signs the steps of an encrypted sum: the key of that name, made if there is none."""
+    from onefold.federated.queriers import (
+        KEY_SUFFIX,
+        SigningKey,
+        default_querier_folder,
+        find_signing_key,
+        user_name,
+    )
+
+    asker = user_name() if name is None else name
+    found = find_signing_key(asker)
+    if found is None:
+        found = SigningKey.create(asker, default_querier_folder())
+        where = default_querier_folder() / f"{asker}{KEY_SUFFIX}"
+        say(f"made a key to sign with, id {found.key.id}: {where}", quiet)
+    return found
+
+
 # --- approvals --------------------------------------------------------------------------------------------
 
 
@@ -158,13 +178,17 @@ def add_approvals(parts: Any) -> None:
     )
     for each in (approve, deny):
         each.add_argument("querier", metavar="QUERIER", help="name or id from the list, or a .pub file")
-        option(each, "--purpose TEXT", "the purpose, as the querier states it (default: all that wait)")
+        option(each, "--sum ROUND", "encrypted sum that the querier asks for: its round, or contract digest")
+    purpose = "the purpose, as the querier states it"
+    option(approve, "--purpose TEXT", f"{purpose} (default: the one that waits)")
+    flag(approve, "--all", "approve all purposes of the querier that wait")
+    option(deny, "--purpose TEXT", f"{purpose} (default: every purpose)")
     option(approve, "--rows N", "number of rows that may be answered from now on", shared.whole)
     option(approve, "--until DATE", "last day on which it holds, as 2027-01-31, in universal time")
     for each, run in ((listed, run_list), (approve, run_approve), (deny, run_deny)):
         option(each, "--folder DIR", "folder of the site", default=".")
         common.add_json(each)
-        each.set_defaults(run=run)
+        each.set_defaults(run=run, approve=run is run_approve)
 
 
 def _site(args: argparse.Namespace) -> Site:
@@ -188,8 +212,54 @@ def run_list(args: argparse.Namespace) -> int:
     ]
     words += [COMPARE] * (waiting > 0)
     told = {"site": site.settings.name, "approval": site.settings.approval, "waiting": waiting}
-    show(told | {"approvals": [entry.to_dict() for entry in entries]}, words, as_json=args.json)
+    sums, lines = _sums(site)
+    told |= {"approvals": [entry.to_dict() for entry in entries], "sums": sums}
+    show(told, words + lines, as_json=args.json)
     return 0
+
+
+def _sums(site: Site) -> tuple[list[dict[str, Any]], list[str]]:
+    """Encrypted sums that were asked for, with what each would spend."""
+    from onefold.federated.flower.summing import known_sums
+
+    told, words = [], []
+    for entry, summed in known_sums(site.folder):
+        about: dict[str, Any] = entry.to_dict()
+        words += ["", _asked_sum(entry)]
+        if summed is None:
+            words.append("its contract is not here any more")
+        else:
+            about |= {"contract": summed.total.contract.digest, "promise": summed.total.guarantee.to_dict()}
+            words += _sum_in_words(summed) if entry.asked else []
+        told.append(about)
+    if any(entry["asked"] for entry in told):
+        words += ["", f"{COMPARE} The same holds for the digest of a contract."]
+    return told, words
+
+
+def _sum_in_words(summed: Any) -> list[str]:
+    """What a data owner should know before this site takes part."""
+    contract = summed.total.contract
+    margin = contract.missing_sites + contract.colluding_sites
+    columns = ", ".join(field.name for field in summed.schema.fields)
+    return [
+        f"{summed.what} of the columns {columns}: {contract.length} numbers, summed over "
+        f"{', '.join(contract.sites)}; at least {contract.least_sites} of them are in the sum, and the noise "
+        f"is enough if {margin} of {len(contract.sites)} add none",
+        f"key holders, {contract.threshold} of whom open it: "
+        f"{', '.join(holder.name for holder in contract.holders)}",
+        *(["two rounds: approving the first covers the second, which follows from it"] * summed.is_first),
+        "What this site spends by taking part, which is entered in its ledger:",
+        *shared.promise_in_words(contract.guarantee),
+    ]
+
+
+def _asked_sum(entry: Approval) -> str:
+    return f"{entry.querier.name} (id {entry.querier.id}) {_state(entry)}: {entry.purpose}"
+
+
+def _state(entry: Approval) -> str:
+    return "WAITS" if entry.asked else str(entry.decision.value)
 
 
 def run_approve(args: argparse.Namespace) -> int:
@@ -198,7 +268,10 @@ def run_approve(args: argparse.Namespace) -> int:
 
     site, until = _site(args), None if args.until is None else end_of_day(args.until)
     mode = site.settings.approval
-    made = site.approvals().approve(args.querier, mode, purpose=args.purpose, rows=args.rows, until=until)
+    if args.sum is not None:
+        return _decide_sum(site, args, until)
+    limits = {"purpose": args.purpose, "rows": args.rows, "until": until}
+    made = site.approvals().approve(args.querier, mode, **limits, every=args.all)
     _tell_decided(site, made, args.json)
     if mode == "anyone":
         say(f"this site answers anyone: {START}", args.json)
@@ -208,10 +281,25 @@ def run_approve(args: argparse.Namespace) -> int:
 def run_deny(args: argparse.Namespace) -> int:
     """Refuse, tell."""
     site = _site(args)
+    if args.sum is not None:
+        return _decide_sum(site, args, None)
     made = site.approvals().deny(args.querier, site.settings.approval, purpose=args.purpose)
     _tell_decided(site, made, args.json)
     if site.settings.approval == "anyone":
         say(f"this site answers anyone, also the same rows without a signature: {START}", args.json)
+    return 0
+
+
+def _decide_sum(site: Site, args: argparse.Namespace, until: int | None) -> int:
+    from onefold.federated.flower.summing import decide_sum
+
+    for name in ("purpose", "rows"):
+        if getattr(args, name, None) is not None:
+            raise InvalidInputError(f"--{name} does not go with --sum: the contract says all")
+    made = decide_sum(site.folder, args.querier, args.sum, approve=args.approve, until=until)
+    words = [_asked_sum(entry) for entry in made]
+    told = {"site": site.settings.name, "decided": [entry.to_dict() for entry in made]}
+    show(told, words, as_json=args.json)
     return 0
 
 
@@ -221,7 +309,7 @@ def _tell_decided(site: Site, made: tuple[Approval, ...], as_json: bool) -> None
 
 
 def _in_words(entry: Approval) -> str:
-    state = "WAITS" if entry.asked else entry.decision.value
+    state = _state(entry)
     what = "every purpose" if entry.purpose is None else f"purpose {entry.purpose!r}"
     parts = [f"{entry.querier.name} (id {entry.querier.id}) {state}, {what}"]
     if entry.asked:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PARTIAL = 3  # exit code: only some sites answered
 BITS = 8
-ENCRYPTION = ("bits", "bound", "floor", "power", "keys")
+ENCRYPTION = ("bits", "bound", "floor", "power", "looks", "keys")
 OUT = "table of predictions to write: .csv, .npz or .parquet, or - for CSV on standard output (default: -)"
 PARTLY = "Exit code 3: only some sites answered, and the predictions are made from their answers."
 
@@ -32,18 +32,30 @@ PARTLY = "Exit code 3: only some sites answered, and the predictions are made fr
 # --- options and results of several commands --------------------------------------------------------------
 
 
-def _add_encryption_options(parser: Any, *, bound_required: bool) -> None:
+def _add_encryption_options(parser: Any, own_rows: str | None) -> None:
     """The map from measures to whole numbers, and where the secret keys are."""
     option(
         parser, "--bits P", f"number of bits to which a measure is rounded (default: {BITS})", shared.whole
     )
-    spread = "for distances the spread of the rows, its square where sites send plain sums"
-    usual = "" if bound_required else f" (default: 1; {spread})"
-    bound = f"largest measure: larger ones are treated as B{usual}"
-    option(parser, "--bound B", bound, shared.positive, required=bound_required)
-    floor = "smallest measure: smaller ones are treated as A (default: 0)"
+    looks = (
+        "how often each row is answered, every time with other boundaries between the numbers: N times the "
+        "bytes and the time. You learn which classes are closest in each look (default: 4; up to 16 if the "
+        "map is fitted to fewer than 128 rows or plain; 1 for more than 8 bits)"
+    )
+    option(parser, "--looks N", looks, shared.whole)
+    instead = "" if own_rows is None else f" instead of {own_rows}"
+    public = (
+        "table of public rows, at least 2, with the columns of the sites, to which the map from measures to "
+        f"numbers is fitted{instead}; nothing of a site goes into it, and server and sites see 65 numbers "
+        "made of these rows"
+    )
+    option(parser, "--fit-on FILE", public)
+    other = "--fit-on" if own_rows is None else f"fitting it to {own_rows}"
+    bound = f"take the plain map instead of {other}: largest measure, larger ones are treated as B"
+    option(parser, "--bound B", bound, shared.positive)
+    floor = "smallest measure of the plain map: smaller ones are treated as A (default: 0)"
     option(parser, "--floor A", floor, shared.not_negative)
-    power = "exponent applied to the scaled measure before rounding (default: 1)"
+    power = "exponent applied to the scaled measure in the plain map (default: 1)"
     option(parser, "--power E", power, shared.positive)
     _add_keys(parser)
 
@@ -78,6 +90,8 @@ def _tell_result(
         right = "" if accuracy is None else f", accuracy {accuracy:.4f}"
         where = f", written to {out}" if out not in (None, STANDARD_OUTPUT) else ""
         say(f"{result.n_rows} rows by {count_of(len(result.answered), 'site')}{where}{right}", quiet)
+        if "bytes_per_site" in (about := result.encryption):
+            say(_cost_in_words(about["looks"], about), quiet)
     if result.partial:
         sites = sorted({*result.refused, *result.missing})
         without = [f"{site} ({result.refused.get(site, 'no answer')})" for site in sites]
@@ -251,7 +265,7 @@ def add_query(parts: Any) -> None:
         "--encrypted",
         "have the sites encrypt their answers with your key; the server cannot read them",
     )
-    _add_encryption_options(group, bound_required=False)
+    _add_encryption_options(group, "the rows of DATA, which server and sites see anyway")
     elsewhere = "query key of a querier elsewhere; encrypted answers for that querier are written to --out"
     option(group, "--query-key --lock FILE", elsewhere)
     mix = "combine sites that add noise with sites that do not, although the latter then decide alone"
@@ -274,7 +288,8 @@ def run_query(args: argparse.Namespace) -> int:
 
     federation = Federation(args.folder)
     given = {name: getattr(args, name) for name in ENCRYPTION if getattr(args, name) is not None}
-    _check_query(args.encrypted, args.query_key, args.out, given, args.label, args.measures)
+    named = given if args.fit_on is None else given | {"fit-on": args.fit_on}
+    _check_query(args.encrypted, args.query_key, args.out, named, args.label, args.measures)
     if args.query_key is not None:
         check_writable(args.out, args.data, args.query_key)
     else:
@@ -296,9 +311,12 @@ def run_query(args: argparse.Namespace) -> int:
         label = args.held_out_label or args.label
         held_out = common.held_out_rows(args.held_out, label, args.ignore, table.names, table.schema)
         rule = {"rule": args.rule, "n_liars": args.liars, "held_out": held_out}
+        given |= {} if args.fit_on is None else {"fit_on": _public_rows(args, table)}
         doubt = _doubt(args, table)
         first = None
         if doubt is not None:
+            if args.encrypted and not {"bound", "floor", "power", "fit_on"} & set(given):
+                given["fit_on"] = doubt.table.rows  # one map for both, or they would not be answered alike
             first = federation.query(doubt.table.rows, encrypted=args.encrypted, **rule, **given, **ways)
         result = federation.query(table.rows, encrypted=args.encrypted, **rule, **given, **ways)
     columns = {} if args.id is None else {args.id: table.ids}
@@ -312,6 +330,13 @@ def run_query(args: argparse.Namespace) -> int:
     accuracy = table.accuracy(result.predictions)
     told = _in_json(more) if out is None else {}
     return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=args.quiet, more=told)
+
+
+def _public_rows(args: argparse.Namespace, table: Asked) -> Any:
+    """The rows of --fit-on: the columns of DATA, or those of the schema."""
+    if table.schema is not None:
+        return read_table(args.fit_on, schema=table.schema)
+    return read_numbers(args.fit_on, features=table.names, quiet=True).values
 
 
 def _in_json(columns: dict[str, Any]) -> dict[str, Any]:
@@ -418,7 +443,12 @@ def add_querykey(parts: Any) -> None:
     parser.add_argument("file", metavar="FILE", help="query key file to write, ending in .querykey")
     option(parser, "--sites N", "largest number of sites that may answer", shared.whole, required=True)
     option(parser, "--classes CLASS", "all classes that the sites have", required=True, nargs="+")
-    _add_encryption_options(parser, bound_required=True)
+    _add_encryption_options(parser, None)
+    about = parser.add_argument_group("for --fit-on, as at the sites")
+    option(about, "--measure M", "measure of the sites; joined if they send plain sums (default: euclidean)")
+    option(about, "--scale F", "scale of the sites, with every measure but euclidean", shared.positive)
+    shared.add_ignore(about)
+    shared.add_schema(about, "the rows of --fit-on are read by it, and the scale follows from it")
     group = parser.add_argument_group("signed, for sites that approve queriers")
     option(group, "--querier NAME", "name of the querier whose signing key signs, or a .signkey file")
     option(group, "--federation ID", "id of the federation, as status shows it", shared.key_id)
@@ -433,27 +463,60 @@ def run_querykey(args: argparse.Namespace) -> int:
     """Make or take the keys, write the query key file."""
     from onefold.federated.flower import make_query_key
     from onefold.federated.flower.encrypted import Keyring
+    from onefold.federated.flower.rounding import FULL, cost
 
     check_writable(args.file)
     classes = labels_from(args.classes)
-    measures: dict[str, Any] = {
-        "bits": args.bits or BITS,
-        "power": args.power or 1.0,
-        "floor": args.floor or 0.0,
-    }
+    measures: dict[str, Any] = {"bits": args.bits or BITS, "power": args.power, "floor": args.floor}
+    measures |= {"looks": args.looks, **_fit_of(args)}
     measures["sign"] = _key_signer(args)
     with busy("making keys", args.json):
-        key = make_query_key(args.file, args.sites, classes, args.bound, **measures, keys=args.keys).query_key
+        made = make_query_key(args.file, args.sites, classes, args.bound, **measures, keys=args.keys)
+    key = made.query_key
+    sent = _cost_in_words(key.looks, cost(made.parameters, [FULL], key.looks))
+    map_ = "fitted to public rows" if key.knots else "plain"
     words = [
         f"{args.file}: {len(classes)} classes, {key.bits} bits, no secret in it",
+        f"The map is {map_}; for {FULL} rows, {sent}",
         f"Id of the key, for the sites (--trust-key): {key.key_id}",
     ]
     # "lock" is the name that version 0.1 gave to "query_key".
     told = {"query_key": args.file, "lock": args.file, "key": key.key_id}
-    told |= {"classes": list(key.classes), "bits": key.bits, "bound": key.bound}
+    told |= {"classes": list(key.classes), "bits": key.bits, "bound": key.bound, "looks": key.looks}
+    told |= {"fitted": bool(key.knots)}
     show(told, words, as_json=args.json)
     say(f"the secret key stays in {Keyring(args.keys).folder}", args.json)
     return 0
+
+
+def _fit_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The public rows of --fit-on, and the measure and scale of the sites."""
+    schema = shared.load_schema(args, "ignore", "scale")
+    if args.fit_on is None:
+        given = {"--measure": args.measure, "--scale": args.scale, "--schema": schema}
+        for name, value in given.items():
+            if value is not None:
+                raise InvalidInputError(f"{name} is for --fit-on FILE")
+        return {}
+    measure, scale = args.measure or "euclidean", args.scale
+    if schema is not None:
+        from onefold.federated.contract import schema_scale
+
+        measure = args.measure or "rms"  # as sites with a schema
+        scale = None if measure in ("euclidean", "joined") else schema_scale(schema)
+        rows = schema.transform(read_table(args.fit_on, schema=schema))
+    else:
+        rows = read_numbers(args.fit_on, ignore=args.ignore, quiet=args.json).values
+    if measure not in ("euclidean", "joined") and scale is None:
+        raise InvalidInputError(f"--measure {measure} needs --scale F, the number that all sites have")
+    return {"fit_on": rows, "measure": measure, "scale": scale}
+
+
+def _cost_in_words(looks: int, sent: dict[str, Any]) -> str:
+    """What so many looks cost: about so many times the bytes, and the time, of one."""
+    many, one = sent["bytes_per_site"] / 1e6, sent["bytes_in_one_look"] / 1e6
+    less = "" if looks == 1 else f" ({one:.1f} MB with --looks 1, and about 1/{looks} of the time)"
+    return f"{count_of(looks, 'look')} at each row: every site sends {many:.1f} MB{less}"
 
 
 def _key_signer(args: argparse.Namespace) -> Any:
@@ -508,6 +571,7 @@ def add_decrypt(parts: Any) -> None:
         parser, "--label COL", "column of --data with the true classes; makes the command print the accuracy"
     )
     shared.add_schema(parser, "its label column of --data makes the command print the accuracy")
+    shared.add_encoders(parser, "encoder of a column of --schema")
     _add_keys(parser)
     common.add_json(parser)
     parser.set_defaults(run=run_decrypt)

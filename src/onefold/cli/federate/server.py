@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
+from onefold.cli import reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import count_of, say, show
 from onefold.cli.federate import common
@@ -103,6 +104,13 @@ def add_server(parts: Any) -> None:
     common.add_folder(parser)
     option(parser, "--bind ADDRESS", "address to listen on (default: all addresses of this machine)")
     option(parser, "--seconds S", "stop after this many seconds (default: never)", shared.positive)
+    queue = (
+        "queries that may wait or be on their way before more are refused for a while; kept in the folder "
+        "(default: what is there, 256 at first)"
+    )
+    option(parser, "--queue N", queue, shared.whole)
+    metrics = "serve numbers for Prometheus at http://127.0.0.1:PORT/metrics (default: do not; PORT is 9443)"
+    parser.add_argument("--metrics", metavar="PORT", nargs="?", type=int, const=9443, help=metrics)
     flag(parser, "--json", "print as JSON where the server listens, when it is ready")
     parser.set_defaults(run=run_server)
 
@@ -123,7 +131,15 @@ def run_server(args: argparse.Namespace) -> int:
     for line in expiry_warnings(federation.folder):
         say(f"WARNING: {line}", quiet=False)
     with common.until_stopped() as keep_going:
-        federation.serve(args.seconds, bind=args.bind, ready=ready, keep_going=keep_going)
+        federation.serve(
+            args.seconds,
+            bind=args.bind,
+            ready=ready,
+            keep_going=keep_going,
+            say=lambda line: say(line, quiet=False),
+            queue=args.queue,
+            metrics=args.metrics,
+        )
     return 0
 
 
@@ -140,6 +156,7 @@ def add_status(parts: Any) -> None:
     )
     common.add_folder(parser)
     common.add_json(parser)
+    reports.add_report(parser, card=False)
     parser.set_defaults(run=run_status)
 
 
@@ -147,7 +164,20 @@ def run_status(args: argparse.Namespace) -> int:
     """Read the state of the federation, tell."""
     from onefold.federated.flower import Federation
 
+    reports.check_report(args)
     found = Federation(args.folder).status()
+    words = status_in_words(found)
+    if args.report is not None:
+        from onefold.report.builders import of_federation
+
+        page = of_federation(Path(args.folder).resolve().parent.name, found.to_dict(), words)
+        words.append(reports.written(args.report, page))
+    show(found.to_dict(), words, as_json=args.json)
+    return 0
+
+
+def status_in_words(found: Any) -> list[str]:
+    """The state of a federation, line by line."""
     state = "running" if found.running else "NOT running"
     log = f"log intact ({found.log_entries} entries)"
     words = [f"server {state}, {found.mode} mode, rule {found.rule}, {log}"]
@@ -169,8 +199,7 @@ def run_status(args: argparse.Namespace) -> int:
         words.append(f"the server's certificate ends on {ends}")
     words.append(f"id of the federation, for signed query keys: {found.federation}")
     words += [f"WARNING: {line}" for line in found.warnings]
-    show(found.to_dict(), words, as_json=args.json)
-    return 0
+    return words
 
 
 def _noted(site: SiteStatus) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
+from onefold.cli import reports
 from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import count_of, say, show, without_bars
-from onefold.cli.federate import common
+from onefold.cli.federate import common, sources
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
 from onefold.tables import read_table
@@ -80,7 +82,8 @@ def add_site(parts: Any) -> None:
         "interrupted. Before any answer, the guarantee for the rows is printed. Without DATA, the site "
         "answers with the model fitted last.",
         epilog="Every fit with noise spends its epsilon again: fit once. ledger.json in the folder counts "
-        "what was spent; a second fit with noise needs --ledger.",
+        "what was spent; a second fit with noise needs --ledger. When rows change or a person is to be "
+        "erased: onefold federate site update, site forget and site status.",
     )
     about = f"table to fit: {shared.TABLES}"
     parser.add_argument("table", nargs="?", metavar="DATA", help=about)
@@ -107,6 +110,7 @@ def add_site(parts: Any) -> None:
     _add_moment_options(parser.add_argument_group("private moments, the same at all sites", FORECAST))
     _add_model_options(parser.add_argument_group("model, the same at all sites"))
     _add_limits(parser.add_argument_group("what may leave this site (kept for the next start)"))
+    _add_sum_options(parser.add_argument_group("encrypted sums (kept for the next start)"))
     shared.add_database_options(parser)
     parser.set_defaults(run=run_site)
 
@@ -167,6 +171,15 @@ def _add_limits(group: Any) -> None:
     repeated(group, "--trust-key ID", trusted, shared.key_id)
 
 
+def _add_sum_options(group: Any) -> None:
+    table = "table whose rows this site adds to encrypted sums that you have approved (onefold federate sum)"
+    option(group, "--sum-table FILE", table)
+    key = "key of this site for encrypted sums, as key holder or to sign, of onefold federate keys new"
+    option(group, "--sum-key FILE", key)
+    encoder = "encoder of a column of --sum-table: an ONNX file, or the folder of a sentence encoder"
+    repeated(group, "--sum-encoder COL=PATH", encoder, shared.named_path, dest="sum_encoders")
+
+
 def run_site(args: argparse.Namespace) -> int:
     """Fit if there is data, say what is promised, then serve."""
     from onefold.federated.flower import Site
@@ -187,15 +200,15 @@ def run_site(args: argparse.Namespace) -> int:
         declared_rows=args.declare_rows,
         tells_epsilon=args.tell_epsilon or None,
         approval=next((mode for option, mode in WHOM.items() if getattr(args, option)), None),
+        sum_table=args.sum_table,
+        sum_key=args.sum_key,
+        sum_encoders=dict(args.sum_encoders or ()),
     )
-    forecast: dict[str, Any] = {}
-    if args.data is not None:
-        with without_bars(args.json):
-            if args.method == "moments":
-                forecast = _release(site, args)
-            else:
-                _fit(site, args)
-    _tell(site, args.json, forecast)
+    forecast = {} if args.data is None else fit(site, args)
+    if site.only_sums:
+        _tell_sums(site, args.json)
+    else:
+        _tell(site, args.json, forecast)
     for line in expiry_warnings(site.folder):
         say(f"WARNING: {line}", quiet=False)
     if args.fit_only:
@@ -204,6 +217,15 @@ def run_site(args: argparse.Namespace) -> int:
     with common.until_stopped() as keep_going:
         site.serve(args.seconds, say=remark, give_up=args.give_up, keep_going=keep_going)
     return 0
+
+
+def fit(site: Site, args: argparse.Namespace) -> dict[str, Any]:
+    """Fit the site's model, or release its moments; what was forecast, for JSON."""
+    with without_bars(args.json):
+        if args.method == "moments":
+            return _release(site, args)
+        _fit(site, args)
+        return {}
 
 
 def _check_data(args: argparse.Namespace) -> None:
@@ -297,9 +319,7 @@ def _fit(site: Site, args: argparse.Namespace) -> None:
     _check_noise(noise, args.no_smoothing, args.ledger)
     estimator = _estimator(args.model or "wide", args.measure, args.scale, args.n_components, args.seed)
     keep = noise.kept_columns(args.label)[1:]
-    table, y = read_labelled(
-        args.data, args.label, keep=keep, ignore=args.ignore, two_classes=False, quiet=args.json
-    )
+    table, y = sources.read_labelled_rows(args, keep)
     check_header(table.path, table.names or ())  # a sum of these names goes to the server
     mechanism = None if noise.epsilon is None else noise.mechanism(table.values.shape[1])
     site.fit(
@@ -311,6 +331,7 @@ def _fit(site: Site, args: argparse.Namespace) -> None:
         label_mechanism=noise.label_mechanism(),
         person=noise.persons(table),
         **chosen,
+        **sources.again(site, args),
     )
 
 
@@ -330,9 +351,9 @@ def _fit_by_schema(
     if noise.label_epsilon is not None:
         chosen["label_mechanism"] = RandomisedLabels(noise.label_epsilon, class_list(schema))
     mechanism = None if noise.epsilon is None else noise.mechanism(schema.width)
-    table = read_table(args.data, schema=schema, private=mechanism is not None)
+    table = sources.read_by_schema(args, schema, private=mechanism is not None)
     chosen["send_plain_sums"] = args.send_plain_sums
-    site.fit(table, None, estimator, mechanism, schema=schema, **chosen)
+    site.fit(table, None, estimator, mechanism, schema=schema, **chosen, **sources.again(site, args, schema))
 
 
 def _release(site: Site, args: argparse.Namespace) -> dict[str, Any]:
@@ -346,15 +367,14 @@ def _release(site: Site, args: argparse.Namespace) -> dict[str, Any]:
         agreed = declared_moments(args.epsilon, args.delta, schema=schema, sampler=args.sampler)
         most = schema.rows_per_person if args.unit == "person" else None
         known = _forecast(args, schema.width, len(schema.classes), args.rows_about or schema.rows_about, most)
-        table: Any = read_table(args.data, schema=schema, private=True)
+        table: Any = sources.read_by_schema(args, schema, private=True)
         whom = None if args.unit == "person" else False
-        site.fit_moments(table, None, agreed, schema=schema, person=whom, ledger=args.ledger)
+        again = sources.again(site, args, schema)
+        site.fit_moments(table, None, agreed, schema=schema, person=whom, ledger=args.ledger, **again)
         return known
     noise = shared.NoiseOptions.of(args)
     keep = noise.kept_columns(args.label)[1:]
-    table, y = read_labelled(
-        args.data, args.label, keep=keep, ignore=args.ignore, two_classes=False, quiet=args.json
-    )
+    table, y = sources.read_labelled_rows(args, keep)
     check_header(table.path, table.names or ())
     rows, classes = table.in_float64, shared.declared_classes(args.classes)
     known = _forecast(args, rows.shape[1], len(classes), args.rows_about, args.rows_per_person)
@@ -371,7 +391,7 @@ def _release(site: Site, args: argparse.Namespace) -> dict[str, Any]:
     )
     seen = rows if args.range is None else rows.clip(*args.range)
     more = {"person": noise.persons(table), "columns": table.names, "ledger": args.ledger}
-    site.fit_moments(seen, noise.labels(y), agreed, **more)
+    site.fit_moments(seen, noise.labels(y), agreed, **more, **sources.again(site, args))
     return known
 
 
@@ -469,12 +489,32 @@ def _tell(site: Site, as_json: bool, forecast: dict[str, Any]) -> None:
         what = "encrypted answers" if settings.sends == "sealed-answers" else "answers"
         sums = " and plain sums" if site.sends_plain_sums else ""
         words.append(f"The model stays here; only {what}{sums} leave.")
+    words += _sums_in_words(site)
     if site.sends_plain_sums:
         words.append(PLAIN_SUMS)
         say(PLAIN_SUMS, not as_json)
     told = {"profile": to_parts(profile)[0], "limits": limits, "model_may_leave": leaves}
     told |= {"sends_plain_sums": site.sends_plain_sums, "sends_moments": site.sends_moments} | forecast
     told |= {"approval": settings.approval}
+    show(told, words, as_json=as_json)
+
+
+def _sums_in_words(site: Site) -> list[str]:
+    """What the site does in encrypted sums; empty if it does nothing."""
+    settings = site.settings
+    if not settings.takes_part_in_sums:
+        return []
+    parts = [] if settings.sum_table is None else [f"adds the rows of {settings.sum_table}"]
+    parts += [] if settings.sum_key is None else [f"has the key {settings.sum_key}"]
+    does = " and ".join(parts)
+    return [f"Encrypted sums that you have approved: this site {does} (onefold federate approvals list)."]
+
+
+def _tell_sums(site: Site, as_json: bool) -> None:
+    """Print what a site without a model does."""
+    settings = site.settings
+    words = [f"site {settings.name}: no model, no query is answered", *_sums_in_words(site)]
+    told = {"site": settings.name, "sum_table": settings.sum_table, "sum_key": settings.sum_key}
     show(told, words, as_json=as_json)
 
 
@@ -510,6 +550,7 @@ def add_simulate(parts: Any) -> None:
     option(parser, "--lie", lie, choices=LIES)
     option(parser, "--seed N", "seed with which the rows are spread", shared.seed, 0)
     common.add_json(parser)
+    reports.add_report(parser, card=False)
     parser.set_defaults(run=run_simulate)
 
 
@@ -522,6 +563,7 @@ def run_simulate(args: argparse.Namespace) -> int:
     if args.lie is not None and args.liars >= args.sites:
         raise InvalidInputError("--liars must be smaller than --sites: at least one site has to be honest")
     common.check_rule(args.rule, args.held_out)
+    reports.check_report(args)
     schema, names, y = common.schema_of(args), None, None
     X: Any
     if schema is not None:
@@ -551,7 +593,14 @@ def run_simulate(args: argparse.Namespace) -> int:
     told |= {"method": result.method, "sum_bytes": result.sum_bytes}
     told |= {"lie": args.lie, "alone": list(result.alone), "pooled": result.pooled}
     told |= {"federated": result.federated, "honest": result.honest, "guarantee": None}
-    show(told, _compared(result, args.sites, args.rule, args.lie, args.liars), as_json=args.json)
+    words = _compared(result, args.sites, args.rule, args.lie, args.liars)
+    if args.report is not None:
+        from onefold.report.builders import of_simulation
+
+        settings = {"rule": args.rule, "partition": args.partition, "seed": args.seed, "lie": args.lie}
+        page = of_simulation(f"Federation of {Path(args.data).name}, simulated", result, settings, words)
+        words.append(reports.written(args.report, page))
+    show(told, words, as_json=args.json)
     return 0
 
 

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold._base.files import write_whole
 from onefold._base.frames import join_frames, split_frames
 from onefold.cli import arguments as shared
-from onefold.cli.arguments import option
+from onefold.cli.arguments import flag, option
 from onefold.cli.console import Parser, busy, count_of, show
 from onefold.cli.outputs import check_private_table, check_writable, write_private_model
 from onefold.exceptions import InvalidInputError, MessageError
 
 if TYPE_CHECKING:
-    from onefold.federated import HolderGroup, HolderKey, OpenedSum, PublicHolder, SchemaSum, SumContract
+    from onefold.federated import HolderGroup, HolderKey, OpenedSum, PublicHolder, SchemaSum
+    from onefold.federated.sums.round_files import RoundFiles
     from onefold.tables import Schema
 
 KEY, PUBLIC, CONTRACT = ".key", ".public", ".contract"
-MESSAGE, SIGNED, ANSWER, KEPT = "sum", "signed", "answer", "messages"
+MESSAGE, SIGNED, ANSWER, KEPT = "sum", "signed", "answer", "messages"  # of onefold.federated.sums.round_files
+FORGOTTEN = Path("state", "forgotten.json")  # of onefold.federated.flower.folders
 SEEN = (
     "whoever ran this command has seen all keys: good for a trial; for real sums let each holder run onefold "
     "federate keys new, and collect the public files with onefold federate keys contract"
@@ -174,14 +175,15 @@ def _tell_group(args: argparse.Namespace, group: HolderGroup, path: Path, more: 
 # --- what the parts of a round share ----------------------------------------------------------------------
 
 
-def add_sum(parts: Any) -> None:
-    """Declare ``sum`` and its parts."""
+def add_sum(parts: Any) -> Any:
+    """Declare ``sum`` and its parts but for ``run``, and return where that is declared."""
     parser = parts.add_parser(
         "sum",
         help="sum tables of several sites encrypted, so that nobody sees a single site's numbers",
         description="One round of an encrypted sum of tables: new writes the contract, every site runs "
         "contribute, every key holder sign and then answer, and anybody open. All files of the round are in "
-        "the folder of the contract, and anybody may carry them: guarantees call whoever does the server.",
+        "the folder of the contract, and anybody may carry them: guarantees call whoever does the server. "
+        "Among the sites of a running federation, run does all steps after new.",
     )
     steps = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
     _add_new(steps)
@@ -190,9 +192,11 @@ def add_sum(parts: Any) -> None:
     _add_sign(steps)
     _add_answer(steps)
     _add_open(steps)
+    return steps
 
 
-def _add_round(parser: Any) -> None:
+def add_round(parser: Any) -> None:
+    """Which round, and where its files are."""
     option(parser, "--contract FILE", "contract of the round, of onefold federate sum new", required=True)
     what = "folder of all messages of the round (default: the folder of the contract)"
     option(parser, "--share DIR", what)
@@ -213,42 +217,18 @@ def _add_holder(parser: Any) -> None:
     option(parser, "--folder DIR", folder)
 
 
-class RoundFiles:
-    """A round and the folder of its files."""
+def round_of(args: argparse.Namespace) -> RoundFiles:
+    """The round of a contract, and the folder of its files."""
+    from onefold.federated import SchemaSum
+    from onefold.federated.sums.round_files import RoundFiles
 
-    def __init__(self, args: argparse.Namespace) -> None:
-        from onefold.federated import SchemaSum
-
-        self.summed: SchemaSum = SchemaSum.load(args.contract)
-        self.total = self.summed.total
-        self.contract: SumContract = self.total.contract
-        if args.digest is not None and not self.contract.digest.startswith(args.digest):
-            raise InvalidInputError(
-                f"{args.contract}: this is not the contract of the digest that was given: somebody has "
-                "exchanged it, or the digest is that of another round"
-            )
-        self.share = Path(args.contract).parent if args.share is None else Path(args.share)
-        if not self.share.is_dir():
-            raise InvalidInputError(f"{self.share}: there is no such folder")
-
-    def path(self, who: str, kind: str, folder: Path | None = None) -> Path:
-        """File of a site or holder."""
-        return (self.share if folder is None else folder) / f"{self.contract.round_id}.{who}.{kind}"
-
-    def found(self, names: Iterable[str], kind: str) -> dict[str, Path]:
-        """Files of a kind that are there."""
-        paths = {name: self.path(name, kind) for name in names}
-        return {name: path for name, path in paths.items() if path.is_file()}
-
-    @property
-    def holders(self) -> list[str]:
-        """Names of the holders."""
-        return [holder.name for holder in self.contract.holders]
-
-    @property
-    def in_words(self) -> str:
-        """Which contract it is."""
-        return f"round {self.contract.round_id}, contract {self.contract.digest[:32]}: the same for all?"
+    summed = SchemaSum.load(args.contract)
+    if args.digest is not None and not summed.total.contract.digest.startswith(args.digest):
+        raise InvalidInputError(
+            f"{args.contract}: this is not the contract of the digest that was given: somebody has "
+            "exchanged it, or the digest is that of another round"
+        )
+    return RoundFiles(summed, Path(args.contract).parent if args.share is None else args.share)
 
 
 # --- the contract -----------------------------------------------------------------------------------------
@@ -268,6 +248,11 @@ def _add_new(steps: Any) -> None:
     option(parser, "--sites SITE", sites, required=True, nargs="+")
     what = "what is summed: moments, for a classifier; or tables of counts, for synthetic rows"
     option(parser, "--what", what, default="moments", choices=("moments", "tables"))
+    rounds = (
+        "rounds of moments: 1 about the declared middle, or 2, of which the first finds a private centre; "
+        "both are charged once"
+    )
+    option(parser, "--rounds", rounds, int, 1, choices=(1, 2))
     missing = "number of sites without which the sum is still opened"
     option(parser, "--missing M", missing, _whole(0), 0)
     colluding = (
@@ -300,7 +285,7 @@ def run_new(args: argparse.Namespace) -> int:
         sites, group.holders, group.threshold, args.missing, args.colluding, group.colluding, site_keys
     )
     schema = _schema(args.schema, args.unit)
-    summed = SchemaSum(args.name, parties, schema, args.what, args.epsilon, args.delta)
+    summed = SchemaSum(args.name, parties, schema, args.what, args.epsilon, args.delta, args.rounds)
     summed.save(out)
     result, words = _described(summed)
     show({"file": out, **result}, [f"contract written to {out}", *words], as_json=args.json)
@@ -354,10 +339,22 @@ def _described(summed: SchemaSum) -> tuple[dict[str, Any], list[str]]:
         f"digest {contract.digest}: all participants compare it",
         *(f"key of holder {name}: fingerprint {mark}" for name, mark in holders.items()),
         *group.in_words[:3],
+        *_which_round(summed),
         "What will be promised about the opened sum:",
         *shared.promise_in_words(promise),
     ]
     return result, words
+
+
+def _which_round(summed: SchemaSum) -> list[str]:
+    if summed.is_first:
+        return [
+            "first of two rounds, for counts and a private centre; its sum gives the contract of the second"
+        ]
+    if summed.first is None:
+        return []
+    before = summed.first.total.contract
+    return [f"second of two rounds, after {before.round_id} of contract {before.digest}: charged with it"]
 
 
 def _sites(words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -397,10 +394,11 @@ def _add_contribute(steps: Any) -> None:
         "without a declared label or person are left out.",
     )
     shared.add_data(parser)
-    _add_round(parser)
+    add_round(parser)
     option(parser, "--site NAME", "name of this site (default: the name of --key)")
     option(parser, "--folder DIR", "folder of the site, in which its messages are kept", required=True)
     option(parser, "--schema FILE", "refuse a contract that was made with another schema")
+    shared.add_encoders(parser, "where the encoder of a column is, which is not part of the contract")
     option(parser, "--key FILE", "secret key of this site, if the contract has keys of sites")
     shared.add_ledger(parser)
     shared.add_output_options(parser)
@@ -410,9 +408,10 @@ def _add_contribute(steps: Any) -> None:
 def run_contribute(args: argparse.Namespace) -> int:
     """Charge, draw, encrypt, and keep."""
     from onefold.federated import HolderKey
+    from onefold.federated.forgotten import ForgottenPersons, check_named, without_forgotten
     from onefold.tables import read_table
 
-    this = RoundFiles(args)
+    this = round_of(args)
     key = None if args.key is None else HolderKey.load(args.key)
     site = args.site if key is None else key.name
     if site is None or (args.site is not None and site != args.site):
@@ -431,9 +430,13 @@ def run_contribute(args: argparse.Namespace) -> int:
     vector: Any = None  # the kept message needs none
     if not again:
         with busy(f"reading {args.data}", args.quiet):
-            table = read_table(args.data, schema=this.summed.schema, private=True)
-            vector = this.summed.vector(table)
-    message = this.total.contribute(site, vector, folder, key=key, ledger=args.ledger)
+            schema = this.summed.schema.with_encoders(shared.encoders_of(args))
+            forgotten = ForgottenPersons(folder / FORGOTTEN)  # if it is a site of a federation
+            check_named(forgotten, schema)
+            table = read_table(args.data, schema=schema, private=True)
+            vector = this.summed.vector(without_forgotten(forgotten, table, None, None, schema)[0])
+    ledger = args.ledger if this.summed.charges(site, folder) else None
+    message = this.total.contribute(site, vector, folder, key=key, ledger=ledger)
     sent = this.path(site, MESSAGE)
     write_whole(sent, message)
     promise = this.total.guarantee
@@ -456,6 +459,8 @@ def run_contribute(args: argparse.Namespace) -> int:
         words.append(
             "It is the one that was made before in this round: nothing was read and nothing charged."
         )
+    elif this.summed.first is not None:
+        words.append("It is the second of two rounds: both were charged with the first.")
     elif args.ledger is None:
         words.append("Nothing was entered in a ledger: --ledger FILE adds up what is spent on the same rows.")
     show(result, words, as_json=args.json, quiet=args.quiet)
@@ -487,7 +492,7 @@ def _add_sign(steps: Any) -> None:
         description="Check the messages of all sites and sign the list of sites, once per round: another "
         "list is refused for ever. All holders must sign the same list, so sites that are missing are named.",
     )
-    _add_round(parser)
+    add_round(parser)
     _add_holder(parser)
     option(parser, "--without SITE", "sites to leave out, the same at all holders", default=[], nargs="+")
     shared.add_output_options(parser)
@@ -498,7 +503,7 @@ def run_sign(args: argparse.Namespace) -> int:
     """Check, sign, and keep what was signed."""
     from onefold.federated import SumHolder
 
-    this = RoundFiles(args)
+    this = round_of(args)
     key, folder = _holder(args)
     holder = SumHolder(this.total, key, folder)
     envelopes = this.total.route(_messages(this, args.without))[holder.name]
@@ -548,17 +553,7 @@ def _messages(this: RoundFiles, without: list[str]) -> list[bytes]:
         raise MessageError(
             f"{this.share}: there is no message of {names}: wait, or have all holders sign --without {names}"
         )
-    found = []
-    for site, path in paths.items():
-        content = path.read_bytes()
-        try:
-            sender = this.total.site_of(content)
-        except MessageError as error:
-            raise MessageError(f"{path}: {error}") from None
-        if sender != site:
-            raise MessageError(f"{path}: the message is from another site")
-        found.append(content)
-    return found
+    return [this.message_of(site) for site in paths]
 
 
 def _add_answer(steps: Any) -> None:
@@ -568,7 +563,7 @@ def _add_answer(steps: Any) -> None:
         description="Add up this holder's shares of the sites on the list that it signed, once as many "
         "holders as the threshold says have signed the same one. Whoever has that many answers can open it.",
     )
-    _add_round(parser)
+    add_round(parser)
     _add_holder(parser)
     shared.add_output_options(parser)
     parser.set_defaults(run=run_answer)
@@ -578,7 +573,7 @@ def run_answer(args: argparse.Namespace) -> int:
     """Answer what was signed."""
     from onefold.federated import SumHolder
 
-    this = RoundFiles(args)
+    this = round_of(args)
     key, folder = _holder(args)
     holder = SumHolder(this.total, key, folder)
     kept = this.path(holder.name, KEPT, folder)
@@ -611,25 +606,53 @@ def _add_open(steps: Any) -> None:
         description="Put the answers of the key holders together and make of the sum what the contract says: "
         "a model for onefold predict, or a synthetic table, with its guarantee beside it.",
     )
-    _add_round(parser)
+    add_round(parser)
+    add_result(parser)
+    parser.set_defaults(run=run_open)
+
+
+def add_result(parser: Any) -> None:
+    """What is made of the opened sum."""
     option(parser, "--out FILE", "model to write, or table: .csv, .npz or .parquet", required=True)
     rows = "rows of a synthetic table (default: the noisy number of rows)"
     option(parser, "--rows N", rows, shared.whole)
+    anyway = "use the second of two rounds although a site dropped out between them"
+    flag(parser, "--anyway", anyway)
     shared.add_output_options(parser)
-    parser.set_defaults(run=run_open)
 
 
 def run_open(args: argparse.Namespace) -> int:
     """Open, write, tell privacy first."""
-    this = RoundFiles(args)
+    this = round_of(args)
+    check_result(args, this)
+    answers = [path.read_bytes() for path in this.found(this.holders, ANSWER).values()]
+    if this.summed.is_first:
+        second = this.summed.proceed(answers)
+        second.save(args.out)
+        result, words = _described(second)
+        words = [f"contract of the second round written to {args.out}", *words]
+        show({"file": args.out, **result}, words, as_json=args.json, quiet=args.quiet)
+        return 0
+    return finish(args, this, this.total.open(answers))
+
+
+def check_result(args: argparse.Namespace, this: RoundFiles, *, whole: bool = False) -> None:
+    """Refuse what could not be written, before anything is asked for; ``whole`` if all rounds are run."""
     is_table = this.summed.what == "tables"
     if args.rows is not None and not is_table:
         raise InvalidInputError("--rows is for sums of tables; this one makes a model")
+    if this.summed.is_first and not whole and not args.out.endswith(CONTRACT):
+        raise InvalidInputError(
+            f"this is the first of two rounds: --out is the contract of the second, FILE{CONTRACT}"
+        )
     (check_private_table if is_table else check_writable)(args.out, args.contract)
-    paths = this.found(this.holders, ANSWER)
-    opened = this.total.open(path.read_bytes() for path in paths.values())
+
+
+def finish(args: argparse.Namespace, this: RoundFiles, opened: OpenedSum) -> int:
+    """Make of the sum what the contract says, write it, tell privacy first."""
+    is_table = this.summed.what == "tables"
     with busy("fitting", args.quiet):
-        made: Any = this.summed.result(opened)
+        made: Any = this.summed.result(opened, args.anyway)
     promise = made.guarantee_
     written, words = _write(args, made, is_table)
     result = {

@@ -13,6 +13,7 @@ from onefold.federated.flower.federation import Federation
 from onefold.federated.flower.plain_app import write_plain_app
 from onefold.federated.flower.registry import FederationStatus, SiteStatus
 from onefold.federated.flower.site import Site
+from onefold.federated.flower.sum_rounds import SumRound
 
 __all__ = [
     "Collected",
@@ -22,6 +23,7 @@ __all__ = [
     "QueryResult",
     "Site",
     "SiteStatus",
+    "SumRound",
     "decrypt",
     "make_query_key",
     "write_plain_app",

@@ -9,7 +9,9 @@ dies in between has not answered, and takes the same query again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -20,12 +22,20 @@ from onefold.federated.flower.folders import SiteFolder, SiteSettings
 from onefold.federated.guard import QueryGuard
 from onefold.federated.log import FIRST, SiteEvent, SiteLog
 from onefold.federated.messages import FailureCode, Query, QueryKey
-from onefold.federated.queriers import AnySignature, KeySignature, Signature, read_signature
+from onefold.federated.queriers import (
+    AnySignature,
+    KeySignature,
+    SentSignature,
+    Signature,
+    SumSignature,
+    read_signature,
+)
 from onefold.federated.replays import Replays
 
 __all__ = [
     "EVERY",
     "approvals_of",
+    "are_covered",
     "exported_log",
     "leaving",
     "note_sent",
@@ -40,6 +50,7 @@ ACCOUNT = "key."
 MOST_SIGNATURES = 256
 LONGEST = 2**20
 EVERY = "*"  # what stands for a query where a signature is that of the query key
+LEAVE = (SiteEvent.MODEL_SENT, SiteEvent.SUMS_SENT, SiteEvent.SUM_STEP)  # events of what goes to the server
 
 
 def site_log(folder: SiteFolder) -> SiteLog:
@@ -84,6 +95,31 @@ def recognised(
     return f"{ACCOUNT}{signature.key.id}"
 
 
+def are_covered(
+    folder: SiteFolder,
+    settings: SiteSettings,
+    queries: Sequence[Query],
+    signed: Sequence[AnySignature | None],
+) -> bool:
+    """Whether queries that were recognised, each by itself, may all be answered.
+
+    No two are the same, and what the data owner has approved covers their rows together.
+    """
+    if len({query.id for query in queries}) < len(queries):
+        return False
+    if settings.approval == "anyone":
+        return True
+    rows: Counter[tuple[str, str | None]] = Counter()
+    for query, signature in zip(queries, signed, strict=True):
+        if signature is None:
+            return False
+        purpose = signature.purpose if settings.approval == "purposes" else None
+        rows[signature.public, purpose] += len(query.features)
+    entries = {(each.querier.public, each.purpose): each for each in approvals_of(folder).entries()}
+    now = time.time()
+    return all(key in entries and entries[key].covers(count, now) for key, count in rows.items())
+
+
 def leaving(
     folder: SiteFolder,
     settings: SiteSettings,
@@ -93,6 +129,7 @@ def leaving(
     encrypted: bool,
 ) -> None:
     """Count, enter and note a query whose answers are about to leave; refused if that is not possible."""
+    _refuse_if_paused(folder)
     n_rows = len(query.features)
     about: dict[str, Any] = {"query": query.id, "rows": n_rows, "encrypted_answers": encrypted}
     if signature is None:
@@ -114,26 +151,44 @@ def _under_key(folder: SiteFolder, signature: KeySignature) -> QueryGuard:
 
 
 def note_sent(folder: SiteFolder, event: SiteEvent, **facts: Any) -> None:
-    """Note something other than answers that is about to leave."""
+    """Note something other than answers; if it is about to leave, refused while the site is paused."""
+    if event in LEAVE:
+        _refuse_if_paused(folder)
     site_log(folder).append(event, folder.settings.name, **facts)
+
+
+def _refuse_if_paused(folder: SiteFolder) -> None:
+    """The data owner may have paused the site after the message came."""
+    if folder.paused.exists():
+        raise QueryRefused(FailureCode.PAUSED)
 
 
 def exported_log(folder: SiteFolder, head: tuple[int, str] | None = None) -> dict[str, Any]:
     """The site's log as plain values, for an auditor; refused if anything in it was changed.
 
     Besides the chain of sums, every signature of a querier is checked again: whoever wrote the whole chain
-    anew could leave queries out, but could not invent one that a querier has signed itself. Of a signed query
-    key only the key, its purpose and its limits are signed, not which queries were asked under it.
+    anew could leave queries out, but could not invent one that a querier has signed itself, nor enter one
+    twice: a site answers a signed query once. Of a signed query key only the key, its purpose and its limits
+    are signed, not which queries were asked under it.
     """
     log = site_log(folder)
     count = log.verify(head)
     entries = list(log)
     answered = [entry for entry in entries if entry.event is SiteEvent.ANSWERED]
-    signed = [entry for entry in answered if entry.facts.get("signed") is not None]
+    signed = [entry for entry in entries if entry.facts.get("signed") is not None]
+    seen: dict[tuple[Any, Any], int] = {}
     for entry in signed:
         if not _is_signed(entry.facts):
             raise TamperedLogError(
                 f"line {entry.number + 1} of the log has a signature that is not the querier's"
+            )
+        if "until" in entry.facts or entry.event is not SiteEvent.ANSWERED:
+            continue  # a query key, under which many queries are asked, or a step of a sum
+        first = seen.setdefault((entry.facts["public"], entry.facts["query"]), entry.number)
+        if first != entry.number:
+            raise TamperedLogError(
+                f"line {entry.number + 1} of the log answers the signed query of line {first + 1} again, "
+                "which no site does"
             )
     return {
         "site": folder.settings.name,
@@ -142,13 +197,13 @@ def exported_log(folder: SiteFolder, head: tuple[int, str] | None = None) -> dic
         "count": count,
         "head": entries[-1].sum if entries else FIRST,
         "signatures": len(signed),
-        "unsigned": len(answered) - len(signed),
+        "unsigned": sum(entry.facts.get("signed") is None for entry in answered),
         "entries": [asdict(entry) | {"event": entry.event.value} for entry in entries],
     }
 
 
 def _is_signed(facts: dict[str, Any]) -> bool:
-    kind = KeySignature if "until" in facts else Signature
+    kind = KeySignature if "until" in facts else SumSignature if "contract" in facts else Signature
     plain = {field.name: facts.get(field.name) for field in fields(kind)} | {"name": facts.get("querier")}
     try:
         return kind.from_dict(plain).is_genuine
@@ -159,12 +214,12 @@ def _is_signed(facts: dict[str, Any]) -> bool:
 # --- on the way -------------------------------------------------------------------------------------------
 
 
-def packed(signatures: Iterable[AnySignature | None]) -> str:
+def packed(signatures: Iterable[SentSignature | None]) -> str:
     """Signatures in one text, as they travel beside queries."""
     return json.dumps([signature.to_dict() for signature in signatures if signature is not None])
 
 
-def unpacked(text: Any) -> dict[str, AnySignature]:
+def unpacked(text: Any) -> dict[str, SentSignature]:
     """What :func:`packed` wrote, by the ids of the queries; each query has one signature at most.
 
     The signature of a query key is under ``EVERY``.

@@ -7,6 +7,7 @@ leaves it. Encrypted queries, a third way, are in :mod:`onefold.federated.flower
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,15 @@ from numpy.typing import ArrayLike
 
 from onefold._base.archive import kind_of, read_archive, save_archive
 from onefold._base.arrays import AnyArray, Array
-from onefold.exceptions import FederationError, FileFormatError, InvalidInputError, OnefoldError
+from onefold.exceptions import (
+    FederationError,
+    FileFormatError,
+    InvalidInputError,
+    OnefoldError,
+    ServerBusyError,
+)
 from onefold.federated.flower.folders import ServerFolder
+from onefold.federated.flower.loaded import Loaded
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.spool import NOT_RUNNING, Request, Spool
 from onefold.federated.local_model import LocalModel
@@ -38,6 +46,7 @@ __all__ = [
     "all_sites",
     "ask_members",
     "finite_rows",
+    "hand_in",
     "joined",
     "keep_held_out",
     "new_query_id",
@@ -47,6 +56,8 @@ __all__ = [
 
 # The server's run has this long beyond the sites' time to hand over what came.
 GRACE = 60.0
+# Queries of one call that wait at the server at the same time: as many as travel together, twice.
+TOGETHER = 128
 HELD_OUT = "held-out rows"
 NO_HELD_OUT = "the weighted rule needs held-out rows with known classes: give held_out (--held-out FILE)"
 
@@ -209,33 +220,45 @@ def ask_members(
     caller: str,
     timeout: float,
     sign: Sign = unsigned,
+    loaded: Loaded | None = None,
 ) -> Iterator[Gathered]:
     """What came back for each query, in their order, in the way that the server was set up for."""
     if folder.settings.mode == "model":
-        return _ask_models(folder, queries)
+        return _ask_models(folder, queries, Loaded(folder) if loaded is None else loaded)
     return _ask_sites(folder, queries, caller, timeout, sign)
 
 
 def _ask_sites(
     folder: ServerFolder, queries: Sequence[Query], caller: str, timeout: float, sign: Sign
 ) -> Iterator[Gathered]:
-    """Query mode: all queries are handed in at once, so that they travel together."""
+    """Query mode: queries are handed in together, so that they travel together, as many as may wait.
+
+    A server that is busy at the first one refuses the whole; later ones wait for their turn.
+    """
     spool = running_spool(folder)
+    handed = 0
     try:
-        for query in queries:
-            spool.submit(Request(query, caller, timeout, signature=sign(query, None)))
-        for query in queries:
+        for number, query in enumerate(queries):
+            while handed < min(len(queries), number + TOGETHER):
+                request = Request(queries[handed], caller, timeout, signature=sign(queries[handed], None))
+                try:
+                    hand_in(spool, request, timeout if 0 < number == handed else 0.0)
+                    handed += 1
+                except ServerBusyError:
+                    if handed == number:
+                        raise
+                    break  # the reply to one of ours comes first
             reply = spool.wait(query.id, timeout + GRACE)
             spoken = {m.site: m for m in reply.messages if isinstance(m, Answers | Failure)}
             yield Gathered(query, reply.expected, spoken, _profiles(folder))
     finally:  # nobody waits for the rest any more
-        spool.withdraw(query.id for query in queries)
+        spool.withdraw(query.id for query in queries[:handed])
 
 
-def _ask_models(folder: ServerFolder, queries: Sequence[Query]) -> Iterator[Gathered]:
+def _ask_models(folder: ServerFolder, queries: Sequence[Query], loaded: Loaded) -> Iterator[Gathered]:
     """Model mode: the sites' models are here, each is loaded once, and nobody else is asked."""
     profiles = _profiles(folder)
-    models = {name: _load(folder.models / f"{name}.onefold") for name in profiles}
+    models = loaded.models(profiles)
     for query in queries:
         spoken = {name: _answer(model, query, name) for name, model in models.items()}
         yield Gathered(query, tuple(profiles), spoken, profiles)
@@ -244,13 +267,6 @@ def _ask_models(folder: ServerFolder, queries: Sequence[Query]) -> Iterator[Gath
 def _profiles(folder: ServerFolder) -> dict[str, Profile]:
     members = Registry(folder).members.items()
     return {name: site.profile for name, site in members if site.profile is not None}
-
-
-def _load(path: Path) -> LocalModel | None:
-    try:
-        return LocalModel.load(path)
-    except OnefoldError:
-        return None
 
 
 def _answer(model: LocalModel | None, query: Query, name: str) -> Answers | Failure:
@@ -279,6 +295,19 @@ def finite_rows(X: ArrayLike) -> Array:
 def new_query_id() -> str:
     """An id nobody can guess."""
     return secrets.token_hex(16)
+
+
+def hand_in(spool: Spool, request: Request, seconds: float) -> None:
+    """Hand a request in; while the server is busy, try again for at most so many seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            spool.submit(request, request.timeout + GRACE)
+            return
+        except ServerBusyError as error:
+            if time.monotonic() + error.seconds > deadline:
+                raise
+            time.sleep(error.seconds)
 
 
 def running_spool(folder: ServerFolder) -> Spool:

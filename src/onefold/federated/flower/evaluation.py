@@ -14,11 +14,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from onefold._base.files import has_room
+from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold._base.frames import join_frames, split_frames
 from onefold.exceptions import MessageError
 from onefold.federated.fhe import Server, Tally
@@ -31,6 +34,7 @@ from onefold.federated.messages import (
     Message,
     SealedAnswers,
     SealedResult,
+    check_digest,
     from_bytes,
     to_bytes,
 )
@@ -40,11 +44,12 @@ __all__ = ["Evaluations", "Job", "evaluate"]
 LOG = logging.getLogger("onefold.federated.flower.evaluation")  # this file is run as __main__
 JOB_FILE = "job"
 NICENESS = 5  # meeting the sites comes first
+LOOKS_FOR_ROOM = 600  # on a full disk, one a second
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be computed: under which key, about how many rows, and what is known without it."""
+    """What is to be computed: under which key, how many rows in all looks, what is known without it."""
 
     key_id: str
     n_rows: int
@@ -59,8 +64,8 @@ class Job:
     def load(cls, folder: Path) -> Job:
         """What :meth:`save` wrote."""
         about, reply = split_frames((folder / JOB_FILE).read_bytes())
-        key_id, n_rows = json.loads(about)
-        return cls(key_id, n_rows, Reply.from_bytes(reply))
+        key_id, n_rows = parse_json(about)
+        return cls(check_digest(key_id), int(n_rows), Reply.from_bytes(reply))
 
 
 def evaluate(spool: Spool, query_id: str) -> Reply:
@@ -115,7 +120,12 @@ def main(spool_root: str, query_id: str) -> int:
     log_to(spool.root.parent / "evaluation.log")
     os.nice(NICENESS)
     try:
-        spool.deliver(query_id, evaluate(spool, query_id))
+        reply = evaluate(spool, query_id)
+        for _ in range(LOOKS_FOR_ROOM):  # the result took minutes to compute: it waits for room on the disk
+            if has_room(spool.root, len(reply.to_bytes())):
+                break
+            time.sleep(1.0)
+        spool.deliver(query_id, reply)
     except Exception as error:
         LOG.error("failed query=%s error=%s", query_id, type(error).__name__)
         return 1
@@ -152,8 +162,13 @@ class Evaluations:
         for folder in self.spool.job("any").parent.iterdir():
             try:
                 self._waiting.append(_Computation(folder.name, Job.load(folder).reply))
-            except (OSError, ValueError, KeyError, TypeError):
+            except NOT_READABLE:
                 shutil.rmtree(folder, ignore_errors=True)
+
+    @property
+    def queries(self) -> set[str]:
+        """Ids of the queries that wait to be computed, or are."""
+        return {each.query_id for each in (*self._waiting, *self._running)}
 
     def keep(self, replies: Mapping[str, list[Message]]) -> None:
         """Write down what a site has encrypted, so that only one message at a time is in memory."""
@@ -172,7 +187,8 @@ class Evaluations:
             failures = tuple(m for m in replies.get(request.query.id, ()) if isinstance(m, Failure))
             reply = Reply(expected, failures)
             folder = private_folder(self.spool.job(request.query.id))
-            Job(request.lock.key_id, len(request.query.features), reply).save(folder)
+            n_rows = len(request.query.features) * request.lock.looks
+            Job(request.lock.key_id, n_rows, reply).save(folder)
             self._waiting.append(_Computation(request.query.id, reply))
         self.look()
 
@@ -182,10 +198,10 @@ class Evaluations:
             code = None if each.process is None else each.process.poll()
             if code is None:
                 continue
-            self._running.remove(each)
             if code != 0:
                 LOG.error("evaluation failed query=%s code=%d", each.query_id, code)
                 self.spool.deliver(each.query_id, each.reply)
+            self._running.remove(each)
             shutil.rmtree(self.spool.job(each.query_id), ignore_errors=True)
         while self._waiting and len(self._running) < MOST_AT_ONCE:
             each = self._waiting.popleft()

@@ -9,6 +9,8 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -40,14 +42,16 @@ from onefold.federated.flower.encrypted import (
     ask_encrypted,
     collected,
     decrypted,
-    default_bound,
     save_answers,
 )
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, SiteFolder
+from onefold.federated.flower.loaded import Answering, Loaded
 from onefold.federated.flower.nodes import ServerNode
+from onefold.federated.flower.numbers import serve_numbers
 from onefold.federated.flower.processes import Watch
 from onefold.federated.flower.registry import FederationStatus, Registry, RegistryEntry, Status
 from onefold.federated.flower.renewal import expiry, expiry_warnings, renew
+from onefold.federated.flower.rounding import PlainMap, chosen_map, cost
 from onefold.federated.flower.setup import add_site, create_federation, make_site_folder
 from onefold.federated.flower.sightings import Sighting, Sightings
 from onefold.federated.flower.site_app import column_names
@@ -78,6 +82,10 @@ class Federation:
 
     Every method but :meth:`start` and :meth:`serve` works beside a server that another process runs, from a
     notebook for example. As a context manager it stops the server that it started, and nothing else.
+
+    Keep one object for many queries: models and sums that the server holds are read once, and again when they
+    have changed. Threads may call :meth:`query` of one object at the same time; queries of one querier that
+    wait together travel together.
 
     Parameters
     ----------
@@ -126,6 +134,7 @@ class Federation:
 
     def __init__(self, folder: PathLike | None = None) -> None:
         self.folder = _find_folder(folder)
+        self._loaded = Loaded(self.folder)
         self._watch: Watch | None = None
 
     # --- setting up -----------------------------------------------------------------------------------
@@ -422,6 +431,8 @@ class Federation:
         bound: float | None = None,
         power: float | None = None,
         floor: float | None = None,
+        looks: int | None = None,
+        fit_on: Any = None,
         keys: PathLike | None = None,
         mix: bool = False,
     ) -> QueryResult:
@@ -463,12 +474,21 @@ class Federation:
         bits : int, default=None
             For an encrypted query: bits of a measure; None takes 8.
         bound : float, default=None
-            For an encrypted query: measures above are taken for ``bound``. None takes 1 for the folding
-            measures, the spread of the rows for distances, and its square where sites send plain sums.
+            For an encrypted query: the plain map, in which measures above are taken for ``bound``. None fits
+            the map to the rows of the query, which server and sites see anyway; with a single row, or
+            if ``power`` or ``floor`` is given, it takes 1 for the folding measures, the spread of the rows
+            for distances, and its square where sites send plain sums.
         power : float, default=None
-            For an encrypted query: exponent of the scaled measure; None takes 1.
+            For an encrypted query: exponent of the scaled measure in the plain map; None takes 1.
         floor : float, default=None
-            For an encrypted query: measures below are taken for ``floor``; None takes 0.
+            For an encrypted query: measures below are taken for ``floor`` in the plain map; None takes 0.
+        looks : int, default=None
+            For an encrypted query: how often every row is answered, each time with other boundaries between
+            the numbers; bytes and time grow with it. None takes 4, up to 16 for few rows or the plain map,
+            and 1 for more than 8 bits.
+        fit_on : array-like of shape (n, p), or table, default=None
+            For an encrypted query: public rows, at least two, to which the map is fitted instead of the rows
+            of the query. Server and sites see 65 numbers that follow from them.
         keys : str or path-like, default=None
             For an encrypted query: folder of your secret keys, never inside the server's folder; None takes
             ``~/.local/share/onefold/keys``.
@@ -483,6 +503,8 @@ class Federation:
 
         Raises
         ------
+        ServerBusyError
+            If too many queries wait at the server already: try again after its ``seconds``.
         FederationError
             If the server is not running or does not reply, no site takes part, or no answer can be used.
         InvalidInputError
@@ -490,12 +512,14 @@ class Federation:
         """
         if encrypted:
             self._check_encrypted(rule, n_liars, held_out)
-        elif any(value is not None for value in (bits, bound, power, floor, keys)):
-            raise InvalidInputError("bits, bound, power, floor and keys are for encrypted queries")
+        elif any(value is not None for value in (bits, bound, power, floor, looks, fit_on, keys)):
+            raise InvalidInputError(
+                "bits, bound, power, floor, looks, fit_on and keys are for encrypted queries"
+            )
         else:
             combining = Combining(self.folder, rule, n_liars, _labelled(held_out, schema))
         rows, members = self._check_query(X, schema, columns, timeout, batch_size, mix)
-        moments = KeptSums(self.folder).moments(members)
+        moments = self._loaded.moments(members)
         if moments is not None:
             if encrypted:
                 raise InvalidInputError(ANSWERED_BY_SERVER)
@@ -507,17 +531,20 @@ class Federation:
             return _of_sum(rows, moments, tuple(members), self._kept_out())
         asker, key_of_asker = _asker(querier)
         if encrypted:
-            numbers = (BITS if bits is None else bits, bound, 1.0 if power is None else power, floor or 0.0)
-            own, key = self._own_key(rows, members, *numbers, keys)
+            if fit_on is not None:
+                fit_on = finite_rows(fit_on if schema is None else schema.transform(fit_on))
+            numbers = (BITS if bits is None else bits, (bound, power, floor), looks)
+            own, key = self._own_key(rows, members, *numbers, fit_on, keys)
             sign = self._sign(key_of_asker, purpose, len(rows), "min")
             parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size, sign)
-            return decrypted(own, key.query_key.classes, parts, key.description)
+            about = key.description | cost(key.parameters, [part.n_rows for part in parts], parts[0].looks)
+            return decrypted(own, key.query_key.classes, parts, about)
         starts = range(0, len(rows), batch_size)
         asked = [combining.query(rows[start : start + batch_size], new_query_id()) for start in starts]
         queries = [each.mixed for each in asked]
         amount = sum(len(query.features) for query in queries)
         sign = self._sign(key_of_asker, purpose, amount, combining.server.rule)
-        gathered = ask_members(self.folder, queries, asker, timeout, sign)
+        gathered = ask_members(self.folder, queries, asker, timeout, sign, self._loaded)
         results = [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
         return joined(results, self._kept_out())
 
@@ -526,18 +553,18 @@ class Federation:
         rows: Array,
         members: Mapping[str, RegistryEntry],
         bits: int,
-        bound: float | None,
-        power: float,
-        floor: float,
+        plain: PlainMap,
+        looks: int | None,
+        public: Array | None,
         keys: PathLike | None,
     ) -> tuple[Querier, QueryKeyFile]:
-        """The secret key of who runs this, and its public part for the sites' classes."""
+        """The secret key of who runs this, and its public part for the sites' classes and a map."""
         profiles = [site.profile for site in members.values() if site.profile is not None]
         classes = sorted({label for profile in profiles for label in profile.classes})
-        measure = profiles[0].measure if profiles[0].sums is None else "joined"
-        width = default_bound(measure, rows) if bound is None else bound
+        measured = (profiles[0].measure, profiles[0].scale) if profiles[0].sums is None else ("joined", None)
+        map_ = chosen_map(*measured, bits, plain, looks, public, rows)
         querier = Keyring(keys, away_from=self.folder.root).querier(len(members), len(classes), bits)
-        return querier, QueryKeyFile.of(querier, classes, width, power, floor)
+        return querier, QueryKeyFile.of(querier, classes, **map_)
 
     def collect(
         self,
@@ -715,6 +742,9 @@ class Federation:
         bind: str | None = None,
         ready: Callable[[ServerSettings], None] | None = None,
         keep_going: Callable[[], bool] = lambda: True,
+        say: Callable[[str], None] = lambda _: None,
+        queue: int | None = None,
+        metrics: int | None = None,
     ) -> None:
         """Run the server until interrupted.
 
@@ -728,9 +758,21 @@ class Federation:
             Called with the settings when the server is ready.
         keep_going : callable, default=lambda: True
             Called twice a second; when it returns False the server stops.
+        say : callable, default=lambda _: None
+            Told in single lines what an operator should know, such as a full disk.
+        queue : int, default=None
+            How many queries may wait or be on their way before more are refused with a
+            :class:`ServerBusyError`; kept in the folder. None leaves it as it is, 256 at first.
+        metrics : int, default=None
+            Port on 127.0.0.1 at which a monitoring program reads numbers of the server.
         """
-        server = ServerNode(self.folder, bind)
-        with server:
+        if queue is not None:
+            replace(self.settings, queue=queue).save(self.folder.settings_file)
+        with ServerNode(self.folder, bind, say) as server, ExitStack() as stack:
+            if metrics is not None:
+                endpoint = serve_numbers(server, metrics)
+                stack.callback(endpoint.server_close)
+                stack.callback(endpoint.shutdown)
             if ready is not None:
                 ready(server.settings)
             Watch.until(server.check, seconds, keep_going)
@@ -739,6 +781,7 @@ class Federation:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._loaded.clear()
         self.stop()
 
     def __repr__(self) -> str:
@@ -768,10 +811,10 @@ def _check_alike(profiles: Sequence[Profile]) -> None:
 
 
 def _of_sum(
-    rows: Array, moments: MomentFederation, sites: tuple[str, ...], kept_out: Mapping[str, str]
+    rows: Array, answering: Answering, sites: tuple[str, ...], kept_out: Mapping[str, str]
 ) -> QueryResult:
     """What the sum of the sites' private moments says."""
-    classes, measures = moments.answers(rows)
+    classes, measures = answering(rows)
     labels = classes[measures.argmin(axis=1)]
     return QueryResult(labels, measures, classes, sites, (), {}, False, kept_out=dict(kept_out))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from onefold._base.files import sweep_parts, write_whole
+from onefold._base.foreign import parse_json
 from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.approvals import MODES as APPROVAL
@@ -37,13 +38,20 @@ __all__ = [
 FORMAT = 1
 MODES = ("query", "model")
 SENDS = ("answers", "sealed-answers", "private-model", "raw-model")
+QUEUE = 256  # queries that may wait or be on their way, unless the server's operator says otherwise
 # Settings that came later, with what folders without them do: left out where they say no more than that.
 LATER: dict[str, Any] = {
     "most_rows": None,
+    "queue": QUEUE,
     "approval": "anyone",
     "declared_rows": None,
     "tells_epsilon": False,
+    "sum_table": None,
+    "sum_key": None,
+    "sum_encoders": None,
 }
+# Settings of earlier folders that say nothing any more: every encrypted sum is approved by itself.
+GONE = ("sum_approval",)
 
 
 def is_loopback(host: str) -> bool:
@@ -66,6 +74,13 @@ def write_private(path: Path, content: bytes) -> None:
     write_whole(path, content, private=True)
 
 
+def _parsed(path: Path) -> Any:
+    try:
+        return parse_json(path.read_bytes())
+    except FileFormatError:
+        raise FileFormatError(f"{path}: the settings cannot be read") from None
+
+
 @dataclass(frozen=True)
 class _Settings:
     """Plain values in a JSON file with a format number; every value is checked when it is made."""
@@ -80,8 +95,10 @@ class _Settings:
     def load(cls, path: Path) -> Self:
         """Read the settings; anything but what :meth:`save` writes is refused."""
         try:
-            plain = json.loads(path.read_bytes())
+            plain = _parsed(path)
             known = {field.name for field in fields(cls)}
+            for name in GONE:
+                plain.pop(name, None)
             if plain.pop("format") != FORMAT or not known - set(LATER) <= set(plain) <= known:
                 raise FileFormatError(f"{path}: these are not the settings this version writes")
             return cls(**plain)
@@ -103,6 +120,7 @@ class ServerSettings(_Settings):
     n_liars : how many lying sites the trimmed and the checked rule are to withstand.
     insecure : plaintext without node keys, for tests on the loopback address only.
     most_rows : most rows that one site may contribute to sums; None for any number.
+    queue : how many queries may wait or be on their way before more are refused for a while.
     """
 
     host: str
@@ -112,6 +130,7 @@ class ServerSettings(_Settings):
     n_liars: int = 1
     insecure: bool = False
     most_rows: int | None = None
+    queue: int = QUEUE
 
     def __post_init__(self) -> None:
         _check_address(self.host, self.port, self.insecure)
@@ -119,6 +138,8 @@ class ServerSettings(_Settings):
             raise InvalidInputError("n_liars must be a whole number from 0 on")
         if self.most_rows is not None and (type(self.most_rows) is not int or not self.most_rows >= 1):
             raise InvalidInputError("most_rows must be a whole number from 1 on")
+        if type(self.queue) is not int or not self.queue >= 1:
+            raise InvalidInputError("queue must be a whole number from 1 on")
         if self.mode not in MODES:
             raise InvalidInputError("mode must be query or model")
         if self.rule not in RULES:
@@ -141,6 +162,9 @@ class SiteSettings(_Settings):
         (each for every purpose and number of rows that was approved).
     declared_rows : number of rows to tell the server's operator; None tells none.
     tells_epsilon : whether the server's operator is told what the site's ledger has spent.
+    sum_table : table whose rows the site adds to encrypted sums; None adds nothing.
+    sum_key : file of the site's key for encrypted sums, as key holder or to sign; None if it has none.
+    sum_encoders : by column, the encoder of a column of that table; None if it has none.
     """
 
     name: str
@@ -154,6 +178,14 @@ class SiteSettings(_Settings):
     approval: str = "anyone"
     declared_rows: int | None = None
     tells_epsilon: bool = False
+    sum_table: str | None = None
+    sum_key: str | None = None
+    sum_encoders: dict[str, str] | None = None
+
+    @property
+    def takes_part_in_sums(self) -> bool:
+        """Whether the site has something to add to encrypted sums, or a key for them."""
+        return self.sum_table is not None or self.sum_key is not None
 
     def __post_init__(self) -> None:
         _check_address(self.host, self.port, self.insecure)
@@ -170,6 +202,11 @@ class SiteSettings(_Settings):
             raise InvalidInputError("declared_rows must be a whole number from 0 on")
         if type(self.tells_epsilon) is not bool:
             raise InvalidInputError("tells_epsilon must be true or false")
+        if not all(name is None or isinstance(name, str) for name in (self.sum_table, self.sum_key)):
+            raise InvalidInputError("sum_table and sum_key must be names of files")
+        places = {} if self.sum_encoders is None else self.sum_encoders
+        if not isinstance(places, dict) or not all(isinstance(place, str) for place in places.values()):
+            raise InvalidInputError("sum_encoders must be names of files by column")
 
 
 def _check_address(host: Any, port: Any, insecure: Any) -> None:
@@ -266,6 +303,7 @@ class ServerFolder(_Folder):
         self.registry = self.state / "registry.json"  # which sites take part
         self.log = self.state / "membership.log"  # who came and went, hash-chained
         self.run_log = self.state / "run.log"  # what the run at the server noted
+        self.run_numbers = self.state / "run.prom"  # what the run counted, for a monitoring program
         self.spool = self.state / "spool"  # queries on their way to the sites, and what came back
         self.models = self.state / "models"  # models that sites sent (model mode)
         self.sums = self.state / "sums"  # sums without noise that sites sent
@@ -301,13 +339,21 @@ class SiteFolder(_Folder):
         self.model = self.state / "model.onefold"
         self.sums = self.state / "plain.sums"  # there only if the last fit was told to send them
         self.profile = self.state / "profile.json"  # what the site says about its model
+        self.paused = self.state / "paused"  # while this file is there, nobody is answered
         self.kept_out = (
             self.state / "kept_out"
         )  # there if the server has said that it does not take this site
+        self.recipe = self.state / "fit.json"  # how the last fit was made, for the next one
+        self.distances = self.state / "distances.json"  # of rows asked about, counted
+        # What the profile speaks of: replaced together.
+        self.fitted = (self.model, self.sums, self.recipe, self.distances)
+        self.forgotten = self.state / "forgotten.json"  # marks of persons who asked to be erased
         self.guard = self.state / "guard.json"  # counters of rows answered
         self.log = self.state / "queries.log"  # which queries were answered and which were refused
         self.approvals = self.state / "approvals.json"  # what the data owner decided about queriers
         self.replays = self.state / "replays.json"  # signed queries that were answered a short while ago
+        self.sum_approvals = self.state / "sum_approvals.json"  # and about encrypted sums
+        self.rounds = self.state / "rounds"  # encrypted sums: contracts, what was sent, what was signed
         self.audit = self.state / "site.log"  # decisions and what left this site, hash-chained
 
     @property

@@ -18,6 +18,7 @@ with its reason; if one is not found, the program does not start.
 
 from __future__ import annotations
 
+import gc
 import hmac
 import importlib
 import json
@@ -26,6 +27,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -41,8 +43,12 @@ END_OF_ANSWER = "\x1e"
 LARGEST_REQUEST = 20 * 2**20
 # Shorter than Flower's 30 s: a site that died is noticed, and let in again, after twice this time.
 HEARTBEAT_SECONDS = 15
-# Flower looks for messages every 3 s.
-LONGEST_SLEEP = 0.5
+# Flower looks for messages every 3 s. A site that was asked a moment ago is likely to be asked again soon.
+LONGEST_SLEEP, SLEEP_WHILE_ASKED, ASKED_SECONDS = 0.5, 0.2, 5.0
+# Flower looks every 0.5 s whether the site's own process has answered: in memory, not over the network.
+OWN_ANSWER_SLEEP, FLOWER_SLEEP = 0.02, 1.0
+# Tasks that are finished and still known: nobody asks for them, and one is of a message some seconds ago.
+FINISHED_TASKS = 100
 
 # Flower's code for a reply that will not come because its node went away (flwr.common.constant.ErrorCode).
 NODE_UNAVAILABLE = 5
@@ -60,6 +66,8 @@ PRIVATE_NAMES = {
     "in again, after twice this time",
     "flwr.supercore.heartbeat.HEARTBEAT_DEFAULT_INTERVAL": "the same, where the heart beats",
     "flwr.supernode.start_client_internal.time": "looks for messages every 3 s, too slow for a query",
+    "flwr.supernode.nodestate.in_memory_nodestate.InMemoryNodeState.finish_task": "keeps every task for ever "
+    "and looks through all of them several times a second: finished ones are forgotten",
     "flwr.supercore.cli.flower_superexec": "starts the starter of programs",
     "flwr.supercore.superexec.executor.subprocess_executor.SubprocessExecutor.launch": "a new Python per "
     "message takes seconds: a site forks one that has its model in memory",
@@ -202,16 +210,42 @@ def supernode() -> None:
     for module in ("flwr.supernode.fleet_http_connection", "flwr.supercore.heartbeat"):
         replace_private(f"{module}.HEARTBEAT_DEFAULT_INTERVAL", lambda _: HEARTBEAT_SECONDS)
     replace_private("flwr.supernode.start_client_internal.time", lambda _: _Impatient)
+    state = "flwr.supernode.nodestate.in_memory_nodestate.InMemoryNodeState"
+    replace_private(f"{state}.finish_task", _forgetting)
     find_private("flwr.supernode.cli.flower_supernode")()
+
+
+def _forgetting(finish_task: Any) -> Any:
+    """The same, and only the last tasks that were finished stay: each message is one."""
+    finished: deque[int] = deque()
+
+    def finish(self: Any, task_id: int, *args: Any, **options: Any) -> Any:
+        done = finish_task(self, task_id, *args, **options)
+        if done:
+            with self.lock_task_store:
+                finished.append(task_id)
+                while len(finished) > FINISHED_TASKS:
+                    self.task_store.pop(finished.popleft(), None)
+        return done
+
+    return finish
 
 
 class _Impatient:
     """The part of ``time`` that Flower's loop at a site uses."""
 
-    @staticmethod
-    def sleep(seconds: float) -> None:
-        """Sleep, but not for long."""
-        time.sleep(min(seconds, LONGEST_SLEEP))
+    asked = -ASKED_SECONDS  # when a message was last being answered
+
+    @classmethod
+    def sleep(cls, seconds: float) -> None:
+        """Sleep, but not for long: short naps wait for the site's own answer, long ones for a message."""
+        now = time.monotonic()
+        if seconds < FLOWER_SLEEP:
+            cls.asked = now
+            time.sleep(min(seconds, OWN_ANSWER_SLEEP))
+        else:
+            longest = SLEEP_WHILE_ASKED if now - cls.asked < ASKED_SECONDS else LONGEST_SLEEP
+            time.sleep(min(seconds, longest))
 
 
 def superexec() -> None:
@@ -228,7 +262,9 @@ def _forking(launch: Any) -> Any:
     from onefold.federated.flower.folders import SiteFolder
     from onefold.federated.flower.site_app import warm
 
-    find_private("flwr.supernode.runtime.run_clientapp.install_from_fab")  # in memory before the fork
+    # In memory before the fork, so that no message waits for it.
+    find_private("flwr.supernode.runtime.run_clientapp.install_from_fab")
+    find_private("flwr.supernode.cli.flwr_clientapp")
     accepted = find_private("flwr.supercore.superexec.executor.types.LaunchResult").accepted
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
 
@@ -237,6 +273,7 @@ def _forking(launch: Any) -> Any:
             return launch(self, spec)
         warm(SiteFolder(Path(os.environ[SITE_VARIABLE])))
         if os.fork() == 0:
+            gc.disable()  # it ends with its answer: looking for garbage would copy the memory it shares
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             sys.argv = ["flwr-clientapp", "--runtime-api-address", spec.runtime_api_address, "--insecure"]
             sys.argv += ["--token", spec.token, "--parent-pid", str(spec.parent_pid)]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from onefold._base.files import has_room, is_disk_full
 from onefold._base.optional import require
 from onefold.exceptions import FederationError, InvalidInputError
+from onefold.federated.drift import DRIFTED, DriftWatch
 from onefold.federated.flower.admission import approvals_of
 from onefold.federated.flower.folders import (
     ServerFolder,
@@ -20,6 +26,7 @@ from onefold.federated.flower.folders import (
     private_folder,
     write_private,
 )
+from onefold.federated.flower.keeping import read_profile, settle
 from onefold.federated.flower.launch import CONNECTED, END_OF_ANSWER
 from onefold.federated.flower.processes import (
     CONNECTION,
@@ -35,6 +42,9 @@ from onefold.federated.flower.processes import (
 )
 from onefold.federated.flower.registry import Registry, RegistryEntry, Status
 from onefold.federated.flower.spool import Spool
+from onefold.federated.flower.summing import sum_approvals_of
+from onefold.federated.flower.watch import Watchdog
+from onefold.federated.messages import Profile, to_parts
 
 __all__ = ["Node", "ServerNode", "write_app"]
 
@@ -44,7 +54,6 @@ __all__ = ["Node", "ServerNode", "write_app"]
 START_SECONDS = 120.0
 RUN_SECONDS = 120.0
 COMMAND_SECONDS = 120.0
-SILENT_LOOKS = 5
 MOST_FAILURES = 3
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where this machine is found then
 
@@ -56,9 +65,15 @@ class ServerNode:
     ----------
     folder : made by ``onefold federate init``.
     bind : address to listen on; by default all of this machine's, or the host if that is a loopback address.
+    say : is told what happens, in single lines.
     """
 
-    def __init__(self, folder: ServerFolder, bind: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: ServerFolder,
+        bind: str | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
         require("flwr", "federated")
         self.folder = folder
         self.settings = folder.settings
@@ -72,8 +87,11 @@ class ServerNode:
         self._keys: dict[str, str] = {}
         self._used_keys: set[str] = set()
         self._seen = -1
-        self._silent = 0
         self._failures = 0
+        self._say = say
+        self._is_full = False
+        self.restarts = 0
+        self._watchdog = Watchdog(self.spool, lambda pid: self._process.has(pid))
         made = (folder.ca, folder.certificate, folder.key)
         folder.require_files(dict.fromkeys(made, "start with onefold federate init"))
 
@@ -124,8 +142,14 @@ class ServerNode:
             raise FederationError(f"the SuperLink has ended, see {self.folder.process_log}")
         try:
             self._follow()
+            sign = self.spool.life()
+            self._tell_of_disk(sign is not None and sign.is_full)
             self._failures = 0
-        except FederationError:
+        except (FederationError, OSError) as error:
+            # Flower's command does not say why it failed: on a full disk everything may.
+            if is_disk_full(error) or not has_room(self.folder.state):
+                self._tell_of_disk(True)
+                return
             self._failures += 1
             if self._failures > MOST_FAILURES:
                 raise
@@ -133,15 +157,36 @@ class ServerNode:
     def _follow(self) -> None:
         if self.registry.stamp() != self._seen:
             self.synchronise()
-        # Several looks in a row: after a pause of the whole machine the sign of life is old for a moment.
-        self._silent = 0 if self.spool.status() is not None else self._silent + 1
-        if self._silent > SILENT_LOOKS:
+        sign, why = self.spool.life(), self._watchdog.why_replace()
+        if why is not None:
+            self._note(f"the run at the server is started again: {why}")
+            if sign is not None and sign.pid is not None:
+                self._process.end(sign.pid)
             self.start_run()
+            self.restarts += 1
+
+    def _tell_of_disk(self, is_full: bool) -> None:
+        if is_full != self._is_full:
+            full = f"the disk is full ({self.folder.state}): waiting; it goes on by itself when there is room"
+            self._note(full if is_full else "there is room on the disk again: going on")
+        self._is_full = is_full
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether the disk was full when it was last looked at."""
+        return self._is_full
+
+    def _note(self, line: str) -> None:
+        """Tell whoever runs the server, and the log of the run."""
+        self._say(line)
+        when = datetime.now().isoformat(sep=" ", timespec="milliseconds").replace(".", ",")
+        with suppress(OSError), self.folder.run_log.open("a", encoding="utf-8") as log:
+            log.write(f"{when} WARNING {line}\n")
 
     def start_run(self) -> None:
         """Start the run that carries the queries and wait for its sign of life."""
         app = write_app(self.folder.app)
-        self._silent = 0
+        self._watchdog.reset()
         self.spool.open_run()
         self._control(["run", str(app), CONNECTION])
         wait_until(
@@ -168,6 +213,8 @@ class ServerNode:
         if any(site.public_key in self._used_keys for site in new):
             # Flower never takes a key twice. It keeps its state in memory, so a new SuperLink does; the sites
             # come back by themselves.
+            if not has_room(self.folder.state):  # it could be stopped and not started
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder.state))
             self.stop()
             self.start()
             return
@@ -262,7 +309,8 @@ class Node:
 
     Parameters
     ----------
-    folder : made by ``onefold federate init``, with a model in it (:meth:`Site.serve` checks that).
+    folder : made by ``onefold federate init``, with a model in it or a part in encrypted sums
+        (:meth:`Site.serve` checks that).
     say : is told what happens, in single lines.
     give_up : after how many seconds of being refused.
     """
@@ -284,6 +332,9 @@ class Node:
         self._others = 0
         self._waiting: list[str] = []
         self._decided = -1  # when the file of approvals was last looked at and had changed
+        # When the profile was written, and what it told the server when the site connected.
+        self._written, self._profile = self._last_written(), self._read_profile()
+        self._warned: float | None = None  # beginning of the week in which drift was told
         make = 'make one with ssh-keygen -t ecdsa -b 384 -N "" -f node.key'
         folder.require_files(
             {
@@ -315,6 +366,12 @@ class Node:
             raise FederationError(f"the server keeps this site out: {reason}")
         if self._process is not None and self._process.is_running:
             self._tell_who_waits()
+            self._tell_drift()
+            if self._is_fitted_anew():
+                self.say("fitted anew; connecting again, so that the server takes what is new")
+                self._process.stop()
+                self._was_connected, self._process = False, None
+                return
             if not self._was_connected and self.is_connected:
                 self._was_connected, self._refused_since = True, None
                 self.say("connected; waiting for queries")
@@ -325,22 +382,55 @@ class Node:
         if self._is_server_there():
             environment = make_environment(self.folder)
             self.folder.kept_out.unlink(missing_ok=True)
+            settle(self.folder)
+            self._written, self._profile = self._last_written(), self._read_profile()
             self._process = Process(self._arguments(), environment, self.folder.process_log)
 
     def _tell_who_waits(self) -> None:
         """Tell the data owner that a querier waits; once for each change of what waits or was decided."""
-        try:
-            changed = self.folder.approvals.stat().st_mtime_ns
-        except FileNotFoundError:
-            return
+        files = (self.folder.approvals, self.folder.sum_approvals)
+        changed = max((path.stat().st_mtime_ns for path in files if path.exists()), default=-1)
         if changed == self._decided:
             return
         self._decided = changed
-        waiting = sorted({entry.querier.name for entry in approvals_of(self.folder).entries() if entry.asked})
+        of_sums = [entry for entry in sum_approvals_of(self.folder).entries() if entry.asked]
+        waiting = sorted(
+            {entry.querier.name for entry in approvals_of(self.folder).entries() if entry.asked}
+            | {f"{entry.querier.name} for an {(entry.purpose or '').partition(',')[0]}" for entry in of_sums}
+        )
         if waiting and waiting != self._waiting:
             where = f"onefold federate approvals list --folder {self.folder.root}"
             self.say(f"waiting for your approval: {', '.join(waiting)} ({where})")
         self._waiting = waiting
+
+    def _tell_drift(self) -> None:
+        """Warn the data owner, once a week, when rows asked about are unusual."""
+        if self._profile is None or not self.folder.distances.exists():
+            return
+        week = DriftWatch(self.folder.distances, self._profile.model_digest).this_week()
+        if week is not None and week.drifted and week.begins != self._warned:
+            self._warned = week.begins
+            self.say(f"WARNING: {DRIFTED} (onefold federate site status --folder {self.folder.root})")
+
+    def _is_fitted_anew(self) -> bool:
+        """Whether the site has another model or other sums than when it connected."""
+        written = self._last_written()
+        if written == self._written:
+            return False
+        before, self._profile, self._written = self._profile, self._read_profile(), written
+        if before is None or self._profile is None:
+            return before is not self._profile
+        return to_parts(before) != to_parts(self._profile)
+
+    def _last_written(self) -> int:
+        """When the profile was written; -1 for a site that takes part in encrypted sums alone."""
+        try:
+            return self.folder.profile.stat().st_mtime_ns
+        except FileNotFoundError:
+            return -1
+
+    def _read_profile(self) -> Profile | None:
+        return read_profile(self.folder) if self.folder.profile.exists() else None
 
     def stop(self) -> None:
         """Leave the server and end everything."""

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from pathlib import Path
@@ -54,7 +55,6 @@ SETTINGS = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
     "PYTHONUNBUFFERED": "1",
 }
 # What would send these processes elsewhere than to their own server.
@@ -72,10 +72,13 @@ def make_environment(folder: ServerFolder | SiteFolder) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("FLWR_", "ONEFOLD_")) and name.upper() not in UNWANTED
     }
-    own = SERVER_VARIABLE if isinstance(folder, ServerFolder) else SITE_VARIABLE
+    is_server = isinstance(folder, ServerFolder)
+    own = SERVER_VARIABLE if is_server else SITE_VARIABLE
     return {
         **kept,
         **SETTINGS,
+        # A site looks for messages to answer; a server only for the one run that it starts.
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "1.0" if is_server else "0.2",
         "PATH": os.pathsep.join([str(folder.commands.resolve()), kept.get("PATH", os.defpath)]),
         "FLWR_HOME": str(folder.flower_home.resolve()),
         launch.SECRET_VARIABLE: str(folder.secret.resolve()),
@@ -148,6 +151,22 @@ class Process:
         """Whether it has not ended yet."""
         return self._process.poll() is None
 
+    def has(self, pid: int) -> bool:
+        """Whether a process is one of those that this one started, or that those started."""
+        if Path("/proc/self/environ").exists():
+            return _has_mark(Path(f"/proc/{pid}/environ"), self._mark)
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def end(self, pid: int) -> None:
+        """End one of those processes at once, if it is still there."""
+        if self.has(pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def output(self) -> str:
         """What it has printed since it was started."""
         with self._log.open("rb") as file:
@@ -212,16 +231,15 @@ def _append_private(path: Path) -> IO[bytes]:
 
 def _marked(mark: str) -> list[int]:
     """Processes that carry a mark in their environment (on Linux; elsewhere they end with their parent)."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            variables = entry.read_bytes().split(b"\0")
-        except OSError:  # not ours, or gone
-            continue
-        if wanted in variables and int(entry.parent.name) != os.getpid():
-            found.append(int(entry.parent.name))
-    return found
+    entries = [entry for entry in Path("/proc").glob("[0-9]*/environ") if _has_mark(entry, mark)]
+    return [int(entry.parent.name) for entry in entries if int(entry.parent.name) != os.getpid()]
+
+
+def _has_mark(entry: Path, mark: str) -> bool:
+    try:
+        return f"{MARK}={mark}".encode() in entry.read_bytes().split(b"\0")
+    except OSError:  # not ours, or gone
+        return False
 
 
 def _end_marked(mark: str, patience: float) -> None:

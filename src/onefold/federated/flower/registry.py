@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from math import isclose
 from typing import Any
 
-from onefold._base.files import file_lock
-from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold._base.files import file_lock, remove_file
+from onefold.exceptions import FileFormatError, InvalidInputError, TamperedLogError
 from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import LONGEST_TEXT, MOMENTS, Profile, check_name, from_parts, to_parts
@@ -20,6 +21,7 @@ from onefold.tables.schema import differing
 __all__ = ["FederationStatus", "Registry", "RegistryEntry", "SiteStatus", "Status"]
 
 FORMAT = 1
+LOG = logging.getLogger(__name__)
 # Joined answers and distances cannot be compared, and no site's sums are taken without the others'.
 NO_SUMS = (
     "no-sums: the other sites send plain sums of their rows; fit with --send-plain-sums if yours may leave"
@@ -291,6 +293,8 @@ class Registry:
                 return Status.REMOVED
             reason = self._objection(name, profile, sites) if objection is None else objection
             if reason is not None:
+                if site.status is Status.MEMBER:
+                    self.log.append(MembershipEvent.LEAVE, name, refused=True)
                 sites[name] = replace(site, status=Status.REFUSED, profile=profile, reason=reason)
                 return Status.REFUSED
             self._note_joining(site, profile)
@@ -305,14 +309,48 @@ class Registry:
 
     def remove(self, name: str) -> None:
         """Let a site leave with everything it contributed: no later answer depends on it."""
-        with self._changing() as sites:
+        with self._changing(lambda: self._delete_files(name)) as sites:
+            if name in self._finished:  # an earlier removal, which was stopped, is complete now
+                return
             if name not in sites or sites[name].status is Status.REMOVED:
                 raise InvalidInputError(f"no site {name} is in this federation")
             if sites[name].status is Status.MEMBER:
                 self.log.append(MembershipEvent.LEAVE, name)
-            sites[name] = replace(sites[name], status=Status.REMOVED, profile=None, reason=None)
-            (self.folder.models / f"{name}.onefold").unlink(missing_ok=True)
-            self.folder.sums_of(name).unlink(missing_ok=True)
+            sites[name] = _left(sites[name])
+
+    def recover(self) -> None:
+        """Finish what a process that was killed has begun; to be called when the server's run starts."""
+        with self._changing() as sites:
+            for name, site in sites.items():
+                if site.status is Status.REMOVED:  # its model or sums may have come while it was removed
+                    self._delete_files(name)
+
+    def _delete_files(self, name: str) -> None:
+        for path in (self.folder.models / f"{name}.onefold", self.folder.sums_of(name)):
+            remove_file(path, missing_ok=True)
+
+    def _finish(self, sites: dict[str, RegistryEntry]) -> set[str]:
+        """Bring list and log together where a process was stopped between the two; whose removal that ends.
+
+        The log is written first. Who has left there is no member; who has joined there and is no member has
+        not joined. A site that was refused or has not joined is asked again when it connects.
+        """
+        try:
+            last = {entry.site: entry for entry in self.log}
+        except TamperedLogError as error:  # whoever writes to the log is told so
+            LOG.error("the membership log was not compared with the list of sites: %s", error)
+            return set()
+        removed = set()
+        for name, entry in last.items():
+            is_member = name in sites and sites[name].status is Status.MEMBER
+            if is_member and entry.event is MembershipEvent.LEAVE and entry.facts.get("refused"):
+                sites[name] = replace(sites[name], status=Status.REFUSED, reason="not-accepted")
+            elif is_member and entry.event is MembershipEvent.LEAVE:
+                removed.add(name)
+                sites[name] = _left(sites[name])
+            elif not is_member and entry.event in (MembershipEvent.JOIN, MembershipEvent.REJOIN):
+                self.log.append(MembershipEvent.LEAVE, name)
+        return removed
 
     def _objection(self, name: str, profile: Profile, sites: Mapping[str, RegistryEntry]) -> str | None:
         others = [s.profile for s in sites.values() if s.status is Status.MEMBER and s.name != name]
@@ -332,13 +370,22 @@ class Registry:
         self.log.append(event, site.name, model=profile.model_digest, classes=list(profile.classes))
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, RegistryEntry]]:
-        """The list to be changed, while nobody else can."""
+    def _changing(self, then: Callable[[], None] = lambda: None) -> Iterator[dict[str, RegistryEntry]]:
+        """The list to be changed, while nobody else can; ``then`` is done when the new list is on disk."""
         with file_lock(self.folder.registry):
             sites = self._read()
+            self._finished = self._finish(sites)
+            if self._finished:
+                self._write(sites)
+                for name in self._finished:
+                    self._delete_files(name)
             yield sites
-            plain = {"format": FORMAT, "sites": {name: site.to_plain() for name, site in sites.items()}}
-            write_private(self.folder.registry, json.dumps(plain, indent=1, allow_nan=False).encode())
+            self._write(sites)
+            then()
+
+    def _write(self, sites: Mapping[str, RegistryEntry]) -> None:
+        plain = {"format": FORMAT, "sites": {name: site.to_plain() for name, site in sites.items()}}
+        write_private(self.folder.registry, json.dumps(plain, indent=1, allow_nan=False).encode())
 
     def _read(self) -> dict[str, RegistryEntry]:
         try:
@@ -389,3 +436,7 @@ def _other_schema(profile: Profile, other: Profile) -> str:
         return "other-schema: the other sites use none"
     where = differing(other.schema_fields, profile.schema_fields) or "the digest"
     return f"other-schema: {where}"[:LONGEST_TEXT]
+
+
+def _left(site: RegistryEntry) -> RegistryEntry:
+    return replace(site, status=Status.REMOVED, profile=None, reason=None)

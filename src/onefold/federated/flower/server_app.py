@@ -12,7 +12,9 @@ import hashlib
 import logging
 import os
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,12 @@ from typing import Any
 from flwr.app import Message as Envelope
 from flwr.serverapp import Grid, ServerApp
 
+from onefold._base.files import has_room, is_disk_full, remove_file
 from onefold.exceptions import FederationError, MessageError, OnefoldError
 from onefold.federated.flower.evaluation import Evaluations
 from onefold.federated.flower.folders import SERVER_VARIABLE, ServerFolder, log_to, write_private
 from onefold.federated.flower.launch import NODE_UNAVAILABLE
+from onefold.federated.flower.parcels import Carrier, ParcelSpool
 from onefold.federated.flower.registry import Registry, Status
 from onefold.federated.flower.sightings import Sightings
 from onefold.federated.flower.site_app import (
@@ -34,6 +38,7 @@ from onefold.federated.flower.site_app import (
     NO_QUERY,
     PROFILE,
     SEALED,
+    SUM_STEP,
     SUMS,
     from_records,
     to_records,
@@ -58,7 +63,8 @@ from onefold.federated.messages import (
     SiteFacts,
     to_parts,
 )
-from onefold.federated.queriers import AnySignature
+from onefold.federated.metrics import Metrics
+from onefold.federated.queriers import SentSignature
 
 __all__ = ["Coordinator", "Exchange", "Reception", "app", "batches"]
 
@@ -66,6 +72,7 @@ LOG = logging.getLogger(__name__)
 PAUSE = 0.1
 SIGN_OF_LIFE = 1.0
 MOST_FAILURES = 50
+SWEEP_SECONDS = 600.0
 
 app = ServerApp()
 
@@ -85,47 +92,141 @@ class Coordinator:
         self.grid = grid
         self.spool = Spool(folder.spool)
         self.registry = Registry(folder)
+        with suppress(OSError):  # on a full disk this is done later, by the first step that finds room
+            self.registry.recover()
         self.reception = Reception(folder, self.registry, self.send)
         self.evaluations = Evaluations(self.spool)
+        self.carrier = Carrier(ParcelSpool(folder.spool), lambda *what: self.send(SUM_STEP, *what))
         self.sightings = self.reception.sightings
         self.open: list[Exchange] = []
+        self.metrics = Metrics()
+        self._numbers = folder.run_numbers
+        self.pulse = self.spool.pulse(folder.settings.queue)
+        self._taken: list[Request] = []  # not sent yet
+        self._arrived: deque[Any] = deque()  # Flower has handed these over, and has them no more
+        self._outbox: dict[str, Reply] = {}  # what could not be written yet
         self._run = self.spool.current_run
         self._told = 0.0
+        self._swept: float | None = None
+        self._said_full = False
 
     def run(self) -> None:
         """Go round until asked to stop; a passing failure of the network does not end the run."""
         failures = 0
-        self.spool.sweep()
-        while self._run is not None and self.spool.current_run == self._run:
-            try:
-                self.step()
-                failures = 0
-            except Exception as error:
-                failures += 1
-                LOG.error("step failed error=%s", type(error).__name__)
-                if failures > MOST_FAILURES:
-                    raise
-            time.sleep(PAUSE)
+        with self.pulse:
+            while self._run is not None and self.spool.current_run == self._run:
+                self.pulse.turn("going round")
+                try:
+                    self.step()
+                    failures = 0
+                except Exception as error:
+                    failures += 1
+                    LOG.error("step failed error=%s", type(error).__name__)
+                    if failures > MOST_FAILURES:
+                        raise
+                time.sleep(PAUSE)
 
     def step(self) -> None:
-        """Look once at everything there is to look at."""
-        if time.monotonic() - self._told > SIGN_OF_LIFE:
-            self.reception.look(self.grid.get_nodes())
-            self.spool.report(self.reception.online)
-            self.reception.note_online()
-            self._told = time.monotonic()
-        for batch in batches(self.spool.take()):
+        """Look once at everything there is to look at; on a full disk, wait until there is room."""
+        try:
+            self._go_round()
+        except Exception as error:
+            if not is_disk_full(error):
+                raise
+            self.pulse.is_full = True
+        if self.pulse.is_full and not self._said_full:
+            LOG.error("the disk is full: %s; waiting until there is room", self.spool.root)
+            self._said_full = True
+
+    def _go_round(self) -> None:
+        now = time.monotonic()
+        if self._swept is None or now - self._swept > SWEEP_SECONDS:
+            self._sweep()
+            self._swept = now
+        if now - self._told > SIGN_OF_LIFE:
+            self._look()
+            self._told = now
+        if self._may_send() and not self.pulse.is_full:  # a full disk: what is taken could not be answered
+            self._taken += self.spool.take()
+            self.metrics.add("onefold_queries_total", self.spool.expired, outcome="expired")
+            self.spool.expired = 0
+        if not self.pulse.is_full:
+            self.carrier.look(self.reception.online)
+        self.pulse.at("sending queries")
+        for batch in batches(self._taken):
             self.open.append(self.ask(batch))
+            sent = {request.query.id for request in batch}
+            self._taken = [request for request in self._taken if request.query.id not in sent]
+        self.pulse.at("fetching answers")
         self.fetch()
         self.ask_again()
+        self.pulse.at("handing answers over")
         for exchange in [exchange for exchange in self.open if exchange.is_over]:
             if exchange.requests[0].lock is not None:
+                self.evaluations.keep(exchange.replies)
                 self.evaluations.begin(exchange.requests, exchange.expected, exchange.replies)
             else:
-                for query_id, reply in exchange.results().items():
-                    self.spool.deliver(query_id, reply)
+                self._outbox |= exchange.results()
             self.open.remove(exchange)
+            self._count(exchange)
+        for query_id in list(self._outbox):
+            if self.spool.is_awaited(query_id):
+                self.spool.deliver(query_id, self._outbox[query_id])
+            del self._outbox[query_id]
+        self.carrier.hand_over()
         self.evaluations.look()
+
+    def _may_send(self) -> bool:
+        """Whether requests go out now: a site answers one message at a time, so those that come meanwhile
+        wait a moment and travel together.
+        """
+        return all(time.monotonic() - exchange.started > GATHER_SECONDS for exchange in self.open)
+
+    def _look(self) -> None:
+        """See who is there, and whether there is room on the disk again."""
+        if self.pulse.is_full and has_room(self.spool.root):
+            self.pulse.is_full = self._said_full = False
+            LOG.warning("there is room on the disk again: going on")
+        self.pulse.at("looking for sites")
+        self.reception.look(self.grid.get_nodes(), greets=not self.pulse.is_full)
+        self.pulse.seen(self.reception.online)
+        self.pulse.beat()
+        with suppress(OSError):  # nothing depends on them
+            part = self._numbers.with_suffix(".part")
+            part.write_text(self.metrics.text(), encoding="utf-8")
+            part.replace(self._numbers)
+        if not self.pulse.is_full:
+            self.reception.note_online()
+
+    def _count(self, exchange: Exchange) -> None:
+        """Count queries that have come to an end."""
+        self.pulse.ended(len(exchange.requests))
+        took = time.monotonic() - exchange.started
+        for request in exchange.requests:
+            found = exchange.answered[request.query.id]
+            whole = "answered" if found == len(exchange.expected) else "partial"
+            self.metrics.add("onefold_queries_total", outcome=whole if found else "unanswered")
+            self.metrics.add("onefold_query_rows_total", len(request.query.features))
+            self.metrics.observe("onefold_query_seconds", took)
+
+    def _count_reply(self, site: str, messages: Sequence[Message]) -> None:
+        """Count what a site replied to queries."""
+        for message in messages:
+            outcome = message.code.value if isinstance(message, Failure) else "answered"
+            self.metrics.add("onefold_answers_total", site=site, outcome=outcome)
+            size = message.values.nbytes if isinstance(message, Answers) else 0
+            size = len(message.content) if isinstance(message, SealedAnswers) else size
+            self.metrics.add("onefold_bytes_total", size, direction="received")
+
+    def _sweep(self) -> None:
+        """Drop what nobody will fetch; the first time also what an earlier run did not bring to an end."""
+        if self._swept is None:
+            self.spool.give_up(self.evaluations.queries)
+            self.registry.recover()
+        requests = [*self._taken, *(request for exchange in self.open for request in exchange.requests)]
+        mine = {request.query.id for request in requests}
+        self.spool.sweep(mine | set(self._outbox) | self.evaluations.queries)
+        self.carrier.sweep()
 
     def ask(self, requests: Sequence[Request]) -> Exchange:
         """Send queries to every connected site that takes part."""
@@ -163,6 +264,8 @@ class Coordinator:
         try:
             signatures = [request.signature for request in exchange.requests]
             exchange.waiting |= self.send(kind, nodes, messages, timeout, first.caller, signatures)
+            size = sum(request.query.features.nbytes for request in exchange.requests)
+            self.metrics.add("onefold_bytes_total", size * len(nodes), direction="sent")
         except Exception as error:  # the other queries of this step must not be lost with it
             LOG.error("queries could not be sent error=%s", type(error).__name__)
 
@@ -173,7 +276,7 @@ class Coordinator:
         messages: Sequence[Message],
         timeout: float,
         caller: str,
-        signatures: Sequence[AnySignature | None] = (),
+        signatures: Sequence[SentSignature | None] = (),
     ) -> dict[str, str]:
         """Send the same to some nodes; Flower's number of each message, with the site it went to."""
         envelopes = [
@@ -189,20 +292,26 @@ class Coordinator:
     def fetch(self) -> None:
         """Take in what has come back."""
         waiting = [number for exchange in self.open for number in exchange.waiting]
-        waiting += self.reception.waiting
-        if not waiting:
-            return
-        for envelope in self.grid.pull_messages(waiting):
+        waiting += self.reception.waiting + self.carrier.waiting
+        if waiting:
+            self._arrived += self.grid.pull_messages(waiting)
+        while self._arrived:
+            envelope = self._arrived.popleft()
             number = str(envelope.metadata.reply_to_message_id)
             gone = envelope.has_error() and envelope.error.code == NODE_UNAVAILABLE
             messages = _opened(envelope)
-            self.reception.take(number, messages)
+            try:
+                self.reception.take(number, messages)
+                self.carrier.take(number, None if gone else messages or [])
+            except Exception as error:  # what else has come must not be lost with it
+                LOG.error("a reply was not taken error=%s", type(error).__name__)
             for exchange in self.open:
                 if number in exchange.waiting and gone:
                     exchange.lose(number)
                 elif number in exchange.waiting:
-                    self.sightings.count(exchange.waiting[number], messages, exchange.sizes)
-                    exchange.take(number, messages)
+                    site = exchange.waiting[number]
+                    self.sightings.count(site, messages, exchange.sizes)
+                    self._count_reply(site, exchange.take(number, messages))
                     self.evaluations.keep(exchange.replies)
 
 
@@ -224,6 +333,8 @@ def _opened(envelope: Any) -> list[Message] | None:
 # Queries of one querier that wait together go out together, up to this size in all.
 MOST_BYTES = 64 * 2**20
 MOST_QUERIES = 64
+# Requests wait for the answers to those before them, but no longer than this: a site may be slow, or gone.
+GATHER_SECONDS = 2.0
 # A site whose connection broke while it was asked may come back within this time.
 RETURN_SECONDS = 20.0
 
@@ -238,6 +349,8 @@ class Exchange:
     deadline: float
     replies: dict[str, list[Message]] = field(default_factory=dict)
     absent: dict[str, float] = field(default_factory=dict)  # site that went away -> until when to wait for it
+    started: float = field(default_factory=lambda: time.monotonic())  # looked up late: clocks are replaced
+    answered: Counter[str] = field(default_factory=Counter)  # how many sites have answered each query
     scores: PublicScores | None = None  # what sites add to their answers: the same for all, also later
 
     @property
@@ -262,11 +375,14 @@ class Exchange:
         """Note that a site went away with our message; it may come back and be asked again."""
         self.absent[self.waiting.pop(message_id)] = time.monotonic() + RETURN_SECONDS
 
-    def take(self, message_id: str, messages: Sequence[Message] | None) -> None:
-        """Note what a site replied; None if its reply was none of a federation."""
+    def take(self, message_id: str, messages: Sequence[Message] | None) -> list[Message]:
+        """Note what a site replied, and return it; None if its reply was none of a federation."""
         site = self.waiting.pop(message_id)
-        for request in self.requests:
-            self.replies.setdefault(request.query.id, []).append(_fitting(request, site, messages))
+        found = [_fitting(request, site, messages) for request in self.requests]
+        for request, message in zip(self.requests, found, strict=True):
+            self.replies.setdefault(request.query.id, []).append(message)
+            self.answered[request.query.id] += not isinstance(message, Failure)
+        return found
 
     def results(self) -> Mapping[str, Reply]:
         """The reply to each request: what came, from whoever answered in time."""
@@ -348,7 +464,10 @@ class Reception:
         self._nodes: dict[int, str] = {}  # nodes that are there -> since when, as Flower says
         self._greeted: dict[int, str] = {}  # nodes that were asked, and since when they were there then
         self._names: dict[int, str] = {}  # node -> site
+        self._said: dict[int, str] = {}  # in a plaintext federation: node -> what it calls itself
         self._asked: dict[str, tuple[int, str, float]] = {}  # Flower's number -> node, kind, until when
+        self._later: dict[int, float] = {}  # nodes that did not say what was asked, and when to ask again
+        self._modelless: set[int] = set()  # nodes of sites for encrypted sums only
         self._profiles: dict[str, Profile] = {}  # sites whose model or sums are still awaited
 
     @property
@@ -361,7 +480,7 @@ class Reception:
         """Numbers of messages whose replies are awaited."""
         return list(self._asked)
 
-    def look(self, nodes: Iterable[Any]) -> None:
+    def look(self, nodes: Iterable[Any], greets: bool = True) -> None:
         """Take note of who is there now, and greet those who have come or come back."""
         before = set(self._nodes)
         self._nodes = {int(node.node_id): str(node.last_activated_at) for node in nodes}
@@ -371,15 +490,18 @@ class Reception:
             if now > until:
                 del self._asked[number]
                 self._greeted.pop(node, None)
+        for node in [node for node, then in self._later.items() if now > then]:
+            del self._later[node]
+            self._greeted.pop(node, None)
+        if not greets:
+            return
         for node, name in self._removed.items():
             if node in self._nodes and self._greeted.get(node) != self._nodes[node]:
-                self._greeted[node] = self._nodes[node]
-                self._ask(KEPT_OUT, node, Refusal(name, REMOVED_REASON))
+                self._greet(KEPT_OUT, node, Refusal(name, REMOVED_REASON))
         for node, since in self._nodes.items():
-            known = self.settings.insecure or node in self._names
-            if known and self._greeted.get(node) != since:
-                self._greeted[node] = since
-                self._ask(PROFILE, node)
+            known = self.settings.insecure and node not in self._removed
+            if (known or node in self._names) and self._greeted.get(node) != since:
+                self._greet(PROFILE, node)
 
     def note_online(self) -> None:
         """Note who is there, and ask sites now and then for what they tell about themselves."""
@@ -392,25 +514,36 @@ class Reception:
         if number not in self._asked:
             return
         node, kind, _ = self._asked.pop(number)
-        message = messages[0] if messages else None
+        try:
+            self._receive(node, kind, messages[0] if messages else None)
+        except Exception:  # as on a full disk: it is asked again
+            self._greeted.pop(node, None)
+            raise
+
+    def _receive(self, node: int, kind: str, message: Message | None) -> None:
         if kind == PROFILE and isinstance(message, Profile):
             self._meet(node, message)
         elif kind == MODEL and isinstance(message, ModelParcel):
             self._keep_model(node, message)
         elif kind == SUMS and isinstance(message, PlainSums | PrivateSums):
             self._keep_sums(node, message)
+        elif isinstance(message, Failure) and message.code is FailureCode.NO_MODEL:
+            self._meet_without_model(node, message.site)
         elif kind == FACTS:  # sites of version 0.1 tell nothing
             if isinstance(message, SiteFacts) and node in self._names:
                 self.sightings.keep(self._names[node], message)
+        elif isinstance(message, Failure) and message.code is FailureCode.PAUSED:
+            self._later[node] = time.monotonic() + PATIENCE  # no objection to the site, whoever it is
         elif kind != KEPT_OUT and node in self._names:
             code = message.code.value if isinstance(message, Failure) else "no-profile"
             self.registry.refuse(self._names[node], code)
             self._tell_if_kept_out(node)
+            if self._is_member(node):  # it stays one, with what it had, and is asked again for what it has
+                self._later[node] = time.monotonic() + PATIENCE
 
     def _learn_names(self, gone: set[int]) -> None:
         if self.settings.insecure:
-            for node in gone:
-                self._names.pop(node, None)
+            self._follow_said(gone)
             return
         sites = [site for site in self.registry.sites.values() if site.node_id is not None]
         names = {site.node_id: site.name for site in sites if site.node_id is not None}
@@ -420,17 +553,38 @@ class Reception:
         self._removed = {node: name for node, name in names.items() if name in removed}
         self._names = {node: name for node, name in names.items() if name not in removed}
 
-    def _ask(self, kind: str, node: int, *told: Message) -> None:
-        for number in self._send(kind, {"": node}, told, PATIENCE, NOBODY):
-            self._asked[number] = (node, kind, time.monotonic() + PATIENCE)
+    def _follow_said(self, gone: set[int]) -> None:
+        """In a plaintext federation: who was invited or removed since it said who it is, is greeted anew."""
+        for node in gone:
+            self._names.pop(node, None)
+            self._said.pop(node, None)
+        sites = self.registry.sites
+        asked = {node for node, kind, _ in self._asked.values() if kind in (PROFILE, MODEL, SUMS)}
+        known = {node: sites[name] for node, name in self._said.items() if name in sites}
+        removed = {node: site.name for node, site in known.items() if site.status is Status.REMOVED}
+        invited = {node for node, site in known.items() if site.status is Status.INVITED} - asked
+        self._modelless -= gone | removed.keys()
+        invited -= self._modelless | self._later.keys()  # they were greeted, and stay invited
+        for node in invited | (removed.keys() - self._removed.keys()):
+            self._greeted.pop(node, None)
+        for node in removed:
+            self._names.pop(node, None)
+        self._removed = removed
+
+    def _greet(self, kind: str, node: int, *told: Message) -> None:
+        """Ask a node that has come; at the next look again, unless Flower has taken the message."""
+        if self._ask(kind, node, *told):
+            self._greeted[node] = self._nodes[node]
+
+    def _ask(self, kind: str, node: int, *told: Message) -> bool:
+        """Send, and say whether Flower has taken the message."""
+        numbers = list(self._send(kind, {"": node}, told, PATIENCE, NOBODY))
+        self._asked |= {number: (node, kind, time.monotonic() + PATIENCE) for number in numbers}
+        return bool(numbers)
 
     def _meet(self, node: int, profile: Profile) -> None:
-        known = self.registry.sites.get(profile.site)
-        if self.settings.insecure and known is not None and known.status is not Status.REMOVED:
-            self._names[node] = profile.site
-        if self.settings.insecure and known is not None and known.status is Status.REMOVED:
-            self._names.pop(node, None)
-            self._ask(KEPT_OUT, node, Refusal(profile.site, REMOVED_REASON))
+        if self.settings.insecure:
+            self._name(node, profile.site)
         name = self._names.get(node)
         if name is None:
             return
@@ -441,7 +595,26 @@ class Reception:
             self._tell_if_kept_out(node)
             return
         self._profiles[name] = profile
-        self._ask(MODEL if self._sends_a_model(profile) else SUMS, node)
+        if not self._ask(MODEL if self._sends_a_model(profile) else SUMS, node):
+            self._greeted.pop(node, None)
+
+    def _name(self, node: int, name: str) -> None:
+        """Take a site's word for who it is."""
+        known = self.registry.sites.get(name)
+        self._said[node] = name
+        self._names.pop(node, None)
+        if known is not None and known.status is Status.REMOVED:
+            self._removed[node] = name
+            self._ask(KEPT_OUT, node, Refusal(name, REMOVED_REASON))
+        elif known is not None:
+            self._names[node] = name
+
+    def _meet_without_model(self, node: int, name: str) -> None:
+        """A site for encrypted sums only: it is there, and no query goes to it."""
+        if self.settings.insecure:
+            self._name(node, name)
+        if node in self._names:
+            self._modelless.add(node)
 
     def _sends_a_model(self, profile: Profile) -> bool:
         """Whether a model travels: private moments are sent in both modes, and are all there is."""
@@ -465,10 +638,10 @@ class Reception:
         path = self.folder.models / f"{name}.onefold"
         write_private(path, parcel.content)
         if not _is_the_model(path, profile):
-            path.unlink()
+            remove_file(path)
             self.registry.refuse(name, "other-model")
         elif self.registry.admit(name, profile) is not Status.MEMBER:
-            path.unlink()
+            remove_file(path)
         self._tell_if_kept_out(node)
 
     def _keep_sums(self, node: int, sums: SiteSums) -> None:
@@ -486,6 +659,10 @@ class Reception:
         if self.registry.admit(name, profile, objection) is not Status.MEMBER:
             self.sums.drop(name)
         self._tell_if_kept_out(node)
+
+    def _is_member(self, node: int) -> bool:
+        site = self.registry.sites.get(self._names.get(node, ""))
+        return site is not None and site.status is Status.MEMBER
 
     def _tell_if_kept_out(self, node: int) -> None:
         """Its operator would wait for queries that never come."""

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from onefold._base.files import remove_file
 from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.approvals import Approvals
 from onefold.federated.contract import default_classifier
-from onefold.federated.flower.admission import approvals_of
+from onefold.federated.drift import DriftWatch, trial_distances
+from onefold.federated.flower.admission import approvals_of, note_sent
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, write_private
+from onefold.federated.flower.keeping import notes_of
+from onefold.federated.flower.ledgers import begin_ledger
 from onefold.federated.flower.nodes import GIVE_UP_SECONDS, Node
 from onefold.federated.flower.processes import Watch
 from onefold.federated.flower.site_app import (
@@ -29,19 +34,24 @@ from onefold.federated.flower.site_app import (
     withdraw_sums,
 )
 from onefold.federated.flower.sums import NEEDS_SCHEMA, NO_NOISE
+from onefold.federated.forgotten import ForgottenPersons, without_forgotten
 from onefold.federated.local_model import LocalModel
+from onefold.federated.log import SiteEvent
 from onefold.federated.messages import MOMENTS, Profile, check_digest
 from onefold.federated.moments import release_moments
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger, Ledger, all_of
 from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema
+from onefold.tables.columns import count_rows
+from onefold.tables.databases import DatabaseAddress, is_address
 
 __all__ = ["Site"]
 
 PLACES = (".", "sites", "federation/sites")
 
 PathLike = str | os.PathLike[str]
+Confirm = Callable[[Guarantee | None, int], None]
 
 
 class Site:
@@ -61,6 +71,12 @@ class Site:
         Where the server is and what may leave this site, as the folder holds it now.
     profile : Profile
         What the site says about its model to the server.
+    forgotten : ForgottenPersons
+        Persons whose rows later fits leave out.
+    recipe : dict
+        How the fit of the model was made, as it was told; empty if it was not.
+    drift : DriftWatch
+        Counts of how far rows that were asked about lie from the model.
 
     See Also
     --------
@@ -94,6 +110,7 @@ class Site:
         if not found:
             raise InvalidInputError(f"{folder}: no site's folder; name the one made by the server's operator")
         self.folder = found[0]
+        self.forgotten = ForgottenPersons(self.folder.forgotten)
         self._watch: Watch | None = None
 
     @property
@@ -110,6 +127,11 @@ class Site:
     def is_running(self) -> bool:
         """Whether :meth:`start` was called and nothing has failed since."""
         return self._watch is not None and self._watch.error is None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the data owner answers nobody at the moment, see :meth:`pause`."""
+        return self.folder.paused.exists()
 
     @property
     def sends_plain_sums(self) -> bool:
@@ -140,8 +162,14 @@ class Site:
         ledger: AnyLedger = None,
         schema: Schema | None = None,
         send_plain_sums: bool = False,
+        recipe: Mapping[str, Any] | None = None,
+        confirm: Confirm | None = None,
     ) -> Self:
         """Fit a model of the site's rows and keep it in the folder; its rows are not kept.
+
+        Rows of persons who were forgotten (:meth:`forget`) are left out first. The new model takes the place
+        of the earlier one in one step: a program that stops half-way leaves the earlier one. A site that runs
+        from the folder connects again by itself, and the server takes the new model.
 
         Every fit with a mechanism draws new noise and spends its epsilon again: fit once. The folder's
         ``ledger.json`` counts these fits, per person if the first one promises something to persons,
@@ -181,12 +209,20 @@ class Site:
             federation: counts, class sums and one matrix of products. A class with one row sends that row.
             It needs a schema, does not go with a mechanism, and all sites must do it. The server cannot turn
             it on.
+        recipe : mapping of str to Any, default=None
+            How this fit was made, plain values that stay in the folder: by them ``onefold federate site
+            update`` fits again. None keeps nothing, and that command then has to be told.
+        confirm : callable, default=None
+            Called with what the fit will promise (None for raw rows) and the number of rows, before anything
+            is drawn, spent or changed. What it raises ends the fit.
 
         Returns
         -------
         Site
             This object.
         """
+        unchanged = partial(self._check_list, self.forgotten.marks)
+        X, y, person = without_forgotten(self.forgotten, X, y, person, schema)
         if send_plain_sums:
             if schema is None:
                 raise InvalidInputError(NEEDS_SCHEMA)
@@ -203,10 +239,19 @@ class Site:
         n_features = np.shape(X)[-1] if schema is None else schema.width
         if send_plain_sums and not (label_mechanism is None and model.promise(n_features) is None):
             raise InvalidInputError(NO_NOISE)
-        model.ledger = self._ledgers(model.promise(n_features), ledger)
+        promise, n_rows = model.promise(n_features), count_rows(X)
+        if confirm is not None:
+            confirm(promise, n_rows)
+        unchanged()  # before anything is spent
+        model.ledger = self._ledgers(promise, ledger)
         if columns is None and schema is None:
             columns = column_names(X)
-        return self.store(model.fit(X, y, person=person), columns, send_plain_sums=send_plain_sums)
+        model.fit(X, y, person=person)
+        distances = None if promise is not None else trial_distances(model, X, y)
+        kept = None if recipe is None else {**recipe, "rows": n_rows}
+        told: dict[str, Any] = {"send_plain_sums": send_plain_sums, "recipe": kept, "distances": distances}
+        store_model(self.folder, model, columns, **told, check=unchanged)
+        return self
 
     def fit_moments(
         self,
@@ -218,6 +263,8 @@ class Site:
         person: Any = None,
         columns: Sequence[str] | None = None,
         ledger: AnyLedger = None,
+        recipe: Mapping[str, Any] | None = None,
+        confirm: Confirm | None = None,
     ) -> Self:
         """Release private moments of the site's rows once, to be sent to the server; no model is fitted.
 
@@ -243,12 +290,18 @@ class Site:
             Names of the features, which the server compares; None takes those of a data frame.
         ledger : Ledger or path, default=None
             Account in which the release is entered before any noise is drawn, besides the folder's own.
+        recipe : mapping of str to Any, default=None
+            How this release was made, as in :meth:`fit`.
+        confirm : callable, default=None
+            Called before anything is drawn, spent or changed, as in :meth:`fit`.
 
         Returns
         -------
         Site
             This object.
         """
+        unchanged = partial(self._check_list, self.forgotten.marks)
+        X, y, person = without_forgotten(self.forgotten, X, y, person, schema)
         if moments.epsilon is None or moments.classes is None:
             raise InvalidInputError("moments of a site need epsilon and the declared classes")
         by_schema = schema is not None and schema.person is not None and schema.rows_per_person is not None
@@ -260,11 +313,57 @@ class Site:
         promise = agreed.promise(n_features, of_persons=of_persons, schema=schema)
         if not promise.holds:
             raise InvalidInputError(f"these moments would promise nothing: {'; '.join(promise.voided_by)}")
+        n_rows = count_rows(X)
+        if confirm is not None:
+            confirm(promise, n_rows)
+        unchanged()  # before anything is spent
         agreed.set_params(ledger=self._ledgers(promise, ledger))
         if columns is None and schema is None:
             columns = column_names(X)
-        store_moments(self.folder, release_moments(X, y, agreed, person=person, schema=schema), columns)
+        released = release_moments(X, y, agreed, person=person, schema=schema)
+        kept = None if recipe is None else {**recipe, "rows": n_rows}
+        store_moments(self.folder, released, columns, kept, check=unchanged)
         return self
+
+    def forget(self, person: Any) -> Self:
+        """Leave a person out of every later fit from this folder; what is fitted now stays as it is.
+
+        The id is not kept: the folder holds a mark of it, under a secret of the folder. Call :meth:`fit` or
+        :meth:`fit_moments` afterwards for a model without the person. Of raw rows it is, to the last bit, the
+        model that a fit without the person's rows gives on the same machine. What was released with noise
+        before cannot be taken back, and a new release spends its epsilon.
+
+        Parameters
+        ----------
+        person : str or int
+            The person, as the person column of the table names them.
+
+        Returns
+        -------
+        Site
+            This object.
+        """
+        self.folder.prepare()
+        self.forgotten.add(person)
+        return self
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """How the fit of the model was made, as it was told; empty if it was not."""
+        return notes_of(self.folder, self.folder.recipe, self.profile)
+
+    @property
+    def drift(self) -> DriftWatch:
+        """Counts of how far rows that were asked about lie from the model."""
+        return DriftWatch(self.folder.distances, self.profile.model_digest)
+
+    def _check_list(self, seen: frozenset[str]) -> None:
+        """Refuse what was made of rows that another list of forgotten persons has let through."""
+        if self.forgotten.marks != seen:
+            raise FederationError(
+                "the list of forgotten persons has changed since the rows were read, so nothing was kept: "
+                "run it again"
+            )
 
     def _ledgers(self, promise: Guarantee | None, ledger: AnyLedger) -> AnyLedger:
         """Return where a fit is entered: the given ledger and the folder's own."""
@@ -272,7 +371,7 @@ class Site:
             return ledger  # there is nothing to count
         own = self.folder.ledger
         if not own.is_file():
-            self._begin_ledger(promise)
+            begin_ledger(self.folder, promise)
         found = Ledger.load(own)
         if ledger is None and found.events:
             raise InvalidInputError(
@@ -280,21 +379,6 @@ class Site:
                 f"with noise spends again: serve the model fitted last, or name a ledger (--ledger {own})"
             )
         return all_of(ledger, own)
-
-    def _begin_ledger(self, promise: Guarantee) -> None:
-        """Make the folder's ledger for fits like this one, with the model that is there already."""
-        earlier = None
-        if self.folder.profile.is_file() and self.profile.guarantee is not None:
-            earlier = Guarantee.from_dict(self.profile.guarantee)
-        persons = promise.person is not None and (earlier is None or earlier.person is not None)
-        epsilon, delta = promise.person if persons and promise.person is not None else promise.record
-        # A row of very many entries may be promised nothing as a whole.
-        unit = "entry" if not math.isfinite(epsilon) or delta >= 1.0 else "person" if persons else "record"
-        relation = promise.neighbours if earlier is None and unit != "entry" else "replace"
-        ledger = Ledger(unit=unit, neighbours=relation)
-        if earlier is not None and earlier.holds:
-            ledger.spend_guarantee(earlier, "model fitted before there was a ledger")
-        ledger.save(self.folder.ledger)
 
     def store(
         self, model: LocalModel, columns: Sequence[str] | None = None, *, send_plain_sums: bool = False
@@ -333,6 +417,9 @@ class Site:
         approval: str | None = None,
         declared_rows: int | None = None,
         tells_epsilon: bool | None = None,
+        sum_table: PathLike | None = None,
+        sum_key: PathLike | None = None,
+        sum_encoders: Mapping[str, PathLike] | None = None,
     ) -> Self:
         """Change what may leave this site; kept for the next start.
 
@@ -361,6 +448,15 @@ class Site:
             keeps what is set, at first to tell none.
         tells_epsilon : bool, default=None
             Whether to tell the server's operator what the site's ledger has spent. None keeps what is set.
+        sum_table : str or path-like, default=None
+            Table whose rows this site adds to encrypted sums, read when a contract was approved: a file, or
+            the address of a table in a database, without a password. None keeps what is set, at first to add
+            nothing.
+        sum_key : str or path-like, default=None
+            File of this site's key for encrypted sums (``onefold federate keys new``): to hold shares, or to
+            sign. None keeps what is set.
+        sum_encoders : mapping of str to path-like, default=None
+            Encoders of columns of ``sum_table``, by the name of the column. None keeps what is set.
 
         Returns
         -------
@@ -369,8 +465,13 @@ class Site:
         """
         if withdraw_plain_sums:
             withdraw_sums(self.folder)
-        given = {"per_minute": per_minute, "total": total, "caller_total": querier_total, "sends": sends}
+        given: dict[str, Any] = {"per_minute": per_minute, "total": total, "sends": sends}
+        given |= {"caller_total": querier_total}
         given |= {"approval": approval, "declared_rows": declared_rows, "tells_epsilon": tells_epsilon}
+        given |= {"sum_table": None if sum_table is None else _whole_place(sum_table)}
+        given |= {"sum_key": None if sum_key is None else _whole_path(sum_key)}
+        places = {name: _whole_path(path) for name, path in (sum_encoders or {}).items()}
+        given |= {"sum_encoders": places or None}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         settings = replace(self.settings, **changes)
         trusted = {check_digest(key) for key in trust_keys}
@@ -381,6 +482,16 @@ class Site:
             settings.save(self.folder.settings_file)
         return self
 
+    @property
+    def only_sums(self) -> bool:
+        """Whether the site takes part in encrypted sums and has no model to answer queries with."""
+        return self.settings.takes_part_in_sums and not self.folder.profile.exists()
+
+    def _check_ready(self) -> None:
+        """Refuse to run without a model, or a part in encrypted sums."""
+        if not self.only_sums:
+            read_profile(self.folder)
+
     def approvals(self) -> Approvals:
         """Return what was decided about queriers, to look at it and to decide.
 
@@ -390,6 +501,30 @@ class Site:
             Its ``entries()`` tell who waits; ``approve`` and ``deny`` decide.
         """
         return approvals_of(self.folder)
+
+    def pause(self, paused: bool = True) -> Self:
+        """Answer nobody until this is taken back; what has left cannot be called back.
+
+        It holds at once for a site that runs, in this process or another, and is noted in the site's log.
+
+        Parameters
+        ----------
+        paused : bool, default=True
+            False lets the site answer again.
+
+        Returns
+        -------
+        Site
+            This object.
+        """
+        if paused == self.is_paused:
+            return self
+        note_sent(self.folder, SiteEvent.PAUSED if paused else SiteEvent.RESUMED)
+        if paused:
+            write_private(self.folder.paused, b"")
+        else:
+            remove_file(self.folder.paused)
+        return self
 
     def start(self, *, say: Callable[[str], None] = lambda _: None, give_up: float = GIVE_UP_SECONDS) -> Self:
         """Connect and answer queries in the background of this process.
@@ -413,7 +548,7 @@ class Site:
         """
         if self._watch is not None:
             raise FederationError("this object runs the site already")
-        read_profile(self.folder)
+        self._check_ready()
         node = Node(self.folder, say, give_up)
         self._watch = Watch(node.check, node.stop)
         return self
@@ -456,7 +591,7 @@ class Site:
         FederationError
             If there is no model yet, or the server keeps the site out.
         """
-        read_profile(self.folder)
+        self._check_ready()
         with Node(self.folder, say, give_up) as node:
             Watch.until(node.check, seconds, keep_going)
 
@@ -468,3 +603,32 @@ class Site:
 
     def __repr__(self) -> str:
         return f"Site({str(self.folder.root)!r})"
+
+
+def _whole_path(path: PathLike) -> str:
+    """A file's whole path, since every message may be answered by a process elsewhere."""
+    text = os.fspath(path)
+    if not Path(text).exists():
+        raise InvalidInputError(f"{text}: no such file")
+    return str(Path(text).resolve())
+
+
+def _whole_place(path: PathLike) -> str:
+    """Where a table is, as it can be kept: a whole path, or an address of a database without a password."""
+    text = str(os.fspath(path))
+    if not is_address(text):
+        return _whole_path(text)
+    try:
+        found = DatabaseAddress(text)
+    except InvalidInputError as error:
+        if "holds a password" not in str(error):
+            raise
+        raise InvalidInputError(
+            "the address of the table for encrypted sums holds a password, which would be kept in a file: "
+            "leave it out, and write it to .pgpass"
+        ) from None
+    if found.file is None:
+        return text
+    if not found.file.exists():
+        raise InvalidInputError(f"{found.file}: no such file")
+    return f"sqlite:///{quote(str(found.file.resolve()))}#{quote(found.table or '')}"

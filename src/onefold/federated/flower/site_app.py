@@ -8,14 +8,13 @@ class, encrypted if a query key came with the query.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +24,29 @@ from numpy.typing import NDArray
 from onefold._base.arrays import Integers
 from onefold._base.optional import require
 from onefold.exceptions import (
-    FederationError,
     InvalidInputError,
     MessageError,
     MissingDependencyError,
     QueryRefused,
 )
-from onefold.federated.fhe import Client, Quantiser
+from onefold.federated.drift import DriftWatch
+from onefold.federated.fhe import Client
 from onefold.federated.fhe import messages as fhe_messages
-from onefold.federated.flower.admission import EVERY, leaving, note_sent, packed, recognised, unpacked
+from onefold.federated.fhe.looks import MeasureMap
+from onefold.federated.flower.admission import (
+    EVERY,
+    are_covered,
+    leaving,
+    note_sent,
+    packed,
+    recognised,
+    unpacked,
+)
 from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSettings, log_to, write_private
+from onefold.federated.flower.keeping import Changed, keep, read_profile, served_model, settle, write_profile
 from onefold.federated.flower.sightings import facts_of
-from onefold.federated.flower.sums import joined_model, kept_sums, moments_profile, sums_of, write_sums
+from onefold.federated.flower.summing import take_step
+from onefold.federated.flower.sums import digest_of, joined_model, kept_sums, moments_profile, sums_of
 from onefold.federated.guard import QueryGuard
 from onefold.federated.joined_server import declared_agreement
 from onefold.federated.local_model import LocalModel
@@ -57,12 +67,14 @@ from onefold.federated.messages import (
     QueryKey,
     Refusal,
     SealedAnswers,
+    SumParcel,
     check_name,
     columns_digest,
     from_parts,
+    to_bytes,
     to_parts,
 )
-from onefold.federated.queriers import AnySignature
+from onefold.federated.queriers import AnySignature, SentSignature, SumSignature
 from onefold.federated.rules import align
 
 __all__ = [
@@ -75,6 +87,7 @@ __all__ = [
     "PROFILE",
     "SEALED",
     "SUMS",
+    "SUM_STEP",
     "answer",
     "answer_message",
     "caller_of",
@@ -96,6 +109,7 @@ __all__ = [
 ANSWERS, PROFILE, MODEL, SEALED = "query.answers", "query.profile", "query.model", "query.sealed"
 SUMS = "query.sums"
 FACTS = "query.facts"
+SUM_STEP = "query.sumstep"
 KEPT_OUT = "query.outside"  # no question: the site is told that it is not taken
 # For when not even our own reply can be made. Flower has no code for it.
 EDGE_FAILED = 1000
@@ -119,8 +133,12 @@ def _replies(message: Any) -> list[Message]:
     name = folder.settings.name
     kind = str(message.metadata.message_type)
     try:
+        if folder.paused.exists() and kind in (MODEL, SUMS, SUM_STEP, ANSWERS, SEALED):
+            return [Failure(NO_QUERY, name, FailureCode.PAUSED)]
         if kind == PROFILE:
-            return [read_profile(folder)]
+            return [_profile(folder)]
+        if kind == SUM_STEP:
+            return [_summed(folder, message.content)]
         if kind == MODEL:
             return [model_parcel(folder)]
         if kind == SUMS:
@@ -136,12 +154,23 @@ def _replies(message: Any) -> list[Message]:
         LOG.warning("refused a message: %s", error)
         code = FailureCode.TOO_LARGE if "larger" in str(error) else FailureCode.MALFORMED
         return [Failure(NO_QUERY, name, code)]
+    except QueryRefused as refusal:
+        LOG.warning("refused a message code=%s", refusal.code)
+        return [Failure(NO_QUERY, name, FailureCode(refusal.code))]
     except Exception as error:
         LOG.error("failed kind=%s error=%s", kind, type(error).__name__)
         code = FailureCode.NOT_READY if kind in (PROFILE, MODEL, SUMS) else FailureCode.INTERNAL
         return [Failure(NO_QUERY, name, code)]
     LOG.warning("refused a message of an unknown kind")
     return [Failure(NO_QUERY, name, FailureCode.MALFORMED)]
+
+
+def _profile(folder: SiteFolder) -> Message:
+    """What the site says about its model; that it has none, if it takes part in encrypted sums only."""
+    settings = folder.settings
+    if settings.takes_part_in_sums and not folder.profile.exists():
+        return Failure(NO_QUERY, settings.name, FailureCode.NO_MODEL)
+    return read_profile(folder)
 
 
 def _reason(content: Any) -> str:
@@ -166,16 +195,61 @@ def _answers(folder: SiteFolder, content: Any, encrypted: bool) -> list[Message]
     if not isinstance(key, QueryKey | None) or len(queries) < len(messages):
         raise MessageError("only queries are answered, encrypted ones behind a query key")
     assert isinstance(scores, PublicScores | None)
-    signed = [signatures.get(query.id, signatures.get(EVERY)) for query in queries]
-    pairs = zip(queries, signed, strict=True)
-    return [answer(folder, query, caller, key, scores, signature) for query, signature in pairs]
+    signed: list[AnySignature | None] = []
+    for query in queries:
+        signature = signatures.get(query.id, signatures.get(EVERY))
+        if isinstance(signature, SumSignature):
+            raise MessageError("the signature is one of an encrypted sum")
+        signed.append(signature)
+    counted: list[str | None] = [None] * len(queries)
+    if key is None and scores is None and len(queries) > 1:
+        counted = _counted_together(folder, queries, caller, signed)
+    each = zip(queries, signed, counted, strict=True)
+    return [answer(folder, query, caller, key, scores, signature, of) for query, signature, of in each]
+
+
+def _counted_together(
+    folder: SiteFolder, queries: Sequence[Query], caller: str, signed: Sequence[AnySignature | None]
+) -> list[str | None]:
+    """Count the rows of all queries of a message in one step; the account of each.
+
+    Only if all of them may be answered, since rows that are counted stay counted. Otherwise nothing is
+    counted, and each is looked at alone.
+    """
+    settings = folder.settings
+    try:
+        profile = read_profile(folder)
+        for query in queries:
+            _check_query(settings, profile, query)
+        pairs = zip(queries, signed, strict=True)
+        accounts = [recognised(folder, settings, query, caller, signature) for query, signature in pairs]
+        _served(folder, profile)
+        if len(set(accounts)) == 1 and are_covered(folder, settings, queries, signed):
+            _admit(folder, settings, accounts[0], sum(len(query.features) for query in queries))
+            return list(accounts)
+    except Exception:  # whatever it is, the queries that it is about are told so
+        LOG.info("queries of one message are counted one by one")
+    return [None] * len(queries)
+
+
+def _summed(folder: SiteFolder, content: Any) -> Message:
+    """Take one step of an encrypted sum."""
+    signatures, (parcel, *others) = signatures_of(content), from_records(content)
+    if not isinstance(parcel, SumParcel) or others:
+        raise MessageError("a step of an encrypted sum travels alone")
+    signature = signatures.get(parcel.query_id)
+    if not isinstance(signature, SumSignature | None):
+        raise MessageError("the signature is none of an encrypted sum")
+    return take_step(folder, parcel, signature)
 
 
 # What a failure names as its query when there was none.
 NO_QUERY = "none"
 EVERYBODY = "all-callers"
+MOST_MEASURED = 64  # rows of a query
 
 PathLike = str | os.PathLike[str]
+Notes = Mapping[str, Any]  # plain values for JSON
 
 
 # --- the model on disk ------------------------------------------------------------------------------------
@@ -193,64 +267,64 @@ def store_model(
     columns: Sequence[str] | None = None,
     *,
     send_plain_sums: bool = False,
+    recipe: Notes | None = None,
+    distances: Notes | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Profile:
     """Keep a fitted model, and what the site will say about it and about the columns it was fitted to.
 
     Sums of its rows are kept, and sent to the server that asks for them, only if ``send_plain_sums`` says so.
+    What else is known about the fit stays here. All of it takes the place of the fit before, or nothing does.
     """
-    folder.prepare()
-    sums = sums_of(folder.settings.name, model) if send_plain_sums else None
-    # Nothing is answered while the files do not belong together.
-    folder.profile.unlink(missing_ok=True)
-    folder.sums.unlink(missing_ok=True)
-    model.save(folder.model, with_rows=False)
-    folder.model.chmod(0o600)
-    digest = None if sums is None else write_sums(folder, sums)
+    files: dict[Path, Any] = {folder.model: partial(model.save, with_rows=False)}
+    digest = None
+    if send_plain_sums:
+        sums = sums_of(folder.settings.name, model)
+        files[folder.sums], digest = to_bytes(sums), digest_of(sums)
     profile = replace(model.profile(folder.settings.name), columns=columns_digest(columns), sums=digest)
-    _write_profile(folder, profile)
+    keep(folder, profile, files | _notes(folder, profile, recipe, distances), check)
     return profile
 
 
-def store_moments(folder: SiteFolder, content: bytes, columns: Sequence[str] | None = None) -> Profile:
+def store_moments(
+    folder: SiteFolder,
+    content: bytes,
+    columns: Sequence[str] | None = None,
+    recipe: Notes | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Profile:
     """Keep private moments, to be sent to the server; a model that was there before is deleted.
 
     The site has nothing else: it answers no query and has no model to send.
     """
-    folder.prepare()
     sums = PrivateSums(folder.settings.name, content)
     profile = moments_profile(sums, columns_digest(columns))
-    for path in (folder.profile, folder.sums, folder.model):
-        path.unlink(missing_ok=True)
-    write_sums(folder, sums)
-    _write_profile(folder, profile)
+    keep(folder, profile, {folder.sums: to_bytes(sums), **_notes(folder, profile, recipe)}, check)
     return profile
+
+
+def _notes(
+    folder: SiteFolder, profile: Profile, recipe: Notes | None, distances: Notes | None = None
+) -> dict[Path, Any]:
+    """What is known about a fit besides the model, each with the digest of the model it is about."""
+    given = {folder.recipe: recipe, folder.distances: distances}
+    return {
+        path: json.dumps({**notes, "model": profile.model_digest}, indent=1, allow_nan=False).encode()
+        for path, notes in given.items()
+        if notes is not None
+    }
 
 
 def withdraw_sums(folder: SiteFolder) -> None:
     """Delete plain sums that were to be sent, if there are any; what was sent stays sent."""
-    if folder.sums.exists():
-        profile = read_profile(folder)
+    profile = read_profile(folder) if folder.profile.exists() else None
+    if profile is not None and profile.sums is not None:
         if profile.measure == MOMENTS:
             raise InvalidInputError(
                 "this site has private moments to send and no answers: fit it again with --method rows"
             )
-        folder.sums.unlink()
-        _write_profile(folder, replace(profile, sums=None))
-
-
-def _write_profile(folder: SiteFolder, profile: Profile) -> None:
-    write_private(folder.profile, json.dumps(to_parts(profile)[0], indent=1, allow_nan=False).encode())
-
-
-def read_profile(folder: SiteFolder) -> Profile:
-    """What the site says about its model."""
-    try:
-        profile = from_parts(json.loads(folder.profile.read_bytes()), {})
-    except (OSError, ValueError):
-        profile = None
-    if not isinstance(profile, Profile):
-        raise FederationError("this site has no model yet: fit one, with DATA and --label or --schema")
-    return profile
+        write_profile(folder, replace(profile, sums=None))
+        settle(folder)
 
 
 def warm(folder: SiteFolder) -> None:
@@ -259,16 +333,20 @@ def warm(folder: SiteFolder) -> None:
         profile = read_profile(folder)
         if profile.measure == MOMENTS:
             return
-        model = _model(folder.model, profile.model_digest)
+        model = _served(folder, profile)
         if profile.sums is not None and model.schema_ is not None:  # drawing the lift takes a while too
             declared_agreement(model.schema_).rows(np.zeros((1, profile.n_features)))
 
 
+def _served(folder: SiteFolder, profile: Profile) -> LocalModel:
+    """The model that a profile speaks of; it is read again only when there is another one."""
+    return _model(folder.root, profile.model_digest)
+
+
 @lru_cache(maxsize=1)
-def _model(path: Path, digest: str) -> LocalModel:
-    if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-        raise FederationError("the model is not the one the profile speaks of")
-    return LocalModel.load(path)
+def _model(root: Path, digest: str) -> LocalModel:
+    with served_model(SiteFolder(root), digest) as path:
+        return LocalModel.load(path)
 
 
 # --- what a site sends ------------------------------------------------------------------------------------
@@ -281,35 +359,36 @@ def answer(
     lock: QueryKey | None = None,
     scores: PublicScores | None = None,
     signature: AnySignature | None = None,
+    account: str | None = None,
 ) -> Message:
     """One number per row and class, if the data owner and the guard allow it; encrypted if there is a key.
 
     With the scores of the server they are added to the squared distances before anything is encrypted. A site
-    that sends no sums takes no scores.
+    that sends no sums takes no scores. With an ``account`` the querier was recognised and the rows were
+    counted already, together with other queries of the same message.
     """
     settings = folder.settings
     code = FailureCode.NOT_READY
     try:
         profile = read_profile(folder)
         code = FailureCode.INTERNAL
-        if profile.measure == MOMENTS:  # what it may give away is with the server
-            raise QueryRefused(FailureCode.MALFORMED)
-        if query.features.shape[1] != profile.n_features:
-            raise QueryRefused(FailureCode.WRONG_FEATURES)
-        if lock is None and settings.sends == "sealed-answers":
-            raise QueryRefused(FailureCode.SEALED_ONLY)
+        _check_query(settings, profile, query, lock)
         if scores is not None and profile.sums is None:
             raise QueryRefused(FailureCode.MALFORMED)
-        account = recognised(folder, settings, query, caller, signature, lock)
+        by = recognised(folder, settings, query, caller, signature, lock) if account is None else account
         client = None if lock is None else opened_lock(folder, lock, profile.classes, len(query.features))
-        model = _model(folder.model, profile.model_digest)
+        model = _served(folder, profile)
         if scores is not None:
             model = joined_model(model, scores)
-        _admit(folder, settings, account, len(query.features))
+        if account is None:
+            _admit(folder, settings, by, len(query.features))
         answers = model.answer(query, profile.site)
         reply = answers if lock is None or client is None else sealed(client, answers, lock)
         leaving(folder, settings, query, caller, signature, lock is not None)
+        _count_distances(folder, profile, query, answers if scores is None else None)
         return reply
+    except Changed:  # the site was fitted anew between two looks at its files; nothing more is counted yet
+        return answer(folder, query, caller, lock, scores, signature, account)
     except QueryRefused as refusal:
         code = FailureCode(refusal.code)
         LOG.warning("refused query=%s code=%s", query.id, code)
@@ -320,6 +399,37 @@ def answer(
         # The kind of error only: its text may quote rows.
         LOG.error("failed query=%s code=%s error=%s", query.id, code, type(error).__name__)
     return Failure(query.id, settings.name, code)
+
+
+def _count_distances(folder: SiteFolder, profile: Profile, query: Query, answers: Answers | None) -> None:
+    """Count how far the rows of a query lie from the model, for a warning to the data owner.
+
+    Answers with the scores of the server are no distances: then some rows are measured once more.
+    """
+    try:
+        watch = DriftWatch(folder.distances, profile.model_digest)
+        if not watch.is_available:
+            return
+        if answers is None:
+            some = np.linspace(0, len(query.features) - 1, min(MOST_MEASURED, len(query.features)), dtype=int)
+            rows = Query(query.id, query.features[some])
+            answers = _served(folder, profile).answer(rows, profile.site)
+        if watch.count(answers.values.min(axis=1)):
+            LOG.warning("rows asked about lie farther from the model than this site's own rows did")
+    except Exception as error:  # whatever is wrong with the counts, the answer leaves
+        LOG.error("distances were not counted error=%s", type(error).__name__)
+
+
+def _check_query(
+    settings: SiteSettings, profile: Profile, query: Query, lock: QueryKey | None = None
+) -> None:
+    """Refuse a query that the model cannot answer, or whose answers may not leave in clear."""
+    if profile.measure == MOMENTS:  # what it may give away is with the server
+        raise QueryRefused(FailureCode.MALFORMED)
+    if query.features.shape[1] != profile.n_features:
+        raise QueryRefused(FailureCode.WRONG_FEATURES)
+    if lock is None and settings.sends == "sealed-answers":
+        raise QueryRefused(FailureCode.SEALED_ONLY)
 
 
 def _admit(folder: SiteFolder, settings: SiteSettings, caller: str, n_rows: int) -> None:
@@ -343,9 +453,11 @@ def model_parcel(folder: SiteFolder) -> Message:
     if not may_send(settings, profile):
         LOG.warning("refused to send the model")
         return Failure(NO_QUERY, settings.name, FailureCode.NOT_PRIVATE)
+    with served_model(folder, profile.model_digest) as path:
+        content = path.read_bytes()
     note_sent(folder, SiteEvent.MODEL_SENT, model=profile.model_digest)
     LOG.warning("sent the model digest=%s", profile.model_digest)
-    return ModelParcel(settings.name, folder.model.read_bytes())
+    return ModelParcel(settings.name, content)
 
 
 def _sums(folder: SiteFolder) -> Message:
@@ -385,7 +497,7 @@ def opened_lock(folder: SiteFolder, lock: QueryKey, own: ClassLabels, n_rows: in
         raise QueryRefused(FailureCode.OTHER_CLASSES)
     try:
         key = fhe_messages.public_key_of(lock)
-        if key.parameters.message_size(n_rows) > Limits().max_bytes:
+        if key.parameters.message_size(n_rows * lock.looks) > Limits().max_bytes:
             raise QueryRefused(FailureCode.TOO_LARGE)
         return Client(key, folder.settings.name)
     except MissingDependencyError:
@@ -395,12 +507,11 @@ def opened_lock(folder: SiteFolder, lock: QueryKey, own: ClassLabels, n_rows: in
 
 
 def quantised(answers: Answers, lock: QueryKey) -> Integers:
-    """Whole numbers for the classes of a query key: the same map at every site; -1 for a class it lacks."""
+    """Whole numbers for the classes of a query key, look after look; -1 for a class the site lacks."""
     values = answers.values.astype(np.float64)
     aligned = align(values, np.array(answers.classes), np.array(lock.classes), np.nan)
-    quantiser = Quantiser(lock.bits, 1.0, lock.power, min(lock.floor / lock.bound, np.nextafter(1.0, 0.0)))
-    with np.errstate(over="ignore"):  # a tiny bound: beyond it all is one
-        return quantiser.quantise(np.minimum(aligned / lock.bound, 1.0))
+    map_ = MeasureMap(lock.bits, lock.bound, lock.power, lock.floor, lock.looks, lock.knots)
+    return map_.numbers(aligned)
 
 
 def sealed(client: Client, answers: Answers, lock: QueryKey) -> SealedAnswers:
@@ -419,7 +530,7 @@ SIGNATURES = "signatures"  # beside the name of the querier, where sites of vers
 
 
 def to_records(
-    messages: Sequence[Message], caller: str | None = None, signatures: Sequence[AnySignature | None] = ()
+    messages: Sequence[Message], caller: str | None = None, signatures: Sequence[SentSignature | None] = ()
 ) -> Any:
     """Flower's ``RecordDict`` of some messages."""
     app = require("flwr.app", "federated")
@@ -492,7 +603,7 @@ def caller_of(content: Any) -> str:
     return name
 
 
-def signatures_of(content: Any) -> dict[str, AnySignature]:
+def signatures_of(content: Any) -> dict[str, SentSignature]:
     """The queriers' signatures, by the ids of their queries; they are not checked yet."""
     try:
         text = content[CALLER].get(SIGNATURES)

@@ -2,22 +2,31 @@
 
 Only the server's account can enter the folder, so every request is from that account. Files appear
 whole or not at all; a request that nobody fetched and a reply that nobody read are swept away later.
+
+A request stays in its folder until it is answered, under another name once the run has taken it. What is in
+there is thus all that waits or is on its way. When it is too much, no more is taken: whoever asks is told to
+try again, and in how many seconds.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from onefold._base.files import is_disk_full
+from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold._base.frames import join_frames, split_frames
-from onefold.exceptions import FederationError, MessageError, OnefoldError
-from onefold.federated.flower.folders import private_folder, write_private
+from onefold.exceptions import FederationError, MessageError, OnefoldError, ServerBusyError
+from onefold.federated.flower.folders import QUEUE, private_folder, write_private
+from onefold.federated.flower.life import LifeSign, Pulse, read_sign
 from onefold.federated.messages import (
     Message,
     Query,
@@ -27,17 +36,29 @@ from onefold.federated.messages import (
     from_bytes,
     to_bytes,
 )
-from onefold.federated.queriers import AnySignature, read_signature
+from onefold.federated.queriers import AnySignature, SumSignature, read_signature
 
 __all__ = ["Reply", "Request", "Spool"]
 
 STALE_SECONDS = 3600.0
 # Evaluation keys are large, and asked for again when they are gone.
 UNUSED_KEYS_SECONDS = 30 * 24 * 3600.0
-# The run writes its sign of life every second; longer than this and it is taken for dead.
-SILENCE = 15.0
 SILENT_LOOKS = 600
+LOOKS_PER_STATUS = 10
 NOT_RUNNING = "the server is not running: start it with onefold federate server, or Federation.start()"
+DISK_FULL = "the disk of the server is full: nothing is asked until there is room on it"
+# Who asks waits this long beyond the time of the sites, unless it says otherwise.
+GRACE = 60.0
+MOST_BYTES = 2**30  # of requests that wait or are on their way
+SOON, LATE = 2.0, 300.0  # the shortest and the longest time after which to try again
+UNKNOWN_PACE = 15.0
+# Why the run has no reply, and what is said then.
+RESTARTED, NO_ROOM = "restarted", "disk-full"
+TROUBLES = {
+    RESTARTED: "the server was started again while it carried this query: ask again (sites that have "
+    "answered it have counted its rows)",
+    NO_ROOM: DISK_FULL,
+}
 
 
 @dataclass(frozen=True)
@@ -53,20 +74,28 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """Who was expected to answer, and what came: answers and failures."""
+    """Who was expected to answer, and what came: answers and failures; or the trouble that the run had."""
 
     expected: tuple[str, ...]
     messages: tuple[Message, ...]
+    trouble: str = ""
 
     def to_bytes(self) -> bytes:
         """The reply in one run of bytes."""
-        return join_frames([_json({"expected": list(self.expected)}), *map(to_bytes, self.messages)])
+        about: dict[str, Any] = {"expected": list(self.expected)}
+        about |= {"trouble": self.trouble} if self.trouble else {}
+        return join_frames([_json(about), *map(to_bytes, self.messages)])
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Reply:
-        """Read what :meth:`to_bytes` wrote."""
-        first, *rest = split_frames(content)
-        return cls(tuple(map(str, json.loads(first)["expected"])), tuple(map(from_bytes, rest)))
+        """Read what :meth:`to_bytes` wrote; anything else is a :class:`MessageError`."""
+        try:
+            first, *rest = split_frames(content)
+            about = parse_json(first)
+            expected = tuple(map(str, about["expected"]))
+            return cls(expected, tuple(map(from_bytes, rest)), str(about.get("trouble", "")))
+        except NOT_READABLE:
+            raise MessageError("the reply of the server cannot be read") from None
 
 
 class Spool:
@@ -74,59 +103,147 @@ class Spool:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.expired = 0  # requests that were dropped because nobody waited for them any more
 
-    def submit(self, request: Request) -> None:
-        """Hand a request in."""
+    def submit(self, request: Request, patience: float | None = None) -> None:
+        """Hand a request in; after ``patience`` seconds nobody waits for its reply.
+
+        A :class:`ServerBusyError` if too many wait already, a :class:`FederationError` if the disk is full.
+        """
+        patience = request.timeout + GRACE if patience is None else patience
         meta: dict[str, Any] = {
             "caller": check_name("a querier's name", request.caller),
             "timeout": request.timeout,
+            "until": time.time() + patience,
         }
         if request.signature is not None:
             meta["signature"] = request.signature.to_dict()
         messages: list[Message] = [request.query]
         messages += [] if request.lock is None else [request.lock]
-        write_private(self._request(request.query.id), join_frames([_json(meta), *map(to_bytes, messages)]))
+        content = join_frames([_json(meta), *map(to_bytes, messages)])
+        self._check_queue(len(content))
+        try:
+            write_private(self._request(request.query.id), content)
+        except OSError as error:
+            if is_disk_full(error):
+                raise FederationError(DISK_FULL) from None
+            raise
+
+    def _check_queue(self, size: int) -> None:
+        """Refuse a request of a size if too many, or too many bytes, wait or are on their way."""
+        sign = self.life()
+        if sign is not None and sign.is_full:
+            raise FederationError(DISK_FULL)
+        count, present = self.waiting()
+        most = QUEUE if sign is None else sign.queue
+        if count < most and (count == 0 or present + size <= MOST_BYTES):
+            return
+        pace = None if sign is None else sign.pace
+        seconds = UNKNOWN_PACE if pace is None else min(max(count / pace, SOON), LATE)
+        self._note_refusal()
+        what = f"{count} queries wait" if count >= most else f"queries of {present / 2**20:.0f} MiB wait"
+        raise ServerBusyError(
+            f"the server is busy: {what} already; try again in about {math.ceil(seconds)} s", seconds
+        )
+
+    def waiting(self) -> tuple[int, int]:
+        """How many requests wait or are on their way, and their bytes."""
+        sizes = []
+        with os.scandir(self.root / "requests") as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # answered meanwhile
+                    sizes.append(entry.stat().st_size)
+        return len(sizes), sum(sizes)
+
+    def _note_refusal(self) -> None:
+        """Let the file of refusals grow by a byte: several processes may do so at once."""
+        with suppress(OSError):
+            handle = os.open(self.refusals, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(handle, b".")
+            finally:
+                os.close(handle)
+
+    @property
+    def refusals(self) -> Path:
+        """A file with a byte for each request that was refused because too many waited."""
+        return self.root / "refusals"
 
     def take(self) -> list[Request]:
-        """Requests that have come in, oldest first; they are gone from the folder."""
+        """Requests that have come in, oldest first; those that nobody waits for any more are dropped.
+
+        They stay in the folder under another name until they are delivered, withdrawn or given up.
+        """
         found = []
         for path in sorted((self.root / "requests").glob("*.request"), key=_age):
-            with suppress(OSError, ValueError, KeyError, OnefoldError):  # not one of ours: it is dropped
-                found.append(_request(path.read_bytes()))
-            path.unlink(missing_ok=True)
+            request = None
+            with suppress(OSError, OnefoldError, *NOT_READABLE):  # not one of ours: it is dropped
+                request = _request(path.read_bytes())
+                self.expired += request is None
+            if request is None:
+                path.unlink(missing_ok=True)
+                continue
+            with suppress(FileNotFoundError):  # withdrawn meanwhile
+                path.replace(path.with_suffix(".taken"))
+                found.append(request)
         return found
+
+    def is_awaited(self, query_id: str) -> bool:
+        """Whether a request that was taken has not been withdrawn."""
+        return self._taken(query_id).exists()
+
+    def give_up(self, but: Collection[str] = ()) -> None:
+        """Tell those who wait for requests that an earlier run took and did not answer; all but some."""
+        for path in (self.root / "requests").glob("*.taken"):
+            if path.stem not in but:
+                self.deliver(path.stem, Reply((), (), RESTARTED))
 
     def deliver(self, query_id: str, reply: Reply) -> None:
         """Put down what came."""
         write_private(self._reply(query_id), reply.to_bytes())
+        self._taken(query_id).unlink(missing_ok=True)
 
     def wait(self, query_id: str, seconds: float, is_busy: Callable[[], bool] = lambda: False) -> Reply:
         """The reply to a request of ours; later than ``seconds`` only while it is being worked on."""
         path = self._reply(query_id)
         deadline = time.monotonic() + seconds
-        silent = 0
+        looks = silent = 0
+        is_running = True
         while not path.exists():
+            if looks % LOOKS_PER_STATUS == 0:
+                is_running = self.status() is not None
+            looks += 1
             # Many looks in a row: the run may be starting again, or the whole machine may have paused.
-            silent = 0 if self.status() is not None else silent + 1
+            silent = 0 if is_running else silent + 1
             if silent > SILENT_LOOKS:
                 raise FederationError(NOT_RUNNING)
             if time.monotonic() > deadline and not is_busy() and not path.exists():
-                raise FederationError(f"the server did not reply within {seconds:g} s")
+                raise FederationError(f"the server did not reply within {seconds:g} s{self._why_late()}")
             time.sleep(0.05)
-        content = path.read_bytes()
+        reply = Reply.from_bytes(path.read_bytes())
         path.unlink()
-        return Reply.from_bytes(content)
+        if reply.trouble:
+            raise FederationError(TROUBLES.get(reply.trouble, "the server could not carry this query"))
+        return reply
+
+    def _why_late(self) -> str:
+        sign = self.life()
+        if sign is None:
+            return ""
+        if sign.is_full:
+            return f": {DISK_FULL}"
+        return "" if sign.is_fresh else f": it is busy ({sign.doing})"
 
     def withdraw(self, query_ids: Iterable[str]) -> None:
         """Drop requests of ours that nobody has fetched yet, and replies that nobody will read."""
         for query_id in query_ids:
-            self._request(query_id).unlink(missing_ok=True)
-            self._reply(query_id).unlink(missing_ok=True)
+            for path in (self._request(query_id), self._taken(query_id), self._reply(query_id)):
+                path.unlink(missing_ok=True)
 
-    def sweep(self) -> None:
-        """Drop what nobody will fetch any more."""
+    def sweep(self, but: Collection[str] = ()) -> None:
+        """Drop what nobody will fetch any more; not the queries that are still being worked on."""
         for path in (*(self.root / "requests").iterdir(), *(self.root / "replies").iterdir()):
-            if _age(path) < time.time() - STALE_SECONDS:
+            if _age(path) < time.time() - STALE_SECONDS and path.stem not in but:
                 path.unlink(missing_ok=True)
         for path in private_folder(self.root / "keys").iterdir():
             if _age(path) < time.time() - UNUSED_KEYS_SECONDS:
@@ -140,24 +257,44 @@ class Spool:
         """The folder where encrypted answers to a query are gathered."""
         return private_folder(self.root / "sealed") / check_name("a query id", query_id)
 
-    def report(self, online: Iterable[str]) -> None:
-        """The run's sign of life, with the sites it sees."""
-        part = self._alive.with_suffix(".part")  # no need to reach the disk, every second of the day
-        part.write_bytes(_json({"time": time.time(), "online": sorted(online)}))
-        part.replace(self._alive)
+    def pulse(self, queue: int = QUEUE) -> Pulse:
+        """What gives the sign of life of the run that is wanted now, in this process."""
+        made = Pulse(self._alive, self.question, queue, self._run_name)
+        made.is_wanted = lambda: self._run_name == made.run
+        return made
+
+    def report(self, online: Iterable[str], queue: int = QUEUE) -> None:
+        """One sign of life of a run in this process, with the sites it sees."""
+        pulse = self.pulse(queue)
+        pulse.seen(online)
+        pulse.beat()
+
+    def life(self) -> LifeSign | None:
+        """The last sign of life of the run that is wanted; None if there is none."""
+        sign = read_sign(self._alive)
+        return sign if sign is not None and sign.run == self._run_name else None
+
+    @property
+    def _run_name(self) -> str:
+        return (self.current_run or b"").decode("ascii", "replace")
 
     def status(self) -> tuple[str, ...] | None:
-        """Sites the run sees at the moment; None if there is no run."""
-        try:
-            plain = json.loads(self._alive.read_bytes())
-            fresh = abs(time.time() - float(plain["time"])) < SILENCE
-            return tuple(map(str, plain["online"])) if fresh else None
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        """Sites the run sees, as it said last; None if there is no run.
+
+        A run whose process is there has not ended, however long it has said nothing.
+        """
+        sign = self.life()
+        return sign.online if sign is not None and (sign.is_fresh or sign.is_there) else None
+
+    @property
+    def question(self) -> Path:
+        """The file by which the watchdog asks the run whether it is there; it answers by removing it."""
+        return self.root / "question"
 
     def open_run(self) -> None:
         """Make way for a new run: any other ends, so that there is never more than one for long."""
         self._alive.unlink(missing_ok=True)
+        self.question.unlink(missing_ok=True)
         write_private(self._run, secrets.token_hex(16).encode())
 
     def close_run(self) -> None:
@@ -184,18 +321,29 @@ class Spool:
     def _request(self, query_id: str) -> Path:
         return self.root / "requests" / f"{check_name('a query id', query_id)}.request"
 
+    def _taken(self, query_id: str) -> Path:
+        return self._request(query_id).with_suffix(".taken")
+
     def _reply(self, query_id: str) -> Path:
         return self.root / "replies" / f"{check_name('a query id', query_id)}.reply"
 
 
-def _request(content: bytes) -> Request:
+def _request(content: bytes) -> Request | None:
+    """A request; None if nobody waits for its reply any more."""
     meta, *rest = split_frames(content)
-    plain = json.loads(meta)
+    plain = parse_json(meta)
     query, lock = [*map(from_bytes, rest), None][:2]
     if len(rest) > 2 or not isinstance(query, Query) or not isinstance(lock, QueryKey | None):
         raise MessageError("this is no request")
     signature = None if plain.get("signature") is None else read_signature(plain["signature"])
-    return Request(query, str(plain["caller"]), float(plain["timeout"]), lock, signature)
+    if isinstance(signature, SumSignature):
+        raise MessageError("this is no request")
+    request = Request(query, str(plain["caller"]), float(plain["timeout"]), lock, signature)
+    left = float(plain.get("until", math.inf)) - time.time()
+    if left <= 0:
+        return None
+    # One that has waited for long leaves the sites less time: afterwards nobody reads their answers.
+    return replace(request, timeout=left) if left < request.timeout else request
 
 
 def _age(path: Path) -> float:

@@ -21,9 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
+from onefold._base.files import remove_file
 from onefold.exceptions import FederationError, InvalidInputError, MessageError, OnefoldError
 from onefold.federated.contract import message_classes
 from onefold.federated.flower.folders import ServerFolder, SiteFolder, write_private
+from onefold.federated.flower.keeping import sums_place
 from onefold.federated.flower.registry import RegistryEntry
 from onefold.federated.joined import Agreement, JoinedSums, Offset
 from onefold.federated.joined_server import JoinedFederation, declared_agreement, publish
@@ -42,7 +44,7 @@ from onefold.federated.messages import (
 )
 from onefold.federated.moments import MomentFederation, moments_in
 
-__all__ = ["KeptSums", "SiteSums", "joined_model", "kept_sums", "moments_profile", "sums_of", "write_sums"]
+__all__ = ["KeptSums", "SiteSums", "digest_of", "joined_model", "kept_sums", "moments_profile", "sums_of"]
 
 SiteSums = PlainSums | PrivateSums
 
@@ -83,7 +85,7 @@ def moments_profile(sums: PrivateSums, columns: str | None = None) -> Profile:
     moments = moments_in(sums.content)
     if len(sums.content) > Limits().max_bytes:
         raise InvalidInputError("the moments of so many columns are larger than a message: use fewer columns")
-    promise, digest = moments.guarantee_, _digest(sums)
+    promise, digest = moments.guarantee_, digest_of(sums)
     classes = plain_labels(np.sort(message_classes(moments.classes_)))
     known = (classes, MOMENTS, None, moments.n_features_in_)
     return Profile(
@@ -98,15 +100,14 @@ def moments_profile(sums: PrivateSums, columns: str | None = None) -> Profile:
     )
 
 
-def write_sums(folder: SiteFolder, sums: SiteSums) -> str:
-    """Write the sums that may go to the server; the digest of their content, for the site's profile."""
-    write_private(folder.sums, to_bytes(sums))
-    return _digest(sums)
+def digest_of(sums: SiteSums) -> str:
+    """The digest of the content of sums, for the site's profile."""
+    return hashlib.sha256(sums.content).hexdigest()
 
 
 def kept_sums(folder: SiteFolder, profile: Profile) -> SiteSums | None:
     """What a site sends of its rows; None unless the fit of this very model was told to send it."""
-    return None if profile.sums is None else _read(folder.sums, profile)
+    return None if profile.sums is None else _read(sums_place(folder, profile), profile)
 
 
 def joined_model(model: LocalModel, scores: PublicScores) -> LocalModel:
@@ -147,7 +148,7 @@ class KeptSums:
         What is left to a site that lies is to invent rows: of plain sums as many as the server lets one site
         have. Private moments have noise, so any number of rows is possible.
         """
-        if _digest(sums) != profile.sums or sums.site != name:
+        if digest_of(sums) != profile.sums or sums.site != name:
             raise InvalidInputError("these are not the sums that the site speaks of")
         others = {other: entry for other, entry in members.items() if other != name}
         if isinstance(sums, PrivateSums):
@@ -181,7 +182,7 @@ class KeptSums:
 
     def drop(self, name: str) -> None:
         """Delete what a site sent."""
-        self.folder.sums_of(name).unlink(missing_ok=True)
+        remove_file(self.folder.sums_of(name), missing_ok=True)
 
     def scores(self, members: Mapping[str, RegistryEntry]) -> PublicScores | None:
         """What the sites that take part are told with a query; None if they send no plain sums."""
@@ -250,10 +251,6 @@ def _senders(members: Mapping[str, RegistryEntry], *, private: bool) -> dict[str
     }
 
 
-def _digest(sums: SiteSums) -> str:
-    return hashlib.sha256(sums.content).hexdigest()
-
-
 def _read(path: Path, profile: Profile) -> SiteSums:
     """The sums in a file, if they are those that a profile speaks of."""
     try:
@@ -261,7 +258,7 @@ def _read(path: Path, profile: Profile) -> SiteSums:
     except (OSError, MessageError):
         found = None
     kind = PrivateSums if profile.measure == MOMENTS else PlainSums
-    if not isinstance(found, kind) or _digest(found) != profile.sums:
+    if not isinstance(found, kind) or digest_of(found) != profile.sums:
         raise FederationError(f"{path}: the sums of {profile.site} are not here, or damaged")
     return found
 

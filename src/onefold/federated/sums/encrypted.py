@@ -21,12 +21,14 @@ from onefold._base.frames import join_frames, pack_frame, split_frames, unpack_f
 from onefold._base.validation import Instance, check_parameter
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.messages import check_digest
+from onefold.federated.signing import verify
 from onefold.federated.sums.contract import SumContract
-from onefold.federated.sums.keys import Encryptor, HolderKey, verify
+from onefold.federated.sums.keys import Encryptor, HolderKey
 from onefold.federated.sums.messages import (
     ANSWER,
     HEADERS,
     LARGEST_HEADER,
+    LIST,
     MESSAGE,
     OTHER,
     about_share,
@@ -110,7 +112,7 @@ class EncryptedSum:
     2. the server calls :meth:`route`, and sends each holder its list of bytes;
     3. every holder checks the bytes and signs the list of sites (:meth:`SumHolder.sign`), once per round;
     4. every holder gets the signatures of the others and answers (:meth:`SumHolder.answer`) if t of them
-    agree;
+       agree;
     5. the querier calls :meth:`open` with t answers or more.
 
     *Guarantees.* ``guarantee`` holds for everyone who sees the opened sum, if the conditions that it prints
@@ -129,7 +131,7 @@ class EncryptedSum:
 
     Examples
     --------
-    >>> import os
+    >>> from tempfile import mkdtemp
     >>> import numpy as np
     >>> from onefold.federated import HolderKey, SumBlock, SumContract, SumHolder
     >>> keys = [HolderKey.new(name) for name in ("ann", "bob", "cy")]
@@ -138,11 +140,12 @@ class EncryptedSum:
     ...     "spring", tuple(key.public for key in keys), 2, ("north", "south"), (block,), noise=False
     ... )
     >>> total = EncryptedSum(contract)
+    >>> folder = mkdtemp()  # each keeps a file there: nobody adds or answers twice in one round
     >>> messages = [
-    ...     total.contribute("north", np.array([1, 2, 3]), os.getcwd()),
-    ...     total.contribute("south", np.array([10, 20, 30]), os.getcwd()),
+    ...     total.contribute("north", np.array([1, 2, 3]), folder),
+    ...     total.contribute("south", np.array([10, 20, 30]), folder),
     ... ]
-    >>> holders = [SumHolder(total, key, os.getcwd()) for key in keys]
+    >>> holders = [SumHolder(total, key, folder) for key in keys]
     >>> total.together(messages, holders).vector.tolist()
     [11, 22, 33]
     """
@@ -294,6 +297,55 @@ class EncryptedSum:
             Name of the site.
         """
         return self._read_message(message)[0]
+
+    def signer_of(self, signed: bytes) -> str:
+        """Return the holder that has signed a list of sites; bytes without its signature are refused.
+
+        Parameters
+        ----------
+        signed : bytes
+            What :meth:`SumHolder.sign` returned.
+
+        Returns
+        -------
+        str
+            Name of the holder.
+        """
+        return self.signed_list(signed)[0]
+
+    def signed_list(self, signed: bytes) -> tuple[str, str]:
+        """Return who has signed a list of sites, and which; bytes without its signature are refused.
+
+        Parameters
+        ----------
+        signed : bytes
+            What :meth:`SumHolder.sign` returned.
+
+        Returns
+        -------
+        tuple of (str, str)
+            Name of the holder, and digest of the list.
+        """
+        header = read_header(signed, LIST, self.contract)
+        holder = self.contract.holders[self.contract.number(header["holder"]) - 1]
+        if not verify(holder.signing, header["signature"], signed_bytes(header)):
+            raise MessageError(f"the list of holder {holder.name} is not signed by it")
+        return holder.name, str(header["list"])
+
+    def holder_of(self, answer: bytes) -> str:
+        """Return the holder that an answer is from; one of another sum, or a damaged one, is refused.
+
+        Parameters
+        ----------
+        answer : bytes
+            What :meth:`SumHolder.answer` returned.
+
+        Returns
+        -------
+        str
+            Name of the holder.
+        """
+        return self.contract.holders[self._read_answer(answer)[0] - 1].name
 
     def _read_message(self, message: bytes) -> tuple[str, bytes, list[bytes]]:
         """Return the site, the header and the parts of a whole message."""

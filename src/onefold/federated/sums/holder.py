@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from onefold._base.arrays import Residues
 from onefold._base.files import file_lock, write_whole
 from onefold._base.frames import join_frames, pack_frame, split_frames
@@ -17,7 +15,7 @@ from onefold._base.validation import Instance, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.federated.messages import check_digest
 from onefold.federated.sums.encrypted import EncryptedSum
-from onefold.federated.sums.keys import HolderKey, canonical, decrypt, verify
+from onefold.federated.sums.keys import TAG_BYTES, HolderKey, canonical, decrypt
 from onefold.federated.sums.messages import (
     ANSWER,
     LIST,
@@ -80,7 +78,7 @@ class SumHolder:
         check_parameter("total", total, Instance(EncryptedSum, "an EncryptedSum"))
         check_parameter("key", key, Instance(HolderKey, "a HolderKey"))
         self.name = key.name
-        self._key, self._contract = key, total.contract
+        self._key, self._total, self._contract = key, total, total.contract
         self._number = self._contract.number(key.name)
         if key.public != self._contract.holders[self._number - 1]:
             raise InvalidInputError("the contract has another key of this holder")
@@ -200,19 +198,15 @@ class SumHolder:
     def _signer(self, signature: bytes, digest: str) -> str | None:
         """The holder that has signed this list; None if the bytes are anything else."""
         try:
-            header = read_header(signature, LIST, self._contract)
-            number = self._contract.number(header["holder"])
+            holder, listed = self._total.signed_list(signature)
         except InvalidInputError:
             return None
-        key = self._contract.holders[number - 1].signing
-        if header["list"] != digest or not verify(key, header["signature"], signed_bytes(header)):
-            return None
-        return str(header["holder"])
+        return holder if listed == digest else None
 
     def _added(self, envelopes: Iterable[bytes]) -> _List:
         """Decrypt the shares of all sites and add them up; refuse too few sites, or one that comes twice."""
         listed: dict[str, str] = {}
-        total = np.zeros(self._contract.length, dtype=np.uint64)
+        total: Residues | None = None  # a contract of a few bytes may be of very many numbers
         seeded = False
         for envelope in envelopes:
             header, part = self._opened(envelope)
@@ -220,9 +214,11 @@ class SumHolder:
             if site in listed:
                 raise MessageError(f"site {site} is in the list twice")
             listed[site] = hashlib.sha256(split_frames(envelope)[0]).hexdigest()
-            total = add_shares(total, self._share(header, part))
+            share = self._share(header, part)
+            total = share if total is None else add_shares(total, share)
             seeded |= header["seeded"]
         check_enough(self._contract, len(listed))
+        assert total is not None  # of one site at least
         return _List(list_digest(self._contract, listed), tuple(sorted(listed)), seeded, total)
 
     def _opened(self, envelope: bytes) -> tuple[dict[str, Any], bytes]:
@@ -242,14 +238,11 @@ class SumHolder:
             raise MessageError(
                 f"the part of site {site} for this holder is missing or was changed: leave it out"
             )
+        seed = self._number < self._contract.threshold
+        if len(part) != TAG_BYTES + (SEED_BYTES if seed else 8 * self._contract.length):
+            raise MessageError(f"site {site}: its share has the wrong length; leave it out")
         try:
             content = decrypt(part, header["sender"], self._key, about_share(self._contract, site, self.name))
         except MessageError as error:
             raise MessageError(f"site {site}: {error}; leave it out") from None
-        if self._number < self._contract.threshold:
-            if len(content) != SEED_BYTES:
-                raise MessageError(f"site {site}: its share has the wrong length; leave it out")
-            return expand_seed(content, self._contract.length)
-        if len(content) != 8 * self._contract.length:
-            raise MessageError(f"site {site}: its share has the wrong length; leave it out")
-        return residues(content)
+        return expand_seed(content, self._contract.length) if seed else residues(content)

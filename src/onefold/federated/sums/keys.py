@@ -15,8 +15,10 @@ from onefold._base.files import read_saved, write_whole
 from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.federated.messages import check_digest, check_name
+from onefold.federated.signing import public_of, sign
 
 __all__ = [
+    "TAG_BYTES",
     "Encryptor",
     "HolderGroup",
     "HolderKey",
@@ -25,13 +27,12 @@ __all__ = [
     "check_threshold",
     "decrypt",
     "most_colluding",
-    "verify",
 ]
 
 KIND, PUBLIC, GROUP = "onefold holder key", "onefold public key", "onefold key holders"
 X25519 = "cryptography.hazmat.primitives.asymmetric.x25519"
-ED25519 = "cryptography.hazmat.primitives.asymmetric.ed25519"
 KEY_BYTES = 32
+TAG_BYTES = 16  # by which what AES-GCM encrypts is longer
 FRESH = bytes(12)  # counter of AES-GCM: every key encrypts once
 
 
@@ -281,9 +282,9 @@ class HolderKey:
     def public(self) -> PublicHolder:
         """The part that others need."""
         agreement = require(X25519, "federated").X25519PrivateKey.from_private_bytes(self.agreement)
-        signing = require(ED25519, "federated").Ed25519PrivateKey.from_private_bytes(self.signing)
-        both = (secret.public_key().public_bytes_raw().hex() for secret in (agreement, signing))
-        return PublicHolder(self.name, *both)
+        return PublicHolder(
+            self.name, agreement.public_key().public_bytes_raw().hex(), public_of(self.signing)
+        )
 
     def sign(self, content: bytes) -> str:
         """Sign bytes; the same bytes always get the same signature.
@@ -298,8 +299,7 @@ class HolderKey:
         str
             The signature, in hexadecimal digits.
         """
-        secret = require(ED25519, "federated").Ed25519PrivateKey.from_private_bytes(self.signing)
-        return str(secret.sign(content).hex())
+        return sign(self.signing, content)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the key to a file that only this account may read.
@@ -339,17 +339,6 @@ def _read_key(content: bytes) -> HolderKey:
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         raise FileFormatError("damaged, or not a holder key") from None
-
-
-def verify(public: str, signature: Any, content: bytes) -> bool:
-    """Whether a signature of these bytes was made with the secret part of a public key."""
-    invalid = require("cryptography.exceptions", "federated").InvalidSignature
-    try:
-        key = require(ED25519, "federated").Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
-        key.verify(bytes.fromhex(signature), content)
-    except (invalid, ValueError, TypeError):
-        return False
-    return True
 
 
 class Encryptor:

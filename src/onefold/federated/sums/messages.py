@@ -10,8 +10,9 @@ from onefold._base.arrays import Residues
 from onefold._base.frames import unpack_frame
 from onefold.exceptions import MessageError
 from onefold.federated.messages import check_digest
+from onefold.federated.signing import verify
 from onefold.federated.sums.contract import SumContract
-from onefold.federated.sums.keys import canonical, verify
+from onefold.federated.sums.keys import canonical
 from onefold.federated.sums.sharing import MODULUS
 
 __all__ = [

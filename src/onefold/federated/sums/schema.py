@@ -1,15 +1,17 @@
-"""One round for tables of a declared schema: a private classifier, or private synthetic rows, of all sites.
+"""Sums for tables of a declared schema: a private classifier, or private synthetic rows, of all sites.
 
 What is summed follows from the schema and from public numbers alone, so that the contract can be written
 before anybody looks at a row. Files of contracts hold both: what is summed, and the contract of the sum.
 """
 
+import copy
 import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -25,7 +27,7 @@ from onefold.federated.sums.contract import SumContract
 from onefold.federated.sums.encrypted import EncryptedSum, OpenedSum
 from onefold.federated.sums.keys import canonical
 from onefold.federated.sums.noise import SumBlock
-from onefold.federated.sums.statistics import LARGER, STEPS, SumParties, TableSum, excess_of
+from onefold.federated.sums.statistics import LARGER, STEPS, MomentSum, SumParties, TableSum, excess_of
 from onefold.privacy import PrivateMoments
 from onefold.privacy.contract import contract_rows
 from onefold.privacy.moments import MomentRounds
@@ -35,6 +37,7 @@ __all__ = ["SchemaSum"]
 
 KIND, VERSION = "onefold sum of tables", 1
 ROWS_ABOUT = 10_000  # where the schema does not say
+FIRST = "-1"  # how the first round of two is called, after the name of both
 SAME = 1e-9  # relative distance within which numbers of two machines are the same
 CHANGED = "the contract does not follow from its schema, epsilon and delta: it was changed; ask for another"
 
@@ -46,7 +49,7 @@ class _Summed(Protocol):
 
     def vector(self, table: Any) -> Integers: ...
 
-    def result(self, opened: OpenedSum) -> MomentClassifier | TableSynthesizer: ...
+    def result(self, opened: OpenedSum, anyway: bool) -> MomentClassifier | TableSynthesizer: ...
 
 
 class _Moments(_Summed):
@@ -55,16 +58,7 @@ class _Moments(_Summed):
     def __init__(
         self, round_id: str, parties: SumParties, schema: Schema, epsilon: float, delta: float
     ) -> None:
-        if schema.classes is None:
-            raise InvalidInputError("moments need classes: a label with constraints.enum in the schema")
-        agreed = PrivateMoments(
-            epsilon,
-            delta,
-            classes=schema.classes,
-            centre=middle_of(schema),
-            radius=schema.row_norm,
-            second_moments="pooled",
-        )
+        agreed = _agreed(schema, epsilon, delta).set_params(centre=middle_of(schema))
         rounds = MomentRounds(agreed, schema.width, schema.person is not None, schema)
         about = schema.rows_about or ROWS_ABOUT
         self._schema, self._rounds = schema, rounds.at_once(about)
@@ -78,18 +72,61 @@ class _Moments(_Summed):
         self.contract = parties.contract(round_id, blocks, promise=rounds.promise, agreement=digest)
 
     def vector(self, table: Any) -> Integers:
-        rows, labels, person = contract_rows(self._schema, table, leave_out=True)
-        assert labels is not None  # the schema has classes
-        parts = [
-            part(rows, labels, person) for part in (self._rounds.first_vector, self._rounds.second_vector)
-        ]
-        return np.concatenate(parts)
+        rows = _encoded(self._schema, table)
+        return np.concatenate([self._rounds.first_vector(*rows), self._rounds.second_vector(*rows)])
 
-    def result(self, opened: OpenedSum) -> MomentClassifier:
+    def result(self, opened: OpenedSum, anyway: bool) -> MomentClassifier:
         excess, n_counts = excess_of(opened, self.contract), self.contract.blocks[0].length
         rounds = self._rounds.after(opened.vector[:n_counts], excess)
         moments = rounds.finished(opened.vector[n_counts:], excess, opened.guarantee)
         return MomentClassifier.from_moments(moments, schema=self._schema)
+
+
+class _Centre(_Summed):
+    """The first of two rounds of moments: counts, and a private centre."""
+
+    def __init__(
+        self, round_id: str, parties: SumParties, schema: Schema, epsilon: float, delta: float
+    ) -> None:
+        agreed = _agreed(schema, epsilon, delta)
+        persons = schema.person is not None
+        self.sum = MomentSum(round_id, parties, agreed, schema.width, of_persons=persons, schema=schema)
+        self.schema, self.contract = schema, self.sum.first.contract
+
+    def vector(self, table: Any) -> Integers:
+        return self.sum.first_vector(*_encoded(self.schema, table))
+
+    def result(self, opened: OpenedSum, anyway: bool) -> MomentClassifier:
+        raise InvalidInputError("this is the first of two rounds: its sum makes the contract of the second")
+
+
+class _AboutCentre(_Summed):
+    """The second of two rounds of moments: sums and second moments about the centre of the first."""
+
+    def __init__(self, first: _Centre, opened: OpenedSum) -> None:
+        self._schema, self._sum = first.schema, first.sum.proceed(opened)
+        self.contract = self._sum.second.contract
+
+    def vector(self, table: Any) -> Integers:
+        return self._sum.second_vector(*_encoded(self._schema, table))
+
+    def result(self, opened: OpenedSum, anyway: bool) -> MomentClassifier:
+        return MomentClassifier.from_moments(self._sum.moments(opened, anyway), schema=self._schema)
+
+
+def _agreed(schema: Schema, epsilon: float, delta: float) -> PrivateMoments:
+    """The release that all sites agree on, about a private centre."""
+    if schema.classes is None:
+        raise InvalidInputError("moments need classes: a label with constraints.enum in the schema")
+    return PrivateMoments(
+        epsilon, delta, classes=schema.classes, radius=schema.row_norm, second_moments="pooled"
+    )
+
+
+def _encoded(schema: Schema, table: Any) -> tuple[Any, Any, Any]:
+    rows, labels, person = contract_rows(schema, table, leave_out=True)
+    assert labels is not None  # the schema has classes
+    return rows, labels, person
 
 
 class _Tables(_Summed):
@@ -111,7 +148,7 @@ class _Tables(_Summed):
     def vector(self, table: Any) -> Integers:
         return self._sum.vector(self._maker.count_tables(table, self._bins))
 
-    def result(self, opened: OpenedSum) -> TableSynthesizer:
+    def result(self, opened: OpenedSum, anyway: bool) -> TableSynthesizer:
         counts = self._sum.opened(self._none, opened)
         return TableSynthesizer.from_counts(self._maker.schema, counts)
 
@@ -128,13 +165,16 @@ def _most_rows(parties: SumParties) -> int:
 
 
 def middle_of(schema: Schema) -> Floats:
-    """Return the middle of what a schema declares, in the unit ball: ranges halved, categories equal."""
+    """Return the middle of what a schema declares, in the unit ball: ranges halved, categories equal.
+
+    Vectors of encoders have no direction that is in the middle: they are seen from zero.
+    """
     middle = np.zeros(schema.width)
     start = 0
     for known in schema.features:
         if known.is_category:
             middle[start : start + known.width] = known.encode(np.zeros(1, dtype=np.intp)).max() / known.width
-        else:
+        elif known.encoder is None:
             middle[start] = 0.5
         start += known.width
     return np.asarray(middle / schema.row_norm)
@@ -144,7 +184,7 @@ KINDS = {"moments": _Moments, "tables": _Tables}
 
 
 class SchemaSum:
-    """One round of an encrypted sum of tables: what is summed, and the contract, from a schema alone.
+    """An encrypted sum of tables: what is summed, and the contract, from a schema alone.
 
     Parameters
     ----------
@@ -161,6 +201,9 @@ class SchemaSum:
     delta : float or None, default=None
         Probability with which the loss may be exceeded. None takes 1e-5, or a tenth of one over the declared
         number of rows if that is smaller.
+    rounds : {1, 2}, default=1
+        Rounds of moments: one about the declared middle, or two, of which the first finds a private centre
+        and :meth:`proceed` gives the second. Both are covered by one promise, and charged once.
 
     Attributes
     ----------
@@ -169,20 +212,24 @@ class SchemaSum:
     what : str
         What is summed.
     total : EncryptedSum
-        The sum.
+        The sum of this round.
+    first : SchemaSum or None
+        The first round, if this is the second of two.
+    is_first : bool
+        Whether this is the first round of two.
 
     See Also
     --------
     EncryptedSum : The steps of a round.
-    MomentSum : Moments about a private centre, in two rounds.
+    MomentSum : The two rounds for rows of any kind.
 
     Notes
     -----
     Moments are taken about the declared middle (ranges halved, all categories equally frequent), and the
     budget is divided for the declared number of rows: nothing waits for an answer, and one round is enough. A
-    private centre is more accurate where rows are far from the middle, and takes two rounds:
-    :class:`MomentSum`. Bins of tables are the declared ones; other columns are cut as if all their values
-    were equally frequent.
+    private centre is more accurate where rows are far from the middle, and takes two rounds. The contract of
+    the second follows from the key holders' signed answers to the first, which are in its file. Bins of
+    tables are the declared ones; other columns are cut as if all their values were equally frequent.
 
     A file of :meth:`save` holds the schema and the contract; whoever loads it computes the contract anew from
     the schema and refuses one that does not follow from it.
@@ -206,6 +253,7 @@ class SchemaSum:
         what: Literal["moments", "tables"] = "moments",
         epsilon: float = 1.0,
         delta: float | None = None,
+        rounds: Literal[1, 2] = 1,
     ) -> None:
         check_parameter("parties", parties, Instance(SumParties, "a SumParties"))
         check_parameter("schema", schema, Instance(Schema, "a Schema"))
@@ -218,9 +266,72 @@ class SchemaSum:
         if delta is None:
             delta = min(1e-5, 1.0 / (10.0 * (schema.rows_about or 1)))
         self.schema, self.what, self._epsilon, self._delta = schema, what, float(epsilon), float(delta)
-        kind: Any = KINDS[what]
+        if rounds not in (1, 2) or (rounds == 2 and what != "moments"):
+            raise InvalidInputError("rounds must be 1, or 2 for moments")
+        kind: Any = KINDS[what] if rounds == 1 else _Centre
+        self._rounds, self._answers = rounds, tuple[bytes, ...]()
+        self.first: SchemaSum | None = None
         self._summed: _Summed = kind(round_id, parties, schema, self._epsilon, self._delta)
         self.total = EncryptedSum(self._summed.contract)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the first round of two."""
+        return isinstance(self._summed, _Centre)
+
+    def proceed(self, answers: Iterable[bytes]) -> "SchemaSum":
+        """Return the second of two rounds, among the sites that were in the first.
+
+        Parameters
+        ----------
+        answers : iterable of bytes
+            The key holders' answers to the first round; they are kept in the contract of the second.
+
+        Returns
+        -------
+        SchemaSum
+            The second round.
+        """
+        if not isinstance(self._summed, _Centre):
+            raise InvalidInputError("this is not the first of two rounds")
+        found = copy.copy(self)
+        found.first, found._answers = self, tuple(answers)
+        found._summed = _AboutCentre(self._summed, self.total.open(found._answers))
+        found.total = EncryptedSum(found._summed.contract)
+        return found
+
+    def charges(self, site: str, folder: str | os.PathLike[str]) -> bool:
+        """Return whether contributing spends anything: the second of two rounds was paid with the first.
+
+        Parameters
+        ----------
+        site : str
+            Name of the site.
+        folder : str or os.PathLike
+            Folder in which the site keeps its messages.
+
+        Returns
+        -------
+        bool
+            False for the second of two rounds, if the site's message of the first is in the folder. Without
+            it the site is refused: nothing has been charged for it.
+        """
+        if self.first is None:
+            return True
+        before = self.first.total.contract
+        try:
+            content = (
+                Path(folder) / f"{before.round_id}.{before.sites[before.place(site)]}.sum"
+            ).read_bytes()
+            paid = self.first.total.site_of(content) == site
+        except (FileNotFoundError, InvalidInputError):
+            paid = False
+        if not paid:
+            raise InvalidInputError(
+                "the folder of this site has no message of the first of the two rounds: it was not charged "
+                "for them, and takes no part in the second"
+            )
+        return False
 
     def vector(self, table: Any) -> Integers:
         """Compute a site's vector; no cell of the table is refused.
@@ -237,20 +348,62 @@ class SchemaSum:
         """
         return self._summed.vector(table)
 
-    def result(self, opened: OpenedSum) -> MomentClassifier | TableSynthesizer:
+    def result(self, opened: OpenedSum, anyway: bool = False) -> MomentClassifier | TableSynthesizer:
         """Return what the opened sum is for, with its guarantee.
 
         Parameters
         ----------
         opened : OpenedSum
             The opened sum.
+        anyway : bool, default=False
+            Whether to go on if a site dropped out between two rounds, as in :class:`MomentSum`.
 
         Returns
         -------
         MomentClassifier or TableSynthesizer
             A fitted classifier of moments, or a synthesizer of tables.
         """
-        return self._summed.result(opened)
+        return self._summed.result(opened, anyway)
+
+    def to_bytes(self) -> bytes:
+        """Return the schema and the contract as bytes, for all participants; they hold nothing secret.
+
+        Returns
+        -------
+        bytes
+            JSON.
+        """
+        plain: dict[str, Any] = {
+            "kind": KIND,
+            "version": VERSION,
+            "what": self.what,
+            "epsilon": self._epsilon,
+            "delta": self._delta,
+            "schema": self.schema.to_dict(),
+            "contract": json.loads(self.total.contract.to_bytes()),
+        }
+        if self._rounds == 2:
+            plain["rounds"] = 2
+        if self.first is not None:
+            plain["first"] = json.loads(self.first.total.contract.to_bytes())
+            plain["answers"] = [answer.hex() for answer in self._answers]
+        return json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "SchemaSum":
+        """Read what :meth:`to_bytes` returned, and refuse a contract that does not follow from its schema.
+
+        Parameters
+        ----------
+        content : bytes
+            The schema and the contract.
+
+        Returns
+        -------
+        SchemaSum
+            The sum.
+        """
+        return _read(content)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schema and the contract to a file for all participants; it holds nothing secret.
@@ -260,16 +413,7 @@ class SchemaSum:
         path : str or os.PathLike
             The file.
         """
-        plain = {
-            "kind": KIND,
-            "version": VERSION,
-            "what": self.what,
-            "epsilon": self._epsilon,
-            "delta": self._delta,
-            "schema": self.schema.to_dict(),
-            "contract": json.loads(self.total.contract.to_bytes()),
-        }
-        write_whole(path, json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False).encode())
+        write_whole(path, self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "SchemaSum":
@@ -294,15 +438,35 @@ def _read(content: bytes) -> SchemaSum:
         if plain["kind"] != KIND or plain["version"] != VERSION:
             raise ValueError
         contract = SumContract.from_bytes(canonical(plain["contract"]))
-        schema = Schema.from_dict(plain["schema"])
-        parties = SumParties.of(contract)
-        found = SchemaSum(contract.round_id, parties, schema, plain["what"], plain["epsilon"], plain["delta"])
+        if "first" not in plain:
+            return _as_written(_made(plain, contract), contract)
+        before = SumContract.from_bytes(canonical(plain["first"]))
+        answers = [bytes.fromhex(answer) for answer in plain["answers"]]
+        return _as_written(_as_written(_made(plain, before), before).proceed(answers), contract)
+    except _Changed:
+        raise FileFormatError(CHANGED) from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         raise FileFormatError("damaged, or not a contract of a sum (onefold federate sum new)") from None
+
+
+class _Changed(Exception):
+    """That a contract does not follow from what its file says."""
+
+
+def _made(plain: Mapping[str, Any], contract: SumContract) -> SchemaSum:
+    """The first or only round of a file, computed anew."""
+    rounds = plain.get("rounds", 1)
+    name = contract.round_id.removesuffix(FIRST) if rounds == 2 else contract.round_id
+    schema, parties = Schema.from_dict(plain["schema"]), SumParties.of(contract)
+    return SchemaSum(name, parties, schema, plain["what"], plain["epsilon"], plain["delta"], rounds)
+
+
+def _as_written(found: SchemaSum, contract: SumContract) -> SchemaSum:
+    """A sum with the contract of its file, which is the same on all machines, to the last digit."""
     own = found.total.contract
     if not _alike(json.loads(own.to_bytes()), json.loads(contract.to_bytes())):
-        raise FileFormatError(CHANGED)
-    found.total = EncryptedSum(contract)  # the same on all machines, to the last digit
+        raise _Changed
+    found.total = EncryptedSum(contract)
     return found
 
 

@@ -1,0 +1,178 @@
+"""The tables that a site is fitted to, and the options of a fit, kept for the next one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray
+from onefold.cli.tables import NumberTable, read_labelled
+from onefold.exceptions import InvalidInputError
+from onefold.tables import read_table
+from onefold.tables.columns import Parsed
+from onefold.tables.databases import is_address
+
+if TYPE_CHECKING:
+    from onefold.federated.flower import Site
+    from onefold.tables import Schema
+    from onefold.tables.reading import Table
+
+FORMAT = 1
+# Options that say what a fit makes of the rows; DATA and --schema are kept apart.
+OPTIONS = (
+    *("label", "ignore", "epsilon", "delta", "unit", "noise", "range", "sensitivity", "sampler"),
+    *("label_epsilon", "classes", "person", "rows_per_person", "no_smoothing", "method", "radius"),
+    *("rows_about", "sites", "accuracy_without_noise", "anyway", "model", "measure", "scale"),
+    *("n_components", "seed", "send_plain_sums", "ledger"),
+)
+NO_RECIPE = (
+    "this site was fitted from Python or by an earlier version, which kept no note of how: fit it once more "
+    "with onefold federate site DATA and the options of its fit"
+)
+
+
+def again(site: Site, args: argparse.Namespace, schema: Schema | None = None) -> dict[str, Any]:
+    """What a fit is given besides the rows: how it can be done again, and what asks before it is done."""
+    options = {name: getattr(args, name) for name in OPTIONS}
+    ledger = None if args.ledger is None else Path(args.ledger).resolve()
+    # The folder's own is found wherever the folder is moved to.
+    own = ledger is None or ledger == site.folder.ledger.resolve()
+    options["ledger"] = None if own else str(ledger)
+    tables = [args.data, *_more(args)]
+    # The address of a database may hold what nobody should find in a file.
+    kept = None if any(map(is_address, tables)) else [str(Path(each).resolve()) for each in tables]
+    recipe = {"format": FORMAT, "tables": kept, "options": options}
+    recipe["schema"] = None if schema is None else schema.to_dict()
+    recipe["encoders"] = {} if schema is None else _encoder_files(schema)
+    return {"recipe": recipe, "confirm": getattr(args, "confirm", None)}
+
+
+def _encoder_files(schema: Schema) -> dict[str, list[str | None]]:
+    """Where the encoders of columns are, which a schema does not keep: by column, model and tokenizer."""
+    files = {known.name: known.encoder.files for known in schema.features if known.encoder is not None}
+    return {
+        name: [None if place is None else str(place.resolve()) for place in (found.model, found.tokenizer)]
+        for name, found in files.items()
+        if found is not None
+    }
+
+
+def _with_encoders(schema: Schema, kept: dict[str, list[str]], given: Collection[str]) -> Schema:
+    """The schema with the encoders of the last fit, but for columns whose encoder is given anew."""
+    declared = {known.name: known.encoder for known in schema.features}
+    found: dict[str, Any] = {}
+    for name, places in kept.items():
+        encoder = declared.get(name)
+        if encoder is None or name in given:
+            continue
+        try:
+            found[name] = encoder.located(*places)
+        except (InvalidInputError, OSError) as error:
+            raise InvalidInputError(
+                f"column {name!r}: the encoder of the last fit cannot be used ({error}); say where it is "
+                f"with --encoder {name}=PATH"
+            ) from None
+    return schema.with_encoders(found)
+
+
+def like_before(
+    site: Site,
+    data: str | None = None,
+    *,
+    instead: bool = False,
+    encoders: Sequence[tuple[str, str]] = (),
+    name_it: str = "with --data and --replace",
+    reads: bool = True,
+) -> argparse.Namespace:
+    """The options of the site's last fit, for its tables and ``data``, or for ``data`` instead of them.
+
+    ``encoders`` are files of encoders that are elsewhere now, ``name_it`` how a whole table is named; without
+    ``reads`` only the options are wanted, and no table need be there.
+    """
+    from onefold.tables import Schema
+
+    recipe = site.recipe
+    if recipe.get("format") != FORMAT or set(recipe.get("options", ())) != set(OPTIONS):
+        raise InvalidInputError(NO_RECIPE)
+    tables = [] if instead else recipe["tables"]
+    if not reads:
+        tables = [""]
+    if tables is None:
+        raise InvalidInputError(
+            "the last fit read a table of a database, whose address is not kept: name the whole table as it "
+            f"is now, {name_it}"
+        )
+    if data is not None and not is_address(data) and str(Path(data).resolve()) in tables:
+        raise InvalidInputError(
+            f"{data}: this table belongs to the last fit already, and its rows would count twice; without "
+            "--data it is read again as it is now"
+        )
+    tables = [*tables, *([] if data is None else [data])]
+    for each in tables:
+        if reads and not is_address(each) and not Path(each).exists():
+            raise InvalidInputError(
+                f"{each}: this table of the last fit is not there any more; put it back, or name the whole "
+                f"table as it is now {name_it}"
+            )
+    schema = None if recipe["schema"] is None else Schema.from_dict(recipe["schema"])
+    if schema is not None and reads:
+        schema = _with_encoders(schema, recipe.get("encoders", {}), [name for name, _ in encoders])
+    again = argparse.Namespace(**recipe["options"], data=tables[0], more=tables[1:], schema=schema)
+    again.encoders = list(encoders)
+    return again
+
+
+def read_by_schema(args: argparse.Namespace, schema: Schema, *, private: bool) -> Table:
+    """All tables of a fit as one, read by their contract."""
+    found = [read_table(path, schema=schema, private=private) for path in (args.data, *_more(args))]
+    if len(found) == 1:
+        return found[0]
+    first = found[0]
+    for other in found[1:]:
+        if set(other) != set(first):
+            named = sorted(set(first) ^ set(other))[0]
+            raise InvalidInputError(f"{other.path}: the tables of a site must agree: column {named!r}")
+    columns = {name: _joined([table[name] for table in found]) for name in first}
+    return replace(first, columns=columns, n_rows=sum(table.n_rows for table in found))
+
+
+def read_labelled_rows(args: argparse.Namespace, keep: Sequence[str]) -> tuple[NumberTable, AnyArray]:
+    """All tables of a fit as one, rows of numbers with their labels."""
+    options: dict[str, Any] = {"keep": keep, "ignore": args.ignore, "two_classes": False, "quiet": args.json}
+    first, y = read_labelled(args.data, args.label, **options)
+    if not _more(args):
+        return first, y
+    tables, labels = [first], [y]
+    for path in _more(args):
+        table, y = read_labelled(path, args.label, **options)
+        if table.names != first.names or table.values.shape[1] != first.values.shape[1]:
+            raise InvalidInputError(
+                f"{path}: the tables of a site must have the same columns in the same order"
+            )
+        tables.append(table)
+        labels.append(y)
+    if len({each.dtype.kind in "iu" for each in labels}) > 1:  # as in one file: all of them texts
+        labels = [each.astype(str) for each in labels]
+    kept = {name: _joined([table.kept[name] for table in tables]) for name in first.kept}
+    values = np.concatenate([table.values for table in tables])
+    return replace(first, values=values, kept=kept), np.concatenate(labels)
+
+
+def _more(args: argparse.Namespace) -> list[str]:
+    found: list[str] = getattr(args, "more", [])
+    return found
+
+
+def _joined(parts: list[Any]) -> Any:
+    """One column of several tables; numbers beside texts stay numbers, so that both name the same person."""
+    if isinstance(parts[0], Parsed):
+        values, problems = ([getattr(part, name) for part in parts] for name in ("values", "problems"))
+        return Parsed(np.concatenate(values), np.concatenate(problems), parts[0].field)
+    if len({part.dtype.kind for part in parts}) > 1:
+        parts = [part.astype(object) for part in parts]
+    return np.concatenate(parts)

@@ -1,0 +1,424 @@
+"""What changes after a site was fitted: ``onefold federate site update``, ``site forget``, ``site status``.
+
+New rows arrive and persons ask to be erased. Both commands make the model or the moments anew by the options
+of the last fit, and say what that costs before anything is drawn or changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onefold.cli import arguments as shared
+from onefold.cli.arguments import flag, option
+from onefold.cli.console import count_of, say, show
+from onefold.cli.federate import common, sources
+from onefold.cli.federate.site import fit
+from onefold.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from onefold.federated.drift import Week
+    from onefold.federated.flower import Site
+    from onefold.privacy import Guarantee
+
+RAW_CHANGES = (
+    "Nothing is spent: there is no noise, and no guarantee. The model changes, and the server is told the "
+    "digest and the classes of the new one. Whoever compares answers from before and after may learn "
+    "something about the rows that make the difference."
+)
+SUMS_DIFFER = (
+    "THE SERVER HAS THE PLAIN SUMS OF BEFORE and gets the new ones: their difference is the exact sum over "
+    "the rows that came or went, and for a single row that row itself."
+)
+ADDS_UP = (
+    "What both give away adds up for every {unit} that was in an earlier release and is in this one: that is "
+    "what the ledger counts. For one that is in this release alone this release's epsilon is all, but the "
+    "ledger does not tell them apart."
+)
+STAYS_RELEASED = (
+    "What was released with noise before is not undone: whoever has it keeps it, and it stays covered by its "
+    "guarantee."
+)
+MADE_WITHOUT = "The new release was made without the rows of this person."
+MADE_WITH = "The release that is there was made with the rows of this person, and goes on to be used."
+FROM_NOW_ON = "From now on every fit from this folder leaves the rows of this person out."
+NO_MODEL = "This site has no model: nothing was fitted anew."
+SUMS_TOO = (
+    "So does every message for an encrypted sum that this site makes from now on. A message that was made "
+    "before stays as it is, and is sent again if the same round asks again."
+)
+MOVED = "where the encoder of a column is now (default: where it was at the last fit)"
+EXACT = (
+    "The model is, to the last bit, the one that a fit without this person's rows gives on this machine with "
+    "this version of onefold."
+)
+EXACT_SUMS = "So are its sums, and the scores that the server makes of them."
+NOT_TOUCHED = (
+    "Not touched: your own tables and backups, answers that were given before, and copies that others made. "
+    "The folder keeps a mark of the id under a secret of its own, by which later fits know the person's "
+    "rows; whoever has the whole folder can test ids against it."
+)
+SERVER_COPY = "The server replaces its copy of the model when the site is connected next."
+NOT_THERE = (
+    "no row of this site's tables is about this person; nothing was changed. Check the id. If you took the "
+    "rows out of the table already, run onefold federate site update; --keep-release leaves the person out "
+    "of later releases and spends nothing"
+)
+NO_PERSON = (
+    "the rows of this site do not say whom they are about, so no person can be found in them: take the rows "
+    "out of the table and run onefold federate site update, which is as exact"
+)
+
+
+# --- update -----------------------------------------------------------------------------------------------
+
+
+def add_update(parts: Any) -> None:
+    """Declare ``site update``."""
+    parser = parts.add_parser(
+        "site update",
+        help="fit a site anew: rows have come or changed",
+        description="Fit the site's model, or release its moments, anew by the options of the last fit: to "
+        "the tables of that fit and to DATA, all of them read as they are now. What it costs is said first. "
+        "The new model takes the place of the old one in one step, a running site connects again by itself, "
+        "and the server takes the new model.",
+        epilog="Rows of persons who were forgotten are left out. A table called update, forget or status is "
+        "named ./update and so on.",
+    )
+    parser.add_argument("table", nargs="?", metavar="DATA", help=f"table of new rows: {shared.TABLES}")
+    _add_folder(parser)
+    option(parser, "--data FILE", "the same as DATA")
+    flag(parser, "--replace", "fit to DATA alone, instead of the tables of the last fit")
+    shared.add_encoders(parser, MOVED)
+    _add_yes(parser)
+    shared.add_database_options(parser)
+    parser.set_defaults(run=run_update)
+
+
+def run_update(args: argparse.Namespace) -> int:
+    """Fit anew, once the cost was said."""
+    if None not in (args.table, args.data):
+        raise InvalidInputError("DATA and --data name a table each: give one of them")
+    data = args.table if args.data is None else args.data
+    if args.replace and data is None:
+        raise InvalidInputError("--replace needs DATA: the table that takes the place of the others")
+    site = _site(args.folder)
+    before = _rows(site)
+    again = sources.like_before(site, data, instead=args.replace, encoders=args.encoders)
+    words = _fit_again(site, again, args, before, lambda _: None)
+    _note(site, "updated", model=site.profile.model_digest)
+    told = {"site": site.settings.name, "rows_before": before, "rows": _rows(site)}
+    show(told | _kind(site), [*words, "Done."], as_json=args.json)
+    return 0
+
+
+# --- forget -----------------------------------------------------------------------------------------------
+
+
+def add_forget(parts: Any) -> None:
+    """Declare ``site forget``."""
+    parser = parts.add_parser(
+        "site forget",
+        help="forget a person: fit a site anew without the person's rows",
+        description="Fit the site's model, or release its moments, anew without the rows of one person, and "
+        "leave them out of every later fit. It is exact for a model without noise. What was released with "
+        "noise cannot be taken back, and a new release spends its epsilon.",
+        epilog="Your table is not changed. The log notes that somebody was forgotten and when, but not who.",
+    )
+    _add_folder(parser)
+    named = parser.add_mutually_exclusive_group()
+    typed = "id of the person; it stays in the history of your shell (default: asked for, without showing it)"
+    option(named, "--person ID", typed)
+    option(named, "--person-file FILE", "file whose first line is the id of the person; - for standard input")
+    kept = "with noise: keep the release that is there, spend nothing, and leave the person out of later ones"
+    flag(parser, "--keep-release", kept)
+    whole = "whole table as it is now, instead of those of the last fit; needed if they are in a database"
+    option(parser, "--data FILE", whole)
+    shared.add_encoders(parser, MOVED)
+    _add_yes(parser)
+    shared.add_database_options(parser)
+    parser.set_defaults(run=run_forget)
+
+
+def run_forget(args: argparse.Namespace) -> int:
+    """Enter the person in the list and fit anew, or do nothing at all."""
+    site = _site(args.folder)
+    if not site.folder.profile.exists():
+        return _forget_without_model(site, args)
+    before, in_force = _rows(site), site.profile.model_digest
+    whole: dict[str, Any] = {"instead": args.data is not None, "name_it": "with --data"}
+    whole["reads"] = not args.keep_release
+    again = sources.like_before(site, args.data, encoders=args.encoders, **whole)
+    noisy, named = again.epsilon is not None, again.schema is not None and again.schema.person is not None
+    if not (named or again.person is not None):
+        raise InvalidInputError(NO_PERSON)
+    if args.keep_release and not noisy:
+        raise InvalidInputError("--keep-release is for a fit with noise: the model of this site has none")
+    person = _person(args)
+    forgotten = site.forgotten
+    is_new = forgotten.add(person)
+    words: list[str] = []
+
+    def look(noise: Guarantee | None) -> None:
+        if forgotten.has_met(person):
+            return
+        if noise is not None:
+            raise InvalidInputError(NOT_THERE)
+        say("No row of the tables is about this person: check the id.", quiet=False)
+
+    if not args.keep_release:
+        try:
+            words = _fit_again(site, again, args, before, look)
+        except BaseException:
+            if is_new and site.profile.model_digest == in_force:  # otherwise it is done
+                forgotten.discard(person)
+            raise
+    _note(site, "person-forgotten", fitted_anew=not args.keep_release)
+    if noisy:
+        words += [MADE_WITH if args.keep_release else MADE_WITHOUT, STAYS_RELEASED]
+    else:
+        words += [EXACT, *([EXACT_SUMS] if site.sends_plain_sums else [])]
+    if site.model_may_leave:
+        words.append(SERVER_COPY)
+    told = {"site": site.settings.name, "exact": not noisy, "fitted_anew": not args.keep_release}
+    found = None if args.keep_release else forgotten.has_met(person)
+    told |= {"found": found, "forgotten": len(forgotten), "rows_before": before, "rows": _rows(site)}
+    show(told | _kind(site), [*words, *_from_now_on(site), NOT_TOUCHED], as_json=args.json)
+    return 0
+
+
+def _forget_without_model(site: Site, args: argparse.Namespace) -> int:
+    """Enter the person in the list: there is nothing to fit anew."""
+    if args.keep_release or args.data is not None:
+        raise InvalidInputError("--keep-release and --data are for a site with a model: this one has none")
+    site.forget(_person(args))
+    _note(site, "person-forgotten", fitted_anew=False)
+    told = {"site": site.settings.name, "fitted_anew": False, "forgotten": len(site.forgotten)}
+    show(told, [NO_MODEL, *_from_now_on(site), NOT_TOUCHED], as_json=args.json)
+    return 0
+
+
+def _from_now_on(site: Site) -> list[str]:
+    return [FROM_NOW_ON, *([SUMS_TOO] if site.settings.takes_part_in_sums else [])]
+
+
+def _person(args: argparse.Namespace) -> str:
+    """The id of the person, from wherever it is to come; it is never shown."""
+    if args.person is not None:
+        return str(args.person)
+    if args.person_file is not None:
+        if args.person_file == "-":
+            return sys.stdin.readline().strip("\r\n")
+        try:
+            return Path(args.person_file).read_text(encoding="utf-8-sig").split("\n")[0].rstrip("\r")
+        except UnicodeDecodeError:
+            raise InvalidInputError(f"{args.person_file}: not a text in UTF-8") from None
+    if not sys.stdin.isatty():
+        raise InvalidInputError("whom to forget? Give --person-file FILE (- for standard input)")
+    return getpass.getpass("id of the person (it is not shown): ")
+
+
+# --- status -----------------------------------------------------------------------------------------------
+
+
+def add_status(parts: Any) -> None:
+    """Declare ``site status``."""
+    parser = parts.add_parser(
+        "site status",
+        help="show what is known at a site: rows, ledger, forgotten persons, drift",
+        description="Show what a site's own folder knows, for its data owner: rows of the last fit, what the "
+        "ledger has spent, how many persons were forgotten, and whether rows asked about lie farther from "
+        "the model than the site's own rows do. None of it is sent to anybody.",
+    )
+    _add_folder(parser)
+    common.add_json(parser)
+    parser.set_defaults(run=run_status)
+
+
+def run_status(args: argparse.Namespace) -> int:
+    """Tell what the folder knows."""
+    from onefold.privacy.ledger import Ledger
+
+    site = _site(args.folder)
+    n_forgotten = len(site.forgotten)
+    spent = Ledger.load(site.folder.ledger).spent if site.folder.ledger.is_file() else None
+    if not site.folder.profile.exists():
+        lines = [
+            f"site {site.settings.name}: no model",
+            "ledger: " + ("nothing was counted" if spent is None else f"spent {spent}"),
+            f"forgotten: {count_of(n_forgotten, 'person')}",
+        ]
+        known = {"site": site.settings.name, "rows": None, "spent": spent, "forgotten": n_forgotten}
+        show(known, lines, as_json=args.json)
+        return 0
+    profile, rows = site.profile, _rows(site)
+    weeks = site.drift.weeks()
+    words = [
+        f"site {profile.site}: {len(profile.classes)} classes, {profile.n_features} features",
+        "rows of the last fit: " + ("not known" if rows is None else str(rows)),
+        "ledger: " + ("no fit with noise was counted" if spent is None else f"spent {spent}"),
+        f"forgotten: {count_of(n_forgotten, 'person')}",
+        *_drift(site),
+    ]
+    told: dict[str, Any] = {"site": profile.site, "rows": rows, "spent": spent, "forgotten": n_forgotten}
+    told["drift"] = {
+        "available": site.drift.is_available,
+        "held_out": site.drift.held_out,
+        "weeks": [
+            {"begins": _day(week), "rows": week.rows, "beyond": list(week.beyond), "warning": week.drifted}
+            for week in weeks
+        ],
+    }
+    show(told | _kind(site), words, as_json=args.json)
+    return 0
+
+
+def _drift(site: Site) -> list[str]:
+    """How far rows that were asked about lie from the model, week by week."""
+    from onefold.federated.drift import DRIFTED
+
+    if site.sends_moments:
+        return ["drift: not available, because no query reaches a site that sent private moments"]
+    if not site.drift.is_available:
+        return [
+            "drift: not available (for models without noise that a fit by this version made of enough rows)"
+        ]
+    weeks = site.drift.weeks()
+    if not weeks:
+        return ["drift: nothing was asked yet"]
+    lines = [
+        f"drift: rows asked about in a week, and how many of them lie beyond the median, the farthest tenth "
+        f"and the farthest hundredth of {site.drift.held_out} rows of this site that were held out at the fit"
+    ]
+    for week in weeks:
+        shares = ", ".join(f"{beyond / week.rows:.0%}" for beyond in week.beyond)
+        lines.append(f"  from {_day(week)}: {week.rows} rows; {shares}{'  WARNING' * week.drifted}")
+    if weeks[-1].drifted:
+        lines.append(f"WARNING: {DRIFTED}. If your rows have changed too: onefold federate site update.")
+    return lines
+
+
+def _day(week: Week) -> str:
+    return datetime.fromtimestamp(week.begins, UTC).date().isoformat()
+
+
+# --- what they share ----------------------------------------------------------------------------------------
+
+
+def _add_folder(parser: Any) -> None:
+    option(parser, "--folder DIR", "folder of the site", default=".")
+
+
+def _add_yes(parser: Any) -> None:
+    flag(parser, "--yes", "agree to the cost that is said (default: asked for on a terminal)")
+    common.add_json(parser)
+
+
+def _site(folder: str) -> Site:
+    from onefold.federated.flower import Site
+
+    return Site(folder)
+
+
+def _rows(site: Site) -> int | None:
+    found = site.recipe.get("rows")
+    return found if isinstance(found, int) else None
+
+
+def _kind(site: Site) -> dict[str, Any]:
+    return {"sends_moments": site.sends_moments, "sends_plain_sums": site.sends_plain_sums}
+
+
+def _note(site: Site, event: str, **facts: Any) -> None:
+    from onefold.federated.flower.admission import note_sent
+    from onefold.federated.log import SiteEvent
+
+    note_sent(site.folder, SiteEvent(event), **facts)
+
+
+def _fit_again(
+    site: Site,
+    again: argparse.Namespace,
+    args: argparse.Namespace,
+    before: int | None,
+    look: Callable[[Guarantee | None], None],
+) -> list[str]:
+    """Fit by the options of the last fit, with the cost said and agreed to first; what there is to add."""
+    again.json = args.json
+    ledgers = {} if again.epsilon is None or again.ledger is None else {Path(again.ledger).resolve(): None}
+    if again.epsilon is not None and site.folder.ledger.is_file():
+        ledgers[site.folder.ledger.resolve()] = None
+        # It was counted in the folder's own ledger, and goes on there.
+        again.ledger = again.ledger or str(site.folder.ledger)
+    again.confirm = partial(_confirm, site, args, before, list(ledgers), look)
+    fit(site, again)
+    if again.epsilon is None:
+        return []
+    return ["", *shared.promise_in_words(_guarantee(site))]
+
+
+def _guarantee(site: Site) -> Guarantee:
+    from onefold.privacy import Guarantee
+
+    found = site.profile.guarantee
+    assert found is not None  # there is noise
+    return Guarantee.from_dict(found)
+
+
+def _confirm(
+    site: Site,
+    args: argparse.Namespace,
+    before: int | None,
+    ledgers: list[Path],
+    look: Callable[[Guarantee | None], None],
+    promise: Guarantee | None,
+    n_rows: int,
+) -> None:
+    """Say what the fit costs, and ask if it costs something."""
+    look(promise)
+    words = [f"Rows: {'not known' if before is None else before} before, {n_rows} now (told to nobody)."]
+    costs = promise is not None or site.sends_plain_sums
+    if promise is None:
+        words += [RAW_CHANGES, *([SUMS_DIFFER] if site.sends_plain_sums else [])]
+    else:
+        words += _cost(promise, ledgers)
+    for line in words:
+        say(line, quiet=False)
+    if not costs or args.yes:
+        return
+    if not sys.stdin.isatty() or args.json:
+        raise InvalidInputError("nothing was changed: give --yes to agree to this cost")
+    print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise InvalidInputError("nothing was changed")
+
+
+def _cost(promise: Guarantee, ledgers: list[Path]) -> list[str]:
+    """What a release with noise spends, and what will have been spent then."""
+    from onefold.privacy.ledger import Ledger
+
+    if not promise.holds:
+        return ["COST: this release promises nothing (VOID), so no ledger counts it."]
+    words = []
+    for path in ledgers:
+        now = Ledger.load(path)
+        kind: dict[str, Any] = {"unit": now.unit, "neighbours": now.neighbours}
+        alone = Ledger(**kind)
+        alone.spend_guarantee(promise, "the next release")
+        after = Ledger(now.limit_epsilon, now.limit_delta, how=now.how, **kind)
+        for event in (*now.events, *alone.events):  # refused here if the last one exceeds the limit
+            after.spend(event)
+        limit = "no limit" if now.limit_epsilon is None else f"limit {now.limit_epsilon:g}"
+        words += [
+            f"COST: this release spends {alone.spent}.",
+            f"{path.name} counts {now.spent} before it and {after.spent} after it, by basic composition "
+            f"({limit}).",
+            ADDS_UP.format(unit=now.unit),
+        ]
+    return [*(words or ["COST:", *shared.promise_in_words(promise)]), STAYS_RELEASED]

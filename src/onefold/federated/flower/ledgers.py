@@ -1,0 +1,39 @@
+"""The ledger of a site's folder: what everything that left the site with noise has spent on its rows."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from onefold.exceptions import MessageError
+from onefold.federated.flower.folders import SiteFolder
+from onefold.federated.messages import Profile, from_parts
+from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.ledger import Ledger
+
+__all__ = ["begin_ledger"]
+
+
+def begin_ledger(folder: SiteFolder, promise: Guarantee) -> None:
+    """Make the folder's ledger for releases like this one, with the model that is there already."""
+    earlier = _promised(folder)
+    persons = promise.person is not None and (earlier is None or earlier.person is not None)
+    epsilon, delta = promise.person if persons and promise.person is not None else promise.record
+    # A row of very many entries may be promised nothing as a whole.
+    unit = "entry" if not math.isfinite(epsilon) or delta >= 1.0 else "person" if persons else "record"
+    relation = promise.neighbours if earlier is None and unit != "entry" else "replace"
+    ledger = Ledger(unit=unit, neighbours=relation)
+    if earlier is not None and earlier.holds:
+        ledger.spend_guarantee(earlier, "model fitted before there was a ledger")
+    ledger.save(folder.ledger)
+
+
+def _promised(folder: SiteFolder) -> Guarantee | None:
+    """What the model that is there promises; None if there is none, or one of raw rows."""
+    try:
+        profile = from_parts(json.loads(folder.profile.read_bytes()), {})
+    except (OSError, ValueError, MessageError):
+        return None
+    if not isinstance(profile, Profile) or profile.guarantee is None:
+        return None
+    return Guarantee.from_dict(profile.guarantee)

@@ -1,0 +1,306 @@
+"""A round of an encrypted sum over the network: who has contributed, who waits, and the opened sum.
+
+The round is a folder of files, the same as when files are carried by hand
+(:mod:`onefold.federated.sums.round_files`): whatever comes back from a site is a file there before the next
+step. A command that was stopped goes on from there, key holders that are not in the federation take part by
+files, and what is opened does not depend on how the files came.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from onefold._base.files import write_whole
+from onefold._base.frames import join_frames
+from onefold._base.validation import Instance, Number, check_parameter
+from onefold.exceptions import FederationError, InvalidInputError
+from onefold.federated.flower.asking import GRACE, new_query_id, running_spool
+from onefold.federated.flower.folders import ServerFolder
+from onefold.federated.flower.parcels import ParcelRequest, ParcelSpool
+from onefold.federated.messages import Failure, FailureCode, Limits, SumParcel
+from onefold.federated.queriers import SigningKey
+from onefold.federated.sums import OpenedSum, SchemaSum
+from onefold.federated.sums.round_files import ANSWER, MESSAGE, SIGNED, RoundFiles
+
+__all__ = ["SumRound"]
+
+RETRY = 2.0
+AGAIN = "run it again, it goes on from here"
+# What a site says, for whoever runs the round.
+SAID = {
+    FailureCode.WAITING: "waits for its data owner's approval (onefold federate approvals list there)",
+    FailureCode.DENIED: "was told by its data owner not to take part",
+    FailureCode.PAUSED: "is paused by its data owner",
+    FailureCode.UNKNOWN_CALLER: "has too many requests waiting for its data owner",
+    FailureCode.BUDGET_SPENT: "has not enough left in its ledger",
+    FailureCode.NOT_READY: "has no table or no key for this sum (onefold federate site --sum-table and "
+    "--sum-key)",
+    FailureCode.STALE: "takes signatures of the last minutes only: compare the clocks",
+    FailureCode.OTHER_ROUND: "knows this round with another contract or another list of sites: begin a new "
+    "round under another name",
+    FailureCode.NOT_AGREED: "does not answer: fewer holders than needed have signed its list of sites, or "
+    "somebody showed them different lists",
+    FailureCode.MALFORMED: "cannot read the request: it is not in the contract, or its onefold is older",
+}
+
+
+class SumRound:
+    """One round of an encrypted sum of tables among the sites of a federation.
+
+    Parameters
+    ----------
+    folder : ServerFolder
+        The server's folder (``Federation.folder``); its server must be running.
+    summed : SchemaSum
+        The sum. A key holder is asked at the site of the same name; others take part by files.
+    share : str or os.PathLike
+        Folder of the round. All that comes back is written there, and nothing secret is.
+    key : SigningKey
+        Key of the querier, which data owners approve.
+    purpose : str, default=""
+        What the sum is for, in one line that is signed and shown to the data owners.
+    timeout : float, default=300.0
+        Seconds that a site has for one step.
+    say : callable, default=lambda _: None
+        Called with what happens, one line at a time.
+
+    See Also
+    --------
+    EncryptedSum : The protocol.
+    Federation : Where the sites are.
+
+    Notes
+    -----
+    Nothing that a site promises depends on this object: whoever runs it is the server of the protocol. It
+    sees ciphertexts, and the opened sum.
+
+    Examples
+    --------
+    >>> fed = Federation("federation/server")  # doctest: +SKIP
+    >>> round = SumRound(fed.folder, SchemaSum.load("share/spring.contract"), "share", key)  # doctest: +SKIP
+    >>> opened = round.run(without=["west"], wait=3600)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        folder: ServerFolder,
+        summed: SchemaSum,
+        share: str | os.PathLike[str],
+        key: SigningKey,
+        *,
+        purpose: str = "",
+        timeout: float = 300.0,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        check_parameter("summed", summed, Instance(SchemaSum, "a SchemaSum"))
+        check_parameter("timeout", timeout, Number(above=0))
+        self.files = RoundFiles(summed, share)
+        self._folder, self._key, self._purpose = folder, key, purpose
+        self._timeout, self._say = timeout, say
+        self._contract, self._head = summed.total.contract, summed.to_bytes()
+        self._told: dict[tuple[str, str], str] = {}
+
+    def run(self, without: Iterable[str] = (), wait: float = 0.0) -> OpenedSum:
+        """Go through the round, from wherever it is, and open the sum.
+
+        Parameters
+        ----------
+        without : iterable of str, default=()
+            Sites to leave out. Once a key holder was asked to sign, the list of sites is fixed.
+        wait : float, default=0.0
+            Seconds to go on asking sites that are not there, or whose data owner has not decided.
+
+        Returns
+        -------
+        OpenedSum
+            The sum, as :meth:`EncryptedSum.open` returns it.
+
+        Raises
+        ------
+        FederationError
+            If sites or key holders are missing; nothing is opened, and the round can go on later.
+        MessageError
+            If another list of sites was fixed before, or the answers contradict each other.
+        """
+        check_parameter("wait", wait, Number(at_least=0))
+        sites, until = self.files.listed(without), time.monotonic() + wait
+        enough = self._contract.threshold
+        if len(self.files.found(self.files.holders, ANSWER)) < enough:
+            self._collect(sites, until)
+            ready = self._check(sites, until)
+            self.files.write_list(sites)
+            self._ask_holders("sign", SIGNED, {name: [] for name in ready}, until)
+            signed = self.files.found(self.files.holders, SIGNED)
+            lists = [path.read_bytes() for path in signed.values()]
+            self._ask_holders("answer", ANSWER, dict.fromkeys(signed, lists), until)
+        answers = self.files.found(self.files.holders, ANSWER)
+        return self.files.total.open(path.read_bytes() for path in answers.values())
+
+    # --- the sites ----------------------------------------------------------------------------------------
+
+    def _collect(self, sites: list[str], until: float) -> None:
+        """Have every site that is to be in the sum contribute."""
+        while True:
+            wanted = [site for site in sites if not self.files.path(site, MESSAGE).is_file()]
+            if not wanted:
+                return
+            said = self._ask("contribute", {site: [] for site in wanted})
+            lacking: dict[str, str] = {}
+            for site, reply in said.items():
+                found = _checked(reply, self.files.total.site_of, site)
+                if isinstance(found, str):
+                    lacking[site] = found
+                    self._tell(site, "contribute", found)
+                else:
+                    write_whole(self.files.path(site, MESSAGE), found)
+                    self._tell(site, "contribute", f"has contributed ({len(found)} bytes)")
+            if lacking and not self._pause(until):
+                raise FederationError(self._lacking(sites, lacking))
+
+    def _lacking(self, sites: list[str], lacking: Mapping[str, str]) -> str:
+        there, least = len(sites) - len(lacking), self._contract.least_sites
+        who = "; ".join(f"{site} {why}" for site, why in sorted(lacking.items()))
+        have = f"{there} of {len(self._contract.sites)} sites have contributed, and {least} are needed"
+        if there < least:
+            return f"only {have}: {who}. Nothing was opened; {AGAIN}"
+        names = " ".join(sorted({*lacking, *(set(self._contract.sites) - set(sites))}))
+        return f"{have}: {who}. Nothing was opened; {AGAIN}, or go on with --without {names}"
+
+    # --- the key holders ----------------------------------------------------------------------------------
+
+    def _check(self, sites: list[str], until: float) -> list[str]:
+        """Give every holder its shares; those that can use all of them, and have not signed yet."""
+        routed = self.files.total.route([self.files.message_of(site) for site in sites])
+        signed = self.files.found(self.files.holders, SIGNED)
+        ready: dict[str, dict[str, str]] = {}
+        while True:
+            left = {name: routed[name] for name in routed if name not in signed and name not in ready}
+            lacking: dict[str, str] = {}
+            for name, reply in self._ask("check", left).items():
+                problems = _problems(reply) if isinstance(reply, bytes) else reply
+                if isinstance(problems, str):
+                    lacking[name] = problems
+                    self._tell(f"key holder {name}", "check", problems)
+                else:
+                    ready[name] = problems
+            if len(signed) + len(ready) >= self._contract.threshold:
+                break
+            if not self._pause(until):
+                raise FederationError(self._few("are there", len(signed) + len(ready), lacking))
+        self._refuse_problems(ready)
+        return list(ready)
+
+    def _refuse_problems(self, ready: Mapping[str, Mapping[str, str]]) -> None:
+        """Stop before anybody signs a list with a site whose shares a holder cannot use."""
+        for name, problems in ready.items():
+            for site, problem in sorted(problems.items()):
+                if site in self._contract.sites:
+                    raise FederationError(
+                        f"{site} dropped out half-way: key holder {name} says that it cannot use its message "
+                        f"({problem[:200]}). Nothing was signed or opened; go on with --without {site}, or "
+                        "begin a new round"
+                    )
+
+    def _ask_holders(self, step: str, kind: str, contents: Mapping[str, list[bytes]], until: float) -> None:
+        """Have holders sign or answer, until enough of them have."""
+        while True:
+            have = self.files.found(self.files.holders, kind)
+            said = self._ask(step, {name: what for name, what in contents.items() if name not in have})
+            lacking: dict[str, str] = {}
+            sender = self.files.total.signer_of if kind == SIGNED else self.files.total.holder_of
+            for name, reply in said.items():
+                found = _checked(reply, sender, name)
+                if isinstance(found, str):
+                    lacking[name] = found
+                    self._tell(f"key holder {name}", step, f"dropped out half-way: it {found}")
+                else:
+                    write_whole(self.files.path(name, kind), found)
+                    done = "has signed the list of sites" if kind == SIGNED else "has answered"
+                    self._tell(f"key holder {name}", step, done)
+            there = len(self.files.found(self.files.holders, kind))
+            if there >= self._contract.threshold:
+                return
+            if not self._pause(until):
+                done = "have signed" if kind == SIGNED else "have answered"
+                raise FederationError(self._few(done, there, lacking))
+
+    def _few(self, what: str, there: int, lacking: Mapping[str, str]) -> str:
+        n, t = len(self._contract.holders), self._contract.threshold
+        who = "; ".join(f"{name} {why}" for name, why in sorted(lacking.items()))
+        few = f"only {there} of {n} key holders {what}, and {t} are needed"
+        return f"{few}: {who}. Nothing was opened; {AGAIN}"
+
+    # --- asking -------------------------------------------------------------------------------------------
+
+    def _ask(self, step: str, contents: Mapping[str, list[bytes]]) -> dict[str, bytes | str]:
+        """Take one step at several sites: what each made of it, or why it made nothing, in words."""
+        running_spool(self._folder)
+        spool, federation = ParcelSpool(self._folder.spool), self._folder.federation_id
+        sent: dict[str, SumParcel] = {}
+        try:
+            for site, rest in contents.items():
+                content = join_frames([self._head, *rest])
+                if len(content) > Limits().max_bytes:
+                    raise FederationError(
+                        f"the messages of the sites are larger than one message of the network "
+                        f"({Limits().max_bytes >> 20} MiB): let key holders work with files, onefold "
+                        "federate sum sign and answer"
+                    )
+                parcel = SumParcel(new_query_id(), site, step, content)
+                signature = self._key.sign_step(
+                    parcel, federation, self._contract.digest, purpose=self._purpose
+                )
+                spool.submit(ParcelRequest(parcel, self._key.key.name, self._timeout, signature))
+                sent[site] = parcel
+            found: dict[str, bytes | str] = {}
+            for site, parcel in sent.items():
+                found[site] = _said(spool.wait(parcel, self._timeout + GRACE))
+            return found
+        finally:
+            spool.withdraw(list(sent.values()))
+
+    def _tell(self, who: str, step: str, what: str) -> None:
+        """Say what a site does, once."""
+        if self._told.get((who, step)) != what:
+            self._told[who, step] = what
+            self._say(f"{who} {what}")
+
+    def _pause(self, until: float) -> bool:
+        """Wait a little before asking again; False if the time is up."""
+        left = until - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(RETRY, left))
+        return True
+
+
+def _said(reply: SumParcel | Failure | str) -> bytes | str:
+    if isinstance(reply, str):
+        return reply
+    if isinstance(reply, Failure):
+        return SAID.get(reply.code, f"refused ({reply.code})")
+    return reply.content
+
+
+def _checked(reply: bytes | str, sender: Callable[[bytes], str], site: str) -> bytes | str:
+    """What a site sent, if it is its own; otherwise what is wrong."""
+    if isinstance(reply, str):
+        return reply
+    try:
+        return reply if sender(reply) == site else "sent what another one has made"
+    except InvalidInputError as error:
+        return f"sent what cannot be used ({error})"
+
+
+def _problems(content: bytes) -> dict[str, str] | str:
+    """Sites whose shares a holder cannot use; if the reply cannot be read, what is wrong with it."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(why, str) for why in found.values()):
+        return "sent what cannot be used"
+    return found

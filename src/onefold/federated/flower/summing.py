@@ -1,0 +1,305 @@
+"""What a site does in an encrypted sum: add its rows, and as a key holder check, sign and answer.
+
+The steps are those of :mod:`onefold.federated.sums`; here they come as parcels from the server and go back.
+Every parcel holds the contract and is signed by the querier. A site takes no part in a sum before its data
+owner has approved the contract, whatever else it answers. What it would spend is in the contract, which is
+kept for the data owner to look at. Rows of persons who were forgotten are left out.
+
+``contribute``
+    The contract. Back: the encrypted shares. The ledger of the folder is charged before they are made, and
+    they are made once per round: asked again, the site sends the same bytes and spends nothing.
+``check``
+    The contract and the shares of all sites for this holder. Back: which sites' shares it cannot use.
+``sign``
+    The contract. Back: the signed list of the sites whose shares it has checked; one list per round.
+``answer``
+    The contract and the signed lists of the holders. Back: the sum of the shares, if t agree.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from onefold._base.files import write_whole
+from onefold._base.frames import join_frames, split_frames
+from onefold.exceptions import (
+    BudgetExceededError,
+    InvalidInputError,
+    MessageError,
+    OnefoldError,
+    QueryRefused,
+)
+from onefold.federated.approvals import Approval, Approvals
+from onefold.federated.flower.admission import approvals_of, note_sent, site_log
+from onefold.federated.flower.folders import SiteFolder, SiteSettings, private_folder
+from onefold.federated.flower.ledgers import begin_ledger
+from onefold.federated.forgotten import ForgottenPersons, check_named, without_forgotten
+from onefold.federated.log import SiteEvent
+from onefold.federated.messages import Failure, FailureCode, Message, SumParcel
+from onefold.federated.queriers import QuerierKey, SumSignature
+from onefold.federated.replays import Replays
+from onefold.federated.sums import HolderKey, SchemaSum, SumHolder
+from onefold.federated.sums.round_files import KEPT, MESSAGE, OFFERED, RoundFiles
+from onefold.tables import read_table
+
+__all__ = ["AskedSum", "decide_sum", "known_sums", "sum_approvals_of", "take_step"]
+
+LOG = logging.getLogger(__name__)
+LARGEST_CONTRACT = 4 * 2**20
+
+
+def take_step(folder: SiteFolder, parcel: SumParcel, signature: SumSignature | None) -> Message:
+    """Take one step of an encrypted sum, if the data owner has approved the contract."""
+    settings = folder.settings
+    code = FailureCode.INTERNAL
+    try:
+        if parcel.site != settings.name:
+            raise QueryRefused(FailureCode.MALFORMED)
+        if signature is None:
+            raise QueryRefused(FailureCode.UNSIGNED)
+        signature.check(parcel, folder.federation_id)
+        Replays(folder.replays).check(signature)
+        contract, *rest = split_frames(parcel.content)
+        taken = _Step(folder, settings, _admitted(folder, settings, contract, signature))
+        steps: dict[str, Callable[[list[bytes]], bytes]] = {
+            "contribute": taken.contribute,
+            "check": taken.check,
+            "sign": taken.sign,
+            "answer": taken.answer,
+        }
+        reply = SumParcel(parcel.query_id, settings.name, parcel.step, steps[parcel.step](rest))
+        Replays(folder.replays).enter(signature)
+        stated = signature.to_dict()
+        about = {"querier": stated.pop("name"), "id": signature.key.id, **stated}
+        note_sent(folder, SiteEvent.SUM_STEP, **about, **taken.about, bytes=len(reply.content))
+        return reply
+    except QueryRefused as refusal:
+        code = FailureCode(refusal.code)
+        LOG.warning("refused sum step=%s query=%s code=%s", parcel.step, parcel.query_id, code)
+    except BudgetExceededError:
+        code = FailureCode.BUDGET_SPENT
+        LOG.warning("refused sum step=%s query=%s code=%s", parcel.step, parcel.query_id, code)
+    except MessageError as error:
+        code = FailureCode.MALFORMED
+        LOG.warning("refused sum step=%s query=%s: %s", parcel.step, parcel.query_id, error)
+    except Exception as error:
+        # The kind of error only: its text may quote rows.
+        LOG.error("failed sum step=%s query=%s error=%s", parcel.step, parcel.query_id, type(error).__name__)
+    return Failure(parcel.query_id, settings.name, code)
+
+
+class _Step:
+    """One site in one sum that was approved."""
+
+    def __init__(self, folder: SiteFolder, settings: SiteSettings, summed: SchemaSum) -> None:
+        self._folder, self._settings, self._summed = folder, settings, summed
+        self._total, self._contract = summed.total, summed.total.contract
+        self._files = RoundFiles(summed, private_folder(folder.rounds))
+        self.about: dict[str, Any] = {"round": self._contract.round_id}
+
+    def contribute(self, rest: list[bytes]) -> bytes:
+        """Charge the ledger, draw this site's share of the noise, encrypt; or send the same bytes again."""
+        site = self._settings.name
+        self._contract.place(site)
+        key = self._key() if self._contract.site_keys else None
+        promise = self._total.guarantee
+        epsilon, delta = promise.record if promise.person is None else promise.person
+        if promise.holds:
+            self.about |= {"unit": promise.unit, "epsilon": epsilon, "delta": delta}
+        if self._files.path(site, MESSAGE).is_file():  # nothing is read, and nothing charged
+            return self._as_agreed(lambda: self._total.contribute(site, None, self._files.share, key=key))  # type: ignore[arg-type]
+        if self._settings.sum_table is None:
+            raise QueryRefused(FailureCode.NOT_READY)
+        vector = self._summed.vector(self._rows(self._settings.sum_table))
+        charged = promise.holds and self._charges(site)
+        if charged and not self._folder.ledger.is_file():
+            begin_ledger(self._folder, promise)
+        ledger = self._folder.ledger if charged else None
+        return self._total.contribute(site, vector, self._files.share, key=key, ledger=ledger)
+
+    def _rows(self, place: str) -> Any:
+        """The rows of this site's table, without those of forgotten persons."""
+        schema = self._summed.schema
+        forgotten = ForgottenPersons(self._folder.forgotten)
+        try:
+            check_named(forgotten, schema)
+        except InvalidInputError as error:
+            LOG.warning("sum round=%s: %s", self._contract.round_id, error)
+            raise QueryRefused(FailureCode.NOT_READY) from None
+        table = read_table(
+            place, schema=schema.with_encoders(self._settings.sum_encoders or {}), private=True
+        )
+        return without_forgotten(forgotten, table, None, None, schema)[0]
+
+    def _charges(self, site: str) -> bool:
+        """Whether this round is to be charged; the second of two only goes to who has paid the first."""
+        try:
+            return self._summed.charges(site, self._files.share)
+        except InvalidInputError as error:
+            LOG.warning("sum round=%s: %s", self._contract.round_id, error)
+            raise QueryRefused(FailureCode.OTHER_ROUND) from None
+
+    def check(self, rest: list[bytes]) -> bytes:
+        """Keep the shares of all sites for this holder, and tell which of them cannot be used."""
+        holder = self._holder()
+        problems = holder.problems(rest)
+        write_whole(self._files.path(holder.name, OFFERED), join_frames(rest), private=True)
+        return json.dumps(problems).encode()
+
+    def sign(self, rest: list[bytes]) -> bytes:
+        """Sign the list of the sites whose shares were checked last, unless another one was signed."""
+        holder = self._holder()
+        offered = self._files.path(holder.name, OFFERED)
+        if not offered.is_file():
+            raise QueryRefused(FailureCode.NOT_READY)
+        envelopes = split_frames(offered.read_bytes())
+        signature = self._as_agreed(lambda: holder.sign(envelopes))
+        write_whole(self._files.path(holder.name, KEPT), join_frames(envelopes), private=True)
+        return signature
+
+    def answer(self, rest: list[bytes]) -> bytes:
+        """Add up the shares of the sites on the signed list, if enough holders have signed the same one."""
+        holder = self._holder()
+        kept = self._files.path(holder.name, KEPT)
+        if not kept.is_file():
+            raise QueryRefused(FailureCode.NOT_READY)
+        envelopes = split_frames(kept.read_bytes())
+        return self._as_agreed(lambda: holder.answer(envelopes, rest), FailureCode.NOT_AGREED)
+
+    def _as_agreed(self, step: Callable[[], bytes], code: FailureCode = FailureCode.OTHER_ROUND) -> bytes:
+        """Take a step that is refused if this round had another contract or another list here."""
+        try:
+            return step()
+        except InvalidInputError as error:
+            LOG.warning("sum round=%s: %s", self._contract.round_id, error)
+            raise QueryRefused(code) from None
+
+    def _holder(self) -> SumHolder:
+        key = self._key()
+        try:
+            if key.name != self._settings.name:  # shares are sent to the site of the holder's name
+                raise InvalidInputError("the key of this site has another name than the site")
+            return SumHolder(self._total, key, self._files.share)
+        except InvalidInputError as error:
+            LOG.warning("sum round=%s: %s", self._contract.round_id, error)
+            raise QueryRefused(FailureCode.NOT_READY) from None
+
+    def _key(self) -> HolderKey:
+        if self._settings.sum_key is None:
+            raise QueryRefused(FailureCode.NOT_READY)
+        return HolderKey.load(self._settings.sum_key)
+
+
+# --- approval -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AskedSum:
+    """That a querier asks for one encrypted sum, for the data owner to decide about."""
+
+    key: QuerierKey
+    purpose: str
+    amount: int = 1
+
+    @property
+    def public(self) -> str:
+        """Public key of the querier."""
+        return self.key.public
+
+    @classmethod
+    def of(cls, signature: SumSignature, summed: SchemaSum) -> AskedSum:
+        """What a genuine signature asks for: one round of one contract, for one purpose."""
+        stated = f": {signature.purpose}" if signature.purpose else ""
+        # Of two rounds the first is asked for: its promise covers both, and the second follows from it.
+        contract = (summed if summed.first is None else summed.first).total.contract
+        return cls(signature.key, f"{_named(contract.round_id)}{contract.digest}{stated}")
+
+
+def _named(round_id: str) -> str:
+    return f"encrypted sum {round_id}, contract "
+
+
+def sum_approvals_of(folder: SiteFolder) -> Approvals:
+    """What the data owner of a site has decided about encrypted sums."""
+    folder.prepare()
+    return Approvals(folder.sum_approvals, site_log(folder), folder.settings.name)
+
+
+def _admitted(
+    folder: SiteFolder, settings: SiteSettings, content: bytes, signature: SumSignature
+) -> SchemaSum:
+    """The sum of a contract that was approved; otherwise it is kept, to be decided about, and refused."""
+    # A querier that was refused as a whole is not listened to.
+    nothing = AskedSum(signature.key, signature.purpose)
+    approvals_of(folder).admit(nothing, 0, "anyone", count=False)
+    if len(content) > LARGEST_CONTRACT:
+        raise QueryRefused(FailureCode.TOO_LARGE)
+    try:
+        summed = SchemaSum.from_bytes(content)
+    except InvalidInputError as error:
+        raise MessageError(f"a contract cannot be used: {error}") from None
+    contract = summed.total.contract
+    if contract.digest != signature.contract:
+        raise QueryRefused(FailureCode.BAD_SIGNATURE)
+    if settings.name not in (*contract.sites, *(holder.name for holder in contract.holders)):
+        raise QueryRefused(FailureCode.MALFORMED)
+    asked = AskedSum.of(signature, summed)
+    # Before the data owner can decide, there is something to look at.
+    kept = private_folder(folder.rounds) / f"{contract.digest}.contract"
+    try:
+        sum_approvals_of(folder).admit(asked, 1, "purposes", count=False)
+    except QueryRefused as refusal:
+        if refusal.code == FailureCode.WAITING and not kept.is_file():
+            write_whole(kept, content, private=True)
+        raise
+    return summed
+
+
+def known_sums(folder: SiteFolder) -> list[tuple[Approval, SchemaSum | None]]:
+    """Every sum that was asked for with what was decided, what waits first; None if its contract is gone."""
+    found: list[tuple[Approval, SchemaSum | None]] = []
+    for entry in sum_approvals_of(folder).entries():
+        digest = (entry.purpose or "").partition(", contract ")[2][:64]
+        try:
+            found.append((entry, SchemaSum.load(folder.rounds / f"{digest}.contract")))
+        except OnefoldError:
+            found.append((entry, None))
+    return found
+
+
+def decide_sum(
+    folder: SiteFolder, who: str, name: str, *, approve: bool, until: int | None = None
+) -> tuple[Approval, ...]:
+    """Let the site take part in a sum that a querier has asked for, or refuse it.
+
+    Parameters
+    ----------
+    folder : the site's. who : name or id of the querier. name : the round, or the beginning of the digest of
+        its contract. approve : False refuses. until : when an approval ends, in seconds since 1970.
+    """
+    approvals = sum_approvals_of(folder)
+    chosen = [
+        entry
+        for entry in approvals.entries()
+        if who in (entry.querier.name, entry.querier.id) and _is_named(entry.purpose or "", name)
+    ]
+    if not chosen:
+        raise InvalidInputError(f"{who} has not asked for an encrypted sum {name}: see the list")
+    if len(chosen) > 1:
+        raise InvalidInputError(
+            f"{who} has asked for several sums {name}: give the id of the querier and the digest of the "
+            "contract, as the list shows them"
+        )
+    entry = chosen[0]
+    if approve:
+        return approvals.approve(entry.querier.id, "purposes", purpose=entry.purpose, rows=1, until=until)
+    return approvals.deny(entry.querier.id, "purposes", purpose=entry.purpose)
+
+
+def _is_named(purpose: str, name: str) -> bool:
+    digest = purpose.partition(", contract ")[2][:64]
+    return purpose.startswith(_named(name)) or (len(name) >= 8 and digest.startswith(name))
