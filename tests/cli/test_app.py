@@ -30,6 +30,8 @@ def test_commands_and_their_order() -> None:
         "audit",
         "ledger",
         "federate",
+        "report",
+        "serve",
         "experiment",
         "bench",
     ]

@@ -99,14 +99,14 @@ def test_report_is_one_html_file_with_the_same_numbers(digits, model_file, tmp_p
     odd.write_bytes(digits.test["npz"].read_bytes())
     assert main(arguments(model_file, digits.train["npz"], odd, "--report", str(page), "--json")) == 0
     told, text = json.loads(capsys.readouterr().out), page.read_text(encoding="utf-8")
-    assert f"{told['attack']['auc']:.4f}" in text
-    assert f"{told['membership_inference_score']:.4f}" in text
+    assert f"{told['attack']['auc']:.4f}".rstrip("0") in text
+    assert f"{told['membership_inference_score']:.4f}".rstrip("0") in text
     assert "&lt;b&gt;&amp;.npz" in text
     assert "<b>" not in text
     assert "<script" not in text
     assert "http" not in text
-    assert text.count("<li>") == 3 + len(told["notes"])
-    assert 'role="img"' in text
+    assert text.count("<li>") == len(told["notes"])
+    assert text.count('alt="') == text.count("<img ") == 2
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,8 @@ def test_a_table_that_copies_its_rows_is_caught_and_a_private_one_is_not(wards, 
 
 
 @pytest.mark.parametrize(
-    ("more", "word"), [(["model.bin"], "no MODEL"), (["--report", "r.html"], "no --report"), ([], "--schema")]
+    ("more", "word"),
+    [(["model.bin"], "no MODEL"), (["--report", "r.txt"], "must end in .html"), ([], "--schema")],
 )
 def test_an_audit_of_a_table_refuses_what_it_cannot_use(wards, capsys, more, word):
     given = wards if more else ["--train", "train.csv", "--test", "test.csv"]

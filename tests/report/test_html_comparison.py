@@ -112,7 +112,7 @@ def test_comparison_page_has_one_line_per_site_for_any_number_of_sites_and_class
     entries = [Entry(f"site {'x' * i} alone", "alone", i, 1, 0.0) for i in range(n_sites)]
     counts = [[2000 * i] * n_classes for i in range(n_sites)]
     page = comparison_page(Comparison("t", "l", entries, [f"class {c}" for c in range(n_classes)], counts))
-    assert page.count("<tr ") == n_sites
+    assert page.count('<tr><th scope="row">') == n_sites
 
 
 @pytest.mark.parametrize("module", ["jinja2", "matplotlib", "matplotlib.figure"])

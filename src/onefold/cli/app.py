@@ -10,9 +10,12 @@ from typing import NamedTuple
 
 import onefold
 from onefold.cli.console import Parser, plain_warnings, say_error
-from onefold.exceptions import FederationError, OnefoldError
+from onefold.exceptions import FederationError, OnefoldError, ServerBusyError
 
-DONE, FAILED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+DONE, FAILED, BAD_INPUT, BUSY, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 4, 130, 141
+
+
+OF_SITE = ("update", "forget", "status")
 
 
 class Command(NamedTuple):
@@ -38,6 +41,8 @@ COMMANDS = {
     "audit": Command("audit", "add_parser", "measure what a model gives away about its training rows"),
     "ledger": Command("ledger", "add_parser", "make and read the account of what releases have spent"),
     "federate": Command("federate", "add_parser", "run a federation of several machines"),
+    "report": Command("report", "add_parser", "write a page about a model, a private table or a federation"),
+    "serve": Command("serve", "add_parser", "open local pages to make private tables and watch a federation"),
     "experiment": Command("checkout", "add_experiment", "run an experiment of a source checkout"),
     "bench": Command("checkout", "add_bench", "run the benchmarks of a source checkout"),
 }
@@ -60,9 +65,19 @@ def build_parser(argv: Sequence[str]) -> Parser:
     return parser
 
 
+def _with_two_words(words: Sequence[str]) -> Sequence[str]:
+    """Put two words of ``federate site update`` and the like into one: ``site`` itself takes a table."""
+    if tuple(words[:2]) == ("federate", "site") and words[2:3] and words[2] in OF_SITE:
+        return ["federate", f"site {words[2]}", *words[3:]]
+    return words
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 findings or no answer, 2 bad input, 130 stopped."""
-    words = sys.argv[1:] if argv is None else argv
+    """Run one command and return its exit code.
+
+    0 done, 1 findings or no answer, 2 bad input, 4 a server is busy, 130 stopped.
+    """
+    words = _with_two_words(sys.argv[1:] if argv is None else argv)
     try:
         with plain_warnings():  # packages may warn when a command imports them
             args = build_parser(words).parse_args(words)
@@ -80,6 +95,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say_error("interrupted")
         return INTERRUPTED
+    except ServerBusyError as error:
+        say_error(error)
+        return BUSY
     except FederationError as error:  # what did not start or answer is no bad input
         say_error(error)
         return FAILED

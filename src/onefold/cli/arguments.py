@@ -42,9 +42,9 @@ def option(parser: Any, names: str, about: str, kind: Any = None, default: Any =
     parser.add_argument(*flags, help=about, type=kind, default=default, **more)
 
 
-def repeated(parser: Any, names: str, about: str, kind: Any = None) -> None:
+def repeated(parser: Any, names: str, about: str, kind: Any = None, **more: Any) -> None:
     """Declare an option that may be given several times."""
-    option(parser, names, f"{about} (repeatable)", kind, [], action="append")
+    option(parser, names, f"{about} (repeatable)", kind, [], action="append", **more)
 
 
 def flag(parser: Any, names: str, about: str) -> None:
@@ -155,8 +155,10 @@ def add_schema(parser: Any, what: str = "it declares ranges, categories, label a
 
 def load_schema(args: argparse.Namespace, *options: str) -> Any:
     """Read the schema of a command, or None without one; options that would say what it says are refused."""
-    path = args.schema
+    path, encoders = args.schema, encoders_of(args)
     if path is None:
+        if encoders:
+            raise InvalidInputError("--encoder goes with --schema: it declares the other columns")
         return None
     for name in options:
         if getattr(args, name) not in (None, False, []):
@@ -164,7 +166,35 @@ def load_schema(args: argparse.Namespace, *options: str) -> Any:
             raise InvalidInputError(f"--schema declares what {shown} would say: leave out {shown}")
     from onefold.tables import Schema
 
-    return Schema.load(path)
+    known = path if isinstance(path, Schema) else Schema.load(path)
+    return known.with_encoders(encoders)
+
+
+def add_encoders(parser: Any, what: str) -> None:
+    """Encoders of columns of texts or image files, by the name of the column."""
+    about = (
+        f"{what}: a column of texts or of paths of images, and the ONNX file that encodes it, or the folder "
+        "of a sentence encoder; nothing is downloaded"
+    )
+    repeated(parser, "--encoder COL=PATH", about, named_path, dest="encoders")
+
+
+def named_path(text: str) -> tuple[str, str]:
+    """A column and the path of its encoder."""
+    name, mark, path = text.partition("=")
+    if not (name and mark and path):
+        raise argparse.ArgumentTypeError("must be COLUMN=PATH")
+    return name, path
+
+
+def encoders_of(args: argparse.Namespace) -> dict[str, str]:
+    """The path of the encoder of each column that was named."""
+    found: dict[str, str] = {}
+    for name, path in getattr(args, "encoders", None) or []:
+        if name in found:
+            raise InvalidInputError(f"--encoder names column {name!r} twice")
+        found[name] = path
+    return found
 
 
 def add_label(parser: Any) -> None:
@@ -180,11 +210,6 @@ def add_ignore(parser: Any, what: str = "column to leave out") -> None:
 def add_sites(parser: Any) -> None:
     """The number of sites in a simulation; version 0.1 called them owners."""
     option(parser, "--sites --owners N", "number of sites", whole, 5)
-
-
-def add_report(parser: Any) -> None:
-    """The page that a command can write."""
-    option(parser, "--report PATH", "HTML file to write the results to; it needs no other file")
 
 
 def add_output_options(parser: Any, *, quiet: bool = True) -> None:

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from onefold.cli import arguments as shared
+from onefold.cli import reports
 from onefold.cli.arguments import option
 from onefold.cli.console import busy, show
 from onefold.cli.models import load_classifier, read_rows
-from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError
+from onefold.report.builders import NOT_PRIVATE
 
 WIDTH = 88
 FEWEST_ROWS = 5
@@ -27,7 +28,7 @@ TABLE_NOTES = (
     "An AUC of 0.5 is guessing: this attacker cannot tell rows that the table was made from.",
     "The attack is a simple one. A guarantee of the table bounds all attacks; this number bounds none.",
     "Training and test rows must be of the same kind: otherwise their difference is measured.",
-    "The numbers are computed from raw rows and are not private.",
+    NOT_PRIVATE,
 )
 UNITS = ("entry", "record", "person", "label")
 
@@ -56,13 +57,14 @@ def add_parser(commands: Any) -> None:
     option(
         parser, "--releases N", "with --mechanism, releases of each of the two datasets", shared.whole, 2000
     )
-    shared.add_report(parser)
+    reports.add_report(parser, card=False)
     shared.add_output_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Attack a model or a mechanism, and tell."""
+    reports.check_report(args)
     if args.mechanism is not None:
         return _run_battery(args)
     if args.synthetic is not None or args.schema is not None:
@@ -74,8 +76,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_on_model(args: argparse.Namespace) -> int:
     """Load, read both tables, attack, tell."""
-    if args.report is not None:
-        check_writable(args.report)
     model, names = load_classifier(args.model, args.quiet)
     tables = [_read(path, model, names, args.label, args.quiet) for path in (args.train, args.test)]
     if hasattr(model, "schema"):
@@ -88,8 +88,7 @@ def _run_on_model(args: argparse.Namespace) -> int:
     files = {"model": args.model, "train": args.train, "test": args.test}
     words = _in_words(audit)
     if args.report is not None:
-        _write(args.report, audit, files)
-        words += ["", f"report written to {args.report}"]
+        words += ["", _write(args.report, audit, files)]
     show({**files, **audit.to_dict()}, words, as_json=args.json, quiet=args.quiet)
     return 0
 
@@ -107,15 +106,15 @@ def _read(path: str, model: Any, names: list[str] | None, label: str | None, qui
     return rows, found.labels
 
 
-def _write(path: str, audit: Any, files: dict[str, str]) -> None:
-    from onefold.report import membership_page, write_page
+def _write(path: str, audit: Any, files: dict[str, str]) -> str:
+    from onefold.report.builders import of_membership
 
     facts = {
-        "model": files["model"],
-        "training rows": f"{audit.attack.n_members} from {files['train']}",
-        "test rows": f"{audit.attack.n_nonmembers} from {files['test']}",
+        "model": reports.file_name(files["model"]),
+        "training rows": f"{audit.attack.n_members} from {reports.file_name(files['train'])}",
+        "test rows": f"{audit.attack.n_nonmembers} from {reports.file_name(files['test'])}",
     }
-    write_page(path, membership_page(audit, "Membership audit", facts))
+    return reports.written(path, of_membership(audit, "Membership audit", facts))
 
 
 def _in_words(audit: Any) -> list[str]:
@@ -135,8 +134,8 @@ def _in_words(audit: Any) -> list[str]:
 
 def _run_on_table(args: argparse.Namespace) -> int:
     """Compare how near members and others are to synthetic rows, and tell."""
-    if args.model is not None or args.label is not None or args.report is not None:
-        raise InvalidInputError("--synthetic takes no MODEL, no --label and no --report: the schema says all")
+    if args.model is not None or args.label is not None:
+        raise InvalidInputError("--synthetic takes no MODEL and no --label: the schema says all")
     if None in (args.synthetic, args.schema, args.train, args.test):
         raise InvalidInputError("--synthetic TABLE goes with --schema, --train and --test")
     from onefold.tables import Schema, read_table
@@ -172,6 +171,12 @@ def _run_on_table(args: argparse.Namespace) -> int:
     ]
     files = {"synthetic": args.synthetic, "train": args.train, "test": args.test}
     result = {**files, "attack": attack.to_dict(), "notes": list(TABLE_NOTES)}
+    if args.report is not None:
+        from onefold.report.builders import of_distances
+
+        facts = {name: reports.file_name(path) for name, path in files.items()}
+        page = of_distances(attack, (train, test), "Audit of a synthetic table", facts, rows, TABLE_NOTES)
+        words += ["", reports.written(args.report, page)]
     show(result, words, as_json=args.json, quiet=args.quiet)
     return 0
 
@@ -196,10 +201,8 @@ Makers = dict[str, Sequence[Callable[[], Any]]]
 
 def _run_battery(args: argparse.Namespace) -> int:
     """Attack the named releases; the code is 1 if a claim did not stand."""
-    if args.model is not None or args.report is not None:
-        raise InvalidInputError(
-            "--mechanism attacks onefold's own releases: it takes no MODEL and no --report"
-        )
+    if args.model is not None:
+        raise InvalidInputError("--mechanism attacks onefold's own releases: it takes no MODEL")
     if args.unit not in (None, *UNITS):
         raise InvalidInputError(f"--unit must be one of {', '.join(UNITS)}")
     if args.releases < FEWEST_RELEASES:
@@ -235,6 +238,10 @@ def _run_battery(args: argparse.Namespace) -> int:
         "findings": [finding.to_dict() for finding in found],
         "cannot_see": list(BLIND_SPOTS),
     }
+    if args.report is not None:
+        from onefold.report.builders import of_battery
+
+        words += ["", reports.written(args.report, of_battery(found, args.releases, BLIND_SPOTS))]
     show(result, words, as_json=args.json, quiet=args.quiet)
     return 1 if failed else 0
 

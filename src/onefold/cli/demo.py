@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold.cli import arguments as shared
+from onefold.cli import reports
 from onefold.cli.arguments import option
 from onefold.cli.console import busy, show
-from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def add_parser(commands: Any) -> None:
     known = f"{shared.RANGE} (default: known for {' and '.join(RANGES)})"
     option(parser, "--range LOW HIGH", known, float)
     option(parser, "--n-jobs N", "number of threads (default: all processors)", shared.jobs)
-    shared.add_report(parser)
+    reports.add_report(parser, card=False)
     shared.add_output_options(parser, quiet=False)
     parser.set_defaults(run=run)
 
@@ -61,13 +61,11 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, then print a table or JSON and write the page if asked to."""
     from onefold import datasets
-    from onefold.report.html import comparison_page, require_page_tools, write_page
+    from onefold.report.builders import of_comparison
 
     if args.sites < 2:
         raise InvalidInputError("--sites must be at least 2: one site alone is no federation")
-    if args.report is not None:
-        check_writable(args.report)
-        require_page_tools()
+    reports.check_report(args)
     shared.check_range(args.range)
     data = datasets.load(args.dataset, args.data_dir)
     limits = args.range or RANGES.get(args.dataset)
@@ -84,8 +82,7 @@ def run(args: argparse.Namespace) -> int:
     words += [fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in study.notes]
     if args.report is not None:
         with busy("drawing", quiet=False):
-            write_page(args.report, comparison_page(study))
-        words += ["", f"report written to {args.report}"]
+            words += ["", reports.written(args.report, of_comparison(study))]
     result = study.to_dict()
     result["settings"]["owners"] = args.sites  # the name that version 0.1 gave to "sites"
     show(result, words, as_json=args.json)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from onefold.cli import arguments as shared
+from onefold.cli import reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, show, without_bars
 from onefold.cli.outputs import check_private_table, write_private_table
@@ -38,6 +40,7 @@ def add_parser(commands: Any) -> None:
     shared.add_ignore(parser)
     shared.add_schema(parser, "it takes the place of --label, --classes, --range and --person")
     shared.add_output_options(parser)
+    reports.add_report(parser)
     group = parser.add_argument_group("privacy")
     shared.add_noise_options(group, required=True)
     shared.add_person_options(group)
@@ -55,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
     """Read, fabricate, write the table and the guarantee, tell."""
     noise = shared.NoiseOptions.of(args)
     check_private_table(args.out, args.data)
+    reports.check_report(args)
     schema = shared.load_schema(args, *shared.BY_SCHEMA)
     if args.hardened and noise.sampler == "float":
         raise InvalidInputError("--hardened and --sampler float contradict each other: leave out one")
@@ -70,7 +74,11 @@ def run(args: argparse.Namespace) -> int:
     words += shared.promise_in_words(maker.guarantee_)
     if schema is not None:
         words.append(BETTER)
-    show(result | {"promise": maker.guarantee_.to_dict()}, words, as_json=args.json, quiet=args.quiet)
+    result |= {"promise": maker.guarantee_.to_dict()}
+    if args.report is not None:
+        title = f"Fabricated table {Path(args.out).name}"
+        words.append(reports.written(args.report, reports.table_report(args, title, result)))
+    show(result, words, as_json=args.json, quiet=args.quiet)
     return 0
 
 

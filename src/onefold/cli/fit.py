@@ -13,13 +13,20 @@ import numpy as np
 
 from onefold._base.arrays import AnyArray, Index
 from onefold.cli import arguments as shared
-from onefold.cli import contracts
+from onefold.cli import contracts, reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, say, show, without_bars
-from onefold.cli.evaluation import USELESS, evaluate, in_words, missed, with_references
 from onefold.cli.outputs import check_writable, write_private_model
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError, OnefoldWarning
+from onefold.report.evaluation import (
+    USELESS,
+    Evaluation,
+    evaluate,
+    in_words,
+    missed,
+    with_references,
+)
 from onefold.tables import Schema
 
 ONLY_WIDE = ("n_layers", "branch_size", "n_probe")
@@ -46,6 +53,7 @@ def add_parser(commands: Any) -> None:
         parser, "--out MODEL", "file to write the model to (default: the name of DATA, ending in .onefold)"
     )
     shared.add_ignore(parser)
+    shared.add_encoders(parser, "encoder of a column")
     person = (
         "column that says whom a row is about: it is no feature, and no person is in both parts of a test"
     )
@@ -58,6 +66,7 @@ def add_parser(commands: Any) -> None:
     held_out = "share of the rows to hold out and test on; the model is fitted on the others (default: none)"
     option(parser, "--test-size F", held_out, shared.fraction)
     shared.add_output_options(parser)
+    reports.add_report(parser)
     group = parser.add_argument_group("model")
     shared.add_model_options(group)
     layers = "number of layers of a wide model (default: 5; without a schema and other options one)"
@@ -104,7 +113,9 @@ def run(args: argparse.Namespace) -> int:
     own = {n: getattr(args, n) for n in (*ONLY_WIDE, *ONLY_FOLDING) if getattr(args, n) is not None}
     _check_options(args, own)
     out = f"{contracts.stem_of(args.data)}.onefold" if args.out is None else args.out
-    check_writable(out, args.data, *([] if args.schema is None else [args.schema]))
+    inputs = [args.data, *([] if args.schema is None else [args.schema])]
+    check_writable(out, *inputs)
+    reports.check_report(args, out)
     own |= {"n_components": args.n_components, "scale": None if args.scale == "none" else args.scale}
     own |= {"measure": args.measure, "seed": args.seed, "n_jobs": args.n_jobs}
     if args.epsilon is not None:
@@ -134,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
         f"{train.size} rows, {count_of(data.n_features, 'feature')}, {model.classes_.size} classes fitted in "
         f"{result['seconds']:.2f} s"
     ]
-    told, words = _measured(model, data, train, held, args.quiet)
+    told, words, found = _measured(model, data, train, held, args.quiet)
     if data.names is not None:
         # The scikit-learn attribute for columns with names; set after fit because a plain array went in.
         model.feature_names_in_ = np.array(data.names, dtype=object)
@@ -145,6 +156,14 @@ def run(args: argparse.Namespace) -> int:
         *words,
         f"model written to {out} ({size:.2f} MB); it contains the fitted rows: guard it like the data",
     ]
+    if args.report is not None:
+        facts = reports.facts_of(result, **{"the model": out, "the schema": args.schema})
+        shown = reports.evidence(model, data.take(held), data.labels[held]) if held.size else None
+        title = f"Model of {Path(args.data).name}"
+        page = reports.model_report(
+            args, title, facts, evaluation=found, shown=shown, estimated=told.get("estimated")
+        )
+        lines.append(reports.written(args.report, page))
     show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
 
@@ -159,8 +178,8 @@ def _check_options(args: argparse.Namespace, given: dict[str, Any]) -> None:
             raise InvalidInputError(f"--{name.replace('_', '-')} does not go with --model {args.model}")
     if args.label is None and args.schema is None:
         raise InvalidInputError("name the column of classes with --label COL, or a schema with --schema FILE")
-    if args.raw and (args.schema is not None or args.person is not None):
-        raise InvalidInputError("--raw uses no schema: leave out --schema and --person")
+    if args.raw and (args.schema is not None or args.person is not None or args.encoders):
+        raise InvalidInputError("--raw uses no schema: leave out --schema, --person and --encoder")
     if args.label is not None and args.label in (*args.ignore, args.person):
         raise InvalidInputError("--label names a column that --ignore or --person takes away")
 
@@ -197,8 +216,14 @@ class Data:
 def _read(args: argparse.Namespace, out: str) -> Data:
     if args.raw:
         return _matrix(args)
-    is_matrix = args.schema is None and contracts.is_matrix(args.data)
-    if args.schema is None and args.person is None and (is_matrix or contracts.is_wide(args.data)):
+    encoders = shared.encoders_of(args)
+    is_matrix = args.schema is None and not encoders and contracts.is_matrix(args.data)
+    if (
+        args.schema is None
+        and args.person is None
+        and not encoders
+        and (is_matrix or contracts.is_wide(args.data))
+    ):
         try:
             data = _matrix(args)
         except InvalidInputError:
@@ -206,12 +231,12 @@ def _read(args: argparse.Namespace, out: str) -> Data:
         else:
             if is_matrix or contracts.of_one_unit(data.rows):
                 return data
-    needed = [name for name in (args.label, args.person, *args.ignore) if name is not None]
+    needed = [name for name in (args.label, args.person, *args.ignore, *encoders) if name is not None]
     table = contracts.read_columns(args.data, needed, args.quiet)
     if args.schema is None:
-        schema = contracts.inferred(table, args.label, args.ignore, args.person)
+        schema = contracts.inferred(table, args.label, args.ignore, args.person, encoders)
     else:
-        schema = contracts.declared(args.schema, args.label, args.ignore, args.person)
+        schema = contracts.declared(args.schema, args.label, args.ignore, args.person, encoders)
     labels, known = contracts.classes_of(schema, table, strict=True)
     assert schema.label is not None
     if len(np.unique(labels)) < 2:
@@ -296,12 +321,12 @@ def _split_persons(
 
 def _measured(
     model: Any, data: Data, train: Index, held: Index, quiet: bool
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[dict[str, Any], list[str], Evaluation | None]:
     """Measures for machines and in words; a warning if the model is no better than the majority."""
     classes, counts = np.unique(data.labels[train], return_counts=True)
     common = classes[np.argmax(counts)]
     if not held.size:
-        return _estimated(model, counts.max() / counts.sum())
+        return *_estimated(model, counts.max() / counts.sum()), None
     with busy(f"testing {held.size} rows", quiet):
         rows, truth = data.take(held), data.labels[held]
         predicted = np.asarray(model.predict(rows))
@@ -318,7 +343,7 @@ def _measured(
     if found.is_useless:
         warnings.warn(f"the model is {USELESS.format(majority=found.majority)}", OnefoldWarning, stacklevel=2)
     told = {"held_out_rows": found.rows, "held_out_accuracy": found.accuracy, "held_out": found.to_dict()}
-    return told, found.words(f"{found.rows} rows held out")
+    return told, found.words(f"{found.rows} rows held out"), found
 
 
 def _estimated(model: Any, majority: float) -> tuple[dict[str, Any], list[str]]:
@@ -389,6 +414,10 @@ def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int
         f"model written to {out}, its guarantee to {promise}",
         *shared.promise_in_words(model.guarantee_),
     ]
+    if args.report is not None:
+        facts = reports.facts_of(result, **{"the model": out, "the schema": args.schema})
+        title = f"Private model of {Path(args.data).name}"
+        lines.append(reports.written(args.report, reports.model_report(args, title, facts, model=model)))
     show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
 
@@ -398,7 +427,8 @@ def _private_schema(args: argparse.Namespace) -> Schema:
         raise InvalidInputError(NO_TEST)
     if args.schema is None or args.raw:
         raise InvalidInputError(NO_SCHEMA)
-    schema = contracts.declared(args.schema, args.label, args.ignore, args.person)
+    encoders = shared.encoders_of(args)
+    schema = contracts.declared(args.schema, args.label, args.ignore, args.person, encoders)
     try:
         schema.require_declared()
     except InvalidInputError as error:

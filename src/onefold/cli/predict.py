@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ import numpy as np
 from onefold._base.arrays import AnyArray
 from onefold._base.progress import track
 from onefold.cli import arguments as shared
-from onefold.cli import contracts
+from onefold.cli import contracts, reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import print_json, say, show
-from onefold.cli.evaluation import USELESS, Evaluation, evaluate
 from onefold.cli.models import KnownRows, load_classifier, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_columns
 from onefold.exceptions import InvalidInputError, OnefoldWarning
+from onefold.report.evaluation import USELESS, Evaluation, evaluate
 
 # Rows handed to the model at once: enough to keep the processors busy, few enough for a bar that moves.
 BLOCK_ROWS = 4000
@@ -39,11 +40,13 @@ def add_parser(commands: Any) -> None:
     )
     option(parser, "--out PRED", out)
     option(parser, "--label COL", "column with the true classes; makes the command print how good it is")
+    shared.add_encoders(parser, "where the encoder of a column is, which is not part of the model")
     option(parser, "--id COL", "column to copy into the table of predictions")
     flag(parser, "--probabilities --proba", "also write the probability of every class")
     flag(parser, "--distances", "also write the distance to every class")
     flag(parser, "--scores", "also write the class-matching score of every class")
     shared.add_output_options(parser)
+    reports.add_report(parser)
     parser.set_defaults(run=run)
 
 
@@ -51,9 +54,13 @@ def run(args: argparse.Namespace) -> int:
     """Load, read, predict in blocks, write, tell."""
     out = _table_name(args.data) if args.out is None else args.out
     _check(out, args.data, args.model, args.json, args.id, args.label)
+    reports.check_report(args, out)
+    if args.report is not None and args.label is None:
+        raise InvalidInputError("--report needs --label COL: a page says how good the predictions are")
     model, names = load_classifier(args.model, args.quiet)
     asked = [word for word in ("probabilities", "distances", "scores") if getattr(args, word)]
     _check_outputs(args.model, model, asked)
+    _place_encoders(model, shared.encoders_of(args))
     rows = read_rows(args.data, model, names, label=args.label, identifier=args.id, quiet=args.quiet)
     columns = {} if rows.ids is None else {args.id: rows.ids}
     columns |= predictions(model, rows, asked, args.quiet)
@@ -61,9 +68,11 @@ def run(args: argparse.Namespace) -> int:
     result: dict[str, Any] = {"predictions": out, "rows": len(rows)}
     lines = [f"{len(rows)} rows predicted, written to {out}"]
     if rows.labels is not None:
-        found = _measured(model, rows, columns["prediction"])
+        found = measured(model, rows, columns["prediction"])
         result |= {"accuracy": found.accuracy, "measures": found.to_dict()}
         lines += found.words(f"{found.rows} rows", UNSEEN)
+        if args.report is not None:
+            lines.append(_report(args, model, rows, found, result))
     if args.json:
         print_json(result)
     elif out != STANDARD_OUTPUT and not args.quiet:
@@ -72,6 +81,23 @@ def run(args: argparse.Namespace) -> int:
         for line in lines[1:]:
             say(line, args.quiet)
     return 0
+
+
+def _report(
+    args: argparse.Namespace, model: Any, rows: KnownRows, found: Evaluation, result: dict[str, Any]
+) -> str:
+    # Beside a promise nothing tells which raw rows the accuracies come from.
+    private = getattr(model, "guarantee_", None) is not None
+    told = {name: value for name, value in result.items() if not (private and name == "predictions")}
+    files = {"the model": args.model, "the rows": None if private else args.data}
+    facts = reports.facts_of(told, **files)
+    assert rows.labels is not None
+    shown = reports.evidence(model, rows.labelled, rows.labels)
+    whose = "" if private else f" of {reports.file_name(args.data)}"
+    title = f"Predictions of {Path(args.model).name}{whose.replace(' of ', ' for ', 1)}"
+    about = f"the {found.rows} labelled rows{whose}"
+    page = reports.model_report(args, title, facts, model=model, evaluation=found, shown=shown, about=about)
+    return reports.written(args.report, page)
 
 
 def _table_name(data: str) -> str:
@@ -101,6 +127,25 @@ def _check_outputs(path: str, model: Any, asked: list[str]) -> None:
             )
 
 
+def _place_encoders(model: Any, encoders: dict[str, str]) -> None:
+    """Tell the schema of a model where its encoders are; files other than those of the fit are refused."""
+    schema: Any = getattr(model, "schema", None)
+    declared = (
+        {} if schema is None else {known.name: known.encoder for known in schema.features if known.encoder}
+    )
+    for name in encoders:
+        if name not in declared:
+            raise InvalidInputError(f"--encoder names {name!r}: the model has no encoder for such a column")
+    for name, encoder in declared.items():
+        if name not in encoders:
+            raise InvalidInputError(
+                f"the model encodes column {name!r} by an encoder that is not part of it: give --encoder "
+                f"{name}=PATH (its digest is {encoder.digest[:16]}...)"
+            )
+    if encoders:
+        model.schema = schema.with_encoders(encoders)
+
+
 def predictions(model: Any, rows: KnownRows, asked: list[str], quiet: bool) -> dict[str, AnyArray]:
     """Columns of the result, computed in blocks of rows so that a bar can move."""
     starts = range(0, len(rows), BLOCK_ROWS)
@@ -123,7 +168,7 @@ def _predicted(model: Any, block: Any, asked: list[str]) -> dict[str, AnyArray]:
     return columns
 
 
-def _measured(model: Any, rows: KnownRows, predicted: AnyArray) -> Evaluation:
+def measured(model: Any, rows: KnownRows, predicted: AnyArray) -> Evaluation:
     """How good the predictions are; a warning if the majority is as good."""
     assert rows.labels is not None
     two = len(model.classes_) == 2 and hasattr(model, "decision_function")
@@ -132,7 +177,10 @@ def _measured(model: Any, rows: KnownRows, predicted: AnyArray) -> Evaluation:
         starts = range(0, len(rows), BLOCK_ROWS)
         blocks = [model.decision_function(rows.block(start, start + BLOCK_ROWS)) for start in starts]
         scores = np.concatenate(blocks)[rows.with_label]
-    found = evaluate(predicted[rows.with_label], rows.labels, scores=scores)
+    # Rows of one person are alike: the number of errors is then no binomial one.
+    schema = getattr(model, "schema", None)
+    independent = schema is None or schema.person is None
+    found = evaluate(predicted[rows.with_label], rows.labels, scores=scores, bounded=independent)
     if found.is_useless:
         warnings.warn(
             f"the predictions are {USELESS.format(majority=found.majority)}", OnefoldWarning, stacklevel=2

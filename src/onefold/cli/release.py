@@ -13,6 +13,7 @@ import numpy as np
 from onefold._base.arrays import AnyArray
 from onefold._base.foreign import parse_json
 from onefold.cli import arguments as shared
+from onefold.cli import reports
 from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import busy, say, show, without_bars
 from onefold.cli.outputs import (
@@ -60,6 +61,7 @@ def add_parser(commands: Any) -> None:
     option(parser, "--out OUT", out, required=True)
     shared.add_ignore(parser)
     shared.add_output_options(parser)
+    reports.add_report(parser)
     _add_noise_options(parser.add_argument_group("noise"))
     shared.add_person_options(parser.add_argument_group("persons"))
     _add_column_options(parser.add_argument_group("columns"))
@@ -135,6 +137,11 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidInputError("--unit person needs --person and --epsilon, and noise without --allowed")
     if args.person is not None and args.person == args.label:
         raise InvalidInputError("--person and --label name the same column")
+    reports.check_report(args)
+    if args.report is not None and (args.sweep or args.keep_classifier):
+        raise InvalidInputError(
+            "--report is about rows with a guarantee: leave out --sweep and --keep-classifier"
+        )
     if args.sweep:
         _check_sweep(args.data, args.out, noise, labels)
     else:
@@ -155,6 +162,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         made = _release(table, declared, noise, labels, args.rows_per_person, args.ledger, args.quiet)
         result, words = _published(table, made, args.out, schema)
+        if args.report is not None:
+            title = f"Released table {Path(args.out).name}"
+            words.append(reports.written(args.report, reports.table_report(args, title, result)))
     show(result, words, as_json=args.json, quiet=args.quiet)
     return 0
 

@@ -13,6 +13,7 @@ import numpy as np
 from onefold._base.arrays import AnyArray
 from onefold._base.files import write_whole
 from onefold.cli import arguments as shared
+from onefold.cli import reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, show
 from onefold.cli.outputs import check_private_table, check_writable, write_private_table
@@ -67,6 +68,7 @@ def add_parser(commands: Any) -> None:
     mock = "mock data: without DATA from the schema alone; with DATA and a tiny --epsilon a little closer"
     flag(parser, "--mock", mock)
     shared.add_output_options(parser)
+    reports.add_report(parser)
     _add_privacy_options(parser.add_argument_group("privacy"))
     _add_site_options(parser.add_argument_group("several sites"))
     shared.add_database_options(parser)
@@ -115,6 +117,9 @@ def run(args: argparse.Namespace) -> int:
 
     schema = Schema.load(args.schema)
     schema.require_declared()
+    reports.check_report(args)
+    if args.report is not None and (args.out is None or (args.mock and args.data is None)):
+        raise InvalidInputError("--report goes with --out and rows that are read: there is nothing to report")
     _check_look(args.evaluate or args.evaluate_public, schema)
     if args.join is not None:
         result, words = _joined(args, schema)
@@ -122,6 +127,9 @@ def run(args: argparse.Namespace) -> int:
         result, words = _mocked(args, schema)
     else:
         result, words = _of_rows(args, schema)
+    if args.report is not None:
+        title = f"Synthetic table {Path(args.out).name}"
+        words.append(reports.written(args.report, reports.table_report(args, title, result)))
     show(result, words, as_json=args.json, quiet=args.quiet)
     return 0
 
@@ -461,7 +469,7 @@ def _public_look(path: str, right: AnyArray, plain: AnyArray) -> dict[str, Any]:
     if not len(right):
         raise InvalidInputError(f"{path}: no row has a declared label")
     found = {"accuracy": float(right.mean()), "majority": float(plain.mean())}
-    text = [f"On the public rows of {path}: {_in_words(found)}"]
+    text = [f"On the public rows of {reports.file_name(path)}: {_in_words(found)}"]
     return {"public": True, **found, "text": text}
 
 
@@ -488,15 +496,16 @@ def _paid_look(
     promised = {"epsilon": pair[0], "delta": pair[1], "unit": counts.guarantee.unit}
     found: dict[str, Any] = {"public": False, "promise": counts.guarantee.to_dict()}
     cost = (
-        f"This look cost the rows of {args.evaluate} epsilon {promised['epsilon']:g}, delta "
-        f"{promised['delta']:g} per {promised['unit']}; for those in DATA too it adds to what is said above."
+        f"This look cost the rows of {reports.file_name(args.evaluate)} epsilon {promised['epsilon']:g}, "
+        f"delta {promised['delta']:g} per {promised['unit']}; for those in DATA too it adds to what is said "
+        "above."
     )
     error = 2.0 * np.sqrt(2.0) * sigma / max(n_rows, 1.0)  # two standard deviations
     if error > MOST_ERROR:
         return {**found, "text": ["Too few rows for this --evaluate-epsilon: noise hides the answer.", cost]}
     share = {"accuracy": noisy[[2, 3]].sum() / n_rows, "majority": noisy[[1, 3]].sum() / n_rows}
     told = {name: float(np.clip(value, 0.0, 1.0)) for name, value in share.items()} | {"error": float(error)}
-    text = [f"On the rows of {args.evaluate}, counted with noise: {_in_words(told)}", cost]
+    text = [f"On the rows of {reports.file_name(args.evaluate)}, counted with noise: {_in_words(told)}", cost]
     return {**found, **told, "text": text}
 
 

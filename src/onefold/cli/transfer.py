@@ -12,6 +12,7 @@ import numpy as np
 
 from onefold._base.arrays import AnyArray
 from onefold.cli import arguments as shared
+from onefold.cli import reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import Parser, busy, say, show, without_bars
 from onefold.cli.outputs import check_writable
@@ -113,6 +114,7 @@ def _add_fit(parts: Any) -> None:
     option(parser, "--seed N", seed, shared.seed, 0)
     shared.add_encoder_options(parser.add_argument_group("encoder, for rows unlike those of the source"))
     shared.add_output_options(parser)
+    reports.add_report(parser)
     parser.set_defaults(run=run_fit)
 
 
@@ -190,6 +192,7 @@ def _classes_in_words(source: Any, noise: shared.NoiseOptions, schema: Any) -> l
 def run_fit(args: argparse.Namespace) -> int:
     """Read both files, fit, store, tell what the source contributed."""
     check_writable(args.out, args.data, args.source)
+    reports.check_report(args)
     if not Path(args.source).is_file():
         raise InvalidInputError(f"{args.source}: no such file")
     from onefold.transfer import PrivateSource, TransferClassifier
@@ -222,11 +225,44 @@ def run_fit(args: argparse.Namespace) -> int:
         "majority": model.majority_,
     }
     words = [f"{len(labels)} rows, {free} without a label; model written to {args.out}"]
-    words += _missing_in_words(model, labels)
-    show(result, [*words, *_in_words(model, free)], as_json=args.json, quiet=args.quiet)
+    words += [*_missing_in_words(model, labels), *_in_words(model, free)]
+    if args.report is not None:
+        words.append(_report(args, model, source, result, words))
+    show(result, words, as_json=args.json, quiet=args.quiet)
     guard = "the model holds means and covariances, or rows, of the target: guard it like the data"
     say(guard, args.quiet or args.json)
     return 0
+
+
+def _report(
+    args: argparse.Namespace, model: Any, source: Any, result: dict[str, Any], words: list[str]
+) -> str:
+    """Two pages in one: what the source promises, and what it is worth to the target."""
+    from onefold.report import Section
+    from onefold.report.builders import of_transfer
+
+    facts = reports.facts_of(result, **{"the model": args.out, "the source": args.source})
+    experts = Section(
+        "Weights of the experts", headers=["expert", "weight"], rows=list(model.weights_.items())
+    )
+    title = f"Transfer to {Path(args.data).name}"
+    told = [_worth(model), *words[1:]]
+    page = of_transfer(title, facts, told, source.guarantee_, experts, reports.card_of(args))
+    return reports.written(args.report, page)
+
+
+def _worth(model: Any) -> str:
+    """What the source was worth, in one sentence for everybody."""
+    gain = model.source_gain_
+    if gain is None or model.accuracy_ is None:
+        return "What the source was worth was not measured: no labelled rows were held out."
+    points = f"{100 * abs(gain):.1f}"
+    if points == "0.0":
+        return (
+            "The source changed nothing: as many of the held-out labelled rows are right with it as without."
+        )
+    which = "more" if gain > 0 else "FEWER"
+    return f"With the source {points} {which} of 100 held-out labelled rows are right than without it."
 
 
 def _schema_of_target(args: argparse.Namespace, known: Any) -> Any:

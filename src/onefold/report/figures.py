@@ -5,7 +5,6 @@ Every figure is a matplotlib ``Figure`` of its own; matplotlib's global state is
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from onefold._base.files import output_file
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError
+from onefold.report.displays._display import AMBER, INK, SLATE, TEAL, new_figure, shortened
 
 if TYPE_CHECKING:
     from onefold.models.fuzzy import Explanation
@@ -32,12 +32,7 @@ __all__ = [
 ]
 
 FIGURE_FORMATS = (".png", ".svg", ".pdf")
-INK, TEAL, AMBER, SLATE = "#1f2933", "#0b7a75", "#d08c00", "#5b6b7f"
-# Readable for colour-blind eyes, and each kind differs in lightness too.
-KIND_COLOURS = {"alone": "#a9b4c2", "pooled": SLATE, "federated": TEAL, "private": "#3d348b"}
 CURVE_STYLES = ((TEAL, "o"), (AMBER, "s"), (SLATE, "^"))
-PAGE_WIDTH = 5.2  # inches, of a figure on a page
-MANY_CLASSES = 20  # above this number the cells of the heat map are too small for text
 MOST_BARS = 12
 
 
@@ -88,32 +83,7 @@ def accuracy_bars(comparison: Comparison) -> str:
     str
         The figure as SVG text.
     """
-    entries = comparison.entries
-    figure = _new_figure(PAGE_WIDTH, 0.9 + 0.34 * len(entries))
-    axes = figure.add_subplot()
-    places = range(len(entries))
-    axes.barh(
-        places, [e.accuracy for e in entries], color=[KIND_COLOURS[e.kind] for e in entries], height=0.7
-    )
-    for place, entry in zip(places, entries, strict=True):
-        inside = entry.accuracy > 0.15
-        axes.text(
-            entry.accuracy + (-0.012 if inside else 0.012),
-            place,
-            f"{entry.accuracy:.3f}",
-            ha="right" if inside else "left",
-            va="center",
-            color="white" if inside and entry.kind != "alone" else INK,
-            fontweight="bold" if entry.kind == "federated" else "normal",
-        )
-    axes.set_yticks(places, [_shortened(e.name, 32) for e in entries])
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("accuracy on the test samples")
-    axes.tick_params(axis="y", length=0)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    return _svg(figure)
+    return _shown(comparison, "Accuracy")
 
 
 def class_counts(comparison: Comparison) -> str:
@@ -131,51 +101,15 @@ def class_counts(comparison: Comparison) -> str:
     str
         The figure as SVG text.
     """
-    counts = comparison.counts
-    figure = _new_figure(PAGE_WIDTH, 1.3 + 0.34 * len(counts))
-    axes = figure.add_subplot()
-    top = max((max(row, default=0) for row in counts), default=0)
-    axes.imshow(counts, cmap="GnBu", aspect="auto", vmin=0, vmax=max(top, 1))
-    if len(comparison.class_names) <= MANY_CLASSES:
-        _write_counts(axes, counts, top)
-        axes.set_xticks(
-            range(len(comparison.class_names)), [_shortened(n, 9) for n in comparison.class_names]
-        )
-        if max(map(len, comparison.class_names), default=0) > 2:
-            axes.tick_params(axis="x", labelrotation=60)
-    axes.set_yticks(range(len(counts)), [_shortened(name) for name in comparison.owner_names])
-    axes.set_xlabel("class")
-    axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    return _svg(figure)
+    return _shown(comparison, "Samples of each class at each site")
 
 
-def _write_counts(axes: Any, counts: Any, top: int) -> None:
-    for i, row in enumerate(counts):
-        for j, count in enumerate(row):
-            colour = "white" if count > 0.6 * top else INK if count else "#9aa5b1"
-            size = 8 if count < 1000 else 6
-            axes.text(j, i, str(count), ha="center", va="center", color=colour, fontsize=size)
+def _shown(comparison: Comparison, title: str) -> str:
+    from onefold.report.builders import of_comparison
 
-
-def _shortened(name: str, most: int = 22) -> str:
-    """Shorten a name, and escape the dollar signs that matplotlib would read as a formula."""
-    text = name if len(name) <= most else name[: most - 1] + "…"
-    return text.replace("$", r"\$")
-
-
-def _new_figure(width: float, height: float) -> Any:
-    return require("matplotlib.figure", "report").Figure(figsize=(width, height), layout="constrained")
-
-
-def _svg(figure: Any) -> str:
-    """Return the figure as SVG; the same figure gives the same bytes."""
-    matplotlib = require("matplotlib", "report")
-    target = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "onefold", "svg.fonttype": "path", "font.size": 10}):
-        figure.savefig(target, format="svg", metadata={"Date": None}, transparent=True)
-    return target.getvalue()
+    (display,) = [part.display for part in of_comparison(comparison).sections if part.title == title]
+    assert display is not None
+    return display.to_svg()
 
 
 # --- the privacy-utility curve ----------------------------------------------------------------------------
@@ -201,7 +135,7 @@ def curve_figure(curve: Curve, title: str, errors: dict[str, Any] | None = None,
     matplotlib.figure.Figure
         The figure; :func:`write_curve` writes it to a file.
     """
-    figure = _new_figure(6.4, 6.0)
+    figure = new_figure(6.4, 6.0)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     above.axhline(curve.baseline, color=INK, linewidth=1, label="raw rows")
     for noise, (colour, mark) in zip(curve.scores, CURVE_STYLES, strict=False):
@@ -294,7 +228,7 @@ def rules_figure(explanation: Explanation, shape: tuple[int, int] | None = None)
     if shape is not None and (len(shape) != 2 or min(shape) < 1 or np.prod(shape) != len(explanation.output)):
         raise InvalidInputError(f"shape must be a height and a width of {len(explanation.output)} outputs")
     n_rules = len(explanation.rules)
-    figure = _new_figure(8.0, 0.6 + 1.6 * (n_rules + 1))
+    figure = new_figure(8.0, 0.6 + 1.6 * (n_rules + 1))
     grid = figure.subplots(n_rules + 1, 2, squeeze=False, width_ratios=(3, 2))
     grid[0, 0].axis("off")
     grid[0, 0].text(0.0, 0.5, _summary(explanation), va="center", color=INK, fontsize=10)
@@ -353,7 +287,7 @@ def _reasons(axes: Any, explanation: Explanation, place: int) -> None:
     reasons = explanation.reasons[place]
     chosen = np.argsort(-np.abs(reasons), kind="stable")[: MOST_BARS // 2]
     names = [
-        f"{_shortened(explanation.input_names[k], 16)} ~ {explanation.centres[place, k]:.3g}" for k in chosen
+        f"{shortened(explanation.input_names[k], 16)} ~ {explanation.centres[place, k]:.3g}" for k in chosen
     ]
     axes.barh(range(len(chosen)), reasons[chosen], color=TEAL, height=0.7)
     axes.axvline(0.0, color=INK, linewidth=0.8)
@@ -376,6 +310,6 @@ def _output(
     axes.bar(places, values[chosen], color=colour, width=0.7)
     axes.plot(places, explanation.mean[chosen], "_", color=INK, markersize=8)
     axes.set_xticks(
-        places, [_shortened(explanation.output_names[j], 16) for j in chosen], fontsize=7, rotation=60
+        places, [shortened(explanation.output_names[j], 16) for j in chosen], fontsize=7, rotation=60
     )
     axes.tick_params(axis="y", labelsize=7)

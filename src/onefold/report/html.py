@@ -1,39 +1,31 @@
-"""One-file HTML pages: no script, no network, everything inside.
-
-The comparison page needs the extra ``report``; the page of a membership audit needs nothing beyond numpy.
-"""
+"""One-file HTML pages in one style: no script, no network, everything inside."""
 
 from __future__ import annotations
 
 import base64
-from html import escape
+import json
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from onefold._base.arrays import Floats
 from onefold._base.files import output_file
 from onefold._base.optional import require
-from onefold.report.comparison import Comparison, package_versions
-from onefold.report.figures import INK, SLATE, TEAL, accuracy_bars, class_counts
+from onefold.report.comparison import Comparison
+from onefold.report.displays import Display
+from onefold.report.document import Report, Section, numbers_beside
 
 if TYPE_CHECKING:  # a page needs no attack to be loaded
-    from onefold.audit import AttackResult, MembershipAudit
+    from onefold.audit import MembershipAudit
 
-__all__ = ["comparison_page", "membership_page", "require_page_tools", "write_page"]
-
-SIZE, MARGIN = 320, 44  # of the ROC curve, in pixels
-SMALLEST_RATE = 1e-4
-STYLE = f"""
-body {{ margin: 0 auto; max-width: 52rem; padding: 2rem 1rem; color: {INK}; line-height: 1.5;
-  font-family: system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; }}
-h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.1rem; margin-top: 2rem; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .35rem .8rem; border-bottom: 1px solid #dde3ea; text-align: left; }}
-td.number {{ text-align: right; }} .scroll {{ overflow-x: auto; }} svg {{ max-width: 100%; height: auto; }}
-"""
+__all__ = [
+    "comparison_page",
+    "membership_page",
+    "report_page",
+    "require_page_tools",
+    "style",
+    "write_page",
+    "write_report",
+]
 
 
 def write_page(path: str | Path, page: str) -> None:
@@ -44,7 +36,7 @@ def write_page(path: str | Path, page: str) -> None:
     path : str or Path
         The file.
     page : str
-        The page, from :func:`comparison_page` or :func:`membership_page`.
+        The page, from :func:`report_page`, :func:`comparison_page` or :func:`membership_page`.
 
     Raises
     ------
@@ -53,6 +45,7 @@ def write_page(path: str | Path, page: str) -> None:
 
     See Also
     --------
+    report_page : A page on anything that was fitted or released.
     comparison_page : A page on classifiers of several sites.
     membership_page : A page on a membership audit.
 
@@ -68,13 +61,133 @@ def write_page(path: str | Path, page: str) -> None:
         file.write(page.encode())
 
 
-# --- comparisons ------------------------------------------------------------------------------------------
-
-
 def require_page_tools() -> None:
     """Raise MissingDependencyError now rather than after a long run."""
     for module in ("jinja2", "matplotlib", "matplotlib.figure"):
         require(module, "report")
+
+
+def style() -> str:
+    """The one style of all pages."""
+    return files("onefold.report").joinpath("templates/style.css").read_text(encoding="utf-8")
+
+
+def report_page(report: Report) -> str:
+    """Make a page of a report.
+
+    Every text is escaped, and every picture carries a description for readers who cannot see it.
+
+    Parameters
+    ----------
+    report : Report
+        What the page shows.
+
+    Returns
+    -------
+    str
+        The page; :func:`write_report` writes it to a file, with its numbers beside it.
+
+    Raises
+    ------
+    MissingDependencyError
+        If jinja2 or matplotlib (extra ``report``) is not installed.
+
+    See Also
+    --------
+    Report : What a page is made of.
+
+    Examples
+    --------
+    >>> from onefold.report import Report
+    >>> page = report_page(Report("model", "Irises", ["96 of 100 rows are predicted right."], []))
+    >>> page.splitlines()[0]
+    '<!DOCTYPE html>'
+    """
+    require_page_tools()
+    jinja2 = require("jinja2", "report")
+    source = files("onefold.report").joinpath("templates/report.html").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"shown": shown, "picture": _picture, "numeric": _numeric}
+    markup = require("markupsafe", "report").Markup
+    page: str = environment.from_string(source).render(report=report, style=markup(style()))
+    return page
+
+
+def write_report(path: str | Path, report: Report) -> str:
+    """Write the page of a report, and its numbers as JSON beside it.
+
+    Parameters
+    ----------
+    path : str or Path
+        The page; its name ends in .html.
+    report : Report
+        What the page shows.
+
+    Returns
+    -------
+    str
+        Name of the JSON file: that of the page, ending in .json.
+
+    Raises
+    ------
+    MissingDependencyError
+        If jinja2 or matplotlib (extra ``report``) is not installed.
+
+    See Also
+    --------
+    Report.read : Read the JSON file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from onefold.report import Report
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "page.html")
+    ...     beside = write_report(path, Report("model", "Irises", ["96 of 100 rows are right."], []))
+    ...     Report.read(beside).title
+    'Irises'
+    """
+    beside = numbers_beside(path)
+    content = json.dumps(report.to_dict(), indent=1, ensure_ascii=False, allow_nan=False).encode()
+    # The page is made of what was written, so that it cannot show a number that is not there.
+    page = report_page(Report.from_dict(json.loads(content)))
+    with output_file(beside) as file:
+        file.write(content)
+    write_page(path, page)
+    return str(beside)
+
+
+def shown(value: Any) -> str:
+    """A value as a reader wants it: four digits of a number, yes or no, a list with commas."""
+    if value is None:
+        return "not stated"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return (
+            f"{value:.4g}"
+            if value and not 1e-3 <= abs(value) < 1e5
+            else f"{value:.4f}".rstrip("0").rstrip(".")
+        )
+    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(end, float) for end in value):
+        return f"{shown(value[0])} to {shown(value[1])}"
+    return ", ".join(map(shown, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _numeric(section: Section) -> set[int]:
+    """Columns of a table that hold numbers only."""
+    columns = zip(*section.rows, strict=False)
+    return {place for place, cells in enumerate(columns) if all(_is_number(cell) for cell in cells)}
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
+
+
+def _picture(display: Display) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(display.to_svg().encode()).decode("ascii")
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -110,45 +223,15 @@ def comparison_page(comparison: Comparison) -> str:
     >>> page.splitlines()[0]
     '<!DOCTYPE html>'
     """
-    require_page_tools()
-    jinja2 = require("jinja2", "report")
-    source = files("onefold.report").joinpath("templates/comparison.html").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    page: str = environment.from_string(source).render(
-        study=comparison,
-        bars=_data_uri(accuracy_bars(comparison)),
-        bars_text=_describe_bars(comparison),
-        heat=_data_uri(class_counts(comparison)),
-        heat_text=_describe_counts(comparison),
-        versions=package_versions(),
-    )
-    return page
+    from onefold.report.builders import of_comparison
 
-
-def _data_uri(svg: str) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode("ascii")
-
-
-def _describe_bars(comparison: Comparison) -> str:
-    values = ", ".join(f"{entry.name} {entry.accuracy:.3f}" for entry in comparison.entries)
-    return f"Bar chart of accuracies: {values}."
-
-
-def _describe_counts(comparison: Comparison) -> str:
-    sites = ", ".join(
-        f"{name} holds {site.samples} samples of {site.classes} classes"
-        for name, site in zip(comparison.owner_names, comparison.owners, strict=True)
-    )
-    return f"Heat map of samples per site and class: {sites}."
-
-
-# --- membership audits ------------------------------------------------------------------------------------
+    return report_page(of_comparison(comparison))
 
 
 def membership_page(audit: MembershipAudit, title: str, facts: dict[str, str]) -> str:
     """Make a page with the numbers, the ROC curve and the notes of a membership audit.
 
-    Every text is escaped, and the figure carries a description.
+    Every text is escaped, and the figures carry descriptions.
 
     Parameters
     ----------
@@ -163,6 +246,11 @@ def membership_page(audit: MembershipAudit, title: str, facts: dict[str, str]) -
     -------
     str
         The page; :func:`write_page` writes it to a file.
+
+    Raises
+    ------
+    MissingDependencyError
+        If jinja2 or matplotlib (extra ``report``) is not installed.
 
     See Also
     --------
@@ -179,93 +267,6 @@ def membership_page(audit: MembershipAudit, title: str, facts: dict[str, str]) -
     >>> "<h1>Who was in?</h1>" in membership_page(audit, "Who was in?", {"model": "north.model"})
     True
     """
-    rows = "\n".join(_row(*row) for row in audit.rows())
-    level = 100 * audit.attack.confidence
-    notes = "\n".join(f"<li>{escape(note)}</li>" for note in audit.notes())
-    told = "\n".join(f"<li>{escape(name)}: {escape(value)}</li>" for name, value in facts.items())
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<h1>{escape(title)}</h1>
-<ul>
-{told}
-</ul>
-<h2>The numbers</h2>
-<div class="scroll"><table>
-<thead><tr>
-<th scope="col">what</th><th scope="col">value</th><th scope="col">{level:g} % interval</th>
-</tr></thead>
-<tbody>
-{rows}
-</tbody>
-</table></div>
-<h2>Members found against outsiders accused</h2>
-{_curve(audit.attack)}
-<h2>What this means, and what it does not</h2>
-<ul>
-{notes}
-</ul>
-</body>
-</html>
-"""
+    from onefold.report.builders import of_membership
 
-
-def _row(name: str, value: float, interval: str) -> str:
-    cells = f'<td class="number">{value:.4f}</td><td>{escape(interval)}</td>'
-    return f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
-
-
-def _curve(attack: AttackResult) -> str:
-    """Draw the ROC curve on logarithmic axes, where small rates of false accusation can be seen."""
-    corners = _steps(attack.fpr, attack.tpr)
-    points = " ".join(f"{_across(x):.1f},{_down(y):.1f}" for x, y in corners)
-    ticks = "".join(_tick(10.0**power) for power in range(-4, 1))
-    found = [100 * point.tpr for point in attack.points]
-    text = (
-        f"ROC curve on logarithmic axes: {found[0]:.2f} % of members found at 0.1 % false positives, "
-        f"{found[1]:.2f} % at 1 %, AUC {attack.auc:.3f}. The dashed line is guessing."
-    )
-    low, high = SMALLEST_RATE, 1.0
-    return f"""<svg viewBox="0 0 {SIZE} {SIZE}" width="{SIZE}" role="img" aria-label="{escape(text)}">
-<title>{escape(text)}</title>
-<line x1="{_across(low)}" y1="{_down(low)}" x2="{_across(high)}" y2="{_down(high)}" stroke="{SLATE}" \
-stroke-dasharray="4 4"/>
-<polyline points="{points}" fill="none" stroke="{TEAL}" stroke-width="2"/>
-<g font-size="11" fill="{SLATE}" stroke="none">{ticks}
-<text x="{SIZE / 2}" y="{SIZE - 6}" text-anchor="middle">outsiders accused</text>
-<text x="12" y="{SIZE / 2}" text-anchor="middle" transform="rotate(-90 12 {SIZE / 2})">members found</text>
-</g>
-</svg>"""
-
-
-def _steps(fpr: Floats, tpr: Floats, most: int = 400) -> Floats:
-    """Return the visible corners, thinned evenly on the logarithmic axis."""
-    grid = np.geomspace(SMALLEST_RATE, 1.0, most)
-    found = tpr[np.searchsorted(fpr, grid, side="right") - 1]
-    return np.column_stack([grid, found])
-
-
-def _tick(rate: float) -> str:
-    label = f"{100 * rate:g} %"
-    return (
-        f'<text x="{_across(rate):.1f}" y="{SIZE - 24}" text-anchor="middle">{label}</text>'
-        f'<text x="{MARGIN + 2}" y="{_down(rate) + 4:.1f}" text-anchor="end">{label}</text>'
-    )
-
-
-def _place(rate: float) -> float:
-    return float(1 - np.log10(max(rate, SMALLEST_RATE)) / np.log10(SMALLEST_RATE))
-
-
-def _across(rate: float) -> float:
-    return MARGIN + 8 + _place(rate) * (SIZE - MARGIN - 28)
-
-
-def _down(rate: float) -> float:
-    return SIZE - MARGIN - _place(rate) * (SIZE - MARGIN - 16)
+    return report_page(of_membership(audit, title, facts))

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from onefold.report.html import STYLE
+from onefold.report.html import style
 
 __all__ = ["site_log_page"]
 
 PAPER = """
-body { max-width: none; } td { vertical-align: top; overflow-wrap: anywhere; } code { font-size: .8rem; }
+main { max-width: none; } td { overflow-wrap: anywhere; } code { font-size: .8rem; }
 @page { size: A4 landscape; margin: 14mm; }
-@media print { body { padding: 0; font-size: 9pt; } thead { display: table-header-group; }
-  tr { break-inside: avoid; } }
+@media print { body { font-size: 9pt; } }
 """
 COLUMNS = ("no.", "time (UTC)", "what", "querier", "purpose", "rows", "more", "sum")
 
@@ -64,9 +63,11 @@ def site_log_page(exported: Mapping[str, Any]) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>
-<style>{STYLE}{PAPER}</style>
+<style>
+{style()}{PAPER}</style>
 </head>
 <body>
+<main>
 <h1>{escape(title)}</h1>
 <ul>
 {told}
@@ -77,6 +78,7 @@ def site_log_page(exported: Mapping[str, Any]) -> str:
 {rows}
 </tbody>
 </table></div>
+</main>
 </body>
 </html>
 """
@@ -107,6 +109,10 @@ def _more(event: str, facts: Mapping[str, Any]) -> str:
         return f"{how}, {'signed' if facts.get('signed') else 'NOT signed'}, query {facts.get('query')}"
     if event in ("approved", "denied"):
         return "every purpose" if facts.get("purpose") is None else "this purpose"
+    if event == "sum-step":
+        spent = f", epsilon {facts['epsilon']:g} per {facts.get('unit')}" if "epsilon" in facts else ""
+        about = f"round {facts.get('round')}, contract {facts.get('contract')}"
+        return f"encrypted sum: {facts.get('step')}, {about}{spent}"
     if event == "model-sent":
         return f"model {facts.get('model')}"
     return ""

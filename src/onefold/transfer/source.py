@@ -20,7 +20,7 @@ from onefold._base.validation import (
     check_parameters,
     check_rows,
 )
-from onefold.encoders import Encoder, description, learns
+from onefold.encoders import Encoder, condition, description, learns
 from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
 from onefold.models import Autoencoder, AutoencoderClassifier, WideKAHM
 from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabels, charge
@@ -217,7 +217,7 @@ class PrivateSource:
             charge(all_of(getattr(mechanism, "ledger", None), ledger), promise, NAME)
             private, kept, variance = _private_rows(mechanism, encoded, labels, label_mechanism, random_state)
             found = cls._of_rows(private, kept, promise, variance, estimator, fitted, width, schema)
-        return found._voided_by_encoder() if learned else found
+        return found._voided_by_encoder() if learned else found._provided_by_encoder(encoder)
 
     @classmethod
     def from_rows(
@@ -284,7 +284,7 @@ class PrivateSource:
             raise InvalidInputError("the records of this release went through another encoder or schema")
         width = moments.n_features_in_ if encoder is None else int(encoder.n_features_in_)
         found = cls._of_moments(moments, encoder, width, schema)
-        return found._voided_by_encoder() if learns(encoder) else found
+        return found._voided_by_encoder() if learns(encoder) else found._provided_by_encoder(encoder)
 
     @property
     def classes_(self) -> Labels:
@@ -419,7 +419,17 @@ class PrivateSource:
             PrivacyLeakWarning,
             stacklevel=3,
         )
-        promise, described = self.guarantee_.voided(LEARNED_ENCODER), self.description_
+        return self._promising(self.guarantee_.voided(LEARNED_ENCODER))
+
+    def _provided_by_encoder(self, encoder: Any) -> "PrivateSource":
+        """The same, on the condition that an encoder from elsewhere has not seen the records."""
+        taken_for_granted = condition(encoder)
+        if taken_for_granted is None:
+            return self
+        return self._promising(self.guarantee_.provided(taken_for_granted))
+
+    def _promising(self, promise: Guarantee) -> "PrivateSource":
+        described = self.description_
         if isinstance(described, MomentDescription):  # whoever takes the moments out must see it too
             described = MomentDescription(copy(described.moments))
             described.moments.guarantee_ = promise

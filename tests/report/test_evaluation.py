@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, roc_auc_score
 
-from onefold.cli.evaluation import Evaluation, evaluate, with_references
+from onefold.report.evaluation import Evaluation, evaluate, missed, rounded_down, rounded_up, with_references
 
 
 def test_measures_are_those_of_scikit_learn() -> None:
@@ -59,7 +59,7 @@ def test_words_bound_the_missed_rows_of_each_class() -> None:
     predicted[100:104] = "a"
     lines = evaluate(predicted, labels).words("160 rows")
     assert "class a: at most 3.0 % of its rows are missed, 95 % confidence (0 of 100 here)" in lines
-    assert "class b: at most 14.6 % of its rows are missed, 95 % confidence (4 of 60 here)" in lines
+    assert "class b: at most 14.7 % of its rows are missed, 95 % confidence (4 of 60 here)" in lines
     told = evaluate(predicted, labels).to_dict()["missed"]
     assert [(each["class"], each["rows"], each["missed"]) for each in told] == [("a", 100, 0), ("b", 60, 4)]
 
@@ -72,8 +72,16 @@ def test_rows_of_persons_have_no_bounds_and_others_a_condition() -> None:
     assert "at_most" not in together.to_dict()["missed"][0]
     lines = evaluate(labels, labels).words("100 rows", "if new:")
     assert lines.index("if new:") + 1 == lines.index(
-        "class a: at most 5.8 % of its rows are missed, 95 % confidence (0 of 50 here)"
+        "class a: at most 5.9 % of its rows are missed, 95 % confidence (0 of 50 here)"
     )
+
+
+def test_bounds_are_never_rounded_to_the_better_side() -> None:
+    found = missed(["a"], [[50]], bounded=True)[0]["at_most"]
+    assert 0.058 < found < 0.0585  # the nearest tenth of a percent would be below the bound
+    assert rounded_up(found, 3) == 0.059
+    assert rounded_down(0.0589, 3) == 0.058
+    assert (rounded_up(0.3, 1), rounded_down(0.3, 1)) == (0.3, 0.3)  # 0.3 * 10 is not 3 in float64
 
 
 def test_words_name_the_worst_of_many_classes() -> None:

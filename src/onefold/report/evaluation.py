@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ SHOWN_CHARACTERS = 16
 CONFIDENCE = 0.95
 CLEAR_GAIN, CLEAR_STEPS = 0.02, 2.0
 USEFUL_ORDER = 0.75  # area under the ROC curve
+DUST = 1e-9  # errors of float64, which move no bound to the next digit
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,11 @@ class Evaluation:
         """Whether the predictions are no better than the majority."""
         return self.accuracy <= self.majority
 
+    @property
+    def orders_well(self) -> bool:
+        """Whether scores tell the classes apart, so that another threshold may be of use."""
+        return self.auc is not None and self.auc >= USEFUL_ORDER
+
     def to_dict(self) -> dict[str, Any]:
         """JSON values; what was not measured is left out."""
         known = {name: value for name, value in vars(self).items() if value is not None}
@@ -75,7 +82,7 @@ class Evaluation:
         lines = [f"accuracy {self.accuracy:.4f} on {about} ({', '.join(beside)})"]
         auc = "" if self.auc is None else f", area under the ROC curve {self.auc:.4f}"
         lines.append(f"balanced accuracy {self.balanced_accuracy:.4f}{auc}")
-        if self.is_useless and self.auc is not None and self.auc >= USEFUL_ORDER:
+        if self.is_useless and self.orders_well:
             lines.append(
                 "rows are ordered well all the same: take the probabilities (onefold predict "
                 "--probabilities) and a threshold of your own"
@@ -106,6 +113,16 @@ class Evaluation:
         return ["true class by row, predicted class by column:", head, *rows]
 
 
+def rounded_up(number: float, digits: int) -> float:
+    """The number with so many digits after the point, and no smaller: for upper bounds."""
+    return math.ceil(number * 10.0**digits - DUST) / 10.0**digits
+
+
+def rounded_down(number: float, digits: int) -> float:
+    """The number with so many digits after the point, and no larger: for lower bounds."""
+    return math.floor(number * 10.0**digits + DUST) / 10.0**digits
+
+
 def missed(classes: list[Any], confusion: Any, *, bounded: bool) -> list[dict[str, Any]]:
     """Of each class that has rows how many are missed, and with what share at most, 95 % confidence each.
 
@@ -134,7 +151,7 @@ def in_words(found: list[dict[str, Any]]) -> list[str]:
         name, counts = _short(printable(str(each["class"]))), f"{each['missed']} of {each['rows']}"
         if "at_most" in each:
             lines.append(
-                f"class {name}: at most {100 * share[place]:.1f} % of its rows are missed, "
+                f"class {name}: at most {100 * rounded_up(share[place], 3):.1f} % of its rows are missed, "
                 f"{100 * CONFIDENCE:.0f} % confidence ({counts} here)"
             )
         else:

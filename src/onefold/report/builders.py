@@ -1,0 +1,622 @@
+"""Reports of everything that is fitted, released or attacked: the verdict first, then the evidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from onefold.report.comparison import Comparison
+from onefold.report.displays import (
+    AccuracyDisplay,
+    ClassCountsDisplay,
+    ConfusionDisplay,
+    Display,
+    FoldingDisplay,
+    MembershipDisplay,
+)
+from onefold.report.document import Report, Section
+from onefold.report.evaluation import rounded_down, rounded_up
+
+if TYPE_CHECKING:
+    from onefold.audit import AttackResult, MembershipAudit
+    from onefold.federated import Simulation
+    from onefold.privacy import Guarantee
+    from onefold.report.evaluation import Evaluation
+
+__all__ = [
+    "CARD",
+    "of_battery",
+    "of_comparison",
+    "of_distances",
+    "of_federation",
+    "of_membership",
+    "of_model",
+    "of_simulation",
+    "of_table",
+    "of_transfer",
+    "privacy_sections",
+    "privacy_verdict",
+]
+
+# Fields of a model card that only people can fill in.
+CARD = ("intended use", "not intended for", "data", "limits", "contact")
+HOLDS_ROWS = (
+    "It promises no privacy: the file contains the rows that it was fitted to. Guard it like the data."
+)
+TARGET = (
+    "Nothing is promised about the rows of the target: the file holds them, or their means and covariances."
+)
+LARGE = 20.0  # an epsilon that no longer protects: odds of 10^8 to 1
+RAW_ROWS = (
+    "The accuracies on this page come from raw rows and are covered by no epsilon: do not publish this page."
+)
+ORDERED = (
+    "Rows are ordered well all the same: the probabilities, with a threshold of your own, may be of use."
+)
+INDEPENDENT = "Intervals and bounds hold if the rows are independent and the model was not fitted to them."
+ALIKE = "Rows of one person are alike: there are no intervals and bounds."
+NOT_PRIVATE = "The numbers are computed from raw rows and are not private."
+LABELS = "Labels and class sizes are not covered."
+FAITHFUL = "The pages of a report show the numbers of the JSON file beside them and no others."
+
+
+# --- what is promised ---------------------------------------------------------------------------------------
+
+
+def privacy_verdict(guarantee: Guarantee) -> list[str]:
+    """Say what a guarantee means for the widest unit that it protects: a person, a record or an entry.
+
+    A unit with an epsilon above 20 is called practically not protected.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What is promised.
+
+    Returns
+    -------
+    list of str
+        What an attacker can be sure of, then what is not covered.
+    """
+    if not guarantee.holds:
+        return [f"No privacy is promised: {'; '.join(guarantee.voided_by)}."]
+    labels = [LABELS] if guarantee.labels is None else []
+    person = math.inf if guarantee.person is None else (guarantee.person_with_labels or guarantee.person)[0]
+    record = (guarantee.record_with_label or guarantee.record)[0]
+    if person <= LARGE:
+        return [guarantee.odds("person"), *labels]
+    if record <= LARGE:
+        more = f"A person with several records is {_weak(person)} as a person."
+        return [guarantee.odds("record"), more, *labels]
+    if _bounded(guarantee.entry[0]):
+        more = f"A whole record is {_weak(record)}, and neither is a person."
+        return [guarantee.odds("entry"), more, *labels]
+    if _bounded(record):
+        return [f"A whole record is {_weak(record)}, and neither is a person.", *labels]
+    return ["No privacy is promised: no noise bounds what can be learned about a record."]
+
+
+def _weak(epsilon: float) -> str:
+    """Say that a unit is not covered, or that its epsilon is too large to mean anything."""
+    from onefold.privacy.terms import shown
+
+    return f"practically not protected (epsilon {shown(epsilon)})" if _bounded(epsilon) else "not covered"
+
+
+def _bounded(epsilon: float) -> bool:
+    return math.isfinite(epsilon)
+
+
+def _bound(number: float) -> float | str:
+    """A number of a promise with the digits that pages show, rounded up."""
+    from onefold.privacy.terms import shown
+
+    if not _bounded(number):
+        return "no bound"
+    return rounded_up(number, 4) if 1e-3 <= number < 1e5 else float(shown(number))
+
+
+def privacy_sections(guarantee: Guarantee) -> list[Section]:
+    """List what a guarantee promises, and apart from it what it does not cover.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What is promised.
+
+    Returns
+    -------
+    list of Section
+        Two sections.
+    """
+    lines = str(guarantee).split("\n")
+    gaps = [line for line in lines if line.startswith("Not ") or "NOT covered" in line]
+    kept = [line for line in lines if line not in gaps]
+    pairs = {
+        "one entry": guarantee.entry,
+        "one record": guarantee.record,
+        "one record, replaced": guarantee.replaced,
+        "one record with its label": guarantee.record_with_label,
+        "one person": guarantee.person,
+    }
+    rows = [[name, *map(_bound, pair)] for name, pair in pairs.items() if pair is not None]
+    promised = Section(
+        "What is promised",
+        ["These numbers do NOT hold, because the guarantee is void."] if not guarantee.holds else [],
+        headers=["unit", "epsilon", "delta"],
+        rows=rows,
+        notes=kept,
+    )
+    return [promised, Section("What is not covered", notes=gaps)]
+
+
+# --- models -------------------------------------------------------------------------------------------------
+
+
+def of_model(
+    title: str,
+    facts: Mapping[str, Any],
+    *,
+    evaluation: Evaluation | None = None,
+    about: str = "rows that the model was not fitted to",
+    evidence: Mapping[str, Display] | None = None,
+    guarantee: Guarantee | None = None,
+    card: Mapping[str, str] | None = None,
+    estimated: Mapping[str, Any] | None = None,
+) -> Report:
+    """Report on a classifier.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the page.
+    facts : mapping of str to Any
+        What was learned from what: names and values.
+    evaluation : Evaluation or None, default=None
+        How good predictions of rows of known class are; None if there were no such rows.
+    about : str, default="rows that the model was not fitted to"
+        Which rows these were.
+    evidence : mapping of str to Display or None, default=None
+        Further pictures under their headings, such as calibration and distances.
+    guarantee : Guarantee or None, default=None
+        What is promised; None if nothing is.
+    card : mapping of str to str or None, default=None
+        What people say about the model: any of the fields of a model card.
+    estimated : mapping of str to Any or None, default=None
+        The model's own estimate of its accuracy, where no rows were held out. With a guarantee it is left
+        out: the rows that such a model left out were made, not real.
+
+    Returns
+    -------
+    Report
+        The report.
+    """
+    told, sections = _goodness(evaluation, about, estimated if guarantee is None else None)
+    verdict = [*told, HOLDS_ROWS]
+    if guarantee is not None:
+        raw = [] if evaluation is None else [RAW_ROWS]
+        verdict = [*privacy_verdict(guarantee), *told, *raw]
+    learned = _learned("What was learned from what", facts)
+    pictures = [Section(name, display=display) for name, display in (evidence or {}).items()]
+    promise = [] if guarantee is None else privacy_sections(guarantee)
+    return Report(
+        "model", title, verdict, [learned, *sections, *pictures, *promise, _card(card), _sums(facts)]
+    )
+
+
+def _goodness(
+    found: Evaluation | None, about: str, estimated: Mapping[str, Any] | None
+) -> tuple[list[str], list[Section]]:
+    """The verdict on accuracy, and the sections that show it."""
+    if found is None and estimated is not None:
+        guess = (
+            f"About {100 * estimated['accuracy']:.0f} of 100 rows are predicted right, by the model's own "
+            f"estimate from rows that it left out; always answering the most frequent class would get "
+            f"{100 * estimated['majority']:.0f}."
+        )
+        shown = {name: estimated[name] for name in ("accuracy", "balanced_accuracy", "majority")}
+        return [guess], [Section("Estimated accuracy", facts=_spaced(shown))]
+    if found is None:
+        return ["How good it is was not measured: no rows of known class were given."], []
+    low, high = _interval(found)
+    spread = ""
+    if low is not None:
+        ends = f"{100 * rounded_down(low, 2):.0f} to {100 * rounded_up(high, 2):.0f}"
+        spread = f" (95 % confidence: {ends})"
+    compared = f"always answering the most frequent class would get {100 * found.majority:.0f}"
+    told = [f"{100 * found.accuracy:.0f} of 100 rows are predicted right{spread}; {compared}."]
+    if found.is_useless:
+        told.append(ORDERED if found.orders_well else "So the predictions are of no use.")
+    if found.boosting_is_better:
+        told.append(
+            f"Gradient boosting, which needs the data in one place, gets {100 * (found.boosting or 0):.0f}."
+        )
+    return told, [_accuracies(found, about, low, high), _per_class(found)]
+
+
+def _interval(found: Evaluation) -> tuple[Any, Any]:
+    from onefold.audit import clopper_pearson
+
+    if not found.bounded:
+        return None, None
+    return clopper_pearson(round(found.accuracy * found.rows), found.rows)
+
+
+def _accuracies(found: Evaluation, about: str, low: float | None, high: float | None) -> Section:
+    from onefold.audit import clopper_pearson
+
+    values = {"most frequent class": found.majority, "linear model": found.linear}
+    values |= {"gradient boosting": found.boosting, "this model": found.accuracy}
+    known = {name: value for name, value in values.items() if value is not None}
+    ends = [clopper_pearson(round(value * found.rows), found.rows) for value in known.values()]
+    kinds = ["federated" if name == "this model" else "reference" for name in known]
+    picture = AccuracyDisplay(list(known), list(known.values()), kinds, ends if found.bounded else None)
+    facts: dict[str, Any] = {"rows": found.rows, "accuracy": found.accuracy}
+    if low is not None:
+        facts["95 % interval of the accuracy"] = [rounded_down(low, 4), rounded_up(high or 0.0, 4)]
+    facts["balanced accuracy"] = found.balanced_accuracy
+    if found.auc is not None:
+        facts["area under the ROC curve"] = found.auc
+    return Section(
+        "Accuracy", [f"Measured on {about}.", INDEPENDENT if found.bounded else ALIKE], facts, display=picture
+    )
+
+
+def _per_class(found: Evaluation) -> Section:
+    from onefold.report.evaluation import missed
+
+    lost = missed(found.classes, found.confusion, bounded=found.bounded)
+    headers = ["class", "rows", "missed"] + ["missed at most, 95 % confidence"] * found.bounded
+    rows = [
+        [str(each["class"]), each["rows"], each["missed"]]
+        + ([rounded_up(each["at_most"], 4)] if found.bounded else [])
+        for each in lost
+    ]
+    return Section(
+        "Which class is taken for which",
+        headers=headers,
+        rows=rows,
+        display=ConfusionDisplay(found.classes, found.confusion),
+    )
+
+
+def _card(card: Mapping[str, str] | None) -> Section:
+    known = {name: (card or {}).get(name) for name in CARD}
+    more = {name: text for name, text in (card or {}).items() if name not in CARD}
+    return Section("What the people say who are responsible", facts={**known, **more})
+
+
+def _learned(title: str, facts: Mapping[str, Any]) -> Section:
+    """What is for reading; the long sums stand at the end."""
+    return Section(title, facts={name: value for name, value in facts.items() if not _is_sum(name)})
+
+
+def _sums(facts: Mapping[str, Any]) -> Section:
+    kept = {name: value for name, value in facts.items() if _is_sum(name)}
+    return Section("Files that this page is about", facts=kept, notes=[FAITHFUL])
+
+
+def _is_sum(name: str) -> bool:
+    return name.startswith(("SHA-256", "digest"))
+
+
+def _spaced(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", " "): value for name, value in facts.items()}
+
+
+# --- tables that are given away -----------------------------------------------------------------------------
+
+
+def of_table(
+    title: str,
+    guarantee: Guarantee,
+    facts: Mapping[str, Any],
+    *,
+    evidence: Mapping[str, Display] | None = None,
+    quality: Sequence[Section] = (),
+    card: Mapping[str, str] | None = None,
+) -> Report:
+    """Report on a table that was released, fabricated or synthesized.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the page.
+    guarantee : Guarantee
+        What is promised.
+    facts : mapping of str to Any
+        What was made from what: names and values.
+    evidence : mapping of str to Display or None, default=None
+        Pictures under their headings, such as the privacy-utility curve.
+    quality : sequence of Section, default=()
+        What is known about the use of the table.
+    card : mapping of str to str or None, default=None
+        What people say about the table: any of the fields of a model card.
+
+    Returns
+    -------
+    Report
+        The report.
+    """
+    pictures = [Section(name, display=display) for name, display in (evidence or {}).items()]
+    made = _learned("What was made from what", facts)
+    sections = [made, *quality, *pictures, *privacy_sections(guarantee), _card(card), _sums(facts)]
+    return Report("table", title, privacy_verdict(guarantee), sections)
+
+
+def of_transfer(
+    title: str,
+    facts: Mapping[str, Any],
+    told: Sequence[str],
+    guarantee: Guarantee,
+    experts: Section,
+    card: Mapping[str, str] | None = None,
+) -> Report:
+    """Report on a classifier that a private source has helped.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the page.
+    facts : mapping of str to Any
+        What was learned from what: names and values.
+    told : sequence of str
+        What the source was worth, in sentences; the first one is part of the verdict.
+    guarantee : Guarantee
+        What is promised about the rows of the source.
+    experts : Section
+        The weights that were found.
+    card : mapping of str to str or None, default=None
+        What people say about the model.
+
+    Returns
+    -------
+    Report
+        The report.
+    """
+    about = "About the rows of the source: "
+    verdict = [*told[:1], *(about + line for line in privacy_verdict(guarantee)), TARGET]
+    worth = Section("What the source was worth", notes=told)
+    learned = _learned("What was learned from what", facts)
+    sections = [learned, worth, experts, *privacy_sections(guarantee), _card(card), _sums(facts)]
+    return Report("transfer", title, verdict, sections)
+
+
+# --- attacks ------------------------------------------------------------------------------------------------
+
+
+def of_membership(audit: MembershipAudit, title: str, facts: Mapping[str, Any]) -> Report:
+    """Report on an attack that asks who was in the training data of a model.
+
+    Parameters
+    ----------
+    audit : MembershipAudit
+        What :func:`onefold.audit.audit_membership` returned.
+    title : str
+        Heading of the page.
+    facts : mapping of str to Any
+        What was attacked: names and values.
+
+    Returns
+    -------
+    Report
+        The report.
+    """
+    what = "distance to the nearest class"
+    return of_distances(audit.attack, audit.distances, title, facts, audit.rows(), audit.notes(), what)
+
+
+def of_distances(
+    attack: AttackResult,
+    distances: tuple[Any, Any],
+    title: str,
+    facts: Mapping[str, Any],
+    rows: Sequence[Sequence[Any]],
+    notes: Sequence[str],
+    what: str = "distance to the nearest synthetic row",
+) -> Report:
+    """Report on an attack that takes near rows for members.
+
+    Parameters
+    ----------
+    attack : AttackResult
+        What :func:`onefold.audit.distance_attack` returned.
+    distances : tuple of two array-like
+        Distances of members and of others.
+    title : str
+        Heading of the page.
+    facts : mapping of str to Any
+        What was attacked: names and values.
+    rows : sequence of (str, float, str)
+        Name, value and interval of every number.
+    notes : sequence of str
+        What the numbers mean, and what they do not mean.
+    what : str, default="distance to the nearest synthetic row"
+        What the distances are.
+
+    Returns
+    -------
+    Report
+        The report.
+    """
+    low, _ = attack.auc_interval
+    found = 100 * attack.tpr_at_1_percent
+    verdict = [
+        f"Accusing at most 1 of 100 outsiders, this attack finds {found:.1f} of 100 rows that were learned "
+        "from; without a leak it would find 1.",
+        "The distances tell members from outsiders."
+        if low > 0.5
+        else "No leak was seen by this attack; others may see one.",
+        f"{NOT_PRIVATE} Do not publish this page.",
+    ]
+    members, others = distances
+    groups = {"rows that were learned from": members, "other rows": others}
+    level = f"{100 * attack.confidence:g} % interval"
+    sections = [
+        Section("What was attacked", facts=facts),
+        Section("The numbers", headers=["what", "value", level], rows=[list(row) for row in rows]),
+        Section("Members found against outsiders accused", display=MembershipDisplay.from_attack(attack)),
+        Section(
+            "Distances of members and of others", display=FoldingDisplay.from_distances(groups, label=what)
+        ),
+        Section("What this means, and what it does not", notes=[n for n in notes if n != NOT_PRIVATE]),
+    ]
+    return Report("audit", title, verdict, sections)
+
+
+def of_battery(found: Sequence[Any], releases: int, cannot_see: Sequence[str]) -> Report:
+    """Report on attacks against onefold's own releases.
+
+    Parameters
+    ----------
+    found : sequence of Finding
+        What :func:`onefold.audit.battery.attack` returned.
+    releases : int
+        Releases that were made of each dataset.
+    cannot_see : sequence of str
+        What such attacks cannot see.
+
+    Returns
+    -------
+    Report
+        The report.
+    """
+    failed = sum(not finding.passed for finding in found)
+    verdict = (
+        f"{failed} of {len(found)} looks contradict a claim."
+        if failed
+        else f"None of {len(found)} looks contradicts a claim ({releases} releases of each dataset)."
+    )
+    looks = Section("The looks", notes=[str(finding) for finding in found])
+    return Report(
+        "audit", "Attacks on releases", [verdict], [looks, Section("What this cannot see", notes=cannot_see)]
+    )
+
+
+# --- several sites ------------------------------------------------------------------------------------------
+
+
+def of_comparison(comparison: Comparison) -> Report:
+    """Report on classifiers of several sites, alone and together.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The classifiers and the class counts of the sites.
+
+    Returns
+    -------
+    Report
+        The report.
+    """
+    entries = comparison.entries
+    bars = AccuracyDisplay(
+        [entry.name for entry in entries],
+        [entry.accuracy for entry in entries],
+        [entry.kind for entry in entries],
+        label="accuracy on the test samples",
+    )
+    counts = ClassCountsDisplay(comparison.owner_names, list(comparison.class_names), comparison.counts)
+    rows = [[entry.name, entry.samples, entry.classes, entry.accuracy] for entry in entries]
+    sections = [
+        Section("Accuracy", display=bars),
+        Section("Samples of each class at each site", display=counts),
+        Section("The numbers", headers=["classifier", "samples", "classes", "accuracy"], rows=rows),
+    ]
+    if comparison.notes:
+        sections.append(Section("How to read this", notes=comparison.notes))
+    if comparison.settings:
+        sections.append(Section("Settings", facts=comparison.settings))
+    return Report("comparison", comparison.title, [comparison.lead], sections)
+
+
+def of_simulation(title: str, result: Simulation, settings: Mapping[str, Any], told: Sequence[str]) -> Report:
+    """Report on a federation that was simulated in one process.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the page.
+    result : Simulation
+        What :func:`onefold.federated.simulate` returned.
+    settings : mapping of str to Any
+        Parameters of the run.
+    told : sequence of str
+        The result in words.
+
+    Returns
+    -------
+    Report
+        The report.
+    """
+    sizes = result.class_counts.sum(axis=1)
+    sites = [f"site {place + 1}" for place in range(len(sizes))]
+    values = dict(zip((f"{name} alone" for name in sites), map(float, result.alone), strict=True))
+    kinds = ["alone"] * len(sites) + ["federated", "pooled"]
+    values |= {"together, one round": float(result.federated), "all rows in one place": float(result.pooled)}
+    rows = [list(pair) for pair in values.items()]
+    if not math.isfinite(result.pooled):
+        values.popitem(), kinds.pop(), rows.pop()
+    lead = (
+        f"Together the sites predict {100 * result.federated:.0f} of 100 rows right in one round; alone they "
+        f"predict {100 * min(result.alone):.0f} to {100 * max(result.alone):.0f}."
+    )
+    counts = ClassCountsDisplay(sites, [str(name) for name in result.classes], result.class_counts.tolist())
+    sections = [
+        Section("Accuracy", display=AccuracyDisplay(list(values), list(values.values()), kinds)),
+        Section("Rows of each class at each site", display=counts),
+        Section("The numbers", headers=["classifier", "accuracy"], rows=rows),
+        Section("In words", notes=[line for line in told if line.strip()]),
+        Section("Settings", facts=settings),
+    ]
+    return Report(
+        "comparison", title, [lead, "No noise was added: this says nothing about privacy."], sections
+    )
+
+
+def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> Report:
+    """Report on a federation: who takes part, under which promise, and what has been asked.
+
+    Parameters
+    ----------
+    name : str
+        Name of the federation, or of its folder.
+    status : mapping of str to Any
+        What ``onefold federate status --json`` prints.
+    told : sequence of str
+        The same in words, line by line.
+
+    Returns
+    -------
+    Report
+        The report.
+    """
+    sites = status.get("sites", [])
+    members = [site for site in sites if site.get("status") == "member"]
+    private = sum((site.get("guarantee") or {}).get("holds", False) is True for site in members)
+    verdict = [
+        f"{len(members)} of {len(sites)} sites take part.",
+        f"{private} of them answer with a promise of privacy that holds; the others answer without any."
+        if members
+        else "Nobody can be asked.",
+    ]
+    rows = [
+        [
+            str(site.get("name")),
+            str(site.get("status")),
+            "yes" if site.get("online") else "no",
+            str(site.get("last_seen") or "never"),
+            str(site.get("reason") or ""),
+        ]
+        for site in sites
+    ]
+    sections = [
+        Section("The sites", headers=["site", "status", "there now", "last seen", "reason"], rows=rows),
+        Section("In words", notes=[line for line in told if line.strip()]),
+    ]
+    for site in members:
+        if site.get("guarantee"):
+            promised = str(site["guarantee"].get("text", "")).split("\n")
+            sections.append(Section(f"What {site['name']} promises", notes=promised))
+    return Report("federation", f"Federation {name}", verdict, sections)
