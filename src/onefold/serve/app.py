@@ -1,0 +1,307 @@
+"""The pages themselves: routes in, JSON or files out; what they do is in the rooms below."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import signal
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onefold._base.foreign import parse_json
+from onefold._base.optional import require
+from onefold.exceptions import InvalidInputError, OnefoldError, printable
+from onefold.serve import people, private_tables
+from onefold.serve.gate import TokenGate, check_loopback
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["create_app", "serve"]
+
+STATIC = {"app.js": "text/javascript", "app.css": "text/css"}
+KINDS = {".csv": "text/csv", ".json": "application/json", ".html": "text/html"}
+LARGEST_JSON = 2**20
+SWEEP_SECONDS = 60.0
+LOG = logging.getLogger(__name__)
+
+
+def create_app(
+    token: str, *, site: str | Path | None = None, federation: str | Path | None = None
+) -> Starlette:
+    """Make the web application.
+
+    Parameters
+    ----------
+    token : str
+        What a browser must show once; whoever has it can do everything that the pages can.
+    site : str, Path or None, default=None
+        Folder of a site of a federation, for the page of its data owner.
+    federation : str, Path or None, default=None
+        Folder of a federation's server, for the page of its operator.
+
+    Returns
+    -------
+    Starlette
+        The application, for any ASGI server that listens on loopback only.
+
+    Raises
+    ------
+    MissingDependencyError
+        If starlette (extra ``serve``) is not installed.
+
+    See Also
+    --------
+    serve : Run it.
+
+    Examples
+    --------
+    >>> app = create_app("a-long-random-token")
+    >>> len(app.routes) > 5
+    True
+    """
+    starlette = require("starlette.applications", "serve")
+    routing, middleware = require("starlette.routing", "serve"), require("starlette.middleware", "serve")
+    pages = _Pages(site, federation)
+
+    @asynccontextmanager
+    async def open_until_the_end(_: Any) -> Any:
+        async def sweep() -> None:
+            while True:
+                await asyncio.sleep(SWEEP_SECONDS)
+                pages.tables.sweep()
+
+        sweeper = asyncio.ensure_future(sweep())
+        try:
+            yield
+        finally:
+            sweeper.cancel()
+            pages.tables.close()
+
+    routes = [
+        routing.Route("/", pages.home),
+        routing.Route("/static/{name}", pages.static),
+        routing.Route("/api/offer", _told(pages.offer)),
+        routing.Route("/api/table", _told(pages.add_table), methods=["POST"]),
+        routing.Route("/api/table/{id}", _told(pages.drop_table), methods=["DELETE"]),
+        routing.Route("/api/table/{id}/preview", _told(pages.preview), methods=["POST"]),
+        routing.Route("/api/table/{id}/make", _told(pages.make), methods=["POST"]),
+        routing.Route("/api/table/{id}/files/{name}", pages.download),
+        routing.Route("/api/site", _told(pages.site)),
+        routing.Route("/api/site/decide", _told(pages.decide), methods=["POST"]),
+        routing.Route("/api/site/pause", _told(pages.pause), methods=["POST"]),
+        routing.Route("/api/federation", _told(pages.federation)),
+        routing.Route("/api/federation/remove", _told(pages.remove), methods=["POST"]),
+    ]
+    gate = middleware.Middleware(TokenGate, token=token)
+    app: Starlette = starlette.Starlette(routes=routes, middleware=[gate], lifespan=open_until_the_end)
+    return app
+
+
+def serve(
+    *,
+    site: str | Path | None = None,
+    federation: str | Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    ready: Callable[[str], None] = print,
+) -> None:
+    """Run the pages until interrupted.
+
+    Parameters
+    ----------
+    site : str, Path or None, default=None
+        Folder of a site, for the page of its data owner.
+    federation : str, Path or None, default=None
+        Folder of a federation's server, for the page of its operator.
+    host : str, default="127.0.0.1"
+        Address to listen on; one that other machines can reach is refused.
+    port : int, default=0
+        Port; 0 takes a free one.
+    ready : callable, default=print
+        Is told the address with the token, as soon as it can be opened.
+
+    Raises
+    ------
+    MissingDependencyError
+        If starlette or uvicorn (extra ``serve``) is not installed.
+
+    See Also
+    --------
+    create_app : The application alone.
+
+    Examples
+    --------
+    >>> serve(host="0.0.0.0")
+    Traceback (most recent call last):
+    ...
+    onefold.exceptions.InvalidInputError: 0.0.0.0: the pages are for this machine only, use 127.0.0.1
+    """
+    check_loopback(host)
+    uvicorn = require("uvicorn", "serve")
+    token = secrets.token_urlsafe(24)
+    app = create_app(token, site=site, federation=federation)
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+    )
+    try:
+        listening = config.bind_socket()
+    except SystemExit:
+        raise InvalidInputError(f"port {port} is in use or may not be used: give another one") from None
+    where = f"[{host}]" if ":" in host else host
+    ready(f"http://{where}:{listening.getsockname()[1]}/?token={token}")
+    server = uvicorn.Server(config)
+    signal.signal(signal.SIGHUP, lambda *_: setattr(server, "should_exit", True))  # the terminal was closed
+    server.run(sockets=[listening])
+
+
+class _Pages:
+    """What the routes answer."""
+
+    def __init__(self, site: str | Path | None, federation: str | Path | None) -> None:
+        self.tables = private_tables.OpenTables()
+        self._site = None if site is None else people.SitePage(site)
+        self._federation = None if federation is None else people.FederationPage(federation)
+
+    # --- the page and its parts -----------------------------------------------------------------------------
+
+    async def home(self, _: Request) -> Response:
+        from starlette.responses import HTMLResponse
+
+        return HTMLResponse(_read("index.html"))
+
+    async def static(self, request: Request) -> Response:
+        from starlette.responses import PlainTextResponse, Response
+
+        name = request.path_params["name"]
+        if name not in STATIC:
+            return PlainTextResponse("no such file\n", 404)
+        content = _read(name)
+        if name == "app.css":  # reports and these pages look alike
+            content = (
+                files("onefold.report").joinpath("templates/style.css").read_text(encoding="utf-8") + content
+            )
+        return Response(content, media_type=STATIC[name])
+
+    async def offer(self, _: Request) -> Any:
+        return {"site": self._site is not None, "federation": self._federation is not None}
+
+    # --- try it ---------------------------------------------------------------------------------------------
+
+    async def add_table(self, request: Request) -> Any:
+        label = request.query_params.get("label") or None
+        content = await request.body()
+        trial = await _aside(self.tables.add, request.query_params.get("name", ""), content, label)
+        return {"id": trial.id, "rows": trial.n_rows, "schema": trial.proposed.to_dict()}
+
+    async def drop_table(self, request: Request) -> Any:
+        self.tables.drop(request.path_params["id"])
+        return {}
+
+    async def preview(self, request: Request) -> Any:
+        trial, plain = self.tables.find(request.path_params["id"]), await _json(request)
+        rows = plain.get("rows_about")
+        schema, unknown = private_tables.declared(plain.get("schema"), plain.get("known"), rows)
+        about = rows if isinstance(rows, int) and rows > 0 else 1000
+        told = await _aside(private_tables.preview, schema, plain.get("unit"), plain.get("epsilon"), about)
+        return {**told, "unknown": unknown, "id": trial.id}
+
+    async def make(self, request: Request) -> Any:
+        trial, plain = self.tables.find(request.path_params["id"]), await _json(request)
+        schema, unknown = private_tables.declared(
+            plain.get("schema"), plain.get("known"), plain.get("rows_about")
+        )
+        return await _aside(
+            private_tables.make, trial, schema, unknown, plain.get("unit"), plain.get("epsilon")
+        )
+
+    async def download(self, request: Request) -> Response:
+        from starlette.responses import FileResponse, PlainTextResponse
+
+        name = request.path_params["name"]
+        try:
+            path = self.tables.find(request.path_params["id"]).root / name
+        except OnefoldError as error:
+            return PlainTextResponse(f"{error}\n", 404)
+        if name not in private_tables.FILES or not path.is_file():
+            return PlainTextResponse("no such file\n", 404)
+        return FileResponse(path, media_type=KINDS[path.suffix], filename=name)
+
+    # --- my site, my federation -----------------------------------------------------------------------------
+
+    async def site(self, _: Request) -> Any:
+        return await _aside(self._of_site().told)
+
+    async def decide(self, request: Request) -> Any:
+        return await _aside(self._of_site().decide, await _json(request))
+
+    async def pause(self, request: Request) -> Any:
+        return await _aside(self._of_site().pause, bool((await _json(request)).get("paused")))
+
+    async def federation(self, _: Request) -> Any:
+        return await _aside(self._of_federation().told)
+
+    async def remove(self, request: Request) -> Any:
+        return await _aside(self._of_federation().remove, str((await _json(request)).get("site", "")))
+
+    def _of_site(self) -> people.SitePage:
+        if self._site is None:
+            raise InvalidInputError("no site is shown: start onefold serve with --site FOLDER")
+        return self._site
+
+    def _of_federation(self) -> people.FederationPage:
+        if self._federation is None:
+            raise InvalidInputError("no federation is shown: start onefold serve with --server FOLDER")
+        return self._federation
+
+
+def _read(name: str) -> str:
+    return files("onefold.serve").joinpath(f"static/{name}").read_text(encoding="utf-8")
+
+
+async def _aside(work: Callable[..., Any], *given: Any) -> Any:
+    """Do the work in a thread, so that other pages go on."""
+    from starlette.concurrency import run_in_threadpool
+
+    return await run_in_threadpool(work, *given)
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    content = await request.body()
+    if len(content) > LARGEST_JSON:
+        raise InvalidInputError("this request is too large")
+    plain = parse_json(content)
+    if not isinstance(plain, dict):
+        raise InvalidInputError("this request is not a JSON object")
+    return plain
+
+
+def _told(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
+    """A route that answers with JSON, or with one line that says what is wrong."""
+
+    async def route(request: Request) -> Response:
+        from starlette.responses import JSONResponse
+
+        try:
+            return JSONResponse(await answer(request))
+        except OnefoldError as error:
+            return JSONResponse({"error": printable(" ".join(str(error).split()))}, 400)
+        except OSError as error:  # its text names a path of this machine, which its user may see
+            return JSONResponse({"error": printable(" ".join(str(error).split()))}, 500)
+        except Exception as error:  # its text could hold a cell
+            LOG.error("failed path=%s error=%s", request.url.path, type(error).__name__)
+            return JSONResponse({"error": f"the program failed: {type(error).__name__}"}, 500)
+
+    return route
