@@ -1,7 +1,8 @@
 """``python docs/generate.py [--check]``: write the parts of the documents that are made from the code.
 
 * the layer table, from ``tests/test_architecture.py``, into ``docs/architecture.md`` and ``CONTRIBUTING.md``;
-* the command reference, from the parsers of the command line, into ``docs/reference/cli.md``.
+* the command reference, from the parsers of the command line, into ``docs/reference/cli.md``;
+* the list of public names of every room, into the pages of ``docs/reference``.
 
 A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. ``--check`` writes nothing
 and leaves with code 1 when a document differs from what would be written.
@@ -12,11 +13,13 @@ and leaves with code 1 when a document differs from what would be written.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -157,11 +160,54 @@ def _required(action: argparse.Action) -> bool:
     return bool(action.option_strings) and action.required
 
 
+# --- the public names ---------------------------------------------------------------------------------------
+
+# Page of the reference -> the rooms whose public names it shows.
+REFERENCE = {
+    "models": ("onefold.models",),
+    "tables": ("onefold.tables",),
+    "privacy": ("onefold.privacy",),
+    "fabrication": ("onefold.fabrication",),
+    "encoders": ("onefold.encoders",),
+    "transfer": ("onefold.transfer",),
+    "release": ("onefold.release",),
+    "audit": ("onefold.audit",),
+    "bounds": ("onefold.bounds",),
+    "federated": ("onefold.federated", "onefold.federated.flower", "onefold.federated.fhe"),
+    "io": ("onefold.io", "onefold.datasets"),
+    "report": ("onefold.report", "onefold.serve"),
+}
+
+
+def public_names(page: str) -> str:
+    """A directive for every public name of the rooms of a page; the site puts its docstring there."""
+    parts = []
+    for room in REFERENCE[page]:
+        module = importlib.import_module(room)
+        parts.append(f"## `{room}`")
+        for name in module.__all__:
+            kind = _directive(getattr(module, name))
+            parts.append(f"### {name}\n\n```{{eval-rst}}\n.. {kind}:: {room}.{name}\n```")
+    return "\n\n".join(parts)
+
+
+def _directive(thing: object) -> str:
+    if isinstance(thing, ModuleType):
+        return "automodule"
+    if isinstance(thing, type):
+        return "autoclass"
+    return "autofunction" if callable(thing) else "autodata"
+
+
 # --- writing ----------------------------------------------------------------------------------------------
 
 PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
     "layers": (("docs/architecture.md", "CONTRIBUTING.md"), layer_table),
     "commands": (("docs/reference/cli.md",), command_reference),
+    **{
+        f"names of {page}": ((f"docs/reference/{page}.md",), partial(public_names, page))
+        for page in REFERENCE
+    },
 }
 
 

@@ -4,6 +4,7 @@ files and commands that a document mentions exist."""
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import importlib.util
 import re
@@ -151,3 +152,23 @@ def test_check_of_docstrings_finds_wrong_and_missing_defaults() -> None:
         "f: PD01 Default of size is 3",
         "f: PD01 Default of name is not that of the signature",
     ]
+
+
+# --- the gallery ------------------------------------------------------------------------------------------
+
+
+def _assigned(block: str) -> set[str]:
+    """Names that the lines of a block give a value to."""
+    stored = (node for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Name))
+    return {node.id for node in stored if isinstance(node.ctx, ast.Store)}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((TOP / "docs" / "gallery_src").glob("*.py")), ids=lambda path: path.stem
+)
+def test_every_picture_of_the_gallery_has_words(path: Path) -> None:
+    """The words are the alternative text; ``figure`` is what the gallery shows."""
+    blocks = path.read_text("utf-8").split("# %%\n")
+    shown = [_assigned(block) & {"figure", "words"} for block in blocks]
+    assert shown.count({"figure", "words"}) >= 2
+    assert [names for names in shown if len(names) == 1] == []

@@ -1,0 +1,56 @@
+"""
+Membership mappings (document 001, Fig. 3-6)
+============================================
+
+Autoencoders of membership mappings on the 8 x 8 digits of scikit-learn; the document shows MNIST.
+"""
+
+from sklearn.datasets import load_digits
+
+from onefold import DeepMembershipAutoencoder, WideMembershipAutoencoder
+from onefold.privacy import Box, OptimalNoise
+from onefold.report import ImagesDisplay
+
+X, y = load_digits(return_X_y=True)
+X = X / 16
+
+# %%
+# **Fig. 3: layers.** A nine that the model has not seen, and what each layer makes of it.
+nines = X[y == 9]
+deep = DeepMembershipAutoencoder(n_components=20, n_layers=10).fit(nines[:150])
+asked = nines[150:152]
+layers = deep.layers(asked)
+rows = {f"digit {i + 1}": [asked[i], *(layer[i] for layer in layers)] for i in range(2)}
+display = ImagesDisplay.from_rows(rows, ["digit", *(str(n + 1) for n in range(len(layers)))])
+figure, words = display.plot().figure_, display.describe()
+
+# %%
+# **Fig. 4: fewer components.** The smaller n, the more abstract the eight: what is left is what eights have
+# in common.
+eights = X[y == 8]
+asked = eights[150]
+numbers = [20, 17, 15, 13, 11, 9, 7, 5, 3, 1]
+images = [
+    WideMembershipAutoencoder(n_components=n, n_layers=5).fit(eights[:150]).transform([asked])[0]
+    for n in numbers
+]
+display = ImagesDisplay.from_rows({"an eight": [asked, *images]}, ["digit", *(f"n {n}" for n in numbers)])
+figure, words = display.plot().figure_, display.describe()
+
+# %%
+# **Fig. 5: fewer inducing points**, as a share of the 150 samples.
+shares = [0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02]
+images = [
+    WideMembershipAutoencoder(n_layers=5, inducing_ratio=r).fit(eights[:150]).transform([asked])[0]
+    for r in shares
+]
+display = ImagesDisplay.from_rows({"an eight": [asked, *images]}, ["digit", *(f"r {r:g}" for r in shares)])
+figure, words = display.plot().figure_, display.describe()
+
+# %%
+# **Fig. 6: noise.** One digit with the noise of several epsilons *per entry*, delta 1e-5. An epsilon of 1
+# per entry is 64 per digit, and hides the digit from our eyes all the same.
+epsilons = [64, 16, 8, 4, 2, 1]
+noisy = [OptimalNoise(float(e), 1e-5, Box(0, 1)).randomise([asked])[0] for e in epsilons]
+display = ImagesDisplay.from_rows({"with noise": [asked, *noisy]}, ["digit", *(f"eps {e}" for e in epsilons)])
+figure, words = display.plot().figure_, display.describe()

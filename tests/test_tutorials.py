@@ -1,0 +1,63 @@
+"""Every block of tutorials, how-to pages and the page about all of onefold runs in an empty folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[1]
+DOCS = TOP / "docs"
+PAGES = [*sorted(DOCS.glob("tutorials/*.md")), *sorted(DOCS.glob("howto/*.md")), DOCS / "all-of-onefold.md"]
+# Pages that start servers, and what they need.
+FEDERATIONS = {"federation": ("flwr",), "encrypted": ("flwr", "seal")}
+# The others take half a minute each.
+ALWAYS = ("private-classifier", "add-a-mechanism")
+ENCODERS = {"encoder": ("onnx", "onnxruntime", "PIL")}
+
+
+def _runner() -> ModuleType:
+    path = DOCS / "run_tutorial.py"
+    spec = importlib.util.spec_from_file_location("run_tutorial", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RUNNER = _runner()
+
+
+def _cases() -> list[object]:
+    slow = pytest.mark.slow
+    return [pytest.param(page, id=page.stem, marks=[] if page.stem in ALWAYS else [slow]) for page in PAGES]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", _cases())
+def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    for module in ("matplotlib", "jinja2", "pandas", *(FEDERATIONS | ENCODERS).get(page.stem, ())):
+        pytest.importorskip(module)
+    assert RUNNER.run(page, tmp_path) == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page_ends_with_what_can_go_wrong_and_hides_no_command(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "## When something goes wrong\n\n| it says | because | do this |" in text
+    script = RUNNER.script_of(text)
+    assert len(re.findall(r"\bonefold[ .]", script)) >= 2
+    # A block of another kind would be read by people and run by nobody.
+    assert set(re.findall(r"^```(\w+)", text, re.MULTILINE)) <= {"python", "console", "json"}
+    for block in re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        assert all(line.startswith("$ ") for line in block.splitlines())
+
+
+def test_a_failing_command_fails_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ false\n$ true\n```\n")
+    assert RUNNER.run(page, tmp_path) == 1
