@@ -17,7 +17,7 @@ KERNELS := PYTEST_ADDOPTS=--randomly-seed=$(ORDER) $(BIN)/python tests/kernels.p
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all exact fuzz nightly lint format bench lock sbom audit clean distclean
+.PHONY: help setup demo docs tutorials test test-all exact fuzz nightly lint format bench lock sbom audit clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,6 +27,14 @@ setup: $(VENV)/.all-ready ## .venv with the package, every extra and the develop
 demo: $(VENV)/.dev-ready ## several sites, one round, one classifier; report in build/demo.html
 	@mkdir -p build
 	$(BIN)/onefold demo --report build/demo.html
+
+docs: $(VENV)/.all-ready ## the site, with tutorials, reference and gallery, in build/site; warnings are errors
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
+	@echo "open build/site/index.html"
+
+tutorials: $(VENV)/.all-ready ## run every block of every tutorial, each page in an empty folder
+	$(BIN)/python docs/run_tutorial.py docs/tutorials/*.md
 
 test: $(VENV)/.all-ready ## the fast tests, those of the extras included; ARGS is handed to pytest
 	$(PYTEST) $(WORKERS) -m "not slow" $(ARGS)
@@ -43,9 +51,10 @@ fuzz: $(VENV)/.all-ready ## search for files that a reader neither uses nor refu
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --quiet atheris==3.0.0 || true
 	$(BIN)/python tests/fuzz.py --seconds $(SECONDS)
 
-nightly: test-all ## everything: slow tests, new random examples, the fast tests under every kernel and interpreter
+nightly: test-all ## everything: slow tests, new random examples, 10 000 simulated federations, every kernel and interpreter
 	$(PYTEST) $(WORKERS) -m "not slow" --hypothesis-profile=search
 	$(KERNELS) --full $(WORKERS) -m "not slow" tests
+	$(BIN)/python -m tests.simulation --seeds 10000
 	$(MAKE) fuzz SECONDS=600
 	@for python in python3.12 python3.13; do \
 		$(MAKE) --silent $$python-is-there PYTHON=$$python || continue; $(MAKE) test PYTHON=$$python || exit 1; done

@@ -10,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 LIGHT = ("dev", "parquet", "report")  # what `make demo` and `make bench` need
-FULL = (*LIGHT, "accounting", "federated", "fhe", "sql")
+FULL = (*LIGHT, "accounting", "federated", "fhe", "onnx", "sql", "text")
 
 
 def compile_lock(name: str, extras: tuple[str, ...], *options: str) -> None:

@@ -58,6 +58,7 @@ LAYERS: tuple[tuple[str, dict[str, str]], ...] = (
     # Carries what is encrypted there.
     ("L4", {"federated.flower": "a federation on real machines [extra: federated]"}),
     ("L5", {"report": "tables, plots, one-file HTML pages [extra: report]"}),
+    ("L5", {"serve": "local web pages [extra: serve]"}),
     ("L6", {"cli": "the commands: one module each, wired by app.py"}),
     ("L6", {"__main__": "`python -m onefold`"}),
 )
@@ -75,11 +76,15 @@ SEES = {
         "federated.queriers",
         "federated.replays",
         "federated.contract",
+        "federated.drift",  # how far queries lie from a site's own rows
+        "federated.forgotten",  # persons whose rows later fits leave out
         "federated.joined",  # plain sums of sites, and scores of the server, on their way
         "federated.joined_server",
         "federated.local_model",
         "federated.metrics",
         "federated.moments",
+        "federated.rehearsal",  # where the smallest measures of an encrypted query lie, about
+        "federated.sums",  # encrypted sums on their way
         "federated.server",  # a query from Python ends in one combined result
         "federated.trust",
         "privacy.Ledger",
@@ -97,12 +102,14 @@ EXTRAS = (
     "flwr",
     "jinja2",
     "matplotlib",
+    "onnxruntime",
     "pandas",
     "psycopg",
     "pyarrow",
     "seal",
     "sqlalchemy",
     "tenseal",
+    "tokenizers",
 )
 UNPICKLERS = ("pickle", "cPickle", "_pickle", "cloudpickle", "dill", "shelve", "marshal")
 # What numpy.random offers besides the functions of its hidden global generator.
