@@ -58,6 +58,11 @@ INDEPENDENT = "Intervals and bounds hold if the rows are independent and the mod
 ALIKE = "Rows of one person are alike: there are no intervals and bounds."
 NOT_PRIVATE = "The numbers are computed from raw rows and are not private."
 LABELS = "Labels and class sizes are not covered."
+MAKERS = "These lines were written by people; onefold cannot check them."
+NO_CARD = (
+    "Nothing is stated about its intended use, what it is not intended for, its data, its limits and whom to "
+    "ask. The option --card takes these texts from a file."
+)
 FAITHFUL = "The pages of a report show the numbers of the JSON file beside them and no others."
 
 
@@ -282,9 +287,11 @@ def _per_class(found: Evaluation) -> Section:
 
 
 def _card(card: Mapping[str, str] | None) -> Section:
-    known = {name: (card or {}).get(name) for name in CARD}
-    more = {name: text for name, text in (card or {}).items() if name not in CARD}
-    return Section("What the people say who are responsible", facts={**known, **more})
+    if not card:
+        return Section("What its makers say", [NO_CARD])
+    known = {name: card.get(name) for name in CARD}
+    more = {name: text for name, text in card.items() if name not in CARD}
+    return Section("What its makers say", [MAKERS], facts={**known, **more})
 
 
 def _learned(title: str, facts: Mapping[str, Any]) -> Section:

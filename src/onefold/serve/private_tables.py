@@ -21,8 +21,9 @@ from onefold._base.confined import try_confined
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import Fabricator, TableSynthesizer, mock_table
 from onefold.privacy import Guarantee, OptimalNoise, RandomisedLabels, domain_of
-from onefold.report import PrivacyUtilityDisplay, write_report
+from onefold.report import Section, write_report
 from onefold.report.builders import of_table, privacy_verdict
+from onefold.report.forecast import curve_section, noise_forecast, table_forecast
 from onefold.tables import Field, Schema, read_table, write_table
 
 __all__ = ["OpenTable", "OpenTables"]
@@ -31,8 +32,6 @@ MOST_TABLES = 4
 DELTA = 1e-5
 DRAWS = 2000
 STALE_SECONDS = 3600.0
-EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-FORECAST_ROWS = 20_000  # beyond these the error of a count stays, and counts for less
 PREFIX = "onefold-try-"
 MEGABYTES = 2048  # that reading a table may take
 GAPS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")  # the same for every table: none is learned
@@ -195,7 +194,7 @@ def preview(schema: Schema, unit: str, epsilon: float, rows_about: int) -> dict[
         f"Whether {who} in the table: an attacker who knows everything else and would guess right in 50 of "
         f"100 cases guesses right in at most {right:g} of 100."
     )
-    curve = _forecast(schema, epsilon, rows_about, unit)
+    curve = table_forecast(schema, epsilon, rows_about, unit, DELTA)
     return {
         "odds": told,
         "columns": [],
@@ -246,31 +245,6 @@ def _entry_noise(schema: Schema, epsilon: float) -> OptimalNoise:
     return OptimalNoise(epsilon, DELTA, sensitivity=domain_of(schema))
 
 
-def _forecast(schema: Schema, epsilon: float, rows_about: int, unit: str) -> PrivacyUtilityDisplay:
-    """Share of rows that noise leaves in the right cell of a single column, at several epsilons.
-
-    From rows that are made up from the schema, as many as are declared.
-    """
-    own = schema if unit == "person" else without_person(schema)
-    n_rows = min(max(rows_about, 20), FORECAST_ROWS)
-    mock: dict[str, Any] = dict(mock_table(without_person(schema), n_rows, random_state=0))
-    if unit == "person" and own.person is not None:
-        mock[own.person.name] = [f"p{place // (own.rows_per_person or 1)}" for place in range(n_rows)]
-    wanted = sorted({*EPSILONS, float(epsilon)})
-    shares = []
-    for each in wanted:
-        quality = TableSynthesizer(own, each, DELTA, random_state=0).fit(mock).quality_
-        worst = max((expected for _, expected in quality.columns.values()), default=0.0)
-        shares.append(max(0.0, 1.0 - worst * n_rows / max(n_rows, rows_about)))
-    return PrivacyUtilityDisplay(
-        wanted,
-        {"forecast": shares},
-        marked=float(epsilon),
-        measure="rows in the right cell, worst column",
-        unit=unit,
-    )
-
-
 def without_person(schema: Schema) -> Schema:
     """The schema of rows: the person column is left out."""
     fields = tuple(
@@ -295,21 +269,29 @@ def _made(trial: OpenTable, schema: Schema, unknown: list[str], unit: str, epsil
     table = read_table(trial.table, schema=schema, private=True)
     quality: list[str] = []
     columns: Any
+    curve = None  # of a column of numbers, or of counts
     if unit == "entry":
         labels = None if schema.classes is None else RandomisedLabels(epsilon, schema.classes)
         maker: Any = Fabricator(_entry_noise(schema, epsilon), schema=schema, label_mechanism=labels)
         columns = maker.fabricate(table)
+        if any(not each.is_category for each in schema.features):
+            curve = noise_forecast(lambda other: _entry_noise(schema, other), epsilon, 1.0)
     else:
         maker = TableSynthesizer(schema, epsilon, DELTA)
         columns = maker.fit(table).sample()
         quality = str(maker.quality_).splitlines()
+        curve = table_forecast(schema, epsilon, maker.n_rows_, unit, DELTA)
     guarantee: Guarantee = maker.guarantee_
     if unknown:
         guarantee = guarantee.voided(FROM_ROWS.format(names=", ".join(unknown)))
     write_table(trial.root / "private-table.csv", columns, schema)
     schema.save(trial.root / "schema.json")
     facts = {"rows made": len(next(iter(columns.values()))), "unit": unit, "epsilon": epsilon, "made": LAPTOP}
-    report = of_table("Private table", guarantee, {**facts, "digest of the schema": schema.digest})
+    shown = [Section("How well the made rows fit what was released", notes=quality)] if quality else []
+    shown += [curve_section(curve)] if curve is not None and guarantee.holds else []
+    report = of_table(
+        "Private table", guarantee, {**facts, "digest of the schema": schema.digest}, quality=shown
+    )
     write_report(trial.root / "report.html", report)
     _write_json(trial.root / "guarantee.json", guarantee.to_dict())
     return {
