@@ -18,7 +18,7 @@ EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
 GROCERIES = "grocery_store_effnetlite0"
 BRIGHTEST = 3.0  # features of the network lie in [0, 6] by its construction; larger ones are clipped
 SHOWN_GROCERIES = 10  # classes with the most photographs
-SHOWN_DIGITS = 3000
+SHOWN_DIGITS = 1500
 NO_MNIST = "in the place of MNIST (ONEFOLD_DATA has no mnist.npz)."
 
 
@@ -34,7 +34,7 @@ class Rows:
 
 
 def digits() -> Rows:
-    """MNIST, three thousand digits of each part; else the digits that scikit-learn brings along."""
+    """MNIST, fifteen hundred digits of each part; else the digits that scikit-learn brings along."""
     if "mnist" in names():
         data = load("mnist")
         train, test = (

@@ -14,6 +14,7 @@ from types import ModuleType
 
 import pytest
 
+import onefold
 from onefold.cli.app import build_parser
 
 TOP = Path(__file__).resolve().parents[1]
@@ -152,6 +153,34 @@ def test_check_of_docstrings_finds_wrong_and_missing_defaults() -> None:
         "f: PD01 Default of size is 3",
         "f: PD01 Default of name is not that of the signature",
     ]
+
+
+# --- the reference ----------------------------------------------------------------------------------------
+
+
+def _public(generate: ModuleType) -> dict[str, object]:
+    """Public names of all rooms and of the errors, except modules, which are rooms themselves."""
+    rooms = [room for room in generate._architecture().RANK if room not in ("cli", "_base")]
+    modules = [importlib.import_module(f"onefold.{room}") for room in rooms] + [onefold]
+    found = {f"{room.__name__}.{name}": getattr(room, name) for room in modules for name in room.__all__}
+    return {name: thing for name, thing in found.items() if not isinstance(thing, ModuleType)}
+
+
+def _documented_things() -> list[object]:
+    pages = "\n".join(path.read_text("utf-8") for path in (TOP / "docs" / "reference").glob("*.md"))
+    things = []
+    for name in re.findall(r"^\.\. auto\w+:: (\S+)", pages, re.MULTILINE):
+        room, _, last = name.rpartition(".")
+        things.append(getattr(importlib.import_module(room), last))
+    return things
+
+
+def test_every_public_name_is_in_the_reference(generate: ModuleType) -> None:
+    for extra in ("flwr", "seal", "starlette"):
+        pytest.importorskip(extra)
+    documented = {id(thing) for thing in _documented_things()}
+    missing = [name for name, thing in _public(generate).items() if id(thing) not in documented]
+    assert missing == ["onefold.__version__"]
 
 
 # --- the gallery ------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import argparse
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -306,7 +306,8 @@ def forecast_table(schema: Schema, promise: Guarantee, n_rows: int) -> PrivacyUt
     own = _for_unit(schema, promise.unit)
     if promise.schema not in (None, own.digest):
         raise InvalidInputError("this is not the schema that the table was made with")
-    return table_forecast(own, epsilon, n_rows, promise.unit, delta, promise.neighbours)
+    relation = cast("Literal['add-remove', 'replace']", promise.neighbours)
+    return table_forecast(own, epsilon, n_rows, promise.unit, delta, relation)
 
 
 def write_made(

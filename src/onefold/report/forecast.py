@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from onefold.report.displays import PrivacyUtilityDisplay
 from onefold.report.document import Section
@@ -39,7 +39,7 @@ def table_forecast(
     n_rows: int,
     unit: str = "record",
     delta: float = 1e-5,
-    neighbours: str = "add-remove",
+    neighbours: Literal["add-remove", "replace"] = "add-remove",
 ) -> PrivacyUtilityDisplay:
     """Forecast the share of rows in the right cell of the worst column of a synthetic table.
 
