@@ -162,8 +162,12 @@ def _public(generate: ModuleType) -> dict[str, object]:
     """Public names of all rooms and of the errors, except modules, which are rooms themselves."""
     rooms = [room for room in generate._architecture().RANK if room not in ("cli", "_base")]
     modules = [importlib.import_module(f"onefold.{room}") for room in rooms] + [onefold]
-    found = {f"{room.__name__}.{name}": getattr(room, name) for room in modules for name in room.__all__}
+    found = {f"{room.__name__}.{name}": getattr(room, name) for room in modules for name in _names_of(room)}
     return {name: thing for name, thing in found.items() if not isinstance(thing, ModuleType)}
+
+
+def _names_of(room: ModuleType) -> list[str]:
+    return list(getattr(room, "__all__", ()))
 
 
 def _documented_things() -> list[object]:
