@@ -46,6 +46,14 @@ def test_stored_result_becomes_a_page_of_runs_curves_and_tables() -> None:
     assert Report.from_dict(report.to_dict()) == report
 
 
+def test_several_runs_become_a_table_with_what_they_share_beside_it() -> None:
+    other = {**RUN, "date": "2027-02-01T12:00:00Z", "measured": []}
+    told = section(of_experiment({**STORED, "runs": [RUN, other]}), "How it was measured")
+    assert told.headers == ["date", "numbers"]
+    assert told.rows == [["2027-01-31T12:00:00Z", 6], ["2027-02-01T12:00:00Z", 0]]
+    assert (told.facts["runs"], told.facts["cores"]) == (2, 2)
+
+
 def test_printed_result_of_a_quick_run_says_that_its_numbers_mean_nothing() -> None:
     plain = {"experiment": "a/b", "quick": True, "values": {"x": 1.0}, "tables": [], "deviations": []}
     report = of_experiment(plain)

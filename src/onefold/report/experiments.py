@@ -35,6 +35,8 @@ AXES = (
 FEWEST_PLACES, MOST_LINES, MOST_CURVES = 3, 5, 6
 MOST_LISTED, LISTED_AT_ONCE = 600, 30  # values that a page lists, and under one heading
 FAR = 30.0  # places that differ by a larger factor stand on a logarithmic axis
+MEASURED = "How it was measured"
+RUN_COLUMNS = ("date", "numbers", "arguments", "seeds", "rows", "seconds", "copied from", "onefold")
 QUICK = (
     "This was a quick run of small sizes: it shows that the experiment works, and its numbers mean nothing."
 )
@@ -102,7 +104,7 @@ def of_experiment(plain: Mapping[str, Any], facts: Mapping[str, Any] | None = No
         name, values = str(plain["experiment"]), _values(plain["values"])
         runs = _runs(plain)
         tables = [_table(table) for table in plain["tables"]]
-        found = [*_about_runs(runs), *_curves(values), *tables, *_listed(values, bool(tables))]
+        found = [*_curves(values), *tables, *_listed(values, bool(tables)), _about_runs(runs)]
         told = _verdict(name, plain, values, runs)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise InvalidInputError("this is not the result of an experiment") from None
@@ -151,20 +153,32 @@ def _count(number: int, one: str, several: str | None = None) -> str:
     return f"{number} {one if number == 1 else several or f'{one}s'}"
 
 
-def _about_runs(runs: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
-    for place, run in enumerate(runs, 1):
-        heading = "How it was measured" if len(runs) == 1 else f"Run {place} of {len(runs)}"
-        facts: dict[str, Any] = {
-            "date": run.get("date"),
-            "numbers": len(run["measured"]),
-            "arguments": " ".join(map(str, run.get("arguments") or ())) or None,
-            "seeds": _short(run.get("seeds")),
-            "rows": _short(run.get("rows")),
-            "seconds": run.get("seconds"),
-            "copied from": run.get("source") if run.get("transcribed") else None,
-        }
-        facts |= {str(name): _short(value) for name, value in (run.get("machine") or {}).items()}
-        yield Section(heading, facts={key: value for key, value in facts.items() if value is not None})
+def _about_runs(runs: Sequence[Mapping[str, Any]]) -> Section:
+    """One run as facts; several as a table, with what all of them share below it."""
+    told = [_about(run) for run in runs]
+    if len(told) == 1:
+        return Section(MEASURED, facts=told[0])
+    names = list(dict.fromkeys(name for facts in told for name in facts))
+    same = {name: told[0].get(name) for name in names if len({str(facts.get(name)) for facts in told}) == 1}
+    headers = [name for name in RUN_COLUMNS if name in names and name not in same]
+    rows = [[_cell(facts.get(name)) for name in headers] for facts in told]
+    if not headers:
+        return Section(MEASURED, facts={"runs": len(told), **same})
+    return Section(MEASURED, facts={"runs": len(told), **same}, headers=headers, rows=rows)
+
+
+def _about(run: Mapping[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "date": run.get("date"),
+        "numbers": len(run["measured"]),
+        "arguments": " ".join(map(str, run.get("arguments") or ())) or None,
+        "seeds": _short(run.get("seeds")),
+        "rows": _short(run.get("rows")),
+        "seconds": run.get("seconds"),
+        "copied from": run.get("source") if run.get("transcribed") else None,
+    }
+    facts |= {str(name): _short(value) for name, value in (run.get("machine") or {}).items()}
+    return {key: value for key, value in facts.items() if value is not None}
 
 
 def _short(value: Any) -> Any:

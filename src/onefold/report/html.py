@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 WIDE, TIGHT = 5, 9  # columns of a table
+SHORT = 12  # rows of a table that stays in one piece
 MOST_NAMES = 12  # of a list in a line
 SUM = re.compile(r"[0-9a-f]{64}")  # SHA-256
 
@@ -197,10 +198,11 @@ def _numeric(section: Section) -> set[int]:
 
 
 def _layout(section: Section) -> str:
-    """Classes of a section: a table over both columns, or in smaller letters; a picture."""
+    """Classes of a section: a table over both columns, or in smaller letters; what no page may divide."""
     columns = len(section.headers) if section.rows else 0
     found = [name for name, least in (("wide", WIDE), ("tight", TIGHT)) if columns >= least]
-    return " ".join(found + ["pictured"] * (section.display is not None))
+    whole = section.display is not None or (0 < len(section.rows) <= SHORT and not section.notes)
+    return " ".join(found + ["whole"] * whole)
 
 
 def _is_sum(value: Any) -> bool:
