@@ -348,7 +348,8 @@ def of_table(
     """
     pictures = [Section(name, display=display) for name, display in (evidence or {}).items()]
     made = _learned("What was made from what", facts)
-    sections = [made, *quality, *pictures, *privacy_sections(guarantee), _card(card), _sums(facts)]
+    promised, gaps = privacy_sections(guarantee)
+    sections = [made, promised, *quality, *pictures, gaps, _card(card), _sums(facts)]
     return Report("table", title, privacy_verdict(guarantee), sections)
 
 
