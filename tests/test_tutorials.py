@@ -16,7 +16,7 @@ PAGES = [*sorted(DOCS.glob("tutorials/*.md")), *sorted(DOCS.glob("howto/*.md")),
 FEDERATIONS = {"federation": ("flwr",), "encrypted": ("flwr", "seal")}
 # The others take half a minute each.
 ALWAYS = ("private-classifier", "add-a-mechanism")
-ENCODERS = {"encoder": ("onnx", "onnxruntime", "PIL")}
+ENCODERS = {"encoder": ("onnx", "onnxruntime", "PIL", "tokenizers")}
 
 
 def _runner() -> ModuleType:

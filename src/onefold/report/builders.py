@@ -58,6 +58,11 @@ INDEPENDENT = "Intervals and bounds hold if the rows are independent and the mod
 ALIKE = "Rows of one person are alike: there are no intervals and bounds."
 NOT_PRIVATE = "The numbers are computed from raw rows and are not private."
 LABELS = "Labels and class sizes are not covered."
+FEDERATION_GAPS = (
+    "Sites that are asked see the queries; a server that holds models sees the models.",
+    "Under the rule min one site that lies decides every answer.",
+    "onefold cannot check that all sites use the same units, or that a row is of one person only.",
+)
 MAKERS = "These lines were written by people; onefold cannot check them."
 NO_CARD = (
     "Nothing is stated about its intended use, what it is not intended for, its data, its limits and whom to "
@@ -462,13 +467,14 @@ def of_distances(
     groups = {"rows that were learned from": members, "other rows": others}
     level = f"{100 * attack.confidence:g} % interval"
     sections = [
-        Section("What was attacked", facts=facts),
+        _learned("What was attacked", facts),
         Section("The numbers", headers=["what", "value", level], rows=[list(row) for row in rows]),
         Section("Members found against outsiders accused", display=MembershipDisplay.from_attack(attack)),
         Section(
             "Distances of members and of others", display=FoldingDisplay.from_distances(groups, label=what)
         ),
         Section("What this means, and what it does not", notes=[n for n in notes if n != NOT_PRIVATE]),
+        _sums(facts),
     ]
     return Report("audit", title, verdict, sections)
 
@@ -627,4 +633,5 @@ def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> 
         if site.get("guarantee"):
             promised = str(site["guarantee"].get("text", "")).split("\n")
             sections.append(Section(f"What {site['name']} promises", notes=promised))
+    sections.append(Section("What is not covered", notes=FEDERATION_GAPS))
     return Report("federation", f"Federation {name}", verdict, sections)
