@@ -621,12 +621,16 @@ def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> 
             str(site.get("status")),
             "yes" if site.get("online") else "no",
             str(site.get("last_seen") or "never"),
+            site.get("queries", 0),
+            site.get("rows_answered", 0),
             str(site.get("reason") or ""),
         ]
         for site in sites
     ]
+    headers = ["site", "status", "there now", "last seen", "queries", "rows answered", "reason"]
     sections = [
-        Section("The sites", headers=["site", "status", "there now", "last seen", "reason"], rows=rows),
+        Section("The sites", headers=headers, rows=rows),
+        Section("What was agreed", facts=_agreed(status, members)),
         Section("In words", notes=[line for line in told if line.strip()]),
     ]
     for site in members:
@@ -634,4 +638,18 @@ def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> 
             promised = str(site["guarantee"].get("text", "")).split("\n")
             sections.append(Section(f"What {site['name']} promises", notes=promised))
     sections.append(Section("What is not covered", notes=FEDERATION_GAPS))
+    digests = {
+        f"digest of the model of {site['name']}": site["model"] for site in members if site.get("model")
+    }
+    sections.append(_sums(digests))
     return Report("federation", f"Federation {name}", verdict, sections)
+
+
+def _agreed(status: Mapping[str, Any], members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How answers are combined, and what all members have in common."""
+    facts = {name: status[name] for name in ("mode", "rule") if status.get(name) is not None}
+    for name in ("measure", "features", "classes", "schema"):
+        found = [site.get(name) for site in members]
+        if found and found[0] is not None and all(each == found[0] for each in found):
+            facts["digest of the schema" if name == "schema" else name] = found[0]
+    return facts

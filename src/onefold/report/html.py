@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 WIDE, TIGHT = 5, 9  # columns of a table
-SHORT = 12  # rows of a table that stays in one piece
+SHORT = 12  # lines of a table that stays in one piece
 MOST_NAMES = 12  # of a list in a line
 SUM = re.compile(r"[0-9a-f]{64}")  # SHA-256
 
@@ -201,7 +201,8 @@ def _layout(section: Section) -> str:
     """Classes of a section: a table over both columns, or in smaller letters; what no page may divide."""
     columns = len(section.headers) if section.rows else 0
     found = [name for name, least in (("wide", WIDE), ("tight", TIGHT)) if columns >= least]
-    whole = section.display is not None or (0 < len(section.rows) <= SHORT and not section.notes)
+    lines = max(len(section.rows), len(section.facts))
+    whole = section.display is not None or (lines <= SHORT and len(section.notes) <= 1)
     return " ".join(found + ["whole"] * whole)
 
 
