@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from onefold.report.comparison import Comparison
@@ -474,8 +475,9 @@ def of_distances(
             "Distances of members and of others", display=FoldingDisplay.from_distances(groups, label=what)
         ),
         Section("What this means, and what it does not", notes=[n for n in notes if n != NOT_PRIVATE]),
-        _sums(facts),
     ]
+    if any(map(_is_sum, facts)):
+        sections.append(replace(_sums(facts), notes=()))
     return Report("audit", title, verdict, sections)
 
 
