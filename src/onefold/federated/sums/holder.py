@@ -108,6 +108,21 @@ class SumHolder:
                 found[str(header["site"])] = str(error)
         return found
 
+    def sites(self, envelopes: Iterable[bytes]) -> list[str]:
+        """Return whose messages these are, without signing anything.
+
+        Parameters
+        ----------
+        envelopes : iterable of bytes
+            What :meth:`EncryptedSum.route` has for this holder.
+
+        Returns
+        -------
+        list of str
+            Names of the sites.
+        """
+        return [str(self._opened(each)[0]["site"]) for each in self._scheme.split(list(envelopes))[0]]
+
     def sign(self, envelopes: Iterable[bytes]) -> bytes:
         """Sign the list of sites whose messages these are, unless another one was signed in this round.
 
@@ -128,9 +143,10 @@ class SumHolder:
                 plain = {"contract": self._contract.digest, "list": listed.digest}
                 write_whole(self._memory, canonical(plain), private=True)
             elif known != listed.digest:
+                other = ", or another total of them," if listed.total else ""
                 raise MessageError(
-                    "another list of sites was signed in this round, and only that one is ever answered: "
-                    "begin a new round"
+                    f"another list of sites{other} was signed in this round, and only that one is ever "
+                    "answered: begin a new round"
                 )
         header = {
             "kind": LIST,

@@ -38,7 +38,7 @@ OTHER = "the bytes are about another sum: all must use the same contract"
 LARGEST_HEADER = 2**20
 HEADERS = {
     MESSAGE: {"kind", "contract", "site", "sender", "parts", "seeded", "signature"},
-    TOTAL: {"kind", "contract", "list"},
+    TOTAL: {"kind", "contract"},
     LIST: {"kind", "contract", "list", "holder", "signature"},
     ANSWER: {"kind", "contract", "list", "sites", "seeded", "sum", "holder", "signature"},
 }

@@ -14,7 +14,6 @@ of, and a server could have that of a single site opened, or make one whose decr
 Under pads it gets the sum of the sites on the list, or numbers without any meaning, which are refused.
 """
 
-import hashlib
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -28,7 +27,7 @@ from onefold.federated.sums.bfv import PLAIN_BITS, CiphertextSum, ciphertext_siz
 from onefold.federated.sums.bfv import decrypt as decrypt_ciphertexts
 from onefold.federated.sums.contract import SumContract
 from onefold.federated.sums.keys import BFV, TAG_BYTES, Encryptor, HolderKey, decrypt
-from onefold.federated.sums.messages import TOTAL, about_share, list_digest, read_header, residues
+from onefold.federated.sums.messages import TOTAL, about_share, read_header, residues
 from onefold.federated.sums.sharing import (
     SEED_BYTES,
     add_shares,
@@ -215,7 +214,6 @@ class _AddedCiphertexts:
 
     def __init__(self, contract: SumContract) -> None:
         self._contract, self._sum = contract, CiphertextSum(contract.length)
-        self._listed: dict[str, str] = {}
         self._envelopes: list[bytes] = []
 
     def add(self, site: str, header: bytes, parts: Sequence[bytes]) -> None:
@@ -224,11 +222,9 @@ class _AddedCiphertexts:
             self._sum.add(ciphertexts)
         except MessageError as error:
             raise MessageError(f"site {site}: {error}; leave it out") from None
-        self._listed[site] = hashlib.sha256(header).hexdigest()
         self._envelopes.append(join_frames([header, pad]))
 
     def envelopes(self) -> dict[str, list[bytes]]:
-        listed = list_digest(self._contract, self._listed)
-        header = {"kind": TOTAL, "contract": self._contract.digest, "list": listed}
+        header = {"kind": TOTAL, "contract": self._contract.digest}
         total = join_frames([pack_frame(header, {}), self._sum.flooded()])
         return {self._contract.holders[0].name: [*self._envelopes, total]}
