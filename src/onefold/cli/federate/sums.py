@@ -488,8 +488,9 @@ def _there(this: RoundFiles, without: list[str]) -> list[str]:
     missing = [site for site in wanted if site not in paths]
     if missing:
         names = " ".join(missing)
+        go_on = "add up" if this.contract.scheme == "bfv" else "have all holders sign"
         raise MessageError(
-            f"{this.share}: there is no message of {names}: wait, or have all holders sign --without {names}"
+            f"{this.share}: there is no message of {names}: wait, or {go_on} --without {names}"
         )
     return list(paths)
 
