@@ -379,6 +379,13 @@ def test_walk_of_the_document_works_as_written(
         assert main(line.split()[1:]) == 0, line
     with (tmp_path / "predictions.csv").open() as file:
         assert len(file.readlines()) == 1001
+    pytest.importorskip("seal")
+    part = document.read_text("utf-8").split("## One key")[1].split("\n## ")[0]
+    lines = [line for line in part.splitlines() if line.startswith("onefold ")]
+    assert len(lines) == 10
+    for line in lines:
+        assert main(line.split()[1:]) == 0, line
+    assert (tmp_path / "autumn.onefold").is_file()
 
 
 # --- keys -------------------------------------------------------------------------------------------------

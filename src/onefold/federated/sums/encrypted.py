@@ -123,6 +123,9 @@ class EncryptedSum:
     that lies can spoil the sum; no encryption prevents that. Whoever carries the answers can open the sum as
     well as the querier.
 
+    With ``scheme="bfv"`` in the contract one holder has the only key, of BFV: :meth:`route` adds up, and the
+    holder opens the total. It reads each site's vector if it is shown what sites send.
+
     With noise no site can leave an opened sum: another round is another release, and is charged as one.
 
     References
