@@ -16,13 +16,23 @@ from onefold.exceptions import (
     MessageError,
     MissingDependencyError,
 )
-from onefold.federated import HolderGroup, HolderKey, PublicHolder, SumBlock, SumContract
+from onefold.federated import (
+    HolderGroup,
+    HolderKey,
+    PublicHolder,
+    SchemaSum,
+    SumBlock,
+    SumContract,
+    SumHolder,
+    SumParties,
+)
 from onefold.federated.sums import bfv
 from onefold.federated.sums.keys import decrypt
 from onefold.federated.sums.messages import TOTAL, about_share, signed_bytes
 from onefold.federated.sums.schemes import scheme_of
 from onefold.federated.sums.sharing import expand_pad
 from onefold.privacy import Ledger
+from onefold.tables import Field, Schema
 from reference.summing import World
 
 pytest.importorskip("cryptography")
@@ -140,6 +150,24 @@ def test_numbers_of_sites_travel_in_32_bytes_and_the_holder_gets_one_total() -> 
     world = one_key(length=8192)
     assert len(world.message("site0")) < 32 * 8192 + 1000
     assert len(join_frames(offered(world))) < 32 * 8192 + 4 * 1000
+
+
+def test_two_rounds_for_tables_go_under_one_key(tmp_path) -> None:
+    parties = SumParties(("north", "south", "west"), (KEY.public,), 1, scheme="bfv")
+    schema = Schema([Field("age", low=0, high=100), Field("ill", "boolean", role="label")], rows_about=600)
+    age = np.random.default_rng(0).integers(0, 100, 200)
+    table = {"age": age, "ill": age > 50}
+
+    def answer(summed: SchemaSum) -> bytes:
+        sent = [summed.total.contribute(s, summed.vector(table), tmp_path) for s in parties.sites]
+        holder, given = SumHolder(summed.total, KEY, tmp_path), summed.total.route(sent)["holder0"]
+        return holder.answer(given, [holder.sign(given)])
+
+    first = SchemaSum("autumn", parties, schema, "moments", 8.0, rounds=2)
+    second = SchemaSum.from_bytes(first.proceed([answer(first)]).to_bytes())
+    assert second.total.contract.scheme == "bfv"
+    model = second.result(second.total.open([answer(second)]))
+    assert (model.predict(table) == table["ill"]).mean() > 0.9
 
 
 # --- what a server tries ------------------------------------------------------------------------------------
