@@ -98,7 +98,8 @@ function request(each) {
 function buttons(each, decision) {
   const about = `${each.name}, id ${each.id}, ${purposeOf(each)}`;
   const key = `${each.public} ${each.purpose ?? ""}`;
-  const yes = button(decision === "approved" ? "Change" : "Approve", () => approve(each), { key: `approve ${key}`, label: `Approve ${about}` });
+  const text = decision === "approved" ? "Change" : "Approve";
+  const yes = button(text, () => approve(each), { key: `approve ${key}`, label: `${text} ${about}`, kind: decision === "waiting" ? "" : "quiet" });
   const no = button("Deny", () => decide("/api/site/decide", { querier: each.id, purpose: each.purpose, decision: "deny" }, `${each.name} was denied.`), { key: `deny ${key}`, label: `Deny ${about}`, kind: "quiet", disabled: decision === "denied" });
   return element("div", "", { className: "buttons" }, [yes, no]);
 }
@@ -107,7 +108,7 @@ async function approve(each) {
   const limit = element("input", "", { type: "number", min: 1, step: 1, id: "approve-rows" });
   const end = element("input", "", { type: "date", id: "approve-until" });
   const body = [
-    element("p", "", {}, ["Purpose: ", element("b", purposeOf(each))]),
+    element("p", "", {}, each.purpose === null ? ["It holds for ", element("b", "every purpose"), each.stated ? `; stated was: ${each.stated}` : ""] : ["Purpose: ", element("b", each.purpose)]),
     element("p", "", {}, ["Compare this id with the one that the querier tells you in another way: ", code(each.id)]),
     element("p", "", { className: "inline" }, [element("label", "At most so many rows in all (empty: no limit)", { htmlFor: "approve-rows" }), limit]),
     element("p", "", { className: "inline" }, [element("label", "Until the end of this day (empty: no end)", { htmlFor: "approve-until" }), end]),
