@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -200,6 +202,15 @@ def test_pages_are_never_open_to_other_machines() -> None:
     for host in ("0.0.0.0", "192.168.1.7", "example.org", "::", "127.0.0.2"):
         with pytest.raises(InvalidInputError, match="this machine only"):
             serve(host=host)
+
+
+def test_address_can_be_opened_as_soon_as_it_is_told() -> None:
+    def open_it(address: str) -> None:
+        with socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), 5):
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        serve(ready=open_it)
 
 
 def test_schema_that_leaves_has_nothing_that_only_the_rows_told(user: Any) -> None:

@@ -171,6 +171,7 @@ def serve(
         listening = config.bind_socket()
     except SystemExit:
         raise InvalidInputError(f"port {port} is in use or may not be used: give another one") from None
+    listening.listen()  # from now on a browser is heard, though answered a moment later
     where = f"[{host}]" if ":" in host else host
     ready(f"http://{where}:{listening.getsockname()[1]}/?token={token}")
     server = uvicorn.Server(config)

@@ -170,7 +170,7 @@ async function preview() {
 }
 
 function showLearnable(told) {
-  $("odds").textContent = told.odds;
+  $("odds").textContent = (told.unknown.length ? "Once every column that is used is known: " : "") + told.odds;
   $("gauge-bar").style.setProperty("--share", `${Math.max(2 * told.right - 100, 1)}%`);
   const ofEntries = unit() === "entry";
   $("learnable-table").classList.toggle("entries", ofEntries);
