@@ -239,7 +239,7 @@ for (const node of document.querySelectorAll("body *")) {
   const colour = node instanceof SVGElement ? style.fill : style.color;
   const [one, other] = [light(parts(colour)), light(behind(node))].sort((a, b) => b - a);
   const ratio = (one + 0.05) / (other + 0.05);
-  if (ratio < 4.5) wrong.push([node.outerHTML.slice(0, 90), ratio.toFixed(2)]);
+  if (ratio < 4.5 || Number(style.opacity) < 1) wrong.push([node.outerHTML.slice(0, 90), ratio.toFixed(2)]);
 }
 return wrong;
 """

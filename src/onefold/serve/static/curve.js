@@ -42,6 +42,6 @@ export function picture(curve, marked) {
   made.append(part("line", { class: "mark", x1: x(marked), x2: x(marked), y1: y(1), y2: y(0) }));
   made.append(part("circle", { class: "here", cx: x(marked), cy: y(here), r: 6 }));
   const leftwards = x(marked) > WIDE / 2;
-  made.append(part("text", { class: "told", x: x(marked) + (leftwards ? -12 : 12), y: y(here) + (here > 0.8 ? 26 : -14), "text-anchor": leftwards ? "end" : "start" }, `${shown} of 100`));
+  made.append(part("text", { class: "told", x: x(marked) + (leftwards ? -12 : 12), y: y(here) + (here > 0.8 ? 26 : -24), "text-anchor": leftwards ? "end" : "start" }, `${shown} of 100`));
   return made;
 }
