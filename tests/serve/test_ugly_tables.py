@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -203,3 +209,23 @@ def test_forecast_is_computed_once_and_not_for_what_was_changed_again(
         told = user.post(f"/api/table/{found['id']}/curve", json={**about, "epsilon": epsilon}).json()
         assert told["curve"]["unit"] == "entry"
     assert counted == ["entry"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_program_that_is_ended_leaves_nothing_on_the_disk(tmp_path: Path, number: int) -> None:
+    command = [sys.executable, "-m", "onefold", "serve"]
+    own = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own) as program:
+        assert program.stdout is not None
+        address = urlsplit(program.stdout.readline().removeprefix("open ").strip())
+        home = f"http://{address.netloc}"
+        headers = {"Origin": home, HEADER: address.query.removeprefix("token=")}
+        sent = Request(f"{home}/api/table?name=a.csv", GERMAN.encode(), headers)
+        with urlopen(sent, timeout=60) as reply:
+            assert reply.status == 200
+        (folder,) = tmp_path.glob(f"{PREFIX}*")
+        assert (folder / "private.csv").exists()
+        program.send_signal(number)
+        program.wait(60)
+    assert list(tmp_path.glob(f"{PREFIX}*")) == []
