@@ -48,7 +48,8 @@ BOUND = 2.0
 SCORE_WEIGHT, DISTANCE_WEIGHT, LEAST_WEIGHT, TABLE_WEIGHT = 4.0, 5.0, 0.125, 0.25
 # Rows this wide are mostly features of a network, which are a lift already. A machine spans little of their
 # space: about queries like its rows distances add as much at weight 1 as at 5, about others they mislead.
-WIDE, WIDE_WEIGHT = 1024, 1.0
+# Rows of few columns are mostly tables: on training rows of eleven weight 1 was never worse than 5.
+WIDE, FEW_COLUMNS, ONE_WEIGHT = 1024, 50, 1.0
 # Squared distances are whole numbers of 2^-24 of the agreed unit, at most 64 units. Their squares have up to
 # 60 digits and are added up in two halves, so that sums over 2^25 rows fit into 64 digits.
 DIGITS, LARGEST, HALF = 24, 64.0, 30
@@ -68,14 +69,16 @@ class Agreement:
     classes : ndarray of shape (C,)
         All labels there are, sorted.
     radius : float
-        Declared length of a row; the ridge sees longer rows shortened. Its square is the unit of squared
-        distances.
+        Unit of length: rows are divided by it before the ridge sees them, and its square is the unit of
+        squared distances.
     n_directions : int, default=0
         Number of random directions of the public lift that the ridge sees; 0 for the rows themselves.
     random_state : int, default=0
         Seed of the lift.
     of_table : bool, default=False
         Rows are encoded by a schema.
+    longest : float, default=1.0
+        How many radii long rows may be before the ridge sees them shortened.
 
     See Also
     --------
@@ -92,10 +95,12 @@ class Agreement:
     n_directions: int = 0
     random_state: int = 0
     of_table: bool = False
+    longest: float = 1.0
 
     def __post_init__(self) -> None:
         numbers: dict[str, Entry] = {
             "radius": Number(above=0),
+            "longest": Number(above=0),
             "n_directions": Whole(0),
             "random_state": Whole(0),
         }
@@ -116,9 +121,10 @@ class Agreement:
         """
         seen = np.asarray(X, dtype=np.float64) / float(self.radius)
         if self.n_directions:
-            lift = fitted_lift(seen.shape[-1], int(self.n_directions), 1.0, int(self.random_state))
+            longest = float(self.longest)
+            lift = fitted_lift(seen.shape[-1], int(self.n_directions), longest, int(self.random_state))
             return np.asarray(lift.transform(seen), dtype=np.float64)
-        return np.asarray(seen)
+        return np.asarray(seen / float(self.longest))
 
     @property
     def moments(self) -> PrivateMoments:
@@ -292,11 +298,11 @@ class JoinedSums:
         :math:`-k d^2 / m_0` and a score 4 s, so that :math:`a = 4 m_0 / k`. Squared distances that are
         :math:`m_0 / f` times a chi-square of f degrees have the log likelihood :math:`-(f/2) d^2 / m_0`, and
         :math:`f / 2 = m_0^2 / v` with v their variance. They count twice that, because a query meets the
-        nearest of many machines; at most 5, for rows of 1024 columns and more 1, and on tables of mixed
-        columns 1/4; times the share of rows that are in machines of five and more. Where a machine's hull
-        spans the space, as in tables of few columns, a few unusual rows make up :math:`m_0`, and distances
-        then say little. Where rows are as wide as the features of large networks, it spans next to nothing:
-        distances are reliable about queries like the rows of the sites and mislead about others.
+        nearest of many machines; at most 5, for rows of fewer than 50 columns and of 1024 and more 1, and on
+        tables of mixed columns 1/4; times the share of rows that are in machines of five and more. Where a
+        machine's hull spans the space, as in tables of few columns, a few unusual rows make up :math:`m_0`,
+        and distances then say little. Where rows are as wide as the features of large networks, it spans next
+        to nothing: distances are reliable about queries like the rows of the sites and mislead about others.
 
         Parameters
         ----------
@@ -314,7 +320,8 @@ class JoinedSums:
         # In exact whole numbers up to the division: m0^2 / v = T^2 / (n S - T^2).
         scatter = (high * 2**HALF + low) * n_left - total * total
         width = self.moments.sums_.shape[1] - 2 * int(agreement.n_directions)
-        most = TABLE_WEIGHT if agreement.of_table else WIDE_WEIGHT if width >= WIDE else DISTANCE_WEIGHT
+        usual = DISTANCE_WEIGHT if FEW_COLUMNS <= width < WIDE else ONE_WEIGHT
+        most = TABLE_WEIGHT if agreement.of_table else usual
         counts = min(most, 2 * total * total / scatter) if scatter > 0 else most
         counts = max(counts * n_left / max(self.n_rows, 1), LEAST_WEIGHT)
         return float(SCORE_WEIGHT * math.ldexp(max(total, 1) / n_left, -DIGITS) / counts)
@@ -446,7 +453,7 @@ class Offset:
             "offset_weights": self.scores.weights,
             "offset_constants": self.scores.offsets,
             "offset_numbers": np.array(
-                [self.weight, agreed.radius, agreed.n_directions, agreed.random_state]
+                [self.weight, agreed.radius, agreed.n_directions, agreed.random_state, agreed.longest]
             ),
         }
 
@@ -469,24 +476,25 @@ class Offset:
             raise InvalidInputError("the offset in this file does not fit together")
         classes, weights, constants, numbers = (arrays[name] for name in names)
         if (
-            numbers.shape != (4,)
+            numbers.shape not in ((4,), (5,))  # files of four were written when no row was longer than one
             or weights.ndim != 2
             or not all(array.dtype == np.float64 for array in (weights, constants, numbers))
             or not classes.ndim == constants.ndim == 1
             or not weights.shape[1] == len(classes) == len(constants)
         ):
             raise InvalidInputError("the offset in this file does not fit together")
-        weight, radius, directions, seed = (float(number) for number in numbers)
+        weight, radius, directions, seed, longest = (float(number) for number in (*numbers, 1.0)[:5])
         if (
             not 0.0 < weight < math.inf
             or not 0.0 < radius < math.inf
+            or not 0.0 < longest < math.inf
             or not (directions.is_integer() and seed.is_integer() and seed >= 0.0)
             or not 0 <= 2 * directions < len(weights)
             or not np.isfinite(weights).all()
             or not (constants < math.inf).all()
         ):
             raise InvalidInputError("the offset in this file holds numbers that none can have")
-        agreement = Agreement(classes, radius, int(directions), int(seed))
+        agreement = Agreement(classes, radius, int(directions), int(seed), longest=longest)
         return cls(agreement, LinearScores(weights, constants), weight)
 
     def to_bytes(self) -> bytes:
