@@ -366,8 +366,8 @@ def test_form_of_rows_is_the_one_whose_sums_promise_the_smallest_error(name: str
     assert found.sum_bytes > n_bytes
 
 
-def test_wide_rows_keep_the_usual_form_and_send_nothing_for_the_choice() -> None:
-    X = np.random.default_rng(0).normal(size=(20, 1024))
+def test_rows_of_many_columns_keep_the_usual_form_and_send_nothing_for_the_choice() -> None:
+    X = np.random.default_rng(0).normal(size=(20, FEW_COLUMNS))
     form, n_bytes = agree_on_form([X], [np.arange(20) % 2], np.array([0, 1]))
     assert (kind_of(form), n_bytes) == ("usual", 0)
 

@@ -151,7 +151,8 @@ def agree_on_form(
     Three forms are compared: columns in the units of :func:`agree_on_units`; the same with a lift that tells
     rows apart that are near each other, for classes that wind around each other; and rows of length one in
     their own units, which no single value can spoil. Every site sends the sums of a small lift for each, and
-    the error that these sums estimate decides. Wide rows keep the first form.
+    the error that these sums estimate decides. Rows of 50 columns and more, which are mostly of one kind,
+    keep the first form.
 
     Parameters
     ----------
@@ -179,9 +180,9 @@ def agree_on_form(
     units = agree_on_units(parts)
     width, n_rows = parts[0].shape[1], sum(len(part) for part in parts)
     usual = RowForm(units, usual_radius(width))
-    directions = min(TRIAL_DIRECTIONS, lift_width(width, n_rows))
-    if directions == 0:
+    if width >= FEW_COLUMNS:
         return usual, 0
+    directions = min(TRIAL_DIRECTIONS, lift_width(width, n_rows))
     near = NARROW * math.sqrt(width)
     best, least, n_bytes = usual, math.inf, 0
     for form in (usual, RowForm(units, near, LONGEST_NARROW / NARROW), RowForm(None, 1.0)):

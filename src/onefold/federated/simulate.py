@@ -145,7 +145,7 @@ def simulate(
 
     Joined and moments federations send sums of rows without noise: **nothing of them is private**, see
     :mod:`onefold.federated.joined`. Rows of plain numbers, without a schema, are first brought to a form that
-    sites agree on by two more small messages of sums, :func:`onefold.federated.joined_server.agree_on_form`.
+    sites agree on by further small messages of sums, :func:`onefold.federated.joined_server.agree_on_form`.
 
     Parameters
     ----------
