@@ -48,8 +48,7 @@ BOUND = 2.0
 SCORE_WEIGHT, DISTANCE_WEIGHT, LEAST_WEIGHT, TABLE_WEIGHT = 4.0, 5.0, 0.125, 0.25
 # Rows this wide are mostly features of a network, which are a lift already. A machine spans little of their
 # space: about queries like its rows distances add as much at weight 1 as at 5, about others they mislead.
-# Rows of few columns are mostly tables: on training rows of eleven weight 1 was never worse than 5.
-WIDE, FEW_COLUMNS, ONE_WEIGHT = 1024, 50, 1.0
+WIDE, WIDE_WEIGHT = 1024, 1.0
 # Squared distances are whole numbers of 2^-24 of the agreed unit, at most 64 units. Their squares have up to
 # 60 digits and are added up in two halves, so that sums over 2^25 rows fit into 64 digits.
 DIGITS, LARGEST, HALF = 24, 64.0, 30
@@ -298,11 +297,11 @@ class JoinedSums:
         :math:`-k d^2 / m_0` and a score 4 s, so that :math:`a = 4 m_0 / k`. Squared distances that are
         :math:`m_0 / f` times a chi-square of f degrees have the log likelihood :math:`-(f/2) d^2 / m_0`, and
         :math:`f / 2 = m_0^2 / v` with v their variance. They count twice that, because a query meets the
-        nearest of many machines; at most 5, for rows of fewer than 50 columns and of 1024 and more 1, and on
-        tables of mixed columns 1/4; times the share of rows that are in machines of five and more. Where a
-        machine's hull spans the space, as in tables of few columns, a few unusual rows make up :math:`m_0`,
-        and distances then say little. Where rows are as wide as the features of large networks, it spans next
-        to nothing: distances are reliable about queries like the rows of the sites and mislead about others.
+        nearest of many machines; at most 5, for rows of 1024 columns and more 1, and on tables of mixed
+        columns 1/4; times the share of rows that are in machines of five and more. Where a machine's hull
+        spans the space, as in tables of few columns, a few unusual rows make up :math:`m_0`, and distances
+        then say little. Where rows are as wide as the features of large networks, it spans next to nothing:
+        distances are reliable about queries like the rows of the sites and mislead about others.
 
         Parameters
         ----------
@@ -320,8 +319,7 @@ class JoinedSums:
         # In exact whole numbers up to the division: m0^2 / v = T^2 / (n S - T^2).
         scatter = (high * 2**HALF + low) * n_left - total * total
         width = self.moments.sums_.shape[1] - 2 * int(agreement.n_directions)
-        usual = DISTANCE_WEIGHT if FEW_COLUMNS <= width < WIDE else ONE_WEIGHT
-        most = TABLE_WEIGHT if agreement.of_table else usual
+        most = TABLE_WEIGHT if agreement.of_table else WIDE_WEIGHT if width >= WIDE else DISTANCE_WEIGHT
         counts = min(most, 2 * total * total / scatter) if scatter > 0 else most
         counts = max(counts * n_left / max(self.n_rows, 1), LEAST_WEIGHT)
         return float(SCORE_WEIGHT * math.ldexp(max(total, 1) / n_left, -DIGITS) / counts)
@@ -448,12 +446,13 @@ class Offset:
             The arrays.
         """
         agreed = self.agreement
+        longest = [] if agreed.longest == 1.0 else [agreed.longest]  # which readers of before do not know
         return {
             "offset_classes": np.asarray(agreed.classes),
             "offset_weights": self.scores.weights,
             "offset_constants": self.scores.offsets,
             "offset_numbers": np.array(
-                [self.weight, agreed.radius, agreed.n_directions, agreed.random_state, agreed.longest]
+                [self.weight, agreed.radius, agreed.n_directions, agreed.random_state, *longest]
             ),
         }
 
@@ -476,7 +475,7 @@ class Offset:
             raise InvalidInputError("the offset in this file does not fit together")
         classes, weights, constants, numbers = (arrays[name] for name in names)
         if (
-            numbers.shape not in ((4,), (5,))  # files of four were written when no row was longer than one
+            numbers.shape not in ((4,), (5,))
             or weights.ndim != 2
             or not all(array.dtype == np.float64 for array in (weights, constants, numbers))
             or not classes.ndim == constants.ndim == 1

@@ -15,7 +15,7 @@ from onefold._base.fixed_point import unit_rows
 from onefold._base.validation import Whole, check_parameters
 from onefold.exceptions import InvalidInputError
 from onefold.federated.contract import class_list
-from onefold.federated.joined import FEW_COLUMNS, WIDE, Agreement, JoinedSums, Offset
+from onefold.federated.joined import WIDE, Agreement, JoinedSums, Offset
 from onefold.models.discriminant import LinearScores, PooledSpectrum
 from onefold.models.preparation import ColumnSpread, Preparation
 from onefold.tables import Schema
@@ -32,6 +32,8 @@ __all__ = [
     "usual_radius",
 ]
 
+# Rows of fewer columns are mostly tables, whose columns have units of their own.
+FEW_COLUMNS = 50
 # Columns of one kind: the variance is spread over this share of them, counted as (sum v)^2 / sum v^2, and the
 # largest deviation is at most so many times the median one. Pixels and embeddings stay below 12, tables in
 # their own units are above 70.
