@@ -176,8 +176,9 @@ def agree_on_form(
     --------
     >>> import numpy as np
     >>> X, y = np.array([[0.0, 1.0], [0.2, 1.0], [1.0, 0.0], [1.0, 0.1]] * 9), [0, 0, 1, 1] * 9
-    >>> agree_on_form([X], [y], np.array([0, 1]))[0].preparation is None
-    False
+    >>> form, _ = agree_on_form([X], [y], np.array([0, 1]))
+    >>> form.apply(X).shape
+    (36, 2)
     """
     units = agree_on_units(parts)
     width, n_rows = parts[0].shape[1], sum(len(part) for part in parts)
