@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from onefold.report.displays import PrivacyUtilityDisplay
 from onefold.report.document import Section
 
 if TYPE_CHECKING:
-    from onefold.tables import Schema
+    from onefold.tables import Field, Schema
 
 __all__ = ["curve_section", "noise_forecast", "table_forecast"]
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 STEPS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # around the epsilon of a release
-FORECAST_ROWS = 20_000  # beyond these the error of a count stays, and counts for less
+MOCK_CELLS = 600_000  # of made-up rows: beyond these the error of a count stays, and counts for less
+FEWEST_ROWS = 2000  # of them, however many columns there are
 NEAR = 0.1  # of the range of a column
 CELLS = "rows in the right cell, worst column"
 NUMBERS = "numbers near their place"
@@ -77,36 +79,51 @@ def table_forecast(
     >>> shares[0] < shares[-1] <= 1.0
     True
     """
-    from onefold.fabrication import TableSynthesizer, mock_table
-
-    records = _of_records(schema)
-    own = schema if unit == "person" else records
-    made_up = min(max(n_rows, 20), FORECAST_ROWS)
-    mock: dict[str, Any] = dict(mock_table(records, made_up, random_state=0))
-    if unit == "person" and own.person is not None:
-        mock[own.person.name] = [f"p{place // (own.rows_per_person or 1)}" for place in range(made_up)]
     wanted = sorted({*EPSILONS, float(epsilon)})
-    shares = []
-    for each in wanted:
-        quality = TableSynthesizer(own, each, delta, neighbours=neighbours, random_state=0).fit(mock).quality_
-        worst = max((expected for _, expected in quality.columns.values()), default=0.0)
-        shares.append(max(0.0, 1.0 - worst * made_up / max(made_up, n_rows)))
+    shares = right_cell_shares(schema, wanted, n_rows, unit, delta, neighbours)
     return PrivacyUtilityDisplay(
         wanted, {"forecast": shares}, marked=float(epsilon), measure=CELLS, unit=unit, whole=True
     )
 
 
-def _of_records(schema: Schema) -> Schema:
-    """The schema without its column of persons."""
-    from dataclasses import replace
+def right_cell_shares(
+    schema: Schema,
+    epsilons: Sequence[float],
+    n_rows: int,
+    unit: str = "record",
+    delta: float = 1e-5,
+    neighbours: Literal["add-remove", "replace"] = "add-remove",
+) -> list[float]:
+    """For each epsilon the share of rows that noise leaves in the right cell of the worst single column.
 
-    from onefold.tables import Schema
+    Rows are made up from the schema; no more than the curve needs.
+    """
+    from onefold.fabrication import TableSynthesizer, mock_table
 
-    fields = tuple(
-        replace(each, role="identifier") if each.role == "person" else each for each in schema.fields
-    )
-    return Schema(
-        fields,
+    records = of_records(schema)
+    own = schema if unit == "person" else records
+    made_up = min(max(n_rows, 20), max(MOCK_CELLS // max(len(schema.fields), 1), FEWEST_ROWS))
+    mock: dict[str, Any] = dict(mock_table(records, made_up, random_state=0))
+    if unit == "person" and own.person is not None:
+        mock[own.person.name] = [f"p{place // (own.rows_per_person or 1)}" for place in range(made_up)]
+    shares = []
+    for each in epsilons:
+        counted = TableSynthesizer(own, each, delta, neighbours=neighbours, random_state=0).fit(mock)
+        worst = max(counted.expected_errors_.values(), default=0.0)
+        shares.append(max(0.0, 1.0 - worst * made_up / max(made_up, n_rows)))
+    return shares
+
+
+def of_records(schema: Schema) -> Schema:
+    """The schema of rows: the column of persons is left out."""
+    fields = (replace(each, role="identifier") if each.role == "person" else each for each in schema.fields)
+    return with_fields(schema, fields)
+
+
+def with_fields(schema: Schema, fields: Iterable[Field]) -> Schema:
+    """The same schema with other fields."""
+    return type(schema)(
+        tuple(fields),
         name=schema.name,
         missing_values=schema.missing_values,
         rows_about=schema.rows_about,
