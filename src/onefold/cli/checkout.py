@@ -28,8 +28,8 @@ def add_experiment(commands: Any) -> None:
         description="Run an experiment that comes with the source. Without a name, list all experiments. "
         "`list [--document 000] [--status differs] [--json]` shows the register: every table, figure, "
         "theorem and algorithm of the five documents, with the document's number, ours and a status. `run "
-        "NAME ... [--quick] [--data-dir DIR] [--store] [--resume FOLDER]` runs several, and continues where it "
-        "stopped. `compare [NAME ...] [--json]` says what in the register is not true.",
+        "NAME ... [--quick] [--data-dir DIR] [--store] [--resume FOLDER]` runs several, resumably. "
+        "`compare [NAME ...] [--json]` says what in the register is not true.",
     )
     parser.add_argument(
         "name",
