@@ -25,6 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 TOP = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TOP))  # experiments and benchmarks stand beside the package
 ADVICE = "run python docs/generate.py"
 
 
@@ -202,9 +203,31 @@ def _directive(thing: object) -> str:
 
 # --- writing ----------------------------------------------------------------------------------------------
 
+
+def data_recipes() -> str:
+    """Every file of data of the experiments, with what to fetch and how it is made."""
+    from experiments.data import fingerprints
+
+    parts = []
+    for name, source in fingerprints.sources().items():
+        lines = [f"### `{name}`", "", f"{source['about'][0].upper()}{source['about'][1:]}.", ""]
+        lines += [
+            f"Licence: {source['licence']}.",
+            "",
+            "```console",
+            *(f"$ {line}" for line in source["fetch"]),
+        ]
+        if not source["fetch"][0].startswith("python -m"):
+            lines.append(f"$ python -m experiments.data make {name} FOLDER DATA")
+        lines += ["```", "", f"FOLDER: {source['made_from']}."]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
 PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
     "layers": (("docs/architecture.md", "CONTRIBUTING.md"), layer_table),
     "commands": (("docs/reference/cli.md",), command_reference),
+    "data recipes": (("experiments/data/README.md",), data_recipes),
     **{
         f"names of {page}": ((f"docs/reference/{page}.md",), partial(public_names, page))
         for page in REFERENCE
@@ -233,7 +256,6 @@ def documents() -> dict[Path, str]:
 
 def _results() -> dict[Path, str]:
     """The pages that are made whole, from ``experiments``."""
-    sys.path.insert(0, str(TOP))
     from experiments.register import page
 
     return page.pages()
