@@ -13,10 +13,13 @@ import math
 import os
 import platform
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,7 @@ from threadpoolctl import threadpool_info
 
 import onefold
 from experiments import stored
-from experiments.register import tolerances
+from experiments.register import reading, tolerances
 from onefold.exceptions import DataScaleWarning, InvalidInputError, OnefoldError
 from onefold.report import format_table
 
@@ -121,7 +124,8 @@ def main(
     try:
         if args.quick and args.store:
             raise InvalidInputError("a quick run only shows that the script works: it is never stored")
-        outcome = experiment(args)
+        with _data(args):
+            outcome = experiment(args)
         path = Path(script)
         deviations = [] if args.quick else compare(outcome.values, recorded(path), _given(options, args))
         if args.store:
@@ -137,6 +141,27 @@ def main(
     for line in deviations:
         print(f"{'changed' if args.store else 'differs from the stored result'}: {line}", file=sys.stderr)
     return DEVIATES if deviations and not args.store else 0
+
+
+@contextmanager
+def _data(args: argparse.Namespace) -> Iterator[None]:
+    """A quick run without a folder of data gets one with stand-ins as long as it lasts."""
+    if not args.quick or args.data_dir is not None or os.environ.get("ONEFOLD_DATA"):
+        yield
+        return
+    from experiments.data import stand_ins
+
+    with tempfile.TemporaryDirectory() as folder:
+        stand_ins.write(Path(folder))
+        note("no folder of data: small stand-ins, made of data that come with scikit-learn, and generated")
+        args.data_dir = folder
+        # Some scripts look at the variable only.
+        os.environ["ONEFOLD_DATA"] = folder
+        try:
+            yield
+        finally:
+            args.data_dir = None
+            del os.environ["ONEFOLD_DATA"]
 
 
 def _given(options: argparse.ArgumentParser, args: argparse.Namespace) -> frozenset[str]:
@@ -201,16 +226,34 @@ def recorded(script: Path) -> dict[str, dict[str, Any]]:
     return {name: {"value": value, **tolerances.rule(rules, name)} for name, value in raw["values"].items()}
 
 
+def printed_in(document: str, item: str) -> dict[str, Any]:
+    """What a document prints in a table or figure: row of the register -> number or words."""
+    return {
+        row.row: row.document
+        for found in _register()
+        if (found.document, found.name) == (document, item)
+        for row in found.rows
+    }
+
+
+def printed_for(script: str, value: str) -> Any:
+    """What a document prints where the register compares with this value of a script; None if nothing."""
+    name = stored.name_of(Path(script))
+    rows = (row for item in _register() for row in item.rows)
+    return next((row.document for row in rows if (row.experiment, row.ours) == (name, value)), None)
+
+
+@cache
+def _register() -> tuple[reading.Item, ...]:
+    return tuple(reading.read())
+
+
 def documented(script: str, name: str) -> Any:
-    """Numbers printed in the document, by name."""
-    return expectations(Path(script))["document"][name]
-
-
-def expectations(script: Path) -> dict[str, Any]:
-    """What ``expected_<script>.json`` beside a script holds, or else ``expected.json``."""
-    own = script.with_name(f"expected_{script.stem}.json")
-    path = own if own.is_file() else script.with_name("expected.json")
-    return dict(json.loads(path.read_text(encoding="utf-8")))
+    """Numbers printed in the document, by name, from ``expected.json`` beside a script."""
+    path = Path(script)
+    own = path.with_name(f"expected_{path.stem}.json")
+    found = own if own.is_file() else path.with_name("expected.json")
+    return json.loads(found.read_text(encoding="utf-8"))["document"][name]
 
 
 def compare(
