@@ -34,7 +34,7 @@ HEADERS = (
     "attack AUC",
     "mean square error",
     "smoothing steps",
-    "epsilon per record",
+    "epsilon per record, and person",
     "seconds of computing: rows, fit, distances",
     "peak MiB",
 )
@@ -90,8 +90,8 @@ def table(name: str, found: Sequence[tuple[Setting, Entry]]) -> tuple[Table, dic
         lines[-1] += [score, numbers[1], float(np.mean([entry["auc"] for entry in same]))]
         lines[-1] += [float(np.mean([entry["error"] for entry in same])), _steps(same)]
         lines[-1] += [_promise(method, same[0]), _seconds(same), max(entry["peak_mib"] for entry in same)]
-        values[f"{name} ({key}) {method} accuracy"] = float(accuracy.mean())
-        values[f"{name} ({key}) {method} score"] = score
+        path = f"{name}/{epsilon:g}/{n_components}/{method}"
+        values |= {f"{path}/accuracy": float(accuracy.mean()), f"{path}/score": score}
     title = f"{source.title}: delta {DELTA:g}, an entry changes by at most 1, L {found[0][0].n_layers}"
     return Table(title, HEADERS, lines), values
 
@@ -118,6 +118,8 @@ def _promise(method: str, entry: Entry) -> str:
     if method == "raw":
         return "nothing"
     noise = f"{entry['record_epsilon']:g}"
+    if entry.get("person_epsilon") is not None:
+        noise += f", {entry['person_epsilon']:g}"
     return noise if entry["holds"] else f"void ({noise} for the noise alone)"
 
 
