@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -90,10 +91,23 @@ def table(name: str, found: Sequence[tuple[Setting, Entry]]) -> tuple[Table, dic
         lines[-1] += [score, numbers[1], float(np.mean([entry["auc"] for entry in same]))]
         lines[-1] += [float(np.mean([entry["error"] for entry in same])), _steps(same)]
         lines[-1] += [_promise(method, same[0]), _seconds(same), max(entry["peak_mib"] for entry in same)]
-        path = f"{name}/{epsilon:g}/{n_components}/{method}"
-        values |= {f"{path}/accuracy": float(accuracy.mean()), f"{path}/score": score}
+        path = f"{name} ({key}) {method}"
+        values |= {f"{path} accuracy": float(accuracy.mean()), f"{path} score": score}
+    values |= means(name, source, values)
     title = f"{source.title}: delta {DELTA:g}, an entry changes by at most 1, L {found[0][0].n_layers}"
     return Table(title, HEADERS, lines), values
+
+
+def means(name: str, source: Source, values: dict[str, float]) -> dict[str, float]:
+    """Means over the rows of the document's table, for the methods of which every row was measured."""
+    found: dict[str, float] = {}
+    for method, what in itertools.product(METHODS, ("accuracy", "score")):
+        names = [
+            f"{name} ({epsilon:g}, {n}) {method} {what}" for epsilon, n in (*source.settings, source.twice)
+        ]
+        if set(names) <= set(values):
+            found[f"{name} mean {method} {what}"] = float(np.mean([values[row] for row in names]))
+    return found
 
 
 def _by_setting(

@@ -2,7 +2,7 @@
 
 Values lie in ranges that are declared, not found, except for the groceries: their scaling to [-1, 1] looks at
 the training rows, as in the document, and no guarantee covers that. The ranges of the stress data are round
-numbers, but they were read off the same file: who knows nothing of such recordings could not have declared them.
+numbers, but they were read off the same file: somebody who knows no such recordings could not declare them.
 """
 
 from __future__ import annotations
@@ -42,11 +42,15 @@ class Division:
 
 @dataclass(frozen=True)
 class Source:
-    """One table of the document: its settings (epsilon, n), and where the rows come from."""
+    """One table of the document: its settings (epsilon, n), and where the rows come from.
+
+    Every table lists one setting twice, and its means count that one twice.
+    """
 
     title: str
     document: str  # the table as expected.json names it
     settings: tuple[tuple[float, int], ...]
+    twice: tuple[float, int]
     n_seeds: int
     load: Callable[[argparse.Namespace, int], Division]
 
@@ -91,8 +95,9 @@ def half_of_everybody(persons: Rows, seed: int) -> Rows:
 
 
 # The file repeats one mean, one minimum and one maximum under the names of eleven signals, and holds eight
-# answers to a questionnaire that name the person. These are the sixteen columns that are measurements and
-# differ: the range of each, and whether its logarithm is taken (the ends of the minimum are those of its size).
+# answers to a questionnaire, which tell persons apart. These are the sixteen columns that are measurements
+# and differ: the range of each, and whether its logarithm is taken (of the minimum, which is negative, the
+# size).
 STRESS_COLUMNS: dict[str, tuple[float, float, bool]] = {
     "BVP_mean": (0.0, 2.0, False),
     "BVP_min": (10.0, 2000.0, True),
@@ -171,6 +176,7 @@ SOURCES = {
             *((epsilon, 20) for epsilon in (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0)),
             *((32.0, n_components) for n_components in (5, 10, 15, 20, 25)),
         ),
+        (32.0, 20),
         1,
         digits,
     ),
@@ -178,6 +184,7 @@ SOURCES = {
         "Groceries, coarse classes (document: other photographs and features)",
         "table_6",
         ((5.0, 20), (8.0, 20), (16.0, 20), *((32.0, n_components) for n_components in (5, 10, 15, 20, 25))),
+        (32.0, 20),
         3,
         groceries,
     ),
@@ -185,16 +192,23 @@ SOURCES = {
         "Heart rates under load and at rest (document: other recordings)",
         "table_7",
         TABLE_7,
+        (32.0, 5),
         10,
         heart_rates,
     ),
     "stress": Source(
-        "Stress, half of every person's rows (document: other recordings)", "table_7", TABLE_7, 10, stress
+        "Stress, half of every person's rows (document: other recordings)",
+        "table_7",
+        TABLE_7,
+        (32.0, 5),
+        10,
+        stress,
     ),
     "stress-others": Source(
         "Stress of persons who are not in training (document: other recordings)",
         "table_7",
         TABLE_7,
+        (32.0, 5),
         10,
         stress_of_others,
     ),

@@ -35,8 +35,8 @@ def artefacts(intervals: ArrayLike, *, threshold: float = THRESHOLD, around: int
 
     Value i is marked when ``|x_i - m_i|`` exceeds ``threshold`` times the spread, where m is the median of
     the series and the spread 1.4826 times the median of ``|x - m|``: for Gaussian numbers that is their
-    standard deviation, whatever a few impulses do. Where more than half of the values equal the median, the mean of
-    ``|x - m|`` takes the place of its median. What is not a positive finite number is always marked.
+    standard deviation, whatever a few impulses do. Where more than half of the values equal the median, the
+    mean of ``|x - m|`` takes the place of its median. What is not a positive finite number is always marked.
 
     Parameters
     ----------
