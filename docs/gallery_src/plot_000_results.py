@@ -16,14 +16,15 @@ from matplotlib.figure import Figure
 from onefold import KAHM
 from onefold.report import CurvesDisplay
 
-KEPT = Path("../../experiments/kahm")  # from the folder of this page
-kept = json.loads((KEPT / "expected.json").read_text())
-measured, document = kept["measured"]["private"], kept["document"]["table_5"]
+KEPT = Path("../../experiments")  # from the folder of this page
+kept = json.loads((KEPT / "kahm" / "expected.json").read_text())
+measured = json.loads((KEPT / "results" / "kahm" / "private.json").read_text())["values"]
+document = kept["document"]["table_5"]
 
 
 def found(kind, what, epsilons):
     """What was measured for a kind of private rows."""
-    return [measured[f"digits ({epsilon}, 20) {kind} {what}"]["value"] for epsilon in epsilons]
+    return [measured[f"digits ({epsilon}, 20) {kind} {what}"] for epsilon in epsilons]
 
 
 # %%
@@ -67,7 +68,7 @@ table, epsilons = kept["document"]["table_6"], [5, 8, 16, 32]
 printed = lost([(table[f"{e}, 20"]["Def. 12"], table[f"{e}, 20"]["Def. 15"]) for e in epsilons])
 ours = [
     [
-        [measured[f"groceries ({e}, 20) {kind} {what}"]["value"] for what in ("accuracy", "score")]
+        [measured[f"groceries ({e}, 20) {kind} {what}"] for what in ("accuracy", "score")]
         for e in epsilons
     ]
     for kind in ("noisy", "documented")
@@ -90,8 +91,8 @@ words = display.describe()
 # %%
 # **Fig. 16: data at several sites.** Scenarios of the document: two halves of the rows, and up to a hundred
 # sites. Measured with 10000 training digits; the document's numbers are for 60000.
-spread = json.loads((KEPT / "expected_distributed.json").read_text())
-here, there = spread["measured"]["distributed"], spread["document"]
+here = json.loads((KEPT / "results" / "kahm" / "distributed.json").read_text())["values"]
+there = json.loads((KEPT / "kahm" / "expected_distributed.json").read_text())["document"]
 steps = [1, 1.5, 2, 3, 4, 5, 8, 16]
 sites = [2, 5, 10, 20, 50, 100]
 figure = Figure(figsize=(9, 3.4), layout="constrained")
@@ -99,8 +100,8 @@ left, right = figure.subplots(1, 2)
 CurvesDisplay(
     steps,
     {
-        "one place": [here[f"10000 central epsilon={e:g}"]["value"] for e in steps],
-        "two halves": [here[f"10000 halves epsilon={e:g}"]["value"] for e in steps],
+        "one place": [here[f"10000 central epsilon={e:g}"] for e in steps],
+        "two halves": [here[f"10000 halves epsilon={e:g}"] for e in steps],
         "one place, document": [there["table_8"][f"{e:g}"][1] for e in steps],
         "two halves, document": [there["table_8"][f"{e:g}"][0] for e in steps],
     },
@@ -111,7 +112,7 @@ CurvesDisplay(
 display = CurvesDisplay(
     sites,
     {
-        "measured": [here[f"10000 random Q={q} repeat=0"]["value"] for q in sites],
+        "measured": [here[f"10000 random Q={q} repeat=0"] for q in sites],
         "document": [there["table_10"][str(q)][0] for q in sites],
     },
     "number of sites",
