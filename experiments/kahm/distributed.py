@@ -135,7 +135,8 @@ def experiment(args: argparse.Namespace) -> Outcome:
 
         scores[name] = journal.run(key, work)["accuracy"]
     label = f"{len(data.X_train)} {_rule(args)}".rstrip()
-    return Outcome(values(scores, label), tables(scores, args))
+    rows = {"training": len(data.X_train), "test": len(data.X_test)}
+    return Outcome(values(scores, label), tables(scores, args), rows=rows)
 
 
 def _rule(args: argparse.Namespace) -> str:

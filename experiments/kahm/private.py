@@ -95,7 +95,7 @@ def table(name: str, found: Sequence[tuple[Setting, Entry]]) -> tuple[Table, dic
         values |= {f"{path} accuracy": float(accuracy.mean()), f"{path} score": score}
     values |= means(name, source, values)
     title = f"{source.title}: delta {DELTA:g}, an entry changes by at most 1, L {found[0][0].n_layers}"
-    return Table(title, HEADERS, lines), values
+    return Table(title, HEADERS, lines, named_by=3), values
 
 
 def means(name: str, source: Source, values: dict[str, float]) -> dict[str, float]:
@@ -150,7 +150,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
         lines, numbers = table(name, [pair for pair in found if pair[0].data == name])
         tables.append(lines)
         values |= numbers
-    return Outcome(values, tables)
+    return Outcome(values, tables, seeds=sorted({setting.seed for setting, _ in found}))
 
 
 def options() -> argparse.ArgumentParser:
