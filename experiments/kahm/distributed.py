@@ -147,10 +147,10 @@ def _rule(args: argparse.Namespace) -> str:
 def values(scores: dict[str, float], label: str) -> dict[str, float]:
     """Accuracies, and the losses by distribution that the document's are compared with."""
     named = {f"{label} {name}": score for name, score in scores.items()}
-    for label, prefix in (("1, noise drawn anew", "classes"), ("2", "halves")):
+    for scenario, prefix in (("1, noise drawn anew", "classes"), ("2", "halves")):
         losses = [loss for epsilon in EPSILONS if (loss := loss_of(scores, prefix, epsilon)) is not None]
         if losses:
-            named[f"{label} mean loss, scenario {label}"] = float(np.mean(losses))
+            named[f"{label} mean loss, scenario {scenario}"] = float(np.mean(losses))
     for prefix in ("central", "classes", "halves"):
         names = [f"{prefix} epsilon={epsilon:g}" for epsilon in EPSILONS]
         if set(names) <= set(scores):

@@ -180,14 +180,8 @@ def test_persons_as_sites_state_what_a_person_is_promised(data_dir, capsys) -> N
     assert main(persons.__file__, persons.options(), persons.experiment, arguments) == 0
     found = json.loads(capsys.readouterr().out)
     rows = found["tables"][0]["rows"]
-    assert [row[7] for row in rows] == [
-        "nothing",
-        f"{8 * 16 * 42:g}",
-        f"{8 * 16 * 42:g}",
-        "nothing",
-        f"{8 * 16 * 84:g}",
-        f"{8 * 16 * 84:g}",
-    ]
+    promised = [f"{8 * 16 * windows:g}" for windows in (42, 84)]
+    assert [row[7] for row in rows] == ["nothing", *promised[:1] * 2, "nothing", *promised[1:] * 2]
     assert found["values"]["same-persons/none/raw/central/accuracy"] > 0.8
 
 
