@@ -168,9 +168,8 @@ def table(task: str, found: list[Result]) -> tuple[Table, dict[str, float]]:
         values |= {f"{key} accuracy given": given.accuracy, f"{key} AUC given": given.auc}
         values |= {f"{key} accuracy random": float(accuracy.mean()), f"{key} AUC random": auc}
     rows.sort(key=lambda row: -row[4])
-    return Table(
-        f"Groceries, {task} classes (document: other photographs and features)", HEADERS, rows
-    ), values
+    title = f"Groceries, {task} classes (document: other photographs and features)"
+    return Table(title, HEADERS, rows, named_by=2), values
 
 
 def experiment(args: argparse.Namespace) -> Outcome:
@@ -178,17 +177,19 @@ def experiment(args: argparse.Namespace) -> Outcome:
     tables: list[Table] = []
     values: dict[str, float] = {}
     details: dict[str, Any] = {}
+    rows: dict[str, int] = {}
     journal = Journal(args.resume)
     for task in args.tasks or (TASKS[:1] if args.quick else TASKS):
         data = load(task, args)
         note(f"{task}: {len(data.X_train)} rows for training, {len(data.X_test)} for testing")
+        rows |= {f"{task}, given, training": len(data.X_train), f"{task}, given, test": len(data.X_test)}
         parts = divisions(reduced(data) if args.quick else data, 2 if args.quick else 5)
         found = [result for division in parts for result in results(division, task, args, journal)]
         lines, numbers = table(task, found)
         tables.append(lines)
         values |= numbers
         details[task] = [vars(result) for result in found]
-    return Outcome(values, tables, details)
+    return Outcome(values, tables, details, seeds=[0], rows=rows)
 
 
 def options() -> argparse.ArgumentParser:

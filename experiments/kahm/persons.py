@@ -112,7 +112,11 @@ def experiment(args: argparse.Namespace) -> Outcome:
         rows[-1].append("nothing" if method == "raw" or promise is None else f"{promise:g}")
     title = f"Stress, n {N_COMPONENTS}, L 5, delta 1e-05 per entry, an entry changes by at most 1"
     table = Table(title, HEADERS, rows, named_by=3)
-    return Outcome(values, [table], seeds=list(range(1 if args.quick else args.seeds)))
+    sizes = {}
+    for name, load in DIVISIONS.items():
+        first = load(args, 0)
+        sizes |= {f"{name}, training": len(first.X), f"{name}, test": len(first.X_test)}
+    return Outcome(values, [table], seeds=list(range(1 if args.quick else args.seeds)), rows=sizes)
 
 
 def _sites(data: Callable[[], Division]) -> list[Division]:

@@ -146,11 +146,14 @@ def experiment(args: argparse.Namespace) -> Outcome:
     found = rows(args)
     tables: list[Table] = []
     values: dict[str, float] = {}
+    sizes: dict[str, int] = {}
     for name in args.data or SOURCES:
         lines, numbers = table(name, [pair for pair in found if pair[0].data == name])
         tables.append(lines)
         values |= numbers
-    return Outcome(values, tables, seeds=sorted({setting.seed for setting, _ in found}))
+        first = SOURCES[name].load(args, 0)
+        sizes |= {f"{name}, training": len(first.X), f"{name}, test": len(first.X_test)}
+    return Outcome(values, tables, seeds=sorted({setting.seed for setting, _ in found}), rows=sizes)
 
 
 def options() -> argparse.ArgumentParser:
