@@ -2,7 +2,8 @@
 
 * the layer table, from ``tests/test_architecture.py``, into ``docs/architecture.md`` and ``CONTRIBUTING.md``;
 * the command reference, from the parsers of the command line, into ``docs/reference/cli.md``;
-* the list of public names of every room, into the pages of ``docs/reference``.
+* the list of public names of every room, into the pages of ``docs/reference``;
+* the pages ``docs/results.md`` and ``docs/register.md``, from stored results and the register of experiments.
 
 A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. ``--check`` writes nothing
 and leaves with code 1 when a document differs from what would be written.
@@ -227,7 +228,15 @@ def documents() -> dict[Path, str]:
         for path in (TOP / relative for relative in paths):
             text = found.get(path) or path.read_text(encoding="utf-8")
             found[path] = with_part(text, name, content)
-    return found
+    return found | _results()
+
+
+def _results() -> dict[Path, str]:
+    """The pages that are made whole, from ``experiments``."""
+    sys.path.insert(0, str(TOP))
+    from experiments.register import page
+
+    return page.pages()
 
 
 def stale() -> list[str]:
@@ -235,7 +244,7 @@ def stale() -> list[str]:
     return [
         str(path.relative_to(TOP))
         for path, text in documents().items()
-        if path.read_text(encoding="utf-8") != text
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
     ]
 
 

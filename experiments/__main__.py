@@ -34,7 +34,8 @@ def listed(args: argparse.Namespace) -> int:
     if found:
         print(
             format_table(
-                ("document", "item", "row", "printed", "ours", "difference", "status"), map(_cells, found)
+                ("document", "item", "row", "printed", "ours", "difference", "status"),
+                [_cells(line) for line in found],
             )
         )
     counts = Counter(line.row.status for line in found)
@@ -78,7 +79,7 @@ def compared(args: argparse.Namespace) -> int:
     args.names = _known(args.names) if args.names else []
     raw = checking.results()
     items = reading.read()
-    faults = checking.faults(items, raw, page.shown()) + page.stale()
+    faults = checking.faults(items, raw, page.shown(raw)) + page.stale()
     if args.names:
         faults = [fault for fault in faults if any(name in fault for name in args.names)]
     if args.json:
@@ -94,6 +95,8 @@ def ran(args: argparse.Namespace) -> int:
     """Run experiments one after the other; a folder given by ``--resume`` remembers what is finished."""
     names = _known(args.names)
     folder = None if args.resume is None else Path(args.resume)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     worst = 0
     for number, name in enumerate(names, 1):
         mark = None if folder is None else folder / f"{name.replace('/', '_')}.finished"
@@ -135,7 +138,6 @@ def _arguments(name: str, folder: Path | None, args: argparse.Namespace) -> list
     if args.data_dir is not None:
         given += ["--data-dir", args.data_dir]
     if folder is not None and _continues(name):
-        folder.mkdir(parents=True, exist_ok=True)
         given += ["--resume", str(folder / f"{name.replace('/', '_')}.jsonl")]
     return given
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from experiments import stored
@@ -22,7 +23,7 @@ from experiments.register.reading import Item, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "experiments" / stored.RESULTS
-MEASURED = ("table", "figure", "example")  # their numbers come from an experiment
+MEASURED = ("table", "figure")  # their numbers come from an experiment
 _SHORTEST_REASON = 20
 
 
@@ -70,6 +71,7 @@ class Line:
             "value": row.ours,
             "code": self.item.code or None,
             "test": self.item.test or None,
+            "page": self.item.page or None,
         }
 
 
@@ -96,19 +98,22 @@ def _line(item: Item, row: Row, raw: stored.Raw | None) -> Line:
 
 
 def faults(
-    items: Iterable[Item], raw: Mapping[str, stored.Raw], shown: Collection[str] = (), root: Path = ROOT
+    items: Iterable[Item],
+    raw: Mapping[str, stored.Raw],
+    shown: Mapping[str, Collection[str]] = MappingProxyType({}),
+    root: Path = ROOT,
 ) -> list[str]:
-    """Everything that is not true, one line each; ``shown`` names the experiments on the results page."""
+    """Everything that is not true, one line each; ``shown`` names the values on the results page."""
     items = list(items)
     found = [fault for line in lines(items, raw) for fault in _faults_of(line, root)]
     found += [fault for item in items for fault in _faults_of_item(item, root)]
     used = {(row.experiment, row.ours) for item in items for row in item.rows if row.ours}
     rules = tolerances.read(root / "experiments" / "register")
     for name, result in raw.items():
-        if not (root / "experiments" / f"{name}.py").is_file():
+        if not is_script(root, name):
             found.append(f"{name}: a result is stored, but there is no such experiment")
         for value in result["values"]:
-            if name not in shown and (name, value) not in used:
+            if value not in shown.get(name, ()) and (name, value) not in used:
                 found.append(
                     f"{name}: {value!r} is stored, but neither the register nor the results page use it"
                 )
@@ -125,14 +130,14 @@ def _faults_of(line: Line, root: Path) -> list[str]:
         found.append(f"{place}: {row.status!r} needs a reason")
     if row.ours is not None and line.ours is None:
         found.append(f"{place}: {row.ours!r} is not stored for {row.experiment or 'any experiment'}")
-    if row.experiment and not (root / "experiments" / f"{row.experiment}.py").is_file():
+    if row.experiment and not is_script(root, row.experiment):
         found.append(f"{place}: there is no experiment {row.experiment}")
     if row.status == "not available" and row.ours is not None:
         found.append(f"{place}: it has a value, so it is available")
     if row.status == "reproduced" and line.item.kind in MEASURED:
-        if line.ours is None:
+        if line.ours is None and not (line.item.page and row.document is None):
             found.append(f"{place}: 'reproduced' without a stored value")
-        elif line.difference is not None and not abs(line.difference) <= row.tolerance:
+        if line.difference is not None and not abs(line.difference) <= row.tolerance:
             found.append(f"{place}: {line.ours:g} is not within {row.tolerance:g} of {row.document}")
     if row.status in ("differs", "other data") and line.item.kind in MEASURED and row.ours is None:
         found.append(f"{place}: {row.status!r} without a stored value")
@@ -144,9 +149,17 @@ def _faults_of_item(item: Item, root: Path) -> list[str]:
     found = []
     if item.kind not in MEASURED and item.status != "not available" and not (item.code and item.test):
         found.append(f"{place}: neither code and test nor a reason why there are none")
+    if item.page and not (root / item.page).is_file():
+        found.append(f"{place}: there is no {item.page}")
     found += [f"{place}: there is no {name}" for name in item.code.split() if not exists_in_code(name)]
     found += [f"{place}: there is no test {name}" for name in item.test.split() if not is_test(root, name)]
     return found
+
+
+def is_script(root: Path, name: str) -> bool:
+    """Whether an experiment of this name is there, or a benchmark."""
+    folder = root if name.startswith("benchmarks/") else root / "experiments"
+    return (folder / f"{name}.py").is_file()
 
 
 @cache

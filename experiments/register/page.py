@@ -1,7 +1,8 @@
 """The results page: ``docs/results.md``, made of the sections beside this file and the stored results.
 
 A section is Markdown with places for numbers. ``{{table: kahm/mnist | TITLE}}`` becomes the stored table of
-that title, ``{{value: kahm/mnist | NAME | .4f}}`` a stored value, ``{{register}}`` a summary of the register.
+that title, ``{{values: kahm/mnist | all}}`` a list of its values (or of those that fit a pattern),
+``{{value: kahm/mnist | NAME | .4f}}`` one value, ``{{register}}`` a summary of the register.
 No number of ours is written into a section by hand.
 """
 
@@ -9,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from experiments import stored
-from experiments.register import checking, reading
+from experiments.register import checking, reading, tolerances
 from experiments.register.checking import Line
 from onefold.exceptions import InvalidInputError
 
@@ -22,13 +23,14 @@ SECTIONS = Path(__file__).resolve().parent / "sections"
 PAGE = checking.ROOT / "docs" / "results.md"
 LISTING = checking.ROOT / "docs" / "register.md"
 ADVICE = "run python docs/generate.py"
-_PLACE = re.compile(r"\{\{(table|value): *([^|}]+?) *\| *([^|}]+?) *(?:\| *([^|}]+?) *)?\}\}")
+_PLACE = re.compile(r"\{\{(table|values|value): *([^|}]+?) *\| *([^|}]+?) *(?:\| *([^|}]+?) *)?\}\}")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _NOTE = "<!-- Made by python docs/generate.py of experiments/results and experiments/register. -->"
 
 
 def sections() -> list[str]:
     """The text of every section, in the order of the page."""
-    return [path.read_text(encoding="utf-8").strip() for path in sorted(SECTIONS.glob("*.md"))]
+    return [path.read_text(encoding="utf-8").strip() for path in sorted(SECTIONS.glob("[0-9]*.txt"))]
 
 
 def places() -> Iterator[tuple[str, str, str]]:
@@ -37,9 +39,42 @@ def places() -> Iterator[tuple[str, str, str]]:
         yield found[1], found[2], found[3]
 
 
-def shown() -> set[str]:
-    """Experiments of which the page shows a table."""
-    return {experiment for kind, experiment, _ in places() if kind == "table"}
+def shown(raw: Mapping[str, stored.Raw]) -> dict[str, set[str]]:
+    """Names of values that the page shows, by experiment: in a table, in a list, or one by one."""
+    found: dict[str, set[str]] = {}
+    for kind, experiment, name in places():
+        result = raw.get(experiment, stored.empty(experiment))
+        names = found.setdefault(experiment, set())
+        if kind == "value":
+            names.add(name)
+        elif kind == "values":
+            names.update(value for value in result["values"] if name == "all" or tolerances.fits(name, value))
+        else:
+            printed = [table["rows"] for table in result["tables"] if table["title"] == name]
+            numbers = _numbers(cell for rows in printed for row in rows for cell in row)
+            names.update(value for value, number in result["values"].items() if _is_among(number, numbers))
+    return found
+
+
+def _numbers(cells: Iterable[Any]) -> set[tuple[float, int]]:
+    """Every number in the cells of a table, with how many digits after the point it has."""
+    found = set()
+    for cell in cells:
+        for text in _NUMBER.findall(_cell(cell).replace("−", "-")):
+            mantissa, _, power = text.partition("e")
+            digits = len(mantissa.partition(".")[2]) - int(power or 0)
+            # A single digit is no rounded value: 0.92 is not shown by a 1.
+            found.add((float(text), digits if len(mantissa.lstrip("-0.").replace(".", "")) > 1 else 9))
+    return found
+
+
+def _is_among(value: float, numbers: set[tuple[float, int]]) -> bool:
+    """Whether a table shows a value, rounded as it likes, perhaps in percent or as what is lost."""
+    return any(
+        abs(scale * value - number) <= 0.5001 * 10.0**-digits
+        for number, digits in numbers
+        for scale in (1, 100, -1, -100)
+    )
 
 
 def results_page(raw: Mapping[str, stored.Raw], lines: Sequence[Line]) -> str:
@@ -59,6 +94,10 @@ def _filled(raw: Mapping[str, stored.Raw], kind: str, experiment: str, name: str
                 f"the results page shows the table {name!r}, which {experiment} does not have"
             )
         return markdown(tables[name]["headers"], tables[name]["rows"])
+    if kind == "values":
+        chosen = raw[experiment]["values"].items()
+        rows = [[key, value] for key, value in chosen if name == "all" or tolerances.fits(name, key)]
+        return markdown(("value", "stored"), rows)
     if name not in raw[experiment]["values"]:
         raise InvalidInputError(f"the results page shows {name!r}, which {experiment} does not have")
     return format(raw[experiment]["values"][name], form or ".4f")
@@ -112,6 +151,8 @@ def _item(lines: Sequence[Line]) -> str:
     where += [f"`{name}`" for name in item.test.split()]
     if where:
         told += ["", "Code and test: " + ", ".join(where) + "."]
+    if item.page:
+        told += ["", f"Drawn by `{item.page}`."]
     if len(lines) == 1 and lines[0].row.document is None and lines[0].ours is None:
         return "\n".join([*told, "", _status(lines[0])])
     reasons = list(dict.fromkeys(line.row.reason for line in lines if line.row.reason))

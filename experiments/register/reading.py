@@ -29,8 +29,9 @@ KINDS = (
     "definition",
     "algorithm",
     "equation",
+    "result",
+    "assumption",
     "remark",
-    "example",
 )
 STATUSES = ("reproduced", "differs", "other data", "not available")
 DEFAULT_TOLERANCE = 0.01
@@ -61,7 +62,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Item:
-    """A table, a figure, a theorem: what the document calls it, where it is implemented and tested."""
+    """A table, a figure, a theorem: what the document calls it, where it is implemented, tested or drawn.
+
+    ``code`` and ``test`` may hold several names with spaces between them. ``page`` draws a figure.
+    """
 
     document: str
     name: str
@@ -71,6 +75,7 @@ class Item:
     experiment: str = ""
     code: str = ""
     test: str = ""
+    page: str = ""
     status: str = ""
     reason: str = ""
 
@@ -111,13 +116,18 @@ def _item(place: str, document: str, given: dict[str, Any]) -> Item:
     _check_keys(place, given, Item, {"name", "kind", "about"}, without={"document"})
     if given["kind"] not in KINDS:
         raise InvalidInputError(f"{place}: no kind {given['kind']!r}, there are {', '.join(KINDS)}")
-    shared = {key: given[key] for key in ("status", "reason", "experiment") if key in given}
     listed = given.get("rows", []) or [{"row": given["about"]}]
-    rows = tuple(_row(place, {**shared, **row}) for row in listed)
+    rows = tuple(_row(place, {**_inherited(given, row), **row}) for row in listed)
     names = [row.row for row in rows]
     if len(set(names)) < len(names):
         raise InvalidInputError(f"{place}: two rows have one name")
     return Item(document=document, **{**given, "rows": rows})
+
+
+def _inherited(given: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """What an item says for a row that says nothing else; a row with a status has its own reason."""
+    keys = ("experiment",) if "status" in row else ("status", "reason", "experiment")
+    return {key: given[key] for key in keys if key in given}
 
 
 def _row(place: str, given: dict[str, Any]) -> Row:
@@ -146,6 +156,8 @@ def _check_keys(
     if unknown or missing:
         fault = f"unknown key {unknown[0]!r}" if unknown else f"{missing[0]!r} is missing"
         raise InvalidInputError(f"{place}: {fault}")
-    for key in needed | (known & {"reason", "status", "experiment", "code", "test", "ours"} & set(given)):
+    for key in needed | (
+        known & {"reason", "status", "experiment", "code", "test", "page", "ours"} & set(given)
+    ):
         if not isinstance(given[key], str) or not given[key]:
             raise InvalidInputError(f"{place}: {key!r} must be words")
