@@ -59,6 +59,31 @@ def test_grocery_experiment_runs_and_figures_are_drawn(data_dir: Path, capsys) -
     assert (data_dir / "grocery.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_grocery_methods_can_be_chosen_and_resumed(data_dir: Path, capsys, monkeypatch) -> None:
+    journal = str(data_dir / "journal")
+    arguments = ["--data-dir", str(data_dir), "--resume", journal, "--methods", "membership-mappings", "1-NN"]
+    found = run(grocery, capsys, *arguments)
+    assert {row[0] for row in found["tables"][0]["rows"]} == {"membership-mappings", "1-NN"}
+    assert found["values"]["coarse membership-mappings [-1, 1] accuracy random"] > 0.8
+
+    def again(*_: object) -> None:
+        raise AssertionError("fitted twice")
+
+    monkeypatch.setattr(grocery, "judge", again)
+    assert run(grocery, capsys, *arguments)["values"] == found["values"]
+
+
+def test_the_other_models_learn_digits() -> None:
+    X, y = load_digits(return_X_y=True)
+    X = 2 * X / 16 - 1
+    found = contenders.others()
+    assert set(found) == {"membership-mappings", "deep fuzzy model", "deep network", "ensemble"}
+    for name, contender in found.items():
+        contender.fit(X[:600], y[:600])
+        decided = contender.classes_[contender.scores(X[600:900]).argmax(axis=1)]
+        assert np.mean(decided == y[600:900]) > 0.75, name
+
+
 @pytest.mark.slow
 def test_timing_experiment_lists_its_sizes(capsys) -> None:
     found = run(timing, capsys)

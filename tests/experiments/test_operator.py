@@ -121,6 +121,25 @@ def test_scenarios_can_be_chosen(data_dir: Path, capsys) -> None:
     assert not any("random" in name or "classes" in name for name in found)
 
 
+def test_the_documents_stopping_rule_is_named_in_every_value_and_title(data_dir: Path, capsys) -> None:
+    found = run(
+        distributed, capsys, "--data-dir", str(data_dir), "--scenarios", "2", "--stopping", "documented"
+    )
+    assert all(name.startswith("300 documented ") for name in found["values"])
+    assert found["values"]["300 documented central epsilon=16"] > 0.8
+    assert all("no guarantee" in table["title"] for table in found["tables"])
+
+
+def test_means_are_over_all_epsilons_and_all_partitions() -> None:
+    scores = {f"halves epsilon={epsilon:g}": 0.9 for epsilon in distributed.EPSILONS}
+    scores |= {"random Q=2 repeat=0": 0.5, "random Q=2 repeat=1": 0.7, "random Q=20 repeat=0": 0.1}
+    found = distributed.values(scores, "60000")
+    assert found["60000 mean halves"] == pytest.approx(0.9)
+    assert found["60000 random Q=2"] == pytest.approx(0.6)
+    del scores["halves epsilon=1.5"]
+    assert "60000 mean halves" not in distributed.values(scores, "60000")
+
+
 @pytest.mark.parametrize("module", [distributed, german_news, long_tail, newsgroups, private])
 def test_missing_data_prints_one_line_and_exits_with_code_2(module, tmp_path: Path, capsys) -> None:
     arguments = ["--quick", "--data-dir", str(tmp_path)]
