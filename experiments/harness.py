@@ -248,14 +248,6 @@ def _register() -> tuple[reading.Item, ...]:
     return tuple(reading.read())
 
 
-def documented(script: str, name: str) -> Any:
-    """Numbers printed in the document, by name, from ``expected.json`` beside a script."""
-    path = Path(script)
-    own = path.with_name(f"expected_{path.stem}.json")
-    found = own if own.is_file() else path.with_name("expected.json")
-    return json.loads(found.read_text(encoding="utf-8"))["document"][name]
-
-
 def compare(
     values: dict[str, float], expected: dict[str, dict[str, Any]], given: Collection[str] = ()
 ) -> list[str]:

@@ -34,9 +34,7 @@ figure, words = display.plot().figure_, display.describe()
 kept = json.loads(Path("../../experiments/results/fuzzy/private.json").read_text())["values"]
 epsilons = [0.1, 0.3, 1, 2, 4, 8]
 names = {"optimal": "optimal noise", "classical": "Gaussian of the textbook", "analytic": "exact Gaussian"}
-scores = {
-    told: [kept[f"10000 {name} epsilon {e:g}"] for e in epsilons] for name, told in names.items()
-}
+scores = {told: [kept[f"10000 {name} epsilon {e:g}"] for e in epsilons] for name, told in names.items()}
 none = {"no noise": kept["10000 none epsilon inf"]}
 display = PrivacyUtilityDisplay(epsilons, scores, references=none, unit="entry")
 figure, words = display.plot().figure_, display.describe()

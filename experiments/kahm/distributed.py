@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.harness import Outcome, Table, documented, main, note, parser
+from experiments.harness import Outcome, Table, main, note, parser, printed_in
 from experiments.journal import Journal, add_resume, positive
 from onefold import AutoencoderClassifier, WideKAHM, datasets
 from onefold.datasets import Dataset
@@ -186,10 +186,10 @@ def tables(scores: dict[str, float], args: argparse.Namespace) -> list[Table]:
         (8, "classes", "Scenario 1, one class per site, noise drawn anew"),
         (9, "halves", "Scenario 2, two sites per class"),
     ):
-        document = documented(__file__, f"table_{number}")
+        document = printed_in("000", f"Table {number}")
         rows = []
         for epsilon in args.epsilons:
-            reported = document[f"{epsilon:g}"]
+            reported = [document[f"epsilon {epsilon:g}, {where}"] for where in ("distributed", "centralised")]
             central = scores.get(f"central epsilon={epsilon:g}")
             rows.append(
                 [
@@ -220,11 +220,12 @@ HEADERS = (
 
 def table_10(scores: dict[str, float], args: argparse.Namespace, size: str) -> Table:
     """Random sites, mean over the repeats."""
-    document = documented(__file__, "table_10")
+    document = printed_in("000", "Table 10")
     central = scores.get(f"central epsilon={TABLE_10_EPSILON:g}")
     rows: list[list[object]] = []
     for number in args.sites:
-        found, reported = repeats_of(scores, number), document[str(number)]
+        found = repeats_of(scores, number)
+        reported = [document[f"{number} parties, distributed, mean"], document["centralised"]]
         mean = float(np.mean(found)) if found else None
         loss = None if mean is None or central is None else central - mean
         rows.append([number, len(found), mean, central, loss, *reported, reported[1] - reported[0]])

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness import Outcome, Table, documented, main, parser
+from experiments.harness import Outcome, Table, main, parser, printed_in
 from experiments.journal import Journal, add_resume
 from experiments.kahm.private_data import SOURCES, Division, Source
 from experiments.kahm.private_row import DELTA, METHODS, N_LAYERS, RAW_CLUSTERS, STOPPING, Setting, measure
@@ -78,14 +78,15 @@ def _measured(setting: Setting, data: Callable[[], Division]) -> Entry:
 def table(name: str, found: Sequence[tuple[Setting, Entry]]) -> tuple[Table, dict[str, float]]:
     """One line for every setting, means over seeds."""
     source = SOURCES[name]
-    reported = documented(__file__, source.document)
+    reported = printed_in("000", source.document)
     lines: list[list[Any]] = []
     values: dict[str, float] = {}
     for (epsilon, n_components, method), same in _by_setting(source, found).items():
         accuracy = np.array([entry["accuracy"] for entry in same])
         score = float(np.mean([entry["score"] for entry in same]))
         key = f"{epsilon:g}, {n_components}"
-        numbers = reported.get(key, {}).get(DEFINITIONS.get(method), (None, None))
+        printed = f"epsilon {epsilon:g}, n {n_components}, {DEFINITIONS.get(method)}"
+        numbers = [reported.get(f"{printed}, {what}") for what in ("accuracy", "score")]
         spread = float(accuracy.std(ddof=1)) if len(same) > 1 else None
         lines.append([f"{epsilon:g}", n_components, method, float(accuracy.mean()), spread, numbers[0]])
         lines[-1] += [score, numbers[1], float(np.mean([entry["auc"] for entry in same]))]

@@ -48,7 +48,7 @@ class Source:
     """
 
     title: str
-    document: str  # the table as expected.json names it
+    document: str  # the table as the register names it
     settings: tuple[tuple[float, int], ...]
     twice: tuple[float, int]
     n_seeds: int
@@ -171,7 +171,7 @@ TABLE_7 = ((8.0, 5), (16.0, 5), (24.0, 5), *((32.0, n_components) for n_componen
 SOURCES = {
     "digits": Source(
         "MNIST",
-        "table_5",
+        "Table 5",
         (
             *((epsilon, 20) for epsilon in (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0)),
             *((32.0, n_components) for n_components in (5, 10, 15, 20, 25)),
@@ -182,7 +182,7 @@ SOURCES = {
     ),
     "groceries": Source(
         "Groceries, coarse classes (document: other photographs and features)",
-        "table_6",
+        "Table 6",
         ((5.0, 20), (8.0, 20), (16.0, 20), *((32.0, n_components) for n_components in (5, 10, 15, 20, 25))),
         (32.0, 20),
         3,
@@ -190,7 +190,7 @@ SOURCES = {
     ),
     "heart-rates": Source(
         "Heart rates under load and at rest (document: other recordings)",
-        "table_7",
+        "Table 7",
         TABLE_7,
         (32.0, 5),
         10,
@@ -198,7 +198,7 @@ SOURCES = {
     ),
     "stress": Source(
         "Stress, half of every person's rows (document: other recordings)",
-        "table_7",
+        "Table 7",
         TABLE_7,
         (32.0, 5),
         10,
@@ -206,7 +206,7 @@ SOURCES = {
     ),
     "stress-others": Source(
         "Stress of persons who are not in training (document: other recordings)",
-        "table_7",
+        "Table 7",
         TABLE_7,
         (32.0, 5),
         10,

@@ -1,14 +1,18 @@
 """Files of data are made from what can be fetched, and compared with what was measured on."""
 
+import argparse
 import gzip
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from experiments import harness
 from experiments.data import __main__ as commands
-from experiments.data import encoders, fingerprints, tables
+from experiments.data import encoders, fingerprints, stand_ins, tables
+from onefold import datasets
 
 
 def write_idx(path: Path, values: np.ndarray) -> None:
@@ -147,3 +151,78 @@ def test_every_file_has_a_recipe_and_a_way_to_make_it(capsys) -> None:
 def test_folder_that_is_not_there_is_one_line(tmp_path: Path, capsys, name: str) -> None:
     assert commands.main(["make", name, str(tmp_path / "gone"), str(tmp_path)]) == commands.BAD_INPUT
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stand_ins")
+    stand_ins.write(folder)
+    return folder
+
+
+def test_stand_ins_have_the_arrays_of_the_real_files(small: Path) -> None:
+    for name, arrays in fingerprints.stored().items():
+        if name in ("20newsgroups", "xglue_nc_de_dev"):
+            continue
+        found = fingerprints.of_file(small / f"{name}.npz")
+        assert set(found) >= {key for key in arrays if not key.startswith("n_empty")}, name
+        for key, known in arrays.items():
+            if key in found and known["dtype"] != "text":
+                assert len(found[key]["shape"]) == len(known["shape"]), (name, key)
+    assert set(json.loads(gzip.decompress((small / "xglue_nc_de_dev.json.gz").read_bytes()))) == {
+        "labels",
+        "y",
+        "title",
+        "body",
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mnist",
+        "fashion_mnist",
+        "usps",
+        "adult",
+        "cogload_rr:rr",
+        "wesad_features",
+        "grocery_store_effnetlite0:coarse",
+        "cifar10_effnetlite0",
+        "20newsgroups_use_multilingual",
+        "xglue_nc_de_dev_use_multilingual",
+        "office_caltech10_effnetlite0:dslr",
+        "office_caltech10_surf:webcam",
+    ],
+)
+def test_stand_ins_are_read_like_the_real_files(small: Path, name: str) -> None:
+    data = datasets.load(name, small)
+    assert np.isfinite(data.X_train).all()
+    assert set(np.unique(data.y_test)) <= set(np.unique(data.y_train))
+
+
+def test_quick_run_without_data_gets_stand_ins_and_leaves_no_trace(
+    monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.delenv("ONEFOLD_DATA", raising=False)
+    seen = []
+
+    def experiment(args: argparse.Namespace) -> harness.Outcome:
+        seen.append(Path(args.data_dir))
+        assert (seen[0] / "mnist.npz").is_file()
+        assert os.environ["ONEFOLD_DATA"] == args.data_dir
+        return harness.Outcome({}, [])
+
+    assert harness.main("folder/script.py", harness.parser(None), experiment, ["--quick"]) == 0
+    assert "stand-ins" in capsys.readouterr().err
+    assert not seen[0].exists()
+    assert "ONEFOLD_DATA" not in os.environ
+
+
+def test_folder_of_data_is_taken_where_there_is_one(tmp_path: Path, capsys) -> None:
+    def experiment(args: argparse.Namespace) -> harness.Outcome:
+        assert args.data_dir == str(tmp_path)
+        return harness.Outcome({}, [])
+
+    arguments = ["--quick", "--data-dir", str(tmp_path)]
+    assert harness.main("folder/script.py", harness.parser(None), experiment, arguments) == 0
+    assert capsys.readouterr().err == ""
