@@ -7,6 +7,7 @@ not, data that come with onefold take their place, and the page says so.
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,15 +80,16 @@ def groceries() -> Rows:
 
 def stored(name: str) -> dict[str, float]:
     """Numbers that an experiment such as ``kahm/private`` measured at full size, by name."""
-    path = EXPERIMENTS / "results" / f"{name}.json"
-    if path.is_file():
-        return dict(json.loads(path.read_text())["values"])
-    folder, _, script = name.partition("/")
-    own = EXPERIMENTS / folder / f"expected_{script}.json"
-    kept = json.loads((own if own.is_file() else EXPERIMENTS / folder / "expected.json").read_text())
-    return {key: entry["value"] for key, entry in kept["measured"][script].items() if "value" in entry}
+    return dict(json.loads((EXPERIMENTS / "results" / f"{name}.json").read_text())["values"])
 
 
-def documented(file: str) -> dict:
-    """Numbers that a document prints, from ``kahm/expected.json`` or another such file."""
-    return dict(json.loads((EXPERIMENTS / file).read_text())["document"])
+def documented(document: str, item: str) -> dict[str, float]:
+    """Numbers that a document prints in a table, by row, from the register of results."""
+    items = tomllib.loads((EXPERIMENTS / "register" / f"{document}.toml").read_text())["item"]
+    return {
+        row["row"]: row["document"]
+        for found in items
+        if found["name"] == item
+        for row in found["rows"]
+        if "document" in row
+    }
