@@ -29,6 +29,7 @@ from benchmarks import (
     release,
     small_machines,
     sums,
+    sums_network,
     tables,
 )
 from benchmarks.data import FULL, QUICK, Sizes
@@ -51,6 +52,7 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "release": release.rows,
     "tables": tables.rows,
     "sums": sums.rows,
+    "sums_network": sums_network.rows,
 }
 
 
