@@ -24,7 +24,14 @@ import pytest
 
 from onefold import KAHM, io
 from onefold._base import files
-from onefold._base.files import append_at, atomic_write, remove_file, sweep_parts, write_whole
+from onefold._base.files import (
+    append_at,
+    atomic_write,
+    remove_file,
+    replace_file,
+    sweep_parts,
+    write_whole,
+)
 from onefold.exceptions import QueryRefused
 from onefold.federated import LocalModel, release_moments
 from onefold.federated.approvals import Approvals, OwnerDecision
@@ -355,7 +362,10 @@ def test_every_change_is_followed_by_a_sync_of_its_folder(tmp_path):
     append_at(tmp_path / "log", 5, b"line\n")
     assert passed == ["open", "cut", "append", "sync", "sync folder", "open", "cut", "append", "sync"]
     passed.clear()
-    remove_file(tmp_path / "log")
+    replace_file(tmp_path / "log", tmp_path / "old")
+    assert passed == ["rename", "sync folder"]
+    passed.clear()
+    remove_file(tmp_path / "old")
     assert passed == ["remove", "sync folder"]
     assert os.listdir(tmp_path) == ["file"]
 

@@ -255,7 +255,9 @@ def _ask_sites(
         spool.withdraw(query.id for query in queries[:handed])
 
 
-def _ask_models(folder: ServerFolder, queries: Sequence[Query], loaded: Loaded) -> Generator[Gathered, None, None]:
+def _ask_models(
+    folder: ServerFolder, queries: Sequence[Query], loaded: Loaded
+) -> Generator[Gathered, None, None]:
     """Model mode: the sites' models are here, each is loaded once, and nobody else is asked."""
     profiles = _profiles(folder)
     models = loaded.models(profiles)
