@@ -19,6 +19,9 @@ from onefold.federated.flower.rounding import fitted_knots
 from onefold.federated.flower.site_app import quantised
 from onefold.federated.messages import Lock, Query
 
+# Each begins with processes of its own; tests/federated/flower/test_federation_query.py has the same in one.
+pytestmark = pytest.mark.slow
+
 NAMES = ("north", "south", "west")
 DIGEST = "0" * 64
 
@@ -84,7 +87,6 @@ def test_encrypted_query_predicts_what_the_same_numbers_say_in_clear(
     assert [path.stem for path in (server / "keys").iterdir()] == [told["key"]]
 
 
-@pytest.mark.slow
 def test_second_encrypted_query_reuses_keys_and_misses_a_killed_site(
     federation: Any, tmp_path: Path, wait_for: Any
 ) -> None:
@@ -117,7 +119,6 @@ def test_second_encrypted_query_reuses_keys_and_misses_a_killed_site(
     assert told["labels"] == plain_labels(federation, NAMES[:2], 6, 0.5, 2).tolist()
 
 
-@pytest.mark.slow
 def test_querier_elsewhere_hands_over_a_query_key_and_decrypts_the_file(
     federation: Any, tmp_path: Path
 ) -> None:
@@ -149,7 +150,6 @@ def test_querier_elsewhere_hands_over_a_query_key_and_decrypts_the_file(
     assert "the secret key of this query is not here" in refused.stderr
 
 
-@pytest.mark.slow
 def test_running_site_without_the_extra_answers_no_encryption(make_federation: Any, tmp_path: Path) -> None:
     made = make_federation(tmp_path / "f")
     (tmp_path / "stub").mkdir()
