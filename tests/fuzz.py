@@ -25,6 +25,7 @@ GROUPS = {
     "models": ("model", "local model", "parcel"),
     "old files": ("version 0.1",),
     "messages": ("message", "encrypted"),
+    "sums and keys": ("sum ", "key ", "approvals", "replays"),
     "moments": ("moments", "joined sums", "moment classifier", "source", "transfer"),
     "counts": ("counts", "synthesizer"),
     "ledgers and logs": ("ledger", "guard", "membership log", "head of a log", "guarantee"),
