@@ -187,7 +187,7 @@ def test_restarted_server_knows_its_sites(
     before = federation.registry.members
     code = federation.stop("server", number)
     assert code == (0 if number == signal.SIGTERM else -signal.SIGKILL)
-    wait_for(lambda: not processes_below(federation.server.root), "the server's processes to end", 60)
+    wait_for(lambda: not processes_below(federation.server.root), "the server's processes to end")
     done = federation.run("query", federation.test_file, "--label", "y", "--out", "-")
     assert done.returncode == 1
     assert "the server is not running" in done.stderr
