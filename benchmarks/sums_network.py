@@ -61,6 +61,7 @@ def measured(n_columns: int, n_sites: int, n_holders: int, threshold: int) -> li
             found = world.run()
         finally:
             world.close()
+    _say(f"measured {found}")  # a larger round may not get as far
     title = f"{found['numbers']} numbers, {n_sites} sites over Flower, {threshold} of {n_holders} holders"
     plain = 8 * found["numbers"]
     return [
