@@ -23,6 +23,7 @@ from onefold.fabrication.moment_fabricator import MomentFabricator
 from onefold.fabrication.on_moments import OnMoments, encoding_words, of_the_release
 from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, plain_moments, statistic_of
 from onefold.models.discriminant import TAILS, LinearScores, PooledSpectrum, Statistic, fold_ridge
+from onefold.models.explanation import ClassReasons, explain
 from onefold.models.preparation import Preparation
 from onefold.models.probability import softmax
 from onefold.privacy.ledger import AnyLedger
@@ -433,6 +434,33 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         """
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def explain(
+        self, X: Any, background: Any = None, *, n_reasons: int = 3, n_orders: int = 20
+    ) -> list[ClassReasons]:
+        """Say for each row which columns made its class the predicted one.
+
+        Weights are Shapley values, see :func:`onefold.models.explain`. Nothing but the release and these rows
+        is looked at, so the guarantee of the release is not touched.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or table
+            Rows; a table where there is a schema. At most 200 columns.
+        background : array-like or table, default=None
+            Rows to compare with, at least five; None takes ``X``.
+        n_reasons : int, default=3
+            Number of reasons that the sentence about a row names.
+        n_orders : int, default=20
+            Number of orders in which columns change; more give steadier weights and cost more.
+
+        Returns
+        -------
+        list of ClassReasons
+            One per row, which can be printed.
+        """
+        check_is_fitted(self)
+        return explain(self, X, background, n_reasons=n_reasons, n_orders=n_orders)
 
     def predict(self, X: ArrayLike) -> Labels:
         """Predict the most likely class of each row.
