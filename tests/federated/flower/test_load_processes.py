@@ -77,7 +77,7 @@ def run_of(small: Any) -> int:
 def test_more_queries_than_may_wait_are_answered_or_told_to_come_again(small: Any, port: int) -> None:
     federation, rows = Federation(small.server.root), small.X_test[:5]
     federation.query(rows, timeout=300)
-    run, restarts = run_of(small), number(port, RESTARTS)
+    run = run_of(small)
 
     def ask(_: int) -> str:
         try:
@@ -98,6 +98,7 @@ def test_full_disk_is_waited_out(small: Any, port: int, wait_for: Any) -> None:
     if not small.is_mounted:
         pytest.skip("a small disk can be mounted by root only")
     run, fill = run_of(small), small.server.state / "fill"
+    restarts = number(port, RESTARTS)
     with suppress(OSError), fill.open("wb", buffering=0) as file:
         while True:
             file.write(bytes(2**16))
