@@ -154,6 +154,7 @@ def _old() -> list[Format]:
 
 def _others() -> list[Format]:
     moments = PrivateMoments(8.0, classes=[0, 1], radius=3.0, random_state=0).fit(X, Y)
+    whitened = PrivateMoments(8.0, classes=[0, 1], whitening="private", random_state=0).fit(X, Y)
     source = PrivateSource.from_moments(moments)
     ledger = Ledger(limit_epsilon=9.0)
     ledger.spend(Event("survey", "record", 1.5))
@@ -164,6 +165,11 @@ def _others() -> list[Format]:
     return [
         Format(
             "moments", moments.to_bytes(), lambda path: PrivateMoments.from_bytes(path.read_bytes()).means_
+        ),
+        Format(
+            "whitened moments",
+            whitened.to_bytes(),
+            lambda path: PrivateMoments.from_bytes(path.read_bytes()).embed(X),
         ),
         Format("joined sums", sums.to_bytes(), lambda path: JoinedSums.from_bytes(path.read_bytes()).vector),
         Format("counts", counts.to_bytes(), lambda path: TableCounts.from_bytes(path.read_bytes()).vector),
