@@ -28,6 +28,7 @@ from benchmarks import (
     querying,
     release,
     small_machines,
+    sum_costs,
     sums,
     sums_network,
     tables,
@@ -52,7 +53,8 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "release": release.rows,
     "tables": tables.rows,
     "sums": sums.rows,
-    "sums_network": sums_network.rows,
+    "sum-costs": sum_costs.rows,
+    "sums-network": sums_network.rows,
 }
 
 

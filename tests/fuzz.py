@@ -28,7 +28,7 @@ GROUPS = {
     "old files": ("version 0.1",),
     "messages": ("message", "encrypted"),
     "sums and keys": ("sum ", "key ", "approvals", "replays"),
-    "moments": ("moments", "joined sums", "moment classifier", "source", "transfer"),
+    "moments": ("moments", "whitened moments", "joined sums", "moment classifier", "source", "transfer"),
     "counts": ("counts", "synthesizer"),
     "ledgers and logs": ("ledger", "guard", "membership log", "head of a log", "guarantee"),
     "schemas": ("schema",),

@@ -6,12 +6,11 @@ Noise with the least Fisher information for its size: how private it is, what it
 of a classifier or a regression.
 """
 
-import json
 import math
 import warnings
-from pathlib import Path
 
 import numpy as np
+from gallery_data import stored
 from matplotlib.figure import Figure
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import LinearRegression
@@ -85,9 +84,9 @@ line(display.ax_, RobustSVM().fit(kept, y), "#d08c00")
 figure, words = display.figure_, display.describe()
 
 # %%
-# **A classifier on released rows**, beside Laplace noise of the same bound, for tumours (ten
-# columns, scaled by ranges that were declared). Released rows cost far more than released sums: the
-# epsilons at which the classifier is useful promise nothing.
+# **A classifier on released rows**, beside Laplace noise of the same bound, for tumours (ten columns,
+# scaled by ranges that were declared). Released rows cost far more than released sums: the epsilons at
+# which the classifier is useful promise nothing.
 table = load_breast_cancer()
 columns = np.array(
     [
@@ -133,23 +132,24 @@ display = PrivacyUtilityDisplay.from_curve(curve)
 figure, words = display.plot().figure_, display.describe()
 
 # %%
-# **Fig. 5 to 7 over lam**: tumours, incomes and loans, as the experiments measured them; the README beside
-# them says where their data differ from the document's. The dashed line is the same learner on raw rows.
-# The document prints curves without numbers.
-kept = json.loads(Path("../../experiments/release/expected.json").read_text())["measured"]
+# **Fig. 5 to 7: what lam costs**, for tumours, incomes and loans, as the experiments measured it; the
+# README beside them says where their data differ from the document's. The line "raw rows" is the same
+# learner without noise: with growing lam there is less noise, and the learner comes near it. The document
+# prints curves without numbers.
 tables = {"wisconsin": "accuracy, tumours", "adult": "accuracy, incomes", "lending": "loss, loans"}
 figure = Figure(figsize=(10, 3.4), layout="constrained")
 told = []
 for axes, (name, label) in zip(figure.subplots(1, 3), tables.items(), strict=True):
+    kept = stored(f"release/{name}")
     found = {
-        float(key.removeprefix("optimal, lam ")): entry["value"]
-        for key, entry in kept[name].items()
+        float(key.removeprefix("optimal, lam ")): value
+        for key, value in kept.items()
         if key.startswith("optimal, lam ")
     }
     lams, sign = sorted(found), -1 if name == "lending" else 1  # its score is minus the loss
     curves = {
         "optimal noise": [sign * found[lam] for lam in lams],
-        "raw rows": [sign * kept[name]["baseline"]["value"]] * len(lams),
+        "raw rows": [sign * kept["baseline"]] * len(lams),
     }
     display = CurvesDisplay(lams, curves, "lam", label, "xy" if name == "lending" else "x")
     display.plot(axes)
