@@ -30,6 +30,7 @@ from benchmarks import (
     small_machines,
     sum_costs,
     sums,
+    sums_network,
     tables,
 )
 from benchmarks.data import FULL, QUICK, Sizes
@@ -53,6 +54,7 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "tables": tables.rows,
     "sums": sums.rows,
     "sum-costs": sum_costs.rows,
+    "sums-network": sums_network.rows,
 }
 
 

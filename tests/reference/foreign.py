@@ -30,6 +30,7 @@ from onefold.federated.log import MembershipLog
 from onefold.privacy import Event, Guarantee, Laplace, Ledger, PrivateMoments
 from onefold.tables import Field, Schema, read_table
 from onefold.transfer import PrivateSource, TransferClassifier
+from reference.foreign_sums import keys_and_sums
 from reference.summing import World
 
 __all__ = ["OLD", "Format", "formats"]
@@ -58,7 +59,9 @@ class Format:
 
 def formats() -> list[Format]:
     """Every format, smallest things first in each."""
-    return [*_models(), *_old(), *_others(), *_messages(), *_texts(), *_tables()]
+    around = keys_and_sums(Schema(FIELDS), plain.Query("q1", X[:4]))
+    sums = [Format(*sample) for sample in around]
+    return [*_models(), *_old(), *_others(), *_messages(), *sums, *_texts(), *_tables()]
 
 
 # --- models and what is kept beside them ------------------------------------------------------------------
@@ -199,6 +202,11 @@ def _messages() -> list[Format]:
         "query key": plain.QueryKey(digest, (0, 1), 8, 2.0, 1.0, 0.0, b"key"),
         "sealed answers": plain.SealedAnswers("q1", "north", b"content"),
         "sealed result": plain.SealedResult("q1", ("north", "south"), b"content"),
+        "plain sums": plain.PlainSums("north", digest, 2.0, 3, b"content"),
+        "private sums": plain.PrivateSums("north", b"content"),
+        "public scores": plain.PublicScores(b"content"),
+        "site facts": plain.SiteFacts("north", "0.2", "1.41", 300, "epsilon 1 of 3"),
+        "sum parcel": plain.SumParcel("q1", "north", "contribute", b"content"),
     }
     found = [
         Format(f"message {name}", plain.to_bytes(message), lambda path: plain.from_bytes(path.read_bytes()))
