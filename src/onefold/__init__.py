@@ -21,6 +21,7 @@ _HOMES = {
     "KAHM": "onefold.models",
     "MembershipMapping": "onefold.models",
     "MomentClassifier": "onefold.fabrication",
+    "MomentRegressor": "onefold.fabrication",
     "WideFuzzyAutoencoder": "onefold.models",
     "WideKAHM": "onefold.models",
     "WideMembershipAutoencoder": "onefold.models",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a test compar
     from onefold import tables as tables
     from onefold import transfer as transfer
     from onefold.fabrication import MomentClassifier as MomentClassifier
+    from onefold.fabrication import MomentRegressor as MomentRegressor
     from onefold.models import KAHM as KAHM
     from onefold.models import AutoencoderClassifier as AutoencoderClassifier
     from onefold.models import DeepFuzzyAutoencoder as DeepFuzzyAutoencoder
