@@ -176,7 +176,8 @@ class _Column:
             numbers = None
         if numbers is not None and not np.all(numbers == np.rint(numbers)):
             raise InvalidInputError(
-                f"the label column {self.name!r} holds fractions; classes must be text or whole numbers"
+                f"the label column {self.name!r} holds fractions; classes must be text or whole numbers; "
+                "numbers are predicted by the task regression"
             )
         if len(self.cells) > max(20, 0.5 * (self.n_rows - self.n_missing)):
             raise InvalidInputError(
