@@ -18,6 +18,7 @@ _HOMES = {
     "DeepKAHM": "onefold.models",
     "DeepMembershipAutoencoder": "onefold.models",
     "FoldingClassifier": "onefold.models",
+    "FoldingRegressor": "onefold.models",
     "KAHM": "onefold.models",
     "MembershipMapping": "onefold.models",
     "MomentClassifier": "onefold.fabrication",
@@ -65,6 +66,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a test compar
     from onefold.models import DeepKAHM as DeepKAHM
     from onefold.models import DeepMembershipAutoencoder as DeepMembershipAutoencoder
     from onefold.models import FoldingClassifier as FoldingClassifier
+    from onefold.models import FoldingRegressor as FoldingRegressor
     from onefold.models import MembershipMapping as MembershipMapping
     from onefold.models import WideFuzzyAutoencoder as WideFuzzyAutoencoder
     from onefold.models import WideKAHM as WideKAHM

@@ -4,6 +4,7 @@ from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingC
 from onefold.models.clusters import branch_count, consecutive, split
 from onefold.models.compose import Autoencoder
 from onefold.models.folding import JOINED, MAXIMA, MEASURES, check_measure, maximum_of
+from onefold.models.folding_regressor import FoldingRegressor
 from onefold.models.fuzzy import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
 from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
 from onefold.models.membership import (
@@ -28,6 +29,7 @@ __all__ = [
     "DeepKAHM",
     "DeepMembershipAutoencoder",
     "FoldingClassifier",
+    "FoldingRegressor",
     "MembershipMapping",
     "Preparation",
     "StackMemory",
