@@ -184,6 +184,8 @@ def simulate_regression(
         distances, found = (np.column_stack(part) for part in zip(*answers, strict=True))
         together = combine_numbers(distances, found)
         return _found(together, truth, alone, 16 * n_clients * len(queries), None)
+    if x_range is None or y_range is None:
+        raise InvalidInputError('method="moments" needs declared ranges: x_range and y_range')
     settings: dict[str, Any] = {"lift": lift, "x_range": x_range, "y_range": y_range}
     federation = MomentFederation(epsilon=epsilon, delta=delta, **settings)
     n_bytes, scores = 0, []
