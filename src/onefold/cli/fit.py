@@ -120,13 +120,13 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, split if asked to, fit, store, tell."""
-    if regression.is_wanted(args):
-        return _run_regression(args)
     own = {n: getattr(args, n) for n in (*ONLY_WIDE, *ONLY_FOLDING) if getattr(args, n) is not None}
     _check_options(args, own)
     out = f"{contracts.stem_of(args.data)}.onefold" if args.out is None else args.out
     inputs = [args.data, *([] if args.schema is None else [args.schema])]
     check_writable(out, *inputs)
+    if regression.is_wanted(args):
+        return regression.run_fit(args, out)
     reports.check_report(args, out)
     own |= {"n_components": args.n_components, "scale": None if args.scale == "none" else args.scale}
     own |= {"measure": args.measure, "seed": args.seed, "n_jobs": args.n_jobs}
@@ -178,14 +178,6 @@ def run(args: argparse.Namespace) -> int:
         lines.append(reports.written(args.report, page))
     show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
-
-
-def _run_regression(args: argparse.Namespace) -> int:
-    """Predict numbers: other options, another model, other measures."""
-    _check_options(args, {})
-    out = f"{contracts.stem_of(args.data)}.onefold" if args.out is None else args.out
-    check_writable(out, args.data, *([] if args.schema is None else [args.schema]))
-    return regression.run_fit(args, out)
 
 
 def _check_options(args: argparse.Namespace, given: dict[str, Any]) -> None:
