@@ -197,3 +197,29 @@ def test_warning_is_printed_in_one_line(digits, tmp_path: Path, onefold) -> None
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.startswith("onefold: warning: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_predict_explains_the_first_rows_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(3)
+    lines = ["bmi,colour,ill"]
+    for bmi in rng.uniform(15, 45, 120).round(1):
+        lines.append(f"{bmi},{rng.choice(['red', 'blue'])},{'yes' if bmi > 30 else 'no'}")
+    data, one = tmp_path / "data.csv", tmp_path / "one.csv"
+    data.write_text("\n".join(lines) + "\n")
+    one.write_text("bmi,colour\n44,red\n")
+    model, out = str(tmp_path / "m.onefold"), str(tmp_path / "p.csv")
+    assert main(["fit", str(data), "--label", "ill", "--out", model, "--quiet"]) == 0
+    assert main(["predict", model, str(data), "--explain", "2", "--out", out, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["because"]
+    with open(out, newline="") as file:
+        written = list(csv.DictReader(file))
+    assert [row["because"] for row in written[:3]] == [*told, ""]
+    for row in written[:2]:
+        assert row["because"].startswith(f"{row['prediction']} rather than ")
+        assert "because bmi is" in row["because"]
+    assert main(["predict", model, str(one), "--explain", "1", "--out", out]) == 2
+    assert "--against FILE" in capsys.readouterr().err
+    words = ["--explain", "1", "--against", str(data), "--out", out]
+    assert main(["predict", model, str(one), *words]) == 0
+    assert "row 1: yes rather than no because bmi is high (44)" in capsys.readouterr().out
+    assert main(["predict", model, str(one), "--against", str(data), "--out", out]) == 2

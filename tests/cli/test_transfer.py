@@ -76,12 +76,16 @@ def test_transfer_fit_says_what_the_source_contributed(target, onefold) -> None:
         "--epsilon", 4, "--classes", *DIGITS, "--radius", 5,
     )  # fmt: skip
     assert "epsilon 4 per record" in answer.stdout
-    answer = onefold("transfer", "fit", source, target / "target.npz", "--label", "y", "--out", target / "m")
+    page = ("--out", target / "m", "--report", target / "page.html")
+    answer = onefold("transfer", "fit", source, target / "target.npz", "--label", "y", *page)
     assert "240 without a label" in answer.stdout
     assert "without the source" in answer.stdout
     told = next(line for line in answer.stdout.splitlines() if line.startswith("weight: "))
     assert "the source as it is" in told
     assert 95 <= sum(int(share) for share in re.findall(r"(\d+) %", told)) <= 105
+    sections = json.loads((target / "page.json").read_text())["sections"]
+    (weights,) = [part for part in sections if part["title"] == "Weights of the experts"]
+    assert sum(share for *_, share in weights["rows"]) == pytest.approx(1.0, abs=0.001)
 
 
 SOURCE = ("source", "{source}", "--label", "y", "--out", "{out}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,7 +19,7 @@ pytest.importorskip("starlette.testclient")
 from starlette import testclient
 
 from onefold.exceptions import InvalidInputError
-from onefold.serve import create_app, private_tables, serve
+from onefold.serve import create_app, open_tables, serve
 from onefold.serve import gate as gates
 
 TOKEN = "a-token-for-tests"
@@ -52,7 +55,28 @@ def test_no_cookie_is_set_that_other_programs_of_this_machine_would_get(user: An
 
 def test_another_name_for_this_machine_is_refused(user: Any) -> None:
     assert user.get("/").status_code == 200
-    assert user.get("/", headers={"host": "evil.example:8000"}).status_code == 421
+    for host in (
+        "evil.example:8000",
+        "127.0.0.1",  # without our port, and with another one
+        "127.0.0.1:9999",
+        "127.0.0.1.evil.example:8000",
+        "127.0.0.2:8000",
+        "localhost.evil.example:8000",
+        "127.0.0.1:8000/api?",
+        "",
+    ):
+        assert user.get("/", headers={"host": host}).status_code == 421, host
+    assert user.get("/", headers={"host": "localhost:8000"}).status_code == 200
+
+
+def test_everything_but_the_page_and_its_parts_needs_the_token(stranger: Any) -> None:
+    assert [stranger.get(path).status_code for path in ("/", "/static/app.js", "/static/app.css")] == [
+        200
+    ] * 3
+    for path in ("/nowhere", "/%61pi/offer", "//api/offer", "/static", "/docs", "/openapi.json"):
+        assert stranger.get(path).status_code == 403, path
+    for path in ("/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static/index.html"):
+        assert stranger.get(path).status_code in (403, 404), path
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:9999", "null", ""])
@@ -77,7 +101,40 @@ def test_a_body_that_is_too_large_is_refused_whatever_its_header_says(
     def unsaid() -> Iterator[bytes]:
         yield from (CSV[start : start + 50].encode() for start in range(0, len(CSV), 50))
 
-    assert user.post("/api/table", params={"name": "a.csv"}, content=unsaid()).status_code == 500
+    reply = user.post("/api/table", params={"name": "a.csv"}, content=unsaid())
+    assert reply.status_code == 400
+    assert "at most" in reply.json()["error"]
+
+
+def test_a_body_that_stops_on_its_way_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gates, "PATIENCE_SECONDS", 0.05)
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await asyncio.sleep(30 if sent_first.is_set() else 0)
+        sent_first.set()
+        return {"type": "http.request", "body": b"age", "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [
+        (b"host", b"127.0.0.1:8000"),
+        (b"origin", HOME.encode()),
+        (gates.HEADER.encode(), TOKEN.encode()),
+    ]
+    scope = {"type": "http", "method": "POST", "path": "/api/table", "query_string": b"name=a.csv"}
+    scope |= {"headers": headers, "server": ("127.0.0.1", 8000), "scheme": "http", "root_path": ""}
+
+    async def run() -> None:
+        nonlocal sent_first
+        sent_first = asyncio.Event()
+        await asyncio.wait_for(create_app(TOKEN)(scope, receive, send), 10)
+
+    sent_first: Any = None
+    asyncio.run(run())
+    assert sent[0]["status"] == 400
+    assert b"did not arrive" in sent[1]["body"]
 
 
 def test_table_is_described_made_downloaded_and_deleted(user: Any) -> None:
@@ -87,7 +144,9 @@ def test_table_is_described_made_downloaded_and_deleted(user: Any) -> None:
     told = user.post(f"{where}/preview", json={**about, "known": ["age"]}).json()
     assert told["unknown"] == ["sick"]
     assert "73.2 of 100" in told["odds"]
-    assert told["curve"]["marked"] == 1.0
+    assert "± " in told["columns"][0]["after"]
+    curve = user.post(f"{where}/curve", json={**about, "known": ["age"]}).json()["curve"]
+    assert curve["scores"]["forecast"][0] < curve["scores"]["forecast"][-1]
     made = user.post(f"{where}/make", json={**about, "known": ["age", "sick"]}).json()
     assert made["holds"] is True
     rows = user.get(f"{where}/files/private-table.csv")
@@ -145,6 +204,15 @@ def test_pages_are_never_open_to_other_machines() -> None:
             serve(host=host)
 
 
+def test_address_can_be_opened_as_soon_as_it_is_told() -> None:
+    def open_it(address: str) -> None:
+        with socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), 5):
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        serve(ready=open_it)
+
+
 def test_schema_that_leaves_has_nothing_that_only_the_rows_told(user: Any) -> None:
     rows = "\n".join(
         f"p{n % 9},{20 + n * 7 % 30}.5,{'hiv' if n % 5 else 'flu'},{'yes' if n % 2 else ''}"
@@ -195,25 +263,17 @@ def test_forecast_for_persons_is_worse_the_more_rows_they_have(user: Any) -> Non
     shares = []
     for most in (1, 10):
         found["schema"]["onefold"]["rowsPerPerson"] = most
-        told = user.post(f"/api/table/{found['id']}/preview", json=about).json()
+        told = user.post(f"/api/table/{found['id']}/curve", json=about).json()
         shares.append(told["curve"]["scores"]["forecast"][0])
     assert shares[1] < shares[0]
-
-
-def test_noise_cannot_move_a_value_farther_than_its_range(user: Any) -> None:
-    found = user.post("/api/table", params={"name": "a.csv", "label": "sick"}, content=CSV).json()
-    about = {"schema": found["schema"], "unit": "entry", "epsilon": 0.05, "known": ["age", "sick"]}
-    (age,) = user.post(f"/api/table/{found['id']}/preview", json=about).json()["columns"]
-    limits = found["schema"]["fields"][0]["constraints"]
-    assert 0 < age["moved"] <= limits["maximum"] - limits["minimum"]
 
 
 def test_folders_of_programs_that_were_killed_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(private_tables.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(open_tables.tempfile, "gettempdir", lambda: str(tmp_path))
     dead, alive = tmp_path / "onefold-try-999999999-x", tmp_path / f"onefold-try-{os.getpid()}-x"
     for folder in (dead, alive):
         folder.mkdir()
-    private_tables.sweep_dead()
+    open_tables.sweep_dead()
     assert [folder.exists() for folder in (dead, alive)] == [False, True]

@@ -16,6 +16,7 @@ from starlette import testclient
 
 from onefold.federated.flower import Federation, Site
 from onefold.federated.queriers import SigningKey
+from onefold.privacy import Event, Ledger
 from onefold.serve import create_app
 from onefold.serve.gate import HEADER
 from onefold.serve.people import FederationPage, SitePage
@@ -48,6 +49,19 @@ def test_data_owner_approves_denies_and_pauses(root: Path) -> None:
     assert page.pause(False)["paused"] is False
 
 
+def test_epsilon_left_is_what_the_limit_leaves(root: Path) -> None:
+    page = SitePage(root / "sites" / "north")
+    assert page.told()["budget"] is None  # no noise: there is nothing to count
+    ledger = Ledger(limit_epsilon=3.0)
+    ledger.spend(Event("a fit", "record", 1.0 / 3.0))
+    ledger.save(page.site.folder.ledger)
+    told = page.told()
+    assert told["budget"] == {"unit": "record", "spent": 0.3334, "limit": 3.0, "left": 2.6666}
+    assert any("a fit" in line for line in told["ledger"])
+    Ledger.load(page.site.folder.ledger).spend(Event("another", "record", 2.0))
+    assert page.told()["budget"]["left"] == 0.6666
+
+
 def test_operator_sees_sites_and_removes_one(root: Path) -> None:
     page = FederationPage(root / "server")
     assert [site["name"] for site in page.told()["sites"]] == ["north", "south"]
@@ -66,7 +80,8 @@ def test_pages_of_folders_that_were_not_named_are_refused_in_one_line(root: Path
 def test_pages_decide_through_the_web(root: Path) -> None:
     app: Any = create_app("t", site=root / "sites" / "north", federation=root / "server")
     with testclient.TestClient(app, base_url=HOME, headers=OURS) as client:
-        assert client.get("/api/offer").json() == {"site": True, "federation": True}
+        offer = client.get("/api/offer").json()
+        assert (offer["site"], offer["federation"]) == (True, True)
         assert client.post("/api/site/pause", json={"paused": True}).json()["paused"] is True
         assert Site(root / "sites" / "north").is_paused
         bad = client.post("/api/site/decide", json={"querier": "nobody", "decision": "approve"})

@@ -2,7 +2,8 @@
 
 :mod:`onefold.bounds.geometry` holds the bounds on images and distances (document 000) and
 :mod:`onefold.bounds.learning` the error bounds of the learning problem (document 004), with functions that
-tell when a bound is informative, and the bound from rows held out that is informative at any size.
+tell when a bound is informative, and the bound from rows held out that is informative at any size;
+:mod:`onefold.bounds.utility` bounds how far a model moves with released noise (document 002).
 Some of the documents' statements need conditions they do not name: each docstring gives the condition in a
 *Holds* line, and the tests show the failure without it.
 """
@@ -28,6 +29,7 @@ from onefold.bounds.learning import (
     rkhs_risk_bound,
     smallest_informative_sample,
 )
+from onefold.bounds.utility import loss_utility_bound, ridge_lipschitz_constant, svm_utility_bound
 
 __all__ = [
     "direct_risk_bound",
@@ -40,11 +42,14 @@ __all__ = [
     "is_informative",
     "loose_distance_ratio_bound",
     "loose_image_norm_bound",
+    "loss_utility_bound",
     "posterior_error_bound",
     "prediction_error_bound",
     "rademacher_bound",
+    "ridge_lipschitz_constant",
     "risk_bound",
     "rkhs_risk_bound",
     "smallest_informative_sample",
+    "svm_utility_bound",
     "wide_distance_ratio_bound",
 ]

@@ -12,18 +12,21 @@ import numpy as np
 from onefold._base.arrays import AnyArray
 from onefold._base.progress import track
 from onefold.cli import arguments as shared
-from onefold.cli import contracts, regression, reports
+from onefold.cli import contracts, explaining, regression, reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import print_json, say, show
+from onefold.cli.explaining import BECAUSE
 from onefold.cli.models import KnownRows, load_predictor, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_columns
 from onefold.exceptions import InvalidInputError, OnefoldWarning
+from onefold.models.explanation import ClassReasons, compared_with, explain_rows, scores_of
 from onefold.report.evaluation import USELESS, Evaluation, evaluate
 
 # Rows handed to the model at once: enough to keep the processors busy, few enough for a bar that moves.
 BLOCK_ROWS = 4000
 OWN_COLUMNS = (
     "prediction",
+    BECAUSE,
     "distances",
     "scores",
     "probability",
@@ -58,6 +61,7 @@ def add_parser(commands: Any) -> None:
     flag(parser, "--probabilities --proba", "also write the probability of every class")
     flag(parser, "--distances", "also write the distance to every class")
     flag(parser, "--scores", "also write the class-matching score of every class")
+    explaining.add_explain(parser)
     shared.add_output_options(parser)
     reports.add_report(parser)
     parser.set_defaults(run=run)
@@ -76,15 +80,21 @@ def run(args: argparse.Namespace) -> int:
         return regression.run_predict(args, out, model, names)
     if args.level is not None:
         raise InvalidInputError(f"{args.model}: this model predicts classes: leave out --level")
+    explaining.check_explain(args)
     asked = [word for word in ("probabilities", "distances", "scores") if getattr(args, word)]
     _check_outputs(args.model, model, asked)
     _place_encoders(model, shared.encoders_of(args))
     rows = read_rows(args.data, model, names, label=args.label, identifier=args.id, quiet=args.quiet)
     columns = {} if rows.ids is None else {args.id: rows.ids}
     columns |= predictions(model, rows, asked, args.quiet)
+    found_why = _explained(args, model, names, rows)
+    if found_why:
+        columns[BECAUSE] = explaining.because(found_why, len(rows))
     write_columns(out, columns)
     result: dict[str, Any] = {"predictions": out, "rows": len(rows)}
-    lines = [f"{len(rows)} rows predicted, written to {out}"]
+    if found_why:
+        result[BECAUSE] = [str(each) for each in found_why]
+    lines = [f"{len(rows)} rows predicted, written to {out}", *explaining.lines(found_why)]
     if rows.labels is not None:
         found = measured(model, rows, columns["prediction"])
         result |= {"accuracy": found.accuracy, "measures": found.to_dict()}
@@ -99,6 +109,26 @@ def run(args: argparse.Namespace) -> int:
         for line in lines[1:]:
             say(line, args.quiet)
     return 0
+
+
+def _explained(
+    args: argparse.Namespace, model: Any, names: list[str] | None, rows: KnownRows
+) -> list[ClassReasons]:
+    """Which columns decided, for the first rows; nothing if nobody asked."""
+    explaining.check_explain(args, len(rows))
+    if args.explain is None:
+        return []
+    others = rows if args.against is None else read_rows(args.against, model, names, quiet=True)
+    background = compared_with(others.rows)
+    schema, score = getattr(model, "schema", None), scores_of(model)
+    numbers = range(min(args.explain, len(rows)))
+    return [
+        each
+        for number in track(numbers, len(numbers), "explaining", show=False if args.quiet else None)
+        for each in explain_rows(
+            score, model.classes_, rows.block(number, number + 1), background, schema=schema, names=names
+        )
+    ]
 
 
 def _report(

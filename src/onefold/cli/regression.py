@@ -187,7 +187,7 @@ def _run_private(args: argparse.Namespace, out: str) -> int:
 
 def run_predict(args: argparse.Namespace, out: str, model: Any, names: list[str] | None) -> int:
     """Read, predict numbers and their intervals, write, tell."""
-    for name in ("probabilities", "distances", "scores", "report"):
+    for name in ("probabilities", "distances", "scores", "report", "explain"):
         if getattr(args, name):
             raise InvalidInputError(f"{args.model}: this model predicts numbers: leave out --{name}")
     rows = read_rows(

@@ -242,8 +242,11 @@ def _report(
     from onefold.report.builders import of_transfer
 
     facts = reports.facts_of(result, **{"the model": args.out, "the source": args.source})
+    total = sum(model.weights_.values()) or 1.0  # the sentences beside the table tell shares
     experts = Section(
-        "Weights of the experts", headers=["expert", "weight"], rows=list(model.weights_.items())
+        "Weights of the experts",
+        headers=["expert", "weight", "share"],
+        rows=[(name, weight, round(weight / total, 4)) for name, weight in model.weights_.items()],
     )
     title = f"Transfer to {Path(args.data).name}"
     told = [_worth(model), *words[1:]]

@@ -23,6 +23,7 @@ from onefold.fabrication.moment_fabricator import MomentFabricator
 from onefold.fabrication.on_moments import ClassesOnMoments, encoding_words, of_the_release
 from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, plain_moments, statistic_of
 from onefold.models.discriminant import TAILS, LinearScores, PooledSpectrum, Statistic, fold_ridge
+from onefold.models.explanation import ClassReasons, explain
 from onefold.models.preparation import Preparation
 from onefold.models.probability import softmax
 from onefold.privacy.ledger import AnyLedger
@@ -74,9 +75,10 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     radius : float or None, default=None
         Rows are declared to be no longer than this; longer ones are shortened. None stands for the longest
         row of the schema, or for 1.
-    shares : tuple of four floats or None, default=None
-        How the budget is divided among centre, counts, sums and second moments. None takes
-        (0.05, 0.02, 0.28, 0.70); for a pooled second moment a public rule divides the last two.
+    shares : tuple of four or five floats, or None, default=None
+        How the budget is divided among centre, counts, sums, second moments and a private whitening. None
+        takes (0.05, 0.02, 0.28, 0.70), and a tenth of all for the whitening; for a pooled second moment a
+        public rule divides what sums and second moments have.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         What the guarantee compares: one record more or less, or one record replaced.
     shrinkage : "auto" or float in [0, 1], default="auto"
@@ -122,6 +124,10 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         only. :meth:`fit` takes them as an array, too; persons are groups.
     objective : {"accuracy", "balanced"}, default="accuracy"
         "balanced" takes all classes to be equally likely and corrects the scores of rare ones.
+    whitening : "private", None or array of shape (n_encoded, n_encoded), default=None
+        "private" makes two releases under one promise, with noise only: the first finds directions and
+        lengths of the records, and the second is about records whitened by it
+        (:class:`onefold.privacy.PrivateMoments`). An array is a public matrix.
 
     Attributes
     ----------
@@ -184,7 +190,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         classes: ArrayLike | None = None,
         centre: Literal["private"] | ArrayLike | None = "private",
         radius: float | None = None,
-        shares: tuple[float, float, float, float] | None = None,
+        shares: tuple[float, ...] | None = None,
         neighbours: Literal["add-remove", "replace"] = "add-remove",
         shrinkage: Literal["auto"] | float = "auto",
         floor: float = 0.2,
@@ -200,6 +206,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         lift: Literal["auto"] | int | None = "auto",
         groups: str | None = None,
         objective: Literal["accuracy", "balanced"] = "accuracy",
+        whitening: Literal["private"] | ArrayLike | None = None,
     ) -> None:
         super().__init__(
             epsilon,
@@ -225,6 +232,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         self.lift = lift
         self.groups = groups
         self.objective = objective
+        self.whitening = whitening
 
     row_map_: RowMap | None = None
     rule_: str
@@ -263,6 +271,8 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
                     "lift is for moments without noise, and not for head='qda': give encoder=FourierLift(...)"
                 )
             return super().fit(X, y, person)
+        if self.whitening is not None:
+            raise InvalidInputError("whitening is for moments with noise: leave it out, or give an epsilon")
         return self._fit_plain(X, y, person, groups)
 
     def _release(self, of_persons: bool) -> dict[str, Any]:
@@ -433,6 +443,33 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         """
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def explain(
+        self, X: Any, background: Any = None, *, n_reasons: int = 3, n_orders: int = 20
+    ) -> list[ClassReasons]:
+        """Say for each row which columns made its class the predicted one.
+
+        Weights are Shapley values, see :func:`onefold.models.explain`. Nothing but the release and these rows
+        is looked at, so the guarantee of the release is not touched.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or table
+            Rows; a table where there is a schema. At most 200 columns.
+        background : array-like or table, default=None
+            Rows to compare with, at least five; None takes ``X``.
+        n_reasons : int, default=3
+            Number of reasons that the sentence about a row names.
+        n_orders : int, default=20
+            Number of orders in which columns change; more give steadier weights and cost more.
+
+        Returns
+        -------
+        list of ClassReasons
+            One per row, which can be printed.
+        """
+        check_is_fitted(self)
+        return explain(self, X, background, n_reasons=n_reasons, n_orders=n_orders)
 
     def predict(self, X: ArrayLike) -> Labels:
         """Predict the most likely class of each row.

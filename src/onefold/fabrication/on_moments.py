@@ -91,7 +91,7 @@ class ClassesOnMoments(OnMoments):
         classes: ArrayLike | None = None,
         centre: Literal["private"] | ArrayLike | None = "private",
         radius: float | None = None,
-        shares: tuple[float, float, float, float] | None = None,
+        shares: tuple[float, ...] | None = None,
         neighbours: Literal["add-remove", "replace"] = "add-remove",
         shrinkage: Literal["auto"] | float = "auto",
         floor: float = 0.2,
@@ -183,7 +183,8 @@ class ClassesOnMoments(OnMoments):
             A fitted estimator of this class.
         """
         given = {**of_the_release(moments), "random_state": None, "ledger": None}
-        given.pop("second_moments")
+        for name in ("second_moments", "whitening"):  # of a classifier only
+            given.pop(name)
         more: dict[str, Any] = {"shrinkage": shrinkage, "floor": floor, "least": least, "schema": schema}
         found = cls(**given, encoder=encoder, **more)
         found._from(moments, encoder, schema, encoding_words(schema, encoder))

@@ -10,9 +10,10 @@ from onefold._base.arrays import AnyArray, Floats, Index
 from onefold.fabrication._synthesis import Repaired
 from onefold.fabrication.pair_tables import TableCounts
 
-__all__ = ["TableQuality", "judge_rows"]
+__all__ = ["TableQuality", "expected_errors", "judge_rows"]
 
 POOR = 0.2  # share of rows in a wrong cell of a single column
+ABSOLUTE = math.sqrt(2.0 / math.pi) / 2.0  # half the mean size of a standard Gaussian variable
 
 
 @dataclass(frozen=True)
@@ -119,24 +120,32 @@ def judge_rows(
     layout, n_rows = counts.layout, max(float(repaired.sizes.sum()), 1.0)
     drawn = layout.count(lambda column, rows: cells[column][rows], classes)
     scale = n_rows / max(len(classes), 1)
-    absolute = math.sqrt(2.0 / math.pi) / 2.0  # half the mean size of a standard Gaussian variable
-    columns = {}
-    for name, own, mine, error in zip(
-        layout.names, layout.singles(drawn), repaired.singles, repaired.single_errors, strict=True
-    ):
-        expected = absolute * error * math.sqrt(own.shape[0]) * own.shape[1] / n_rows
-        columns[name] = _distance(own.sum(axis=0) * scale, mine.sum(axis=0), n_rows), min(expected, 1.0)
+    expected = expected_errors(repaired, counts)
+    columns = {
+        name: (_distance(own.sum(axis=0) * scale, mine.sum(axis=0), n_rows), expected[name])
+        for name, own, mine in zip(layout.names, layout.singles(drawn), repaired.singles, strict=True)
+    }
     followed, expected_pairs, worst = [], [], []
     tables = zip(layout.pairs, layout.doubles(drawn), repaired.doubles, repaired.believed, strict=True)
     for (i, j), own, mine, believed in tables:
         distance = _distance(own.sum(axis=0) * scale, mine.sum(axis=0), n_rows)
         followed.append(distance)
         worst.append((layout.names[i], layout.names[j], distance))
-        noise = absolute * counts.sigmas[1] * math.sqrt(believed.sum()) * own[0].size / n_rows
+        noise = ABSOLUTE * counts.sigmas[1] * math.sqrt(believed.sum()) * own[0].size / n_rows
         expected_pairs.append(min(noise, 1.0))
     worst.sort(key=lambda pair: -pair[2])
     means = (float(np.mean(part)) if part else 0.0 for part in (followed, expected_pairs))
     return TableQuality(round(n_rows), structure, columns, (next(means), next(means)), tuple(worst[:5]))
+
+
+def expected_errors(repaired: Repaired, counts: TableCounts) -> dict[str, float]:
+    """Share of rows that noise is expected to have moved into a wrong cell of each single column."""
+    n_rows = max(float(repaired.sizes.sum()), 1.0)
+    found = zip(counts.layout.names, repaired.singles, repaired.single_errors, strict=True)
+    return {
+        name: min(ABSOLUTE * error * math.sqrt(own.shape[0]) * own.shape[1] / n_rows, 1.0)
+        for name, own, error in found
+    }
 
 
 def _distance(one: Floats, other: Floats, n_rows: float) -> float:

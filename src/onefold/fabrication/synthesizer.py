@@ -22,7 +22,7 @@ from onefold.fabrication._synthesis import Repaired, can_rake, draw_cells, repai
 from onefold.fabrication.bins import Bins, ColumnCells
 from onefold.fabrication.pair_tables import LARGEST_SIGMA, NO_NOISE, RAW, CountLayout, TableCounts, with_noise
 from onefold.fabrication.plan import CountingPlan
-from onefold.fabrication.quality import TableQuality, judge_rows
+from onefold.fabrication.quality import TableQuality, expected_errors, judge_rows
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.contract import under_contract
 from onefold.privacy.guarantee import Guarantee
@@ -100,6 +100,9 @@ class TableSynthesizer(BaseEstimator):
         The structure that is used.
     quality_ : TableQuality
         How close synthetic rows come to the noisy counts, and how close those are to the table.
+    expected_errors_ : dict of str to float
+        The part of ``quality_`` that needs no rows to be drawn: for each column the share of rows that noise
+        is expected to leave in a wrong cell.
 
     See Also
     --------
@@ -577,6 +580,12 @@ class TableSynthesizer(BaseEstimator):
             cells, classes = self._drawn(n, np.random.default_rng(0))
             self._quality = judge_rows(self._repaired, self.counts_, self.structure_, cells, classes)
         return self._quality
+
+    @property
+    def expected_errors_(self) -> dict[str, float]:
+        """For each column the share of rows that noise is expected to leave in a wrong cell."""
+        check_is_fitted(self)
+        return expected_errors(self._repaired, self.counts_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "counts_")

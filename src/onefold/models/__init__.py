@@ -3,6 +3,7 @@
 from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingClassifier
 from onefold.models.clusters import branch_count, consecutive, split
 from onefold.models.compose import Autoencoder
+from onefold.models.explanation import ClassReasons, ColumnReason, explain, explain_rows
 from onefold.models.folding import JOINED, MAXIMA, MEASURES, check_measure, maximum_of
 from onefold.models.folding_regressor import FoldingRegressor
 from onefold.models.fuzzy import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
@@ -23,6 +24,8 @@ __all__ = [
     "Autoencoder",
     "AutoencoderClassifier",
     "ClassModels",
+    "ClassReasons",
+    "ColumnReason",
     "ColumnSpread",
     "DeepFuzzyAutoencoder",
     "DeepFuzzyModel",
@@ -39,6 +42,8 @@ __all__ = [
     "branch_count",
     "check_measure",
     "consecutive",
+    "explain",
+    "explain_rows",
     "find_preparation",
     "maximum_of",
     "split",

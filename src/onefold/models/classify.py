@@ -17,6 +17,7 @@ from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.models.compose import Autoencoder
+from onefold.models.explanation import ClassReasons, explain
 from onefold.models.folding import MEASURES
 from onefold.models.head import EncodedColumns, TableHead
 from onefold.models.kahm._estimator import WideKAHM
@@ -410,6 +411,34 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     def beliefs_(self) -> Beliefs:
         """How distances become probabilities, computed when first asked for; only without a head."""
         return self.left_out_.beliefs(self.family, self.pool_, self.measure, self._n_probe, self.n_jobs)
+
+    def explain(
+        self, X: Any, background: Any = None, *, n_reasons: int = 3, n_orders: int = 20
+    ) -> list[ClassReasons]:
+        """Say for each row which columns made its class the predicted one.
+
+        Weights are Shapley values of the lead over the runner-up: what a column adds when the row is built
+        from a row to compare with, column by column, on average over orders and rows compared with. They
+        say what this model does, not what causes what: of columns that go together, any may get the credit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or table
+            Rows; a table where there is a schema. At most 200 columns.
+        background : array-like or table, default=None
+            Rows to compare with, at least five; None takes ``X``.
+        n_reasons : int, default=3
+            Number of reasons that the sentence about a row names.
+        n_orders : int, default=20
+            Number of orders in which columns change; more give steadier weights and cost more.
+
+        Returns
+        -------
+        list of ClassReasons
+            One per row, which can be printed.
+        """
+        check_is_fitted(self)
+        return explain(self, X, background, n_reasons=n_reasons, n_orders=n_orders)
 
     def matching_score(self, X: ArrayLike) -> Array:
         """Compute the class-matching score of each row (000 eq. 63).

@@ -15,20 +15,28 @@ from typing import TYPE_CHECKING, Any
 from onefold._base.foreign import parse_json
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError, OnefoldError, printable
-from onefold.serve import people, private_tables
-from onefold.serve.gate import TokenGate, check_loopback
+from onefold.serve import forecast, people, private_tables
+from onefold.serve.gate import LARGEST_BODY, TokenGate, check_loopback
+from onefold.serve.open_tables import OpenTables
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from onefold.serve.open_tables import OpenTable
+    from onefold.tables import Schema
+
 __all__ = ["create_app", "serve"]
 
-STATIC = {"app.js": "text/javascript", "app.css": "text/css"}
+STATIC = {
+    "app.css": "text/css",
+    **dict.fromkeys(("app.js", "page.js", "try.js", "curve.js", "people.js"), "text/javascript"),
+}
 KINDS = {".csv": "text/csv", ".json": "application/json", ".html": "text/html"}
 LARGEST_JSON = 2**20
 SWEEP_SECONDS = 60.0
+ANSWER_SECONDS = 20.0
 LOG = logging.getLogger(__name__)
 
 
@@ -90,8 +98,11 @@ def create_app(
         routing.Route("/api/offer", _told(pages.offer)),
         routing.Route("/api/table", _told(pages.add_table), methods=["POST"]),
         routing.Route("/api/table/{id}", _told(pages.drop_table), methods=["DELETE"]),
+        routing.Route("/api/table/{id}/label", _told(pages.propose), methods=["POST"]),
         routing.Route("/api/table/{id}/preview", _told(pages.preview), methods=["POST"]),
+        routing.Route("/api/table/{id}/curve", _told(pages.curve), methods=["POST"]),
         routing.Route("/api/table/{id}/make", _told(pages.make), methods=["POST"]),
+        routing.Route("/api/table/{id}/make", _told(pages.made)),
         routing.Route("/api/table/{id}/files/{name}", pages.download),
         routing.Route("/api/site", _told(pages.site)),
         routing.Route("/api/site/decide", _told(pages.decide), methods=["POST"]),
@@ -160,6 +171,7 @@ def serve(
         listening = config.bind_socket()
     except SystemExit:
         raise InvalidInputError(f"port {port} is in use or may not be used: give another one") from None
+    listening.listen()  # from now on a browser is heard, though answered a moment later
     where = f"[{host}]" if ":" in host else host
     ready(f"http://{where}:{listening.getsockname()[1]}/?token={token}")
     server = uvicorn.Server(config)
@@ -171,7 +183,8 @@ class _Pages:
     """What the routes answer."""
 
     def __init__(self, site: str | Path | None, federation: str | Path | None) -> None:
-        self.tables = private_tables.OpenTables()
+        self.tables = OpenTables()
+        self._works: dict[str, asyncio.Future[Any]] = {}
         self._site = None if site is None else people.SitePage(site)
         self._federation = None if federation is None else people.FederationPage(federation)
 
@@ -196,36 +209,73 @@ class _Pages:
         return Response(content, media_type=STATIC[name])
 
     async def offer(self, _: Request) -> Any:
-        return {"site": self._site is not None, "federation": self._federation is not None}
+        offered = {"site": self._site is not None, "federation": self._federation is not None}
+        return {**offered, "largest": LARGEST_BODY}
 
     # --- try it ---------------------------------------------------------------------------------------------
 
     async def add_table(self, request: Request) -> Any:
         label = request.query_params.get("label") or None
         content = await request.body()
-        trial = await _aside(self.tables.add, request.query_params.get("name", ""), content, label)
-        return {"id": trial.id, "rows": trial.n_rows, "schema": trial.proposed.to_dict()}
+        name = request.query_params.get("name", "")
+        trial = await _aside(self.tables.add, name, content, label)
+        return {
+            "id": trial.id,
+            "rows": trial.n_rows,
+            "schema": trial.proposed.to_dict(),
+            "notes": list(trial.notes),
+        }
 
     async def drop_table(self, request: Request) -> Any:
-        self.tables.drop(request.path_params["id"])
+        self._works.pop(request.path_params["id"], None)
+        await _aside(self.tables.drop, request.path_params["id"])
         return {}
 
-    async def preview(self, request: Request) -> Any:
+    async def propose(self, request: Request) -> Any:
         trial, plain = self.tables.find(request.path_params["id"]), await _json(request)
-        rows = plain.get("rows_about")
-        schema, unknown = private_tables.declared(plain.get("schema"), plain.get("known"), rows)
-        about = rows if isinstance(rows, int) and rows > 0 else 1000
-        told = await _aside(private_tables.preview, schema, plain.get("unit"), plain.get("epsilon"), about)
-        return {**told, "unknown": unknown, "id": trial.id}
+        label = plain.get("label") or None
+        schema = await _aside(trial.propose, None if label is None else str(label))
+        return {"schema": schema.to_dict()}
+
+    async def preview(self, request: Request) -> Any:
+        _, plain, schema, unknown = await self._declared(request)
+        told = await _aside(forecast.learnable, schema, plain.get("unit"), plain.get("epsilon"))
+        return {**told, "unknown": unknown}
+
+    async def curve(self, request: Request) -> Any:
+        trial, plain, schema, _ = await self._declared(request)
+        found = await _aside(private_tables.forecast, trial, schema, plain.get("unit"))
+        return {"curve": None if found is None else {**found.to_dict(), "text": found.describe()}}
 
     async def make(self, request: Request) -> Any:
+        trial, plain, schema, unknown = await self._declared(request)
+        unit, epsilon = plain.get("unit"), plain.get("epsilon")
+        going = self._works.get(trial.id)
+        if going is not None and not going.done():
+            raise InvalidInputError("a private table is being made already: wait for it")
+        work = asyncio.ensure_future(_aside(private_tables.make, trial, schema, unknown, unit, epsilon))
+        # If nobody asks any more, nobody may read its error: it could hold a cell.
+        work.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        self._works[trial.id] = work
+        return await self.made(request)
+
+    async def made(self, request: Request) -> Any:
+        """The private table, or that it is still being made: browsers give up on an answer that is late."""
+        work = self._works.get(request.path_params["id"])
+        if work is None:
+            raise InvalidInputError("nothing is being made of this table")
+        self.tables.find(request.path_params["id"])  # it is in use
+        await asyncio.wait({work}, timeout=ANSWER_SECONDS)
+        if not work.done():
+            return {"working": True}
+        self._works.pop(request.path_params["id"], None)
+        return work.result()
+
+    async def _declared(self, request: Request) -> tuple[OpenTable, dict[str, Any], Schema, list[str]]:
+        """A table that is open, what was sent about it, its schema, and the columns that nobody knows."""
         trial, plain = self.tables.find(request.path_params["id"]), await _json(request)
-        schema, unknown = private_tables.declared(
-            plain.get("schema"), plain.get("known"), plain.get("rows_about")
-        )
-        return await _aside(
-            private_tables.make, trial, schema, unknown, plain.get("unit"), plain.get("epsilon")
-        )
+        given = (plain.get("schema"), plain.get("known"), plain.get("rows_about"))
+        return trial, plain, *private_tables.declared(*given)
 
     async def download(self, request: Request) -> Response:
         from starlette.responses import FileResponse, PlainTextResponse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from typing import Any
 
@@ -11,6 +12,7 @@ __all__ = ["HEADER", "TokenGate", "check_loopback"]
 
 HEADER = "x-onefold-token"
 LARGEST_BODY = 64 * 2**20
+PATIENCE_SECONDS = 30.0  # between two pieces of a body
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -19,7 +21,10 @@ HEADERS = {
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+TOO_LARGE = f"a table may have at most {LARGEST_BODY // 2**20} MiB here: onefold synthesize takes larger ones"
+USUAL_PORT = 80
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -35,8 +40,8 @@ class TokenGate:
 
     A cookie would go to every program that listens on this machine, whatever its port. A page of another
     origin cannot send the header, a name that was made to point here (DNS rebinding) is refused by the Host
-    header, and what changes something must come from our own origin. The page itself, its script and its
-    style hold no secret and need no token.
+    header, which must have our port too, and what changes something must come from our own origin. The page
+    itself, its scripts and its style hold no secret and need no token; everything else does.
     """
 
     def __init__(self, app: Any, token: str) -> None:
@@ -49,18 +54,19 @@ class TokenGate:
             await self.app(scope, receive, send)
             return
         from starlette.requests import Request
-        from starlette.responses import PlainTextResponse
+        from starlette.responses import JSONResponse
 
         request = Request(scope)
-        response: Any = None
-        if not _is_here(request.headers.get("host", "")):
-            response = PlainTextResponse("this is not the name of this server\n", 421)
-        elif request.method not in ("GET", "HEAD") and not _own_origin(request):
-            response = PlainTextResponse("this request comes from another page\n", 403)
+        refused: tuple[str, int] | None = None
+        if not _is_here(request.headers.get("host", ""), scope.get("server")):
+            refused = ("this is not the name of this server: open the address that was printed", 421)
+        elif scope["method"] not in ("GET", "HEAD") and not _own_origin(request):
+            refused = ("this request comes from another page", 403)
         elif _stated_length(request) > LARGEST_BODY:
-            response = PlainTextResponse(f"at most {LARGEST_BODY // 2**20} MiB\n", 413)
-        elif request.url.path.startswith("/api/") and not self._has_token(request):
-            response = PlainTextResponse("open the address that onefold serve printed\n", 403)
+            refused = (TOO_LARGE, 413)
+        elif not _is_open(scope["path"]) and not self._has_token(request):
+            refused = ("open the address that onefold serve printed", 403)
+        response: Any = self.app if refused is None else JSONResponse({"error": refused[0]}, refused[1])
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -68,7 +74,7 @@ class TokenGate:
                 message = {**message, "headers": [*message["headers"], *own]}
             await send(message)
 
-        await (response or self.app)(scope, _bounded(receive), guarded)
+        await response(scope, _bounded(receive), guarded)
 
     def _has_token(self, request: Any) -> bool:
         return hmac.compare_digest(request.headers.get(HEADER, "").encode(), self.token.encode())
@@ -76,7 +82,7 @@ class TokenGate:
 
 def _own_origin(request: Any) -> bool:
     origin = request.headers.get("origin")
-    return origin is not None and origin == f"{request.url.scheme}://{request.headers.get('host')}"
+    return origin is not None and origin == f"{request['scheme']}://{request.headers.get('host')}"
 
 
 def _stated_length(request: Any) -> int:
@@ -84,19 +90,37 @@ def _stated_length(request: Any) -> int:
     return int(stated) if stated.isdigit() and len(stated) < 16 else LARGEST_BODY + 1
 
 
-def _is_here(host: str) -> bool:
-    name = host.rsplit(":", 1)[0] if host.rsplit(":", 1)[-1].isdigit() else host
-    return name in LOOPBACK
+def _is_here(host: str, server: Any) -> bool:
+    """Whether a Host header is a loopback name with the port that we listen on."""
+    if server is None:
+        return False
+    port = server[1]
+    return host in {f"{name}:{port}" for name in LOOPBACK} or (port == USUAL_PORT and host in LOOPBACK)
+
+
+def _is_open(path: str) -> bool:
+    return path == "/" or path.startswith("/static/")
 
 
 def _bounded(receive: Any) -> Any:
-    """A receiver that gives up on a body longer than it may be, whatever its header says."""
-    seen = 0
+    """A receiver that gives up on a body that is too long, whatever its header says, and on one that stops.
+
+    Afterwards it waits without end, since then a message only tells that the other side has gone.
+    """
+    seen, whole = 0, False
 
     async def counted() -> Any:
-        nonlocal seen
-        message = await receive()
+        nonlocal seen, whole
+        if whole:
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), PATIENCE_SECONDS)
+        except TimeoutError:
+            raise InvalidInputError("the file did not arrive: send it again") from None
         seen += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if seen > LARGEST_BODY else message
+        whole = not message.get("more_body", False)
+        if seen > LARGEST_BODY:
+            raise InvalidInputError(TOO_LARGE)
+        return message
 
     return counted

@@ -12,10 +12,12 @@ from onefold.federated.approvals import end_of_day
 from onefold.federated.flower import Federation, Site
 from onefold.federated.flower.admission import exported_log
 from onefold.privacy import Ledger
+from onefold.report.evaluation import rounded_down, rounded_up
 
 __all__ = ["FederationPage", "SitePage"]
 
 MOST_LINES = 200
+DIGITS = 4  # after the point, of epsilon
 
 
 class SitePage:
@@ -42,14 +44,20 @@ class SitePage:
             "log": [_line(entry) for entry in log["entries"][-MOST_LINES:][::-1]],
             "log_entries": log["count"],
             "log_error": wrong,
-            "ledger": self._ledger(),
+            **self._spent(),
         }
 
-    def _ledger(self) -> list[str]:
+    def _spent(self) -> dict[str, Any]:
+        """What fits with noise have spent and what is left of the limit; nothing of either without them."""
         path = self.site.folder.ledger
         if not path.exists():
-            return ["Nothing was released with noise, so nothing was spent."]
-        return str(Ledger.load(path)).split("\n")
+            return {"budget": None, "ledger": []}
+        ledger = Ledger.load(path)
+        counted = ledger.total() if ledger.how == "basic" else ledger.total(ledger.how, ledger.limit_delta)
+        spent, limit = counted[0], ledger.limit_epsilon
+        left = None if limit is None else rounded_down(max(limit - spent, 0.0), DIGITS)
+        budget = {"unit": ledger.unit, "spent": rounded_up(spent, DIGITS), "limit": limit, "left": left}
+        return {"budget": budget, "ledger": str(ledger).split("\n")}
 
     def decide(self, plain: dict[str, Any]) -> dict[str, Any]:
         """Approve or deny what one querier asks for one purpose."""

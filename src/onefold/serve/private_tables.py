@@ -1,134 +1,34 @@
-"""Try it: a table comes in, a schema is proposed and corrected, a private table goes out; nothing stays."""
+"""Try it: the schema as a person has corrected it, and the private table that is made by it."""
 
 from __future__ import annotations
 
+import csv
 import json
-import math
-import os
-import secrets
-import shutil
-import tempfile
-import threading
-import time
-from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from onefold._base.confined import try_confined
 from onefold.exceptions import InvalidInputError
-from onefold.fabrication import Fabricator, TableSynthesizer, mock_table
-from onefold.privacy import Guarantee, OptimalNoise, RandomisedLabels, domain_of
+from onefold.fabrication import Fabricator, TableSynthesizer
+from onefold.privacy import Guarantee, RandomisedLabels
 from onefold.report import PrivacyUtilityDisplay, write_report
 from onefold.report.builders import of_table, privacy_verdict
+from onefold.serve.forecast import DELTA, check_wish, curve, entry_noise, with_fields, without_person
+from onefold.serve.open_tables import OpenTable
 from onefold.tables import Field, Schema, read_table, write_table
 
-__all__ = ["OpenTable", "OpenTables"]
+__all__ = ["FILES", "declared", "forecast", "make"]
 
-MOST_TABLES = 4
-DELTA = 1e-5
-DRAWS = 2000
-STALE_SECONDS = 3600.0
-EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-FORECAST_ROWS = 20_000  # beyond these the error of a count stays, and counts for less
-PREFIX = "onefold-try-"
-MEGABYTES = 2048  # that reading a table may take
 GAPS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")  # the same for every table: none is learned
-SUFFIXES = (".csv", ".parquet", ".npz")
 FROM_ROWS = (
     "ranges or categories of these columns were taken from the private rows and not declared by anybody who "
     "knows them otherwise: {names}"
 )
 FILES = ("private-table.csv", "guarantee.json", "report.html", "report.json", "schema.json")
 LAPTOP = "made on a page of this machine; the private table did not leave it"
-
-
-@dataclass
-class OpenTable:
-    """One table that somebody tries: its folder, and what was proposed."""
-
-    id: str
-    folder: tempfile.TemporaryDirectory[str]
-    table: Path
-    proposed: Schema
-    n_rows: int
-    used: float
-    making: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def root(self) -> Path:
-        """Where its files are until it is closed."""
-        return Path(self.folder.name)
-
-
-class OpenTables:
-    """The few tables that are open; the oldest goes when another comes, and each after an hour."""
-
-    def __init__(self) -> None:
-        self._open: OrderedDict[str, OpenTable] = OrderedDict()
-        sweep_dead()
-
-    def close(self) -> None:
-        """Delete everything."""
-        for name in list(self._open):
-            self.drop(name)
-
-    def drop(self, name: str) -> None:
-        """Delete one table and all that was made of it."""
-        trial = self._open.pop(name, None)
-        if trial is not None:
-            trial.folder.cleanup()
-
-    def find(self, name: str) -> OpenTable:
-        """A table that is open."""
-        self.sweep()
-        if name not in self._open:
-            raise InvalidInputError("this table is closed: choose the file again")
-        self._open[name].used = time.monotonic()
-        return self._open[name]
-
-    def sweep(self) -> None:
-        """Delete tables that nobody has used for an hour."""
-        now = time.monotonic()
-        for known in [known for known, trial in self._open.items() if now - trial.used > STALE_SECONDS]:
-            self.drop(known)
-
-    def add(self, name: str, content: bytes, label: str | None = None) -> OpenTable:
-        """Take a table in, and propose its schema."""
-        suffix = Path(name).suffix.lower()
-        if suffix not in SUFFIXES:
-            raise InvalidInputError(f"the name of a table must end in {', '.join(SUFFIXES)}")
-        folder = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-")
-        try:
-            path = Path(folder.name) / f"private{suffix}"
-            path.write_bytes(content)
-            path.chmod(0o600)
-            if suffix != ".csv":  # a few bytes can stand for very many there
-                try_confined("onefold.tables:read_table", path, megabytes=MEGABYTES)
-            table = read_table(path)
-            # From private rows: whatever is not confirmed by a person voids the guarantee, see `declared`.
-            proposed = Schema.infer(table, label=label, source="private")
-            trial = OpenTable(secrets.token_hex(8), folder, path, proposed, table.n_rows, time.monotonic())
-        except BaseException:
-            folder.cleanup()
-            raise
-        self._open[trial.id] = trial
-        while len(self._open) > MOST_TABLES:
-            self.drop(next(iter(self._open)))
-        return trial
-
-
-def sweep_dead() -> None:
-    """Delete what programs have left behind that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        owner = folder.name.removeprefix(PREFIX).split("-")[0]
-        if folder.is_symlink() or folder.stat().st_uid != os.getuid() or not owner.isdigit():
-            continue
-        if not Path(f"/proc/{owner}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-
+ROWS_SHOWN = 5
+NO_ROWS = "Noise has left no row: the table has too few rows for this epsilon."
 
 # --- what is declared ---------------------------------------------------------------------------------------
 
@@ -150,7 +50,7 @@ def declared(plain: Any, known: Any, rows_about: Any = None) -> tuple[Schema, li
     confirmed = set(map(str, known or ()))
     used = [each for each in schema.fields if each.role in ("feature", "label")]
     unknown = [each.name for each in used if each.name not in confirmed]
-    return replace_fields(schema, tuple(map(_without_rows, schema.fields))), unknown
+    return with_fields(schema, map(_without_rows, schema.fields)), unknown
 
 
 def _without_rows(given: Field) -> Field:
@@ -165,118 +65,25 @@ def _without_rows(given: Field) -> Field:
     return replace(given, review="", fill=None, missing=missing, missing_values=None)
 
 
-def replace_fields(schema: Schema, fields: Any) -> Schema:
-    """The same schema with other fields."""
-    return Schema(
-        fields,
-        name=schema.name,
-        missing_values=schema.missing_values,
-        rows_about=schema.rows_about,
-        rows_per_person=schema.rows_per_person,
-        source=schema.source,
-    )
+# --- how useful it would be ---------------------------------------------------------------------------------
 
 
-# --- before anything is spent -------------------------------------------------------------------------------
+def forecast(trial: OpenTable, schema: Schema, unit: str) -> PrivacyUtilityDisplay | None:
+    """The curve for this declaration, computed once; None for one that was changed again in the meantime.
 
-
-def preview(schema: Schema, unit: str, epsilon: float, rows_about: int) -> dict[str, Any]:
-    """What an attacker could learn at this epsilon, in the units of the table, and what it costs.
-
-    Nothing of this looks at a row: it follows from the schema, epsilon and the declared number of rows.
+    Of a wide table it takes a while, and whoever types a range asks for one at every step.
     """
-    _check(unit, epsilon, schema)
-    if unit == "entry":
-        return {"odds": _blur_words(epsilon), "columns": _blur(schema, epsilon), "curve": None}
-    # The best test between two possibilities is right this often; rounded up, so that "at most" is true.
-    right = math.ceil(1000 * (1.0 + DELTA * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon))) / 10
-    who = "one person's rows are" if unit == "person" else "one record is"
-    told = (
-        f"Whether {who} in the table: an attacker who knows everything else and would guess right in 50 of "
-        f"100 cases guesses right in at most {right:g} of 100."
-    )
-    curve = _forecast(schema, epsilon, rows_about, unit)
-    return {
-        "odds": told,
-        "columns": [],
-        "curve": {**curve.to_dict(), "svg": curve.to_svg(), "text": curve.describe()},
-    }
+    check_wish(schema, unit, 1.0)
+    key = trial.forecast_wanted = _key(schema, unit)
+    with trial.forecasting:
+        if key not in trial.forecasts and key == trial.forecast_wanted:
+            trial.forecasts = {key: curve(schema, unit)}
+        found: PrivacyUtilityDisplay | None = trial.forecasts.get(key)
+        return found
 
 
-def _check(unit: str, epsilon: float, schema: Schema) -> None:
-    if unit not in ("entry", "record", "person"):
-        raise InvalidInputError("choose what to protect: entry, record or person")
-    if not (isinstance(epsilon, int | float) and 0.01 <= epsilon <= 64):
-        raise InvalidInputError("epsilon must be between 0.01 and 64")
-    if unit == "person" and (schema.person is None or schema.rows_per_person is None):
-        raise InvalidInputError(
-            "to protect persons, say which column names them and how many rows count at most"
-        )
-
-
-def _blur_words(epsilon: float) -> str:
-    odds = (math.exp(epsilon) + DELTA) / (1.0 - DELTA)
-    shown = math.ceil(odds * 100) / 100
-    return (
-        "One cell of a row, the class included: an attacker who knows all other cells and thinks two values "
-        f"equally likely is right with odds of at most {shown:g} to 1. Whole rows and persons are not "
-        "protected."
-    )
-
-
-def _blur(schema: Schema, epsilon: float) -> list[dict[str, Any]]:
-    """How far noise moves half of the numbers of each column, in its own unit, before smoothing.
-
-    On rows that are made up from the schema: values that would leave the range are moved to its ends.
-    """
-    rows = schema.transform(mock_table(schema, DRAWS, random_state=0))
-    noisy = rows + _entry_noise(schema, epsilon).sample(rows.shape, random_state=0)
-    moved = np.median(np.abs(np.clip(noisy, 0.0, 1.0) - rows), axis=0)
-    places = np.cumsum([0, *(each.width for each in schema.features)])
-    found = []
-    for each, place in zip(schema.features, places, strict=False):
-        linear = each.type in ("number", "integer") and each.scale == "linear" and not each.is_category
-        if linear and each.low is not None and each.high is not None:
-            by = float(f"{moved[place] * (each.high - each.low):.2g}")
-            found.append({"column": each.name, "moved": by, "unit": each.unit or ""})
-    return found
-
-
-def _entry_noise(schema: Schema, epsilon: float) -> OptimalNoise:
-    return OptimalNoise(epsilon, DELTA, sensitivity=domain_of(schema))
-
-
-def _forecast(schema: Schema, epsilon: float, rows_about: int, unit: str) -> PrivacyUtilityDisplay:
-    """Share of rows that noise leaves in the right cell of a single column, at several epsilons.
-
-    From rows that are made up from the schema, as many as are declared.
-    """
-    own = schema if unit == "person" else without_person(schema)
-    n_rows = min(max(rows_about, 20), FORECAST_ROWS)
-    mock: dict[str, Any] = dict(mock_table(without_person(schema), n_rows, random_state=0))
-    if unit == "person" and own.person is not None:
-        mock[own.person.name] = [f"p{place // (own.rows_per_person or 1)}" for place in range(n_rows)]
-    wanted = sorted({*EPSILONS, float(epsilon)})
-    shares = []
-    for each in wanted:
-        quality = TableSynthesizer(own, each, DELTA, random_state=0).fit(mock).quality_
-        worst = max((expected for _, expected in quality.columns.values()), default=0.0)
-        shares.append(max(0.0, 1.0 - worst * n_rows / max(n_rows, rows_about)))
-    return PrivacyUtilityDisplay(
-        wanted,
-        {"forecast": shares},
-        marked=float(epsilon),
-        measure="rows in the right cell, worst column",
-        unit=unit,
-    )
-
-
-def without_person(schema: Schema) -> Schema:
-    """The schema of rows: the person column is left out."""
-    fields = tuple(
-        replace(each, role="identifier") if each.role == "person" else each for each in schema.fields
-    )
-    return replace_fields(schema, fields)
+def _key(schema: Schema, unit: str) -> tuple[str, str, int | None]:
+    return schema.digest, unit, schema.rows_about
 
 
 # --- the private table --------------------------------------------------------------------------------------
@@ -284,20 +91,25 @@ def without_person(schema: Schema) -> Schema:
 
 def make(trial: OpenTable, schema: Schema, unknown: list[str], unit: str, epsilon: float) -> dict[str, Any]:
     """Make the private table, its guarantee and its report in the folder of the trial."""
-    _check(unit, epsilon, schema)
-    with trial.making:
+    check_wish(schema, unit, epsilon)
+    with trial.at_work(), trial.told_by_name():
         for name in FILES:  # the guarantee of an earlier table must never lie beside another one
             (trial.root / name).unlink(missing_ok=True)
-        return _made(trial, schema if unit == "person" else without_person(schema), unknown, unit, epsilon)
+        known = trial.forecasts.get(_key(schema, unit))  # none if it was not waited for
+        curves = {} if known is None else {"Forecast, from no row": replace(known, marked=float(epsilon))}
+        own = schema if unit == "person" else without_person(schema)
+        return _made(trial, own, unknown, unit, epsilon, curves)
 
 
-def _made(trial: OpenTable, schema: Schema, unknown: list[str], unit: str, epsilon: float) -> dict[str, Any]:
+def _made(
+    trial: OpenTable, schema: Schema, unknown: list[str], unit: str, epsilon: float, curves: dict[str, Any]
+) -> dict[str, Any]:
     table = read_table(trial.table, schema=schema, private=True)
     quality: list[str] = []
     columns: Any
     if unit == "entry":
         labels = None if schema.classes is None else RandomisedLabels(epsilon, schema.classes)
-        maker: Any = Fabricator(_entry_noise(schema, epsilon), schema=schema, label_mechanism=labels)
+        maker: Any = Fabricator(entry_noise(schema, epsilon), schema=schema, label_mechanism=labels)
         columns = maker.fabricate(table)
     else:
         maker = TableSynthesizer(schema, epsilon, DELTA)
@@ -306,19 +118,37 @@ def _made(trial: OpenTable, schema: Schema, unknown: list[str], unit: str, epsil
     guarantee: Guarantee = maker.guarantee_
     if unknown:
         guarantee = guarantee.voided(FROM_ROWS.format(names=", ".join(unknown)))
+    n_rows = len(next(iter(columns.values())))
     write_table(trial.root / "private-table.csv", columns, schema)
     schema.save(trial.root / "schema.json")
-    facts = {"rows made": len(next(iter(columns.values()))), "unit": unit, "epsilon": epsilon, "made": LAPTOP}
-    report = of_table("Private table", guarantee, {**facts, "digest of the schema": schema.digest})
-    write_report(trial.root / "report.html", report)
+    facts = {"rows made": n_rows, "unit": unit, "epsilon": epsilon, "made": LAPTOP}
+    told = {**facts, "digest of the schema": schema.digest}
+    write_report(trial.root / "report.html", of_table("Private table", guarantee, told, evidence=curves))
     _write_json(trial.root / "guarantee.json", guarantee.to_dict())
     return {
         "holds": guarantee.holds,
-        "verdict": privacy_verdict(guarantee),
+        "verdict": _verdict(guarantee, unit),
         "guarantee": str(guarantee).split("\n"),
-        "quality": quality,
+        "quality": quality if n_rows else [NO_ROWS],
+        "rows": n_rows,
+        "columns": list(columns),
+        "first": _first_rows(trial.root / "private-table.csv"),
         "files": list(FILES),
     }
+
+
+def _verdict(guarantee: Guarantee, unit: str) -> list[str]:
+    """What was asked for comes first: of a cell, the promise for a whole record is a much weaker one."""
+    told = privacy_verdict(guarantee)
+    if unit != "entry" or not guarantee.holds:
+        return told
+    asked = guarantee.odds("entry")
+    return told if told[0] == asked else [asked, *told]
+
+
+def _first_rows(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(islice(csv.reader(file), 1, ROWS_SHOWN + 1))
 
 
 def _write_json(path: Path, plain: Any) -> None:

@@ -94,6 +94,9 @@ class Explanation:
         Number of layers of the model.
     n_terms : int, default=3
         Number of inputs and outputs that the text mentions per rule.
+    quarters : ndarray of shape (2, n) or None, default=None
+        Lower and upper quartile of the centres of all rules along every input: below or above these the text
+        calls a centre low or high.
 
     See Also
     --------
@@ -123,6 +126,7 @@ class Explanation:
     output_names: tuple[str, ...]
     n_layers: int = 1
     n_terms: int = 3
+    quarters: Array | None = None
 
     def __str__(self) -> str:
         one = len(self.rules) == 1
@@ -132,15 +136,15 @@ class Explanation:
             f"{self.shares.sum():.1%} of the say{layers}; the answer: {self._conclusion(self.output)}"
         ]
         for place, number in enumerate(self.rules):
-            lines.append(
-                f"rule {number} ({self.shares[place]:.1%}): if {self._condition(place)}, "
-                f"then about {self._conclusion(self.answers[place])}"
-            )
+            said = self._condition(place)
+            if self.input_names != self.output_names:  # else the rule gives back what it speaks of
+                said = f"if {said}, then about {self._conclusion(self.answers[place])}"
+            lines.append(f"rule {number} ({self.shares[place]:.1%}): {said}")
         return "\n".join(lines)
 
     def _condition(self, place: int) -> str:
         chosen = np.argsort(-self.reasons[place], kind="stable")[: self.n_terms]
-        parts = [f"{self.input_names[k]} is about {self.centres[place, k]:.4g}" for k in chosen]
+        parts = conditions(self.input_names, self.centres[place], chosen, self.quarters)
         others = len(self.input_names) - len(chosen)
         if others:
             parts.append(f"{others} more like it")
@@ -152,6 +156,41 @@ class Explanation:
         parts = [f"{self.output_names[j]} = {values[j]:.4g}" for j in chosen]
         others = len(self.output_names) - len(chosen)
         return ", ".join(parts) + (f" and {others} more" if others else "")
+
+
+def conditions(names: Sequence[str], centre: Array, chosen: Index, quarters: Array | None) -> list[str]:
+    """What a rule asks of some inputs, in words: ``bmi is high (34)``, or ``bmi is about 25`` in between."""
+    said = []
+    for k in chosen:
+        value = f"{centre[k]:.4g}"
+        level = ""
+        if quarters is not None and quarters[0, k] < quarters[1, k]:
+            level = "low" if centre[k] <= quarters[0, k] else "high" if centre[k] >= quarters[1, k] else ""
+        said.append(f"{names[k]} is {level} ({value})" if level else f"{names[k]} is about {value}")
+    return said
+
+
+def described(
+    rules: FuzzyRules, names: Sequence[str], answers: Array, outputs: Sequence[str], n_terms: int
+) -> str:
+    """All rules of a layer in words, one a line, with what the model answers at each centre."""
+    quarters, middle = quarters_of(rules.centres), np.median(rules.centres, axis=0)
+    spread = np.ptp(rules.centres, axis=0)
+    telling = np.abs(rules.centres - middle) / np.where(spread > 0.0, spread, np.inf)
+    lines = []
+    for number, centre in enumerate(rules.centres):
+        chosen = np.argsort(-telling[number], kind="stable")[:n_terms]
+        asked = " and ".join(conditions(names, centre, chosen, quarters))
+        told = ", ".join(
+            f"{name} is about {value:.4g}" for name, value in zip(outputs, answers[number], strict=True)
+        )
+        lines.append(f"rule {number}: if {asked}, then {told}")
+    return "\n".join(lines)
+
+
+def quarters_of(centres: Array) -> Array:
+    """Lower and upper quartile along every input, (2, n)."""
+    return np.asarray(np.quantile(centres, (0.25, 0.75), axis=0))
 
 
 def checked_row(x: ArrayLike, check: Callable[[Array], Array]) -> Array:
@@ -191,6 +230,7 @@ def explain_query(
         tuple(names[0]),
         tuple(names[1]),
         len(rules),
+        quarters=quarters_of(first.centres),
     )
 
 

@@ -1,0 +1,49 @@
+"""``--explain`` of ``predict`` and ``federate query``: which columns decided, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray
+from onefold.cli import arguments as shared
+from onefold.cli.arguments import option
+from onefold.exceptions import InvalidInputError
+from onefold.models import ClassReasons
+from onefold.models.explanation import FEWEST_ROWS
+
+BECAUSE = "because"
+
+
+def add_explain(parser: Any, cost: str = "") -> None:
+    """Declare the options."""
+    about = (
+        "say for the first N rows which columns decided, in words, and write it in a column because; a row "
+        f"is compared with others, those of DATA unless --against names a file{cost}"
+    )
+    option(parser, "--explain N", about, shared.whole)
+    option(parser, "--against FILE", "table of rows that --explain compares with, in the columns of DATA")
+
+
+def check_explain(args: Any, n_rows: int | None = None) -> None:
+    """Refuse what does not go together, or too few rows to compare with."""
+    if args.explain is None and args.against is not None:
+        raise InvalidInputError("--against goes with --explain N")
+    if args.explain is not None and args.against is None and n_rows is not None and n_rows < FEWEST_ROWS:
+        raise InvalidInputError(
+            f"--explain compares a row with others, and {args.data} has {n_rows}: give at least "
+            f"{FEWEST_ROWS} rows with --against FILE"
+        )
+
+
+def because(found: Sequence[ClassReasons], n_rows: int) -> AnyArray:
+    """The column of sentences, empty where nothing was explained."""
+    said = [str(each) for each in found]
+    return np.array(said + [""] * (n_rows - len(said)))
+
+
+def lines(found: Sequence[ClassReasons], most: int = 5) -> list[str]:
+    """The first sentences, to be shown."""
+    return [f"row {number}: {each}" for number, each in enumerate(found[:most], 1)]

@@ -1,0 +1,448 @@
+"""Why a class and not another: which columns of a row decided, in the columns and units of its owner.
+
+A classifier is asked about rows that are partly the row in question and partly a row to compare it with. From
+the comparison row to the row itself, columns change one after the other, and each is credited with what its
+change adds to the lead of the predicted class over the runner-up. The credits are averaged over many orders
+of the columns and many comparison rows: Shapley values, whose sum is the lead less the usual lead.
+
+Nothing is asked of a classifier but its scores, so a federation is explained like a model at hand. No package
+is needed for it: the whole computation is one batch of rows per row explained.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray, Floats, Index
+from onefold._base.validation import Whole, check_parameter
+from onefold.exceptions import InvalidInputError
+from onefold.tables import Field, Schema
+from onefold.tables.columns import Parsed, count_rows, rows_of
+
+__all__ = ["ClassReasons", "ColumnReason", "explain", "explain_rows"]
+
+SEED = 20260101  # of the orders of columns, the same for everyone: nothing here is secret
+MOST_COLUMNS = 200  # more than these nobody reads one by one
+FEWEST_ROWS = 5  # to compare with
+MOST_ROWS = 64
+HIGH, LOW = 0.75, 0.25  # parts of the rows compared with that lie below
+WORTH_SAYING = 0.1  # of the weight of the strongest reason
+AGAINST = 0.3  # the same, for what speaks against the class
+
+# From rows, as the classifier takes them, to scores (n_rows, n_classes): the largest decides.
+Score = Callable[[Any], Floats]
+
+
+@dataclass(frozen=True)
+class ColumnReason:
+    """What one column says for or against the predicted class.
+
+    Parameters
+    ----------
+    column : str
+        Its name.
+    value : str
+        The cell as people read it, with its unit; empty for a text that an encoder reads.
+    level : {"high", "low", ""}
+        Where a number lies among the rows compared with; empty in between and for anything but numbers.
+    weight : float
+        How much of the lead over the runner-up is due to it, in the classifier's scores.
+
+    See Also
+    --------
+    ClassReasons : All reasons for one row.
+
+    Examples
+    --------
+    >>> from onefold.models import ColumnReason
+    >>> print(ColumnReason("bmi", "34 kg/m2", "high", 0.8))
+    bmi is high (34 kg/m2)
+    """
+
+    column: str
+    value: str
+    level: str
+    weight: float
+
+    def __str__(self) -> str:
+        if not self.value:
+            return self.column
+        return (
+            f"{self.column} is {self.level} ({self.value})"
+            if self.level
+            else f"{self.column} is {self.value}"
+        )
+
+
+@dataclass(frozen=True)
+class ClassReasons:
+    """Why one row is of its predicted class rather than of the runner-up.
+
+    ``print`` says it in one sentence.
+
+    Parameters
+    ----------
+    predicted : Any
+        The class with the largest score.
+    rival : Any
+        The class with the second largest.
+    lead : float
+        How far the one is ahead of the other.
+    usual : float
+        The same for the rows compared with, on average.
+    reasons : tuple of ColumnReason
+        One per column, the strongest for the class first; their weights add up to ``lead - usual``.
+    n_reasons : int, default=3
+        Number of reasons that the sentence names.
+
+    See Also
+    --------
+    AutoencoderClassifier.explain : Gives these.
+
+    Examples
+    --------
+    >>> from onefold.models import ClassReasons, ColumnReason
+    >>> reasons = ColumnReason("bmi", "34", "high", 0.8), ColumnReason("age", "31", "low", -0.5)
+    >>> print(ClassReasons("ill", "well", 0.4, 0.1, reasons))
+    ill rather than well because bmi is high (34); against it: age is low (31)
+    """
+
+    predicted: Any
+    rival: Any
+    lead: float
+    usual: float
+    reasons: tuple[ColumnReason, ...]
+    n_reasons: int = 3
+
+    def __str__(self) -> str:
+        choice = f"{self.predicted} rather than {self.rival}"
+        strongest = max((abs(reason.weight) for reason in self.reasons), default=0.0)
+        named = [each for each in self.reasons if each.weight > WORTH_SAYING * strongest][: self.n_reasons]
+        against = [each for each in self.reasons if each.weight < -AGAINST * strongest][-1:]
+        if not named:
+            why = f"{choice}, as for most rows compared with: no column speaks for it more than usual"
+        else:
+            *first, last = map(str, named)
+            why = f"{choice} because {', '.join(first)} and {last}" if first else f"{choice} because {last}"
+        return why + "".join(f"; against it: {reason}" for reason in against)
+
+
+# --- columns of a row -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """A table column by column, as the schema reads it, and how to make a table of such columns again."""
+
+    names: tuple[str, ...]
+    cells: tuple[AnyArray, ...]
+    fields: tuple[Field | None, ...]
+    rebuild: Callable[[Sequence[AnyArray]], Any]
+
+    def __len__(self) -> int:
+        return len(self.cells[0])
+
+    @classmethod
+    def of(cls, X: Any, schema: Schema | None, names: Sequence[str] | None) -> _Columns:
+        """Columns of a matrix, or of a table that a schema declares."""
+        if schema is None:
+            return cls._of_matrix(X, names)
+        parsed, fields = schema.parse(X, strict=False), schema.features
+        kept = tuple(known.name for known in fields)
+
+        def rebuild(made: Sequence[AnyArray]) -> dict[str, Parsed]:
+            right = np.zeros(len(made[0]), dtype=np.int8)
+            return {name: Parsed(column, right) for name, column in zip(kept, made, strict=True)}
+
+        return cls(kept, tuple(parsed[name] for name in kept), fields, rebuild)
+
+    @classmethod
+    def _of_matrix(cls, X: Any, names: Sequence[str] | None) -> _Columns:
+        given = getattr(X, "columns", None) if names is None else names
+        rows = np.asarray(X)
+        if rows.ndim != 2 or not np.issubdtype(rows.dtype, np.number):
+            raise InvalidInputError("the rows to explain must be a table (n, p) of numbers")
+        called = [f"x{k}" for k in range(rows.shape[1])] if given is None else list(map(str, given))
+        if len(called) != rows.shape[1]:
+            raise InvalidInputError(f"{rows.shape[1]} columns to explain and {len(called)} names")
+        nothing = (None,) * len(called)
+        return cls(tuple(called), tuple(rows.T), nothing, lambda made: np.stack(made, axis=1))
+
+    def reason(self, place: int, row: int, weight: float, others: _Columns) -> ColumnReason:
+        """What a column says, in words."""
+        known, name = self.fields[place], self.names[place]
+        cell = self.cells[place][row]
+        if known is not None and known.encoder is not None:
+            return ColumnReason(name, "", "", weight)
+        if known is not None and known.is_category:
+            told = "missing" if cell < 0 else str(known.show(np.array([cell]))[0])
+            return ColumnReason(name, told, "", weight)
+        if math.isnan(cell):
+            return ColumnReason(name, "missing", "", weight)
+        plain = known is None or known.type in ("number", "integer")
+        told = f"{cell:.4g}" if plain or known is None else str(known.show(np.array([cell]))[0])
+        unit = "" if known is None or not known.unit else f" {known.unit}"
+        return ColumnReason(name, told + unit, _level(float(cell), others.cells[place]), weight)
+
+
+def _level(number: float, beside: Floats) -> str:
+    """Where a number lies among others: in the upper or the lower quarter."""
+    known = beside[~np.isnan(beside)]
+    if not len(known):
+        return ""
+    below = (float(np.mean(known < number)) + float(np.mean(known <= number))) / 2.0
+    return "high" if below >= HIGH else "low" if below <= LOW else ""
+
+
+# --- explaining -----------------------------------------------------------------------------------------
+
+
+def explain(
+    model: Any,
+    X: Any,
+    background: Any = None,
+    *,
+    schema: Schema | None = None,
+    n_reasons: int = 3,
+    n_orders: int = 20,
+) -> list[ClassReasons]:
+    """Say for each row which columns made a classifier choose its class.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier with ``decision_function``, or a federation with ``measures``.
+    X : array-like of shape (n_rows, n_columns), or table
+        Rows to explain; a table where there is a schema.
+    background : array-like or table, default=None
+        Rows to compare with, at least five; None takes ``X``.
+    schema : Schema, default=None
+        The contract of the table; None takes that of the classifier.
+    n_reasons : int, default=3
+        Number of reasons that the sentence about a row names.
+    n_orders : int, default=20
+        Number of orders in which columns change; more give steadier weights and cost more.
+
+    Returns
+    -------
+    list of ClassReasons
+        One per row, which can be printed.
+
+    See Also
+    --------
+    explain_rows : The same for anything that gives scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold import MomentClassifier
+    >>> from onefold.models import explain
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> model = MomentClassifier(None).fit(X, np.where(X[:, 1] > 0, "a", "b"))
+    >>> explain(model, X[:1], X)[0].reasons[0].column
+    'x1'
+    """
+    schema = getattr(model, "schema", None) if schema is None else schema
+    names = getattr(model, "feature_names_in_", None)
+    if schema is None and names is not None:
+        for table in (X, background):
+            if hasattr(table, "columns") and list(map(str, table.columns)) != list(map(str, names)):
+                raise InvalidInputError("rows to explain must have the columns of the fit, in their order")
+    options: dict[str, Any] = {"n_reasons": n_reasons, "n_orders": n_orders}
+    return explain_rows(
+        scores_of(model), model.classes_, X, background, schema=schema, names=names, **options
+    )
+
+
+def explain_rows(
+    score: Score,
+    classes: AnyArray,
+    X: Any,
+    background: Any = None,
+    *,
+    schema: Schema | None = None,
+    names: Sequence[str] | None = None,
+    n_reasons: int = 3,
+    n_orders: int = 20,
+) -> list[ClassReasons]:
+    """Say for each row which columns made its class the predicted one.
+
+    Parameters
+    ----------
+    score : callable
+        From rows to scores (n_rows, n_classes), of which the largest decides.
+    classes : ndarray of shape (n_classes,)
+        Labels of the scores.
+    X : array-like of shape (n_rows, n_columns), or table
+        Rows to explain; a table where there is a schema.
+    background : array-like or table, default=None
+        Rows to compare with, at least five; None takes ``X``.
+    schema : Schema, default=None
+        The contract of the table.
+    names : sequence of str, default=None
+        Names of the columns of a matrix.
+    n_reasons : int, default=3
+        Number of reasons that the sentence about a row names.
+    n_orders : int, default=20
+        Number of orders in which columns change; more give steadier weights and cost more.
+
+    Returns
+    -------
+    list of ClassReasons
+        One per row.
+
+    See Also
+    --------
+    explain : The same for a classifier.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.models import explain_rows
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> found = explain_rows(lambda rows: np.stack([rows[:, 0], -rows[:, 0]], 1), np.array(["up", "down"]), X)
+    >>> {each.reasons[0].column for each in found}
+    {'x0'}
+    """
+    check_parameter("n_reasons", n_reasons, Whole(1))
+    check_parameter("n_orders", n_orders, Whole(2))
+    if len(classes) < 2:
+        raise InvalidInputError("there is one class only: nothing decides between classes")
+    rows = _Columns.of(X, schema, names)
+    others = rows if background is None else _Columns.of(background, schema, names)
+    n_columns = len(rows.names)
+    if n_columns != len(others.names):
+        raise InvalidInputError("the rows to compare with have other columns than those to explain")
+    if n_columns > MOST_COLUMNS:
+        raise InvalidInputError(
+            f"{n_columns} columns: explanations name columns that people know, at most {MOST_COLUMNS}"
+        )
+    if len(others) < FEWEST_ROWS:
+        raise InvalidInputError(
+            f"an explanation compares a row with others: give at least {FEWEST_ROWS} rows (background)"
+        )
+    drawn = np.random.default_rng(SEED)
+    return [
+        _explained(score, classes, rows, number, others, n_reasons, n_orders, drawn)
+        for number in range(len(rows))
+    ]
+
+
+def rows_asked(n_rows: int, n_columns: int, n_orders: int = 20) -> int:
+    """Number of rows that a classifier is asked about to explain some rows.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows to explain.
+    n_columns : int
+        Number of their columns.
+    n_orders : int, default=20
+        Number of orders in which columns change.
+
+    Returns
+    -------
+    int
+        The number.
+    """
+    return n_rows * (1 + 2 * math.ceil(n_orders / 2) * (n_columns + 1))
+
+
+def _explained(
+    score: Score,
+    classes: AnyArray,
+    rows: _Columns,
+    number: int,
+    others: _Columns,
+    n_reasons: int,
+    n_orders: int,
+    drawn: np.random.Generator,
+) -> ClassReasons:
+    n_columns = len(rows.names)
+    orders, beside = _plan(n_columns, len(others), n_orders, drawn)
+    # Row (k, i): the first i columns of order k are those of the row, the others those of comparison row k.
+    rank = np.argsort(orders, axis=1)
+    steps = np.arange(n_columns + 1)[None, :, None] > rank[:, None, :]
+    asked = []
+    for k in range(n_columns):
+        cells = np.concatenate([rows.cells[k][number : number + 1], others.cells[k]])
+        chosen = np.where(steps[:, :, k], 0, 1 + beside[:, None]).ravel()
+        asked.append(cells[np.concatenate([[0], chosen])])
+    found = np.asarray(score(rows.rebuild(asked)), dtype=np.float64)
+    winner, rival = np.argsort(-found[0], kind="stable")[:2]
+    leads = (found[1:, winner] - found[1:, rival]).reshape(len(orders), n_columns + 1)
+    weights = np.take_along_axis(np.diff(leads, axis=1), rank, axis=1).mean(axis=0)
+    strongest = np.argsort(-weights, kind="stable")
+    return ClassReasons(
+        classes[winner],
+        classes[rival],
+        float(found[0, winner] - found[0, rival]),
+        float(leads[:, 0].mean()),
+        tuple(rows.reason(int(place), number, float(weights[place]), others) for place in strongest),
+        n_reasons,
+    )
+
+
+def _plan(n_columns: int, n_others: int, n_orders: int, drawn: np.random.Generator) -> tuple[Index, Index]:
+    """Orders of the columns, each followed by its reverse, and the row that each pair is compared with."""
+    pairs = math.ceil(n_orders / 2)
+    forth = drawn.permuted(np.tile(np.arange(n_columns), (pairs, 1)), axis=1)
+    orders = np.stack([forth, forth[:, ::-1]], axis=1).reshape(2 * pairs, n_columns)
+    chosen = np.concatenate([drawn.permutation(n_others) for _ in range(math.ceil(pairs / n_others))])[:pairs]
+    return orders, np.repeat(chosen, 2)
+
+
+# --- what is asked --------------------------------------------------------------------------------------
+
+
+def scores_of(model: Any) -> Score:
+    """Scores of a classifier, one column per class, of which the largest decides.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier with ``decision_function``, or a federation with ``measures``.
+
+    Returns
+    -------
+    callable
+        From rows to scores.
+    """
+    ask = getattr(model, "measures", None) or getattr(model, "decision_function", None)
+    if ask is None:
+        raise InvalidInputError(f"{type(model).__name__} has no scores: its classes cannot be explained")
+
+    def scores(X: Any) -> Floats:
+        with warnings.catch_warnings():  # mixed rows come without names of columns, in their order
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            found = np.asarray(ask(X), dtype=np.float64)
+        if hasattr(model, "measures"):
+            return -found
+        return np.stack([-0.5 * found, 0.5 * found], axis=1) if found.ndim == 1 else found
+
+    return scores
+
+
+def compared_with(rows: Any) -> Any:
+    """Rows spread evenly over a table, to compare with: at most 64.
+
+    Parameters
+    ----------
+    rows : array-like or table
+        The table.
+
+    Returns
+    -------
+    array-like or table
+        The chosen rows.
+    """
+    n_rows = count_rows(rows)
+    return rows_of(
+        rows, np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).round().astype(np.intp))
+    )
