@@ -20,7 +20,7 @@ import onefold
 from onefold import io
 from onefold._base.foreign import parse_json
 from onefold._base.frames import join_frames, split_frames
-from onefold.fabrication import MomentClassifier, TableCounts, TableSynthesizer
+from onefold.fabrication import MomentClassifier, MomentRegressor, TableCounts, TableSynthesizer
 from onefold.federated import LocalModel
 from onefold.federated import messages as plain
 from onefold.federated.guard import QueryGuard
@@ -177,6 +177,7 @@ def _others() -> list[Format]:
         Format("counts", counts.to_bytes(), lambda path: TableCounts.from_bytes(path.read_bytes()).vector),
         Format("synthesizer", _saved(TableSynthesizer.from_counts(Schema(FIELDS), counts)), _draw),
         Format("moment classifier", _saved(MomentClassifier.from_moments(moments)), _load),
+        Format("moment regressor", _saved(MomentRegressor(None, lift=None).fit(X, X[:, 0])), _load),
         Format("source", _saved(source), lambda path: io.load(path).classes_),
         Format("transfer", TransferClassifier(source).fit(X, target).to_bytes(), _load),
         Format("ledger", _saved(ledger), lambda path: str(Ledger.load(path))),
