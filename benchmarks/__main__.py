@@ -28,6 +28,7 @@ from benchmarks import (
     querying,
     release,
     small_machines,
+    sum_costs,
     sums,
     tables,
 )
@@ -51,6 +52,7 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "release": release.rows,
     "tables": tables.rows,
     "sums": sums.rows,
+    "sum-costs": sum_costs.rows,
 }
 
 

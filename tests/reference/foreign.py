@@ -19,6 +19,7 @@ import numpy as np
 import onefold
 from onefold import io
 from onefold._base.foreign import parse_json
+from onefold._base.frames import join_frames, split_frames
 from onefold.fabrication import MomentClassifier, TableCounts, TableSynthesizer
 from onefold.federated import LocalModel
 from onefold.federated import messages as plain
@@ -29,6 +30,7 @@ from onefold.federated.log import MembershipLog
 from onefold.privacy import Event, Guarantee, Laplace, Ledger, PrivateMoments
 from onefold.tables import Field, Schema, read_table
 from onefold.transfer import PrivateSource, TransferClassifier
+from reference.summing import World
 
 __all__ = ["OLD", "Format", "formats"]
 
@@ -151,6 +153,7 @@ def _old() -> list[Format]:
 
 def _others() -> list[Format]:
     moments = PrivateMoments(8.0, classes=[0, 1], radius=3.0, random_state=0).fit(X, Y)
+    whitened = PrivateMoments(8.0, classes=[0, 1], whitening="private", random_state=0).fit(X, Y)
     source = PrivateSource.from_moments(moments)
     ledger = Ledger(limit_epsilon=9.0)
     ledger.spend(Event("survey", "record", 1.5))
@@ -161,6 +164,11 @@ def _others() -> list[Format]:
     return [
         Format(
             "moments", moments.to_bytes(), lambda path: PrivateMoments.from_bytes(path.read_bytes()).means_
+        ),
+        Format(
+            "whitened moments",
+            whitened.to_bytes(),
+            lambda path: PrivateMoments.from_bytes(path.read_bytes()).embed(X),
         ),
         Format("joined sums", sums.to_bytes(), lambda path: JoinedSums.from_bytes(path.read_bytes()).vector),
         Format("counts", counts.to_bytes(), lambda path: TableCounts.from_bytes(path.read_bytes()).vector),
@@ -216,6 +224,19 @@ def _encrypted() -> list[Format]:
             "encrypted answers", answers[0], lambda path: server.aggregate([path.read_bytes(), answers[1]])
         ),
         Format("encrypted result", result, lambda path: querier.decrypt(path.read_bytes())),
+        *_summed(),
+    ]
+
+
+def _summed() -> list[Format]:
+    """A site's message in a sum under one key, as the server reads it, and the total, as the holder does."""
+    world = World(n_sites=2, length=4, scheme="bfv")
+    first, second = world.messages()
+    total = join_frames(world.sum.route([first, second])["holder0"])
+    holder = world.holder(0)
+    return [
+        Format("encrypted sum message", first, lambda path: world.sum.route([path.read_bytes(), second])),
+        Format("encrypted sum total", total, lambda path: holder.problems(split_frames(path.read_bytes()))),
     ]
 
 

@@ -41,7 +41,7 @@ class OnMoments(BaseEstimator):
         classes: ArrayLike | None = None,
         centre: Literal["private"] | ArrayLike | None = "private",
         radius: float | None = None,
-        shares: tuple[float, float, float, float] | None = None,
+        shares: tuple[float, ...] | None = None,
         neighbours: Literal["add-remove", "replace"] = "add-remove",
         shrinkage: Literal["auto"] | float = "auto",
         floor: float = 0.2,
@@ -133,7 +133,8 @@ class OnMoments(BaseEstimator):
             A fitted estimator of this class.
         """
         given = {**of_the_release(moments), "random_state": None, "ledger": None}
-        given.pop("second_moments")
+        for name in ("second_moments", "whitening"):  # of a classifier only
+            given.pop(name)
         more: dict[str, Any] = {"shrinkage": shrinkage, "floor": floor, "least": least, "schema": schema}
         found = cls(**given, encoder=encoder, **more)
         found._from(moments, encoder, schema, encoding_words(schema, encoder))

@@ -75,9 +75,9 @@ def release_moments(
     y : array-like of shape (n,) or None
         Their labels; None takes the label column of the schema.
     moments : PrivateMoments
-        The agreed release, which is cloned and not changed. Its centre is None or a public vector: releases
-        around centres that sites found for themselves cannot be added up. Without ``classes`` those of the
-        schema are taken; without a schema small classes are left out.
+        The agreed release, which is cloned and not changed. Its centre is None or a public vector and its
+        whitening None or a public matrix: what sites found for themselves cannot be added up. Without
+        ``classes`` those of the schema are taken; without a schema small classes are left out.
     encoder : Encoder or None, default=None
         One of :mod:`onefold.encoders`, with the parameters all sites agreed on.
     person : array-like of shape (n,), False or None, default=None
@@ -115,6 +115,10 @@ def release_moments(
     if isinstance(moments.centre, str):
         raise InvalidInputError(
             "releases around centres of their own cannot be added up: give a public centre or None"
+        )
+    if isinstance(moments.whitening, str):
+        raise InvalidInputError(
+            "releases of records that each site whitened by itself cannot be added up: give a public matrix"
         )
     if learns(encoder):
         raise InvalidInputError("sites need the same public encoder: one of onefold.encoders, or None")
@@ -249,6 +253,9 @@ class MomentFederation:
     most_rows : int or None, default=None
         Most rows that one site may contribute without noise; None takes any number. A site counts as much as
         the rows it says it has.
+    whitening : array-like of shape (n_encoded, n_encoded) or None, default=None
+        Public matrix by which all sites whiten their records, with noise: from public rows, or the
+        ``whitening_`` that one site or an earlier round released and paid for.
 
     See Also
     --------
@@ -304,8 +311,9 @@ class MomentFederation:
         groups: str | None = None,
         objective: str = "accuracy",
         most_rows: int | None = None,
+        whitening: ArrayLike | None = None,
     ) -> None:
-        self.schema, self.most_rows = schema, most_rows
+        self.schema, self.most_rows, self.whitening = schema, most_rows, whitening
         check_parameters(self, {"most_rows": (Whole(1), None)})
         self.epsilon, self.delta, self.classes, self.encoder = epsilon, delta, classes, encoder
         self.second_moments, self.head, self.lift = second_moments, head, lift
@@ -324,6 +332,8 @@ class MomentFederation:
             objective=cast(Any, objective),
         )
         self._agreed.check_settings()
+        if isinstance(whitening, str):
+            raise InvalidInputError("whitening must be a public matrix, the same at all sites, or None")
         if isinstance(lift, str):  # which a classifier takes
             raise InvalidInputError("lift must be a number, such as 512: no site sees all rows to choose one")
         self._members: dict[Hashable, _Member] = {}
@@ -348,6 +358,8 @@ class MomentFederation:
             What :meth:`add` takes.
         """
         if self.epsilon is None and self._kind == "pooled":
+            if self.whitening is not None:
+                raise InvalidInputError("whitening is for moments with noise: leave it out")
             if groups is None and person is not None and person is not False:
                 groups = person  # records of a person belong together
             parts, mapped = self._agreed.plain_parts(X, y, groups)
@@ -368,6 +380,7 @@ class MomentFederation:
             classes=self.classes,
             centre=None,
             second_moments=cast(Any, self._kind),
+            whitening=self.whitening,
         )
         return release_moments(X, y, agreed, self.encoder, person, schema=self.schema)
 
