@@ -247,7 +247,7 @@ def test_every_figure_of_a_document_is_in_the_gallery_with_a_sentence(document: 
 # --- what can go wrong ------------------------------------------------------------------------------------
 
 # Pages to look something up: words, letters, results, licences and proofs.
-LOOKED_UP = {"index.md", "glossary.md", "notation.md", "results.md", "licences.md"}
+LOOKED_UP = {"index.md", "glossary.md", "notation.md", "results.md", "register.md", "licences.md"}
 READ = sorted(
     path
     for pattern in ("*.md", "tutorials/*.md", "howto/*.md")

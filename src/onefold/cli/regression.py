@@ -138,7 +138,8 @@ def split(
         raise InvalidInputError(
             f"{path}: --test-size leaves too few {'rows' if persons is None else 'persons'}"
         )
-    held = np.isin(units, np.random.default_rng(seed).permutation(n_units)[:n_held])
+    rng = np.random.default_rng(seed)
+    held = np.isin(units, rng.permutation(n_units)[:n_held])
     return np.flatnonzero(~held), np.flatnonzero(held)
 
 

@@ -200,7 +200,8 @@ def simulate_regression(
 
 
 def _sites(outputs: Floats, n_clients: int, spread: str, random_state: int) -> list[Index]:
-    order = np.random.default_rng(random_state).permutation(len(outputs))
+    rng = np.random.default_rng(random_state)
+    order = rng.permutation(len(outputs))
     if spread == "sorted":
         order = np.argsort(outputs, kind="stable")
     return np.array_split(order, n_clients)

@@ -161,7 +161,8 @@ class FoldingRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._ranges = np.array([targets.min(axis=0), targets.max(axis=0)])
         self.preparation_ = Preparation.of(rows)
         prepared = np.asarray(self.preparation_.apply(rows), dtype=np.float64)
-        order = np.random.default_rng(SEED).permutation(len(rows))
+        rng = np.random.default_rng(SEED)
+        order = rng.permutation(len(rows))
         n_held = min(len(rows) // 5, MOST_HELD_OUT)
         held, others = order[:n_held], order[n_held : n_held + MOST_COMPARED]
         self._choose(prepared, targets, others, held)
@@ -356,7 +357,8 @@ def _divided(rows: Floats, targets: Floats, kind: str, n_clusters: int) -> Index
     else:
         spread = targets.std(axis=0)
         points = rows if kind == "inputs" else targets / np.where(spread > 0.0, spread, 1.0)
-        start = points[np.sort(np.random.default_rng(SEED).permutation(len(points))[:n_clusters])]
+        rng = np.random.default_rng(SEED)
+        start = points[np.sort(rng.permutation(len(points))[:n_clusters])]
         labels = clusters(points, start)[1]
     return np.asarray(np.unique(labels, return_inverse=True)[1])
 
