@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import onefold
 from onefold import MomentRegressor, io
 from onefold.encoders import FourierLift
-from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
+from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError, PrivacyLeakWarning
 from onefold.fabrication import MomentRegressor as FromFabrication
 from onefold.fabrication.pair_map import checked_range, declared_map
 from onefold.privacy import Ledger, PrivateMoments
@@ -179,6 +179,16 @@ def test_noise_never_makes_an_error_of_zero_and_intervals_without_width() -> Non
         assert np.mean((low <= y) & (y <= high)) > 0.8
         negative += model._linear.error < 0.0
     assert negative > 0  # as the estimate of some releases is
+
+
+def test_fit_that_a_ledger_refuses_leaves_the_regressor_as_it_was(friedman: list) -> None:
+    X, _, y, _ = friedman
+    ledger = Ledger(1.2, 1e-4, neighbours="add-remove")
+    model = MomentRegressor(1.0, **RANGES, ledger=ledger).fit(X, y)
+    before = model.predict(X[:5])
+    with pytest.raises(OnefoldError, match="limit"):
+        model.set_params(y_range=(-5000.0, 5000.0)).fit(X, y)
+    assert np.array_equal(model.predict(X[:5]), before)
 
 
 def test_persons_count_once_and_are_promised_epsilon() -> None:

@@ -203,9 +203,9 @@ class MomentRegressor(RegressorMixin, OnMoments):
         self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
         encoded = self._encoded(rows)
         if self.epsilon is not None:
-            self.pair_map_ = self._declared(rows.shape[1], 0)
-            moments = self._noisy(encoded, outputs, person)
-            self.residuals_ = None
+            pair_map = self._declared(rows.shape[1], 0)
+            moments = self._noisy(encoded, outputs, person, pair_map)  # which a ledger may refuse
+            self.pair_map_, self.residuals_ = pair_map, None
             self._adopt(voided_by(self.encoder, moments))
             return self
         maps = self._maps(encoded, outputs)
@@ -244,7 +244,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
         self.pair_map_ = self._declared(rows.shape[1], lift)
         if self.epsilon is None:
             return self._plain(self._encoded(rows), outputs, self.pair_map_)
-        return voided_by(self.encoder, self._noisy(self._encoded(rows), outputs, person))
+        return voided_by(self.encoder, self._noisy(self._encoded(rows), outputs, person, self.pair_map_))
 
     def predict(self, X: Any) -> Floats:
         """Predict the output of each row.
@@ -493,12 +493,12 @@ class MomentRegressor(RegressorMixin, OnMoments):
         moments.encoding_ = self._words(pair_map)
         return moments
 
-    def _noisy(self, rows: Array, outputs: Array, person: Any) -> PrivateMoments:
+    def _noisy(self, rows: Array, outputs: Array, person: Any, pair_map: PairMap) -> PrivateMoments:
         """The release, and what records went through."""
-        pairs = self.pair_map_.apply(np.column_stack([rows, outputs]))
+        pairs = pair_map.apply(np.column_stack([rows, outputs]))
         release = PrivateMoments(**self._release(person is not None))
         moments = release.fit(pairs, np.zeros(len(pairs), dtype=np.int64), person, schema=self.schema)
-        moments.encoding_ = self._words(self.pair_map_)
+        moments.encoding_ = self._words(pair_map)
         if self.schema is None:
             moments.guarantee_ = moments.guarantee_.provided(DECLARED_RANGES)
         return moments
