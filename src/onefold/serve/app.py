@@ -48,7 +48,8 @@ def create_app(
     Parameters
     ----------
     token : str
-        What a browser must show with every question, not empty; whoever has it can do everything that the pages can.
+        What a browser must show with every question, not empty; whoever has it can do everything that the
+        pages can.
     site : str, Path or None, default=None
         Folder of a site of a federation, for the page of its data owner.
     federation : str, Path or None, default=None
