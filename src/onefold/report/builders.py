@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from onefold.report.comparison import Comparison
@@ -349,7 +350,7 @@ def of_transfer(
     title: str,
     facts: Mapping[str, Any],
     told: Sequence[str],
-    guarantee: Guarantee,
+    guarantee: Guarantee | Sequence[Guarantee],
     experts: Section,
     card: Mapping[str, str] | None = None,
 ) -> Report:
@@ -363,8 +364,8 @@ def of_transfer(
         What was learned from what: names and values.
     told : sequence of str
         What the source was worth, in sentences; the first one is part of the verdict.
-    guarantee : Guarantee
-        What is promised about the rows of the source.
+    guarantee : Guarantee or sequence of Guarantee
+        What is promised about the rows of the source, or of each of several.
     experts : Section
         The weights that were found.
     card : mapping of str to str or None, default=None
@@ -375,11 +376,19 @@ def of_transfer(
     Report
         The report.
     """
-    about = "About the rows of the source: "
-    verdict = [*told[:1], *(about + line for line in privacy_verdict(guarantee)), TARGET]
+    promises = list(guarantee) if isinstance(guarantee, Sequence) else [guarantee]
+    verdict, promised = list(told[:1]), []
+    for number, promise in enumerate(promises, 1):
+        whose = "the source" if len(promises) == 1 else f"source {number}"
+        verdict += [f"About the rows of {whose}: {line}" for line in privacy_verdict(promise)]
+        found = privacy_sections(promise)
+        if len(promises) > 1:  # different records, different promises: no number is about all of them
+            found = [replace(section, title=f"Source {number}: {section.title}") for section in found]
+        promised += found
+    verdict.append(TARGET)
     worth = Section("What the source was worth", notes=told)
     learned = _learned("What was learned from what", facts)
-    sections = [learned, worth, experts, *privacy_sections(guarantee), _card(card), _sums(facts)]
+    sections = [learned, worth, experts, *promised, _card(card), _sums(facts)]
     return Report("transfer", title, verdict, sections)
 
 

@@ -6,7 +6,8 @@
    rows ("refined"); the target's own Gaussians, begun with their beliefs ("mapping").
 3. The source as it is ("source").
 
-What several sources contribute is in :mod:`onefold.transfer._sources`. Labels are hidden in turn; the weights stay near a prior unless the hidden labels ask for others.
+What sources contribute, one or several, is in ``_sources``. Labels are hidden in turn; the weights stay near
+a prior unless the hidden labels ask for others.
 """
 
 from collections.abc import Iterator, Sequence

@@ -293,7 +293,7 @@ def _classifier_from(
         strategy = _documented_from(parts, ways[0], len(classes), width)
     strategy.decide(np.zeros((1, width)))  # what does not fit fails here and not in use
     several = "n_sources" in about
-    together = {
+    together: dict[str, Any] = {
         "source": None if several or not sources else sources[0],
         "sources": list(sources) if several else None,
     }

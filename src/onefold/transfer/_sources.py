@@ -1,7 +1,7 @@
-"""What sources contribute to the default strategy: one source, or several that are weighed against each other.
+"""What sources contribute to the default strategy: one source, or several, each by how near it is.
 
-Sources that see rows in the same way have their class means combined before the target's labels shrink them:
-each counts by how near it is to the labelled rows, in closed form. Sources that see rows in different ways
+Sources that see rows in the same way have their class means averaged before labelled rows of the target
+shrink them; the weights follow from the labelled rows in closed form. Sources that see rows in different ways
 (another encoder, radius or centre) cannot be averaged; each group has experts of its own.
 """
 

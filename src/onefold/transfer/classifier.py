@@ -26,8 +26,8 @@ from onefold.transfer._default import Default, fit_default
 from onefold.transfer._documented import fit_documented
 from onefold.transfer._files import (
     CLASSIFIER,
-    classifier_from_parts,
     all_sources,
+    classifier_from_parts,
     fitted_encoder,
     names_of_sources,
     parts_of_classifier,
@@ -176,10 +176,10 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     varies more than ten times as much as the median one, columns have units of their own and are divided
     by their spread.
 
-    **Several sources** (``sources``): those that see rows in the same way (no encoder or the same one, the same
-    radius and centre of moments) have their class means and covariances averaged before they are shrunk. Each
-    source counts by 1/t, its own squared distance to the labelled rows as above, so that a source that is far
-    away, or wrong, hardly counts even with few labels; how far the average is from the target is then measured
+    **Several sources** (``sources``): those that see rows in the same way (the same encoder or none; of
+    moments also the same radius and ``centre``) have their class means and covariances averaged before they
+    are shrunk. A source counts by 1/t, with its own squared distance t to the labelled rows as above, so that
+    one that is far away, or wrong, counts little; how far the average is from the target is then measured
     again, since sources can err together. "source 1", "source 2" and so on share the prior of "source".
     Sources that see rows in different ways have "shrunk", "refined" and "mapping" of their own, named by
     their numbers ("source 2: shrunk"), with a part of the prior. What document 001 calls multi-task learning
@@ -319,9 +319,9 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
             )
         for number, each in enumerate(given[1:], 2):
             if not np.array_equal(each.classes_, given[0].classes_):
+                theirs, first = (_listed([str(label) for label in one.classes_]) for one in (each, given[0]))
                 raise InvalidInputError(
-                    f"source {number} knows other classes ({_listed([str(label) for label in each.classes_])}) "
-                    f"than source 1 ({_listed([str(label) for label in given[0].classes_])})"
+                    f"source {number} knows other classes ({theirs}) than source 1 ({first})"
                 )
         return given
 
