@@ -158,9 +158,10 @@ def experiment(args: argparse.Namespace) -> Outcome:
 
 
 def _cases(setting: str, args: argparse.Namespace, seed: int) -> Iterator[tuple[str, Case]]:
-    """All targets; with --quick the first one."""
+    """All targets, or those that were named; with --quick the first one."""
     for target, case in SETTINGS[setting][1](args, seed):
-        yield target, case
+        if args.targets is None or target in args.targets:
+            yield target, case
         if args.quick:
             return
 
@@ -199,6 +200,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--labels", nargs="+", type=positive, default=list(LABELS), help="labels per class (default: 1 3 10)"
     )
     options.add_argument("--seeds", type=positive, default=3, help="number of runs per target (default: 3)")
+    options.add_argument(
+        "--targets", nargs="+", metavar="NAME", help="targets to measure, such as webcam (default: all)"
+    )
     return harness.main(__file__, options, experiment, arguments)
 
 

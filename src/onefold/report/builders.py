@@ -162,7 +162,7 @@ def of_model(
     evaluation: Evaluation | None = None,
     about: str = "rows that the model was not fitted to",
     evidence: Mapping[str, Display] | None = None,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | Sequence[Guarantee] | None = None,
     card: Mapping[str, str] | None = None,
     estimated: Mapping[str, Any] | None = None,
 ) -> Report:
@@ -180,8 +180,8 @@ def of_model(
         Which rows these were.
     evidence : mapping of str to Display or None, default=None
         Further pictures under their headings, such as calibration and distances.
-    guarantee : Guarantee or None, default=None
-        What is promised; None if nothing is.
+    guarantee : Guarantee, sequence of Guarantee or None, default=None
+        What is promised, by each of several sources; None if nothing is.
     card : mapping of str to str or None, default=None
         What people say about the model: any of the fields of a model card.
     estimated : mapping of str to Any or None, default=None
@@ -195,12 +195,16 @@ def of_model(
     """
     told, sections = _goodness(evaluation, about, estimated if guarantee is None else None)
     verdict = [*told, HOLDS_ROWS]
+    promise: list[Section] = []
     if guarantee is not None:
         raw = [] if evaluation is None else [RAW_ROWS]
-        verdict = [*privacy_verdict(guarantee), *told, *raw]
+        if isinstance(guarantee, Sequence):
+            lines, promise = _of_sources(guarantee)
+        else:
+            lines, promise = privacy_verdict(guarantee), privacy_sections(guarantee)
+        verdict = [*lines, *told, *raw]
     learned = _learned("What was learned from what", facts)
     pictures = [Section(name, display=display) for name, display in (evidence or {}).items()]
-    promise = [] if guarantee is None else privacy_sections(guarantee)
     return Report(
         "model", title, verdict, [learned, *sections, *pictures, *promise, _card(card), _sums(facts)]
     )
@@ -346,6 +350,19 @@ def of_table(
     return Report("table", title, privacy_verdict(guarantee), sections)
 
 
+def _of_sources(promises: Sequence[Guarantee]) -> tuple[list[str], list[Section]]:
+    """Verdict and sections about the promises of sources: different records, so no number is about all."""
+    verdict, sections = [], []
+    for number, promise in enumerate(promises, 1):
+        whose = "the source" if len(promises) == 1 else f"source {number}"
+        verdict += [f"About the rows of {whose}: {line}" for line in privacy_verdict(promise)]
+        found = privacy_sections(promise)
+        if len(promises) > 1:
+            found = [replace(section, title=f"Source {number}: {section.title}") for section in found]
+        sections += found
+    return verdict, sections
+
+
 def of_transfer(
     title: str,
     facts: Mapping[str, Any],
@@ -377,15 +394,8 @@ def of_transfer(
         The report.
     """
     promises = list(guarantee) if isinstance(guarantee, Sequence) else [guarantee]
-    verdict, promised = list(told[:1]), []
-    for number, promise in enumerate(promises, 1):
-        whose = "the source" if len(promises) == 1 else f"source {number}"
-        verdict += [f"About the rows of {whose}: {line}" for line in privacy_verdict(promise)]
-        found = privacy_sections(promise)
-        if len(promises) > 1:  # different records, different promises: no number is about all of them
-            found = [replace(section, title=f"Source {number}: {section.title}") for section in found]
-        promised += found
-    verdict.append(TARGET)
+    lines, promised = _of_sources(promises)
+    verdict = [*told[:1], *lines, TARGET]
     worth = Section("What the source was worth", notes=told)
     learned = _learned("What was learned from what", facts)
     sections = [learned, worth, experts, *promised, _card(card), _sums(facts)]
