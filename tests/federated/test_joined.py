@@ -13,7 +13,7 @@ from onefold.datasets import load, partition
 from onefold.exceptions import InvalidInputError
 from onefold.federated import GlobalClassifier, LocalModel, joined, simulate
 from onefold.federated.joined import BOUND, WIDE, Agreement, JoinedSums, Offset
-from onefold.federated.joined_server import JoinedFederation, agree_on_units
+from onefold.federated.joined_server import JoinedFederation, RowForm, agree_on_form, agree_on_units, publish
 from onefold.models import JOINED, MAXIMA
 from onefold.privacy import Laplace
 from onefold.tables import Schema
@@ -319,6 +319,65 @@ def test_units_do_not_depend_on_who_has_the_rows_and_undo_those_of_the_columns()
     for few in (10, 28):  # columns that would decide everything
         mixed = wide * np.where(np.arange(60) < few, 1.0, 1e-3)
         assert len(set(agree_on_units([mixed]).scale.tolist())) > 20
+
+
+def forms_of(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of two classes that one form of rows tells apart much better than the others."""
+    rng = np.random.default_rng(3)
+    y = np.arange(400) % 2
+    if name == "usual":  # columns in very different units
+        return (rng.normal(size=(400, 5)) + y[:, None]) * [1.0, 1e5, 1e-3, 7.0, 1e-9], y
+    if name == "narrow":  # arms that wind around each other
+        turn = rng.uniform(2.0, 10.0, 400)
+        angle = turn + np.pi * y
+        return np.column_stack([turn * np.cos(angle), turn * np.sin(angle)]), y
+    direction = rng.normal(size=(400, 5)) + 1.5 * np.outer(1 - 2 * y, [1.0, -1.0, 0.0, 0.0, 0.0])
+    return direction * 10.0 ** rng.uniform(-6.0, 6.0, 400)[:, None], y  # lengths that say nothing
+
+
+def kind_of(form: RowForm) -> str:
+    if form.preparation is None:
+        return "directions"
+    return "narrow" if form.longest > 1.0 else "usual"
+
+
+@pytest.mark.parametrize("name", ["usual", "narrow", "directions"])
+def test_form_of_rows_is_the_one_whose_sums_promise_the_smallest_error(name: str) -> None:
+    X, y = forms_of(name)
+    classes, parts = np.array([0, 1]), np.array_split(np.arange(400), 7)
+    form, n_bytes = agree_on_form([X], [y], classes)
+    assert kind_of(form) == name
+    again, more_bytes = agree_on_form([X[rows] for rows in parts], [y[rows] for rows in parts], classes)
+    assert kind_of(again) == name
+    assert 0 < n_bytes < more_bytes  # every site sends three small sums
+    found = simulate(
+        X[:300], y[:300], 5, "dirichlet", alpha=0.5, X_test=X[300:], y_test=y[300:], random_state=0
+    )
+    assert found.method == "joined"
+    assert found.federated > 0.8
+    assert found.sum_bytes > n_bytes
+
+
+def test_rows_of_many_columns_keep_the_usual_form_and_send_nothing_for_the_choice() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 50))
+    form, n_bytes = agree_on_form([X], [np.arange(20) % 2], np.array([0, 1]))
+    assert (kind_of(form), n_bytes) == ("usual", 0)
+
+
+def test_offset_of_longer_rows_survives_its_bytes_and_older_files_are_read() -> None:
+    X, y = forms_of("narrow")
+    agreed = Agreement(np.array([0, 1]), 0.7, 40, longest=6.0)
+    offset = publish(agreed, JoinedSums.of(agreed, X / 5.0, y, []))
+    again = Offset.from_bytes(offset.to_bytes())
+    np.testing.assert_array_equal(again.linear(X), offset.linear(X))
+    assert again.agreement.longest == 6.0
+    arrays = offset.to_arrays()
+    four = {**arrays, "offset_numbers": arrays["offset_numbers"][:4]}  # before rows could be longer
+    assert Offset.from_arrays(four).agreement.longest == 1.0
+    for wrong in (0.0, -1.0, np.nan, np.inf):
+        odd = {**arrays, "offset_numbers": np.append(arrays["offset_numbers"][:4], wrong)}
+        with pytest.raises(InvalidInputError, match="none can have"):
+            Offset.from_arrays(odd)
 
 
 # --- simulate ---------------------------------------------------------------------------------------------

@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.arrays import Array, Arrays, Floats, Index, Labels
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
-from onefold.fabrication.on_moments import OnMoments
+from onefold.fabrication.on_moments import ClassesOnMoments
 
 __all__ = ["MomentFabricator"]
 
 
-class MomentFabricator(TransformerMixin, OnMoments):
+class MomentFabricator(TransformerMixin, ClassesOnMoments):
     """Synthetic encoded records drawn from private moments, as many as wanted, to train anything on.
 
     Parameters
@@ -193,7 +193,7 @@ class MomentFabricator(TransformerMixin, OnMoments):
             Features and label in the order and of the types that the schema declares.
         """
         schema = self.schema
-        if schema is None or self.encoder is not None or np.any(self.moments_.centre_):
+        if schema is None or self.encoder is not None or self.moments_.has_unit_rows:
             raise InvalidInputError("a table needs a schema, and moments seen from the origin")
         drawn, labels = self.sample(n_samples, balanced=balanced, random_state=random_state)
         found = schema.inverse_transform(drawn * float(self.moments_.radius))
@@ -202,9 +202,9 @@ class MomentFabricator(TransformerMixin, OnMoments):
         return {known.name: found[known.name] for known in schema.fields if known.name in found}
 
     def _on_sphere(self, drawn: Floats) -> Floats:
-        """Scale records as the release does: to norm one if seen from a centre, else to at most one."""
+        """Scale records as the release does: to norm one, or to at most one."""
         norms = np.linalg.norm(drawn, axis=1, keepdims=True)
-        smallest = math.ulp(1.0) if np.any(self.moments_.centre_) else 1.0
+        smallest = math.ulp(1.0) if self.moments_.has_unit_rows else 1.0
         return np.asarray(drawn / np.maximum(norms, smallest))
 
 

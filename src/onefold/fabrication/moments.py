@@ -20,7 +20,7 @@ from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Entry, OneOf, Whole, check_parameters, check_rows
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication.moment_fabricator import MomentFabricator
-from onefold.fabrication.on_moments import OnMoments, encoding_words, of_the_release
+from onefold.fabrication.on_moments import ClassesOnMoments, encoding_words, of_the_release
 from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, plain_moments, statistic_of
 from onefold.models.discriminant import TAILS, LinearScores, PooledSpectrum, Statistic, fold_ridge
 from onefold.models.explanation import ClassReasons, explain
@@ -52,7 +52,7 @@ MANY_COLUMNS = 200
 MOST_LEFT_OUT = 1000  # rows that are left out, one by one, to find the temperature and the rule
 
 
-class MomentClassifier(ClassifierMixin, OnMoments):
+class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     """Discriminants in closed form on moments: one release, without gradients, and without the rows.
 
     With noise (``epsilon``) each class is a Gaussian with the repaired mean and covariance of its noisy
@@ -75,9 +75,10 @@ class MomentClassifier(ClassifierMixin, OnMoments):
     radius : float or None, default=None
         Rows are declared to be no longer than this; longer ones are shortened. None stands for the longest
         row of the schema, or for 1.
-    shares : tuple of four floats or None, default=None
-        How the budget is divided among centre, counts, sums and second moments. None takes
-        (0.05, 0.02, 0.28, 0.70); for a pooled second moment a public rule divides the last two.
+    shares : tuple of four or five floats, or None, default=None
+        How the budget is divided among centre, counts, sums, second moments and a private whitening. None
+        takes (0.05, 0.02, 0.28, 0.70), and a tenth of all for the whitening; for a pooled second moment a
+        public rule divides what sums and second moments have.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         What the guarantee compares: one record more or less, or one record replaced.
     shrinkage : "auto" or float in [0, 1], default="auto"
@@ -123,6 +124,10 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         only. :meth:`fit` takes them as an array, too; persons are groups.
     objective : {"accuracy", "balanced"}, default="accuracy"
         "balanced" takes all classes to be equally likely and corrects the scores of rare ones.
+    whitening : "private", None or array of shape (n_encoded, n_encoded), default=None
+        "private" makes two releases under one promise, with noise only: the first finds directions and
+        lengths of the records, and the second is about records whitened by it
+        (:class:`onefold.privacy.PrivateMoments`). An array is a public matrix.
 
     Attributes
     ----------
@@ -185,7 +190,7 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         classes: ArrayLike | None = None,
         centre: Literal["private"] | ArrayLike | None = "private",
         radius: float | None = None,
-        shares: tuple[float, float, float, float] | None = None,
+        shares: tuple[float, ...] | None = None,
         neighbours: Literal["add-remove", "replace"] = "add-remove",
         shrinkage: Literal["auto"] | float = "auto",
         floor: float = 0.2,
@@ -201,6 +206,7 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         lift: Literal["auto"] | int | None = "auto",
         groups: str | None = None,
         objective: Literal["accuracy", "balanced"] = "accuracy",
+        whitening: Literal["private"] | ArrayLike | None = None,
     ) -> None:
         super().__init__(
             epsilon,
@@ -226,6 +232,7 @@ class MomentClassifier(ClassifierMixin, OnMoments):
         self.lift = lift
         self.groups = groups
         self.objective = objective
+        self.whitening = whitening
 
     row_map_: RowMap | None = None
     rule_: str
@@ -264,6 +271,8 @@ class MomentClassifier(ClassifierMixin, OnMoments):
                     "lift is for moments without noise, and not for head='qda': give encoder=FourierLift(...)"
                 )
             return super().fit(X, y, person)
+        if self.whitening is not None:
+            raise InvalidInputError("whitening is for moments with noise: leave it out, or give an epsilon")
         return self._fit_plain(X, y, person, groups)
 
     def _release(self, of_persons: bool) -> dict[str, Any]:

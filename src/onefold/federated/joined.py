@@ -68,14 +68,16 @@ class Agreement:
     classes : ndarray of shape (C,)
         All labels there are, sorted.
     radius : float
-        Declared length of a row; the ridge sees longer rows shortened. Its square is the unit of squared
-        distances.
+        Unit of length: rows are divided by it before the ridge sees them, and its square is the unit of
+        squared distances.
     n_directions : int, default=0
         Number of random directions of the public lift that the ridge sees; 0 for the rows themselves.
     random_state : int, default=0
         Seed of the lift.
     of_table : bool, default=False
         Rows are encoded by a schema.
+    longest : float, default=1.0
+        How many radii long rows may be before the ridge sees them shortened.
 
     See Also
     --------
@@ -92,10 +94,12 @@ class Agreement:
     n_directions: int = 0
     random_state: int = 0
     of_table: bool = False
+    longest: float = 1.0
 
     def __post_init__(self) -> None:
         numbers: dict[str, Entry] = {
             "radius": Number(above=0),
+            "longest": Number(above=0),
             "n_directions": Whole(0),
             "random_state": Whole(0),
         }
@@ -116,9 +120,10 @@ class Agreement:
         """
         seen = np.asarray(X, dtype=np.float64) / float(self.radius)
         if self.n_directions:
-            lift = fitted_lift(seen.shape[-1], int(self.n_directions), 1.0, int(self.random_state))
+            longest = float(self.longest)
+            lift = fitted_lift(seen.shape[-1], int(self.n_directions), longest, int(self.random_state))
             return np.asarray(lift.transform(seen), dtype=np.float64)
-        return np.asarray(seen)
+        return np.asarray(seen / float(self.longest))
 
     @property
     def moments(self) -> PrivateMoments:
@@ -441,12 +446,13 @@ class Offset:
             The arrays.
         """
         agreed = self.agreement
+        longest = [] if agreed.longest == 1.0 else [agreed.longest]  # which readers of before do not know
         return {
             "offset_classes": np.asarray(agreed.classes),
             "offset_weights": self.scores.weights,
             "offset_constants": self.scores.offsets,
             "offset_numbers": np.array(
-                [self.weight, agreed.radius, agreed.n_directions, agreed.random_state]
+                [self.weight, agreed.radius, agreed.n_directions, agreed.random_state, *longest]
             ),
         }
 
@@ -469,24 +475,25 @@ class Offset:
             raise InvalidInputError("the offset in this file does not fit together")
         classes, weights, constants, numbers = (arrays[name] for name in names)
         if (
-            numbers.shape != (4,)
+            numbers.shape not in ((4,), (5,))
             or weights.ndim != 2
             or not all(array.dtype == np.float64 for array in (weights, constants, numbers))
             or not classes.ndim == constants.ndim == 1
             or not weights.shape[1] == len(classes) == len(constants)
         ):
             raise InvalidInputError("the offset in this file does not fit together")
-        weight, radius, directions, seed = (float(number) for number in numbers)
+        weight, radius, directions, seed, longest = (float(number) for number in (*numbers, 1.0)[:5])
         if (
             not 0.0 < weight < math.inf
             or not 0.0 < radius < math.inf
+            or not 0.0 < longest < math.inf
             or not (directions.is_integer() and seed.is_integer() and seed >= 0.0)
             or not 0 <= 2 * directions < len(weights)
             or not np.isfinite(weights).all()
             or not (constants < math.inf).all()
         ):
             raise InvalidInputError("the offset in this file holds numbers that none can have")
-        agreement = Agreement(classes, radius, int(directions), int(seed))
+        agreement = Agreement(classes, radius, int(directions), int(seed), longest=longest)
         return cls(agreement, LinearScores(weights, constants), weight)
 
     def to_bytes(self) -> bytes:

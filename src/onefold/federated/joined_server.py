@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold._base.arrays import Floats
+from onefold._base.arrays import AnyArray, Array, Floats, Labels
+from onefold._base.fixed_point import unit_rows
 from onefold._base.validation import Whole, check_parameters
 from onefold.exceptions import InvalidInputError
 from onefold.federated.contract import class_list
@@ -22,6 +23,8 @@ from onefold.tables import Schema
 __all__ = [
     "Influence",
     "JoinedFederation",
+    "RowForm",
+    "agree_on_form",
     "agree_on_units",
     "declared_agreement",
     "lift_width",
@@ -38,6 +41,12 @@ LEAST_ALIKE, FARTHEST_APART = 0.25, 32.0
 # Rows of few columns differ much in length, and that tells classes apart: so many usual lengths are kept.
 LONGEST_OF_FEW = 1.5
 N_DIRECTIONS = 512
+# Of the small lifts by which forms of rows are compared.
+TRIAL_DIRECTIONS = 128
+# Another form than the usual one must lower the estimated error to this part of it.
+WORTH = 0.85
+# Usual lengths of a row within which the narrow form sees rows as alike, and at which it shortens them.
+NARROW, LONGEST_NARROW = 0.5, 3.0
 
 
 # --- before the first message -----------------------------------------------------------------------------
@@ -95,6 +104,102 @@ def agree_on_units(parts: Iterable[ArrayLike]) -> Preparation:
     if _are_alike(spread.deviations):
         spread = replace(spread, deviations=np.full_like(spread.mean, spread.deviations.mean()))
     return Preparation.standardising(spread)
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """How all sites and queriers bring rows of plain numbers into one form.
+
+    Parameters
+    ----------
+    preparation : Preparation or None
+        Location and unit of each column; None scales every row to length one instead.
+    radius : float
+        Radius of the :class:`onefold.federated.joined.Agreement` about such rows.
+    longest : float, default=1.0
+        How many radii long its rows may be.
+
+    See Also
+    --------
+    agree_on_form : Finds one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> RowForm(None, 1.0).apply(np.array([[3.0, 4.0]])).round(3).tolist()
+    [[0.6, 0.8]]
+    """
+
+    preparation: Preparation | None
+    radius: float
+    longest: float = 1.0
+
+    def apply(self, rows: AnyArray) -> Array:
+        """Return rows in this form."""
+        if self.preparation is None:
+            return unit_rows(np.asarray(rows, dtype=np.float64))
+        return self.preparation.apply(rows)
+
+    def agreement(self, classes: Labels, n_directions: int) -> Agreement:
+        """Return what sites agree on about such rows."""
+        return Agreement(classes, self.radius, n_directions, longest=self.longest)
+
+
+def agree_on_form(
+    parts: Sequence[AnyArray], labels: Sequence[ArrayLike], classes: Labels
+) -> tuple[RowForm, int]:
+    """Agree on the form of rows of plain numbers that tells the classes apart best, from sums over the sites.
+
+    Three forms are compared: columns in the units of :func:`agree_on_units`; the same with a lift that tells
+    rows apart that are near each other, for classes that wind around each other; and rows of length one in
+    their own units, which no single value can spoil. Every site sends the sums of a small lift for each, and
+    the error that these sums estimate decides. Rows of 50 columns and more, which are mostly of one kind,
+    keep the first form.
+
+    Parameters
+    ----------
+    parts : sequence of array-like of shape (n, p)
+        Rows of each site.
+    labels : sequence of array-like of shape (n,)
+        Their labels.
+    classes : ndarray of shape (C,)
+        All labels there are, sorted.
+
+    Returns
+    -------
+    form : RowForm
+        What all apply to their rows. Like the units, it still carries the rows of a site that has left.
+    n_bytes : int
+        What the sites sent for the choice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y = np.array([[0.0, 1.0], [0.2, 1.0], [1.0, 0.0], [1.0, 0.1]] * 9), [0, 0, 1, 1] * 9
+    >>> form, _ = agree_on_form([X], [y], np.array([0, 1]))
+    >>> form.apply(X).shape
+    (36, 2)
+    """
+    units = agree_on_units(parts)
+    width, n_rows = parts[0].shape[1], sum(len(part) for part in parts)
+    usual = RowForm(units, usual_radius(width))
+    if width >= FEW_COLUMNS:
+        return usual, 0
+    directions = min(TRIAL_DIRECTIONS, lift_width(width, n_rows))
+    near = NARROW * math.sqrt(width)
+    best, least, n_bytes = usual, math.inf, 0
+    for form in (usual, RowForm(units, near, LONGEST_NARROW / NARROW), RowForm(None, 1.0)):
+        agreement = form.agreement(classes, directions)
+        total: JoinedSums | None = None
+        for rows, y in zip(parts, labels, strict=True):
+            sums = JoinedSums.of(agreement, form.apply(rows), y, ())
+            n_bytes += len(sums.to_bytes())
+            total = sums if total is None else total.add(sums)
+        assert total is not None  # there is at least one site
+        error = _spectrum(total).chosen[1]
+        if form is usual or error < least:
+            best, least = form, WORTH * error if form is usual else error
+    return best, n_bytes
 
 
 def usual_radius(n_features: int) -> float:

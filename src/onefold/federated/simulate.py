@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from onefold._base.arrays import AnyArray, Array, Index, Labels, Mask
-from onefold._base.fixed_point import unit_rows
 from onefold._base.progress import track
 from onefold._base.validation import OneOf, check_parameter, check_rows
 from onefold.datasets import partition as spread
@@ -19,7 +18,7 @@ from onefold.datasets import train_test_split
 from onefold.exceptions import InvalidInputError
 from onefold.federated.contract import class_labels, default_classifier, encoded_table
 from onefold.federated.joined import Agreement, JoinedSums, Offset
-from onefold.federated.joined_server import agree_on_units, lift_width, publish, usual_radius
+from onefold.federated.joined_server import RowForm, agree_on_form, lift_width, publish
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Query, to_bytes
 from onefold.federated.rules import align, combine, decide, liars_withstood
@@ -145,8 +144,8 @@ def simulate(
     one (and of the combined answers; the checked and the weighted rule keep all answers).
 
     Joined and moments federations send sums of rows without noise: **nothing of them is private**, see
-    :mod:`onefold.federated.joined`. Rows of plain numbers, without a schema, are first brought to units that
-    sites agree on by one more small message of sums, :func:`onefold.federated.joined_server.agree_on_units`.
+    :mod:`onefold.federated.joined`. Rows of plain numbers, without a schema, are first brought to a form that
+    sites agree on by further small messages of sums, :func:`onefold.federated.joined_server.agree_on_form`.
 
     Parameters
     ----------
@@ -250,7 +249,7 @@ def simulate(
     floats = asked if asked.dtype in (np.float32, np.float64) else asked.astype(np.float64)
     given, sums = features, None
     if method == "joined":
-        sums = _Sums(server.classes_, [features[rows] for rows in sites], schema)
+        sums = _Sums(server.classes_, features, labels, sites, schema)
         features, asked = sums.prepared(features), sums.prepared(asked)
         public = None if public is None else (sums.prepared(public[0]), public[1])
     plain = _Round(server, asked, truth, public, lies, random_state, squared=sums is not None)
@@ -308,7 +307,7 @@ def _from_sums(
     pooled: bool,
 ) -> Simulation:
     """The federation of sums alone: sites send them once and are not asked."""
-    sums = _Sums(classes, [features[rows] for rows in sites], schema, machines=False)
+    sums = _Sums(classes, features, labels, sites, schema, machines=False)
     features, asked = sums.prepared(features), sums.prepared(asked)
     alone = []
     for rows in sites:
@@ -349,23 +348,31 @@ class _Sums:
     """What the sites of a joined or a moments federation send before the first query."""
 
     def __init__(
-        self, classes: Labels, parts: Sequence[AnyArray], schema: Schema | None, *, machines: bool = True
+        self,
+        classes: Labels,
+        features: AnyArray,
+        labels: Labels,
+        sites: Sequence[Index],
+        schema: Schema | None,
+        *,
+        machines: bool = True,
     ) -> None:
-        parts = [check_rows(FoldingClassifier(), part) for part in parts]  # in the words of a fit
-        width, n_rows = parts[0].shape[1], sum(len(part) for part in parts)
-        self.preparation = agree_on_units(parts) if schema is None else None
-        # Machines need rows as the schema encodes them; for scores alone their directions say more.
-        self.directions_only = schema is not None and not machines
-        radius = usual_radius(width) if schema is None else float(schema.row_norm) if machines else 1.0
-        self.agreement = Agreement(classes, radius, lift_width(width, n_rows), of_table=schema is not None)
+        parts = [check_rows(FoldingClassifier(), features[rows]) for rows in sites]  # in the words of a fit
+        directions = lift_width(parts[0].shape[1], sum(len(part) for part in parts))
         self.total: JoinedSums | None = None
         self.n_sites = self.n_sent = 0
+        # Machines need rows as a schema encodes them; for scores alone their directions say more.
+        self.form: RowForm | None = None if machines else RowForm(None, 1.0)
+        if schema is None:
+            self.form, self.n_sent = agree_on_form(parts, [labels[rows] for rows in sites], classes)
+            self.agreement = self.form.agreement(classes, directions)
+        else:
+            radius = float(schema.row_norm) if machines else 1.0
+            self.agreement = Agreement(classes, radius, directions, of_table=True)
 
     def prepared(self, rows: AnyArray) -> Array:
-        """Rows in the units that the sites agreed on."""
-        if self.directions_only:
-            return unit_rows(np.asarray(rows, dtype=np.float64))
-        return rows if self.preparation is None else self.preparation.apply(rows)
+        """Rows in the form that the sites agreed on."""
+        return rows if self.form is None else self.form.apply(rows)
 
     def add(self, X: Array, y: Labels, model: LocalModel | None = None) -> None:
         """Let a site send its sums."""

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onefold._base.fixed_point import exact_gram
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import PrivateMoments
 from onefold.privacy.guarantee import FLOAT_SAMPLER, SEEDED
@@ -16,11 +17,12 @@ CLASSES = 3
 
 
 def blocks(rows, labels, person, sampler="hardened"):
-    """The four blocks before noise, from the code that makes a release; records on the unit ball."""
+    """The five blocks before noise, from the code that makes a release; records on the unit ball."""
     codes = np.unique(person, return_inverse=True)[1]
     noise = Noise.of(0, sampler, codes)
     totals, seconds = class_sums(noise.firsts(rows), noise.roots(rows), labels, CLASSES)
-    return noise.firsts(rows).sum(axis=0), noise.sizes(labels, CLASSES), totals, seconds
+    together = exact_gram(noise.roots(rows))  # of the first of two releases
+    return noise.firsts(rows).sum(axis=0), noise.sizes(labels, CLASSES), totals, seconds, together
 
 
 def literal_blocks(rows, labels, person):
@@ -35,7 +37,7 @@ def literal_blocks(rows, labels, person):
         sizes[label] += weight
         totals[label] += weight * row
         seconds[label] += weight * np.outer(row, row)
-    return centre, sizes, totals, seconds
+    return centre, sizes, totals, seconds, seconds.sum(axis=0)
 
 
 def some_people(seed, n_people=4, most=6, p=3):

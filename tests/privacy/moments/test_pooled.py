@@ -23,7 +23,7 @@ def release(n: int = 300, p: int = 20, epsilon: float = 1.0, **options: Any) -> 
 def spent(moments: PrivateMoments, neighbours: str, centre_share: float) -> float:
     """Squared Gaussian privacy of all blocks, from the noise that was stated for them."""
     levels = (moments.count_noise_, moments.sum_noise_, moments.second_noise_)
-    pairs = zip(SENSITIVITIES[neighbours][1:], levels, strict=True)
+    pairs = zip(SENSITIVITIES[neighbours][1:4], levels, strict=True)
     mu = mu_of(moments.epsilon, moments.delta)
     return sum(float((bound / level[0]) ** 2) for bound, level in pairs) + centre_share * mu**2
 

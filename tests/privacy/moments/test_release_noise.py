@@ -50,7 +50,7 @@ def noise_of(epsilon, sampler, relation, n_releases=200, p=5):
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_the_noise_has_the_right_scale(epsilon: float, sampler: str, relation: str) -> None:
     mu = calibration.mu_of(epsilon, 1e-5)
-    size, _, total, second = SENSITIVITIES[relation][1], None, *SENSITIVITIES[relation][2:]
+    size, _, total, second = SENSITIVITIES[relation][1], None, *SENSITIVITIES[relation][2:4]
     right = {
         "counts": size / (mu * math.sqrt(0.02 / 1.05)),
         "sums": total / (mu * math.sqrt(0.28 / 1.05)),

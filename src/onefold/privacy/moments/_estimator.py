@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Integers, Labels
 from onefold._base.files import read_saved, write_whole
-from onefold._base.fixed_point import MOST_ROWS, shortened, unit_rows
+from onefold._base.fixed_point import MOST_ROWS, exact_gram, shortened, unit_rows
 from onefold._base.validation import Number, OneOf, check_parameter, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
@@ -36,6 +36,7 @@ from onefold.privacy.moments._denoise import (
     pooled_part,
 )
 from onefold.privacy.moments._release import CONSTRAINTS, Blocks, Noise, plain_labels
+from onefold.privacy.moments._whitening import given_whitening, whitened, whitening_of
 from onefold.privacy.persons import limit_rows, person_codes
 from onefold.privacy.samplers import RandomState, chosen_sampler
 from onefold.privacy.terms import NOTHING, Pair, two_steps
@@ -53,9 +54,9 @@ class PrivateMoments(BaseEstimator):
     r"""Private counts, sums and second moments of the records of each class, in one release.
 
     Rows are divided by ``radius`` and clipped to the unit ball; with a centre they are moved by it and scaled
-    to norm one (:meth:`embed`). The release depends on nothing else, and gets Gaussian noise. Anything made
-    of the result is post-processing and costs no further privacy: classifiers, synthetic records, the
-    repaired ``means_`` and ``covariances_``.
+    to norm one, with a whitening matrix turned, stretched and scaled again (:meth:`embed`). The release
+    depends on nothing else, and gets Gaussian noise. Anything made of the result is post-processing and costs
+    no further privacy: classifiers, synthetic records, the repaired ``means_`` and ``covariances_``.
 
     Parameters
     ----------
@@ -73,10 +74,11 @@ class PrivateMoments(BaseEstimator):
         zero; an array: a public point, or one that was released before, such as another site's ``centre_``.
     radius : float, default=1.0
         Rows are declared to be no longer than this; longer ones are shortened.
-    shares : four floats or None, default=None
-        How the budget (squared mu) is divided among centre, counts, sums and second moments. None takes
-        (0.05, 0.02, 0.28, 0.70) for second moments of each class. For a pooled one centre and counts keep
-        theirs, and a public rule divides the rest once the noisy counts are known.
+    shares : four or five floats, or None, default=None
+        How the budget (squared mu) is divided among centre, counts, sums, second moments and, if it is
+        private, whitening. None takes (0.05, 0.02, 0.28, 0.70) for second moments of each class. For a pooled
+        one centre and counts keep theirs, and a public rule divides the rest once the noisy counts are known.
+        A private whitening without a share of its own gets a tenth of the whole.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         How neighbouring datasets differ: one record and its label more or less, or replaced by any other.
     sampler : {"hardened", "float"}, default="hardened"
@@ -97,6 +99,11 @@ class PrivateMoments(BaseEstimator):
         Release the second moments of each class, or one of all records together: less noise, and a message
         that does not grow with the number of classes. "auto" takes the pooled one without noise, and where
         the noise on one moment per class would drown it; it is decided from the noisy number of records.
+    whitening : "private", None or array of shape (n_features, n_features), default=None
+        Matrix by which records are turned and stretched, once they are seen from the centre; they then have
+        norm one again. "private" makes **two releases under one promise**: the first, of one second moment of
+        all records, finds directions and lengths, and the second is about records whitened by it. An array:
+        a public matrix, or one that was released before, such as another release's ``whitening_``.
 
     Attributes
     ----------
@@ -116,6 +123,8 @@ class PrivateMoments(BaseEstimator):
         Public standard deviations of the noise on the second moments; of shape (1,) if pooled.
     centre_ : ndarray of shape (n_features,)
         Origin that was subtracted from the records.
+    whitening_ : ndarray of shape (n_features, n_features) or None
+        Matrix by which the records were multiplied; None if they were not.
     encoding_ : str
         Description of the schema or encoder that the records went through before; empty if none is known.
     schema_fields_ : tuple of (str, str)
@@ -167,6 +176,7 @@ class PrivateMoments(BaseEstimator):
     sum_noise_: Floats
     second_noise_: Floats
     centre_: Floats
+    whitening_: Floats | None = None
     classes_: Labels
     guarantee_: Guarantee
     encoding_: str
@@ -181,7 +191,7 @@ class PrivateMoments(BaseEstimator):
         classes: ArrayLike | None = None,
         centre: Literal["private"] | ArrayLike | None = "private",
         radius: float = 1.0,
-        shares: tuple[float, float, float, float] | None = None,
+        shares: tuple[float, ...] | None = None,
         neighbours: Literal["add-remove", "replace"] = "add-remove",
         sampler: str = "hardened",
         rows_per_person: int | None = None,
@@ -189,6 +199,7 @@ class PrivateMoments(BaseEstimator):
         random_state: RandomState = None,
         ledger: AnyLedger = None,
         second_moments: Literal["class", "pooled", "auto"] = "class",
+        whitening: Literal["private"] | ArrayLike | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -203,6 +214,7 @@ class PrivateMoments(BaseEstimator):
         self.random_state = random_state
         self.ledger = ledger
         self.second_moments = second_moments
+        self.whitening = whitening
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None, *, schema: Schema | None = None
@@ -245,12 +257,15 @@ class PrivateMoments(BaseEstimator):
         noise = Noise.of(self.random_state, sampler, person, silent=mu is None)
         guarantee = self.promise(rows.shape[1], of_persons=person is not None, schema=schema)
         charge(self.ledger, guarantee, "private moments")
-        sigma = self._levels(mu, shares)[0]  # counts and centre have the same noise in all of them
+        # Counts, centre and whitening have the same noise in all of them.
+        sigma = self._levels(mu, shares)[0]
         counts = noise.to_counts(noise.sizes(codes, len(candidates)), sigma.number)
         kept = np.ones(len(counts), dtype=bool)
         if self.classes is None and mu is not None:
             kept = core.common_classes(counts, sigma.number, self.delta, self.rows_per_person or 1)
+        self.whitening_ = None
         self.centre_ = self._find_centre(rows, counts[kept].sum(), noise, sigma.centre)
+        self.whitening_ = self._find_whitening(rows, noise, sigma.whitening)
         # A code of -1 for the rows of classes that are left out.
         renumbered = np.where(kept, np.cumsum(kept) - 1, -1)[codes]
         seen = self.embed(rows)
@@ -316,7 +331,7 @@ class PrivateMoments(BaseEstimator):
         return rows[kept], labels[kept], person_codes(codes[kept], len(kept))
 
     def embed(self, X: ArrayLike) -> Floats:
-        """Map rows as the release does: into the unit ball, then relative to the centre with norm one.
+        """Map rows as the release does: into the unit ball, relative to the centre with norm one, whitened.
 
         Parameters
         ----------
@@ -332,7 +347,14 @@ class PrivateMoments(BaseEstimator):
         if given.ndim != 2 or given.shape[1] != len(self.centre_):
             raise InvalidInputError(f"expected rows of {len(self.centre_)} numbers")
         rows = shortened(given, float(self.radius))
-        return unit_rows(rows - self.centre_) if np.any(self.centre_) else rows
+        if np.any(self.centre_):
+            rows = unit_rows(rows - self.centre_)
+        return rows if self.whitening_ is None else whitened(rows, self.whitening_)
+
+    @property
+    def has_unit_rows(self) -> bool:
+        """Whether embedded records have norm one; else they have norm one at most."""
+        return bool(np.any(self.centre_)) or self.whitening_ is not None
 
     def add(self, other: "PrivateMoments") -> "PrivateMoments":
         """Add up two releases from different records; neither of them is changed.
@@ -360,7 +382,8 @@ class PrivateMoments(BaseEstimator):
         Raises
         ------
         InvalidInputError
-            If schema, features, radius, centre, encoder, kind of labels or neighbouring relation differ.
+            If schema, features, radius, centre, whitening, encoder, kind of labels or neighbouring relation
+            differ.
         """
         check_is_fitted(self)
         check_is_fitted(other)
@@ -371,6 +394,8 @@ class PrivateMoments(BaseEstimator):
             raise InvalidInputError("moments of different features or radii cannot be added")
         if not np.array_equal(self.centre_, other.centre_):
             raise InvalidInputError("moments about different centres cannot be added: use the same centre")
+        if not _same_matrix(self.whitening_, other.whitening_):
+            raise InvalidInputError("moments of differently whitened records cannot be added: use one matrix")
         if self.is_pooled != other.is_pooled:
             raise InvalidInputError(
                 "a pooled moment and moments of each class cannot be added: agree on second_moments"
@@ -411,6 +436,7 @@ class PrivateMoments(BaseEstimator):
             radius=first.radius,
             neighbours=first.neighbours,
             second_moments="pooled" if first.is_pooled else "class",
+            whitening=first.whitening,
         )
         labels = [plain_labels(release.classes_) for release in releases]
         found.classes_ = np.unique(np.concatenate(labels))
@@ -430,6 +456,7 @@ class PrivateMoments(BaseEstimator):
                 raise InvalidInputError("moments of more than 2**25 records do not add up exactly")
             setattr(found, name, np.sqrt(summed) if power == 2 else summed)
         found.centre_, found.n_features_in_ = first.centre_.copy(), first.n_features_in_
+        found.whitening_ = first.whitening_
         found.encoding_, found.schema_fields_ = first.encoding_, first.schema_fields_
         found.guarantee_ = reduce(Guarantee.among_owners, (release.guarantee_ for release in releases))
         return found
@@ -577,7 +604,7 @@ class PrivateMoments(BaseEstimator):
         given = (self.counts_, self.sums_, self.second_moments_.sum(axis=0), self.sum_noise_, noise)
         if noise_is_moderate(self.counts_, len(self.centre_), noise):
             return plain_discriminant(*given)
-        return denoised_discriminant(*given, unit_rows=bool(np.any(self.centre_)))
+        return denoised_discriminant(*given, unit_rows=self.has_unit_rows)
 
     def to_bytes(self) -> bytes:
         """Return the release as the bytes of a file, which hold nothing but what is released.
@@ -682,7 +709,8 @@ class PrivateMoments(BaseEstimator):
         if of_persons and self.rows_per_person is None and self.classes is None:
             raise InvalidInputError("finding the classes of persons needs rows_per_person; or give classes")
         given = core.SHARES if self.shares is None else self.shares
-        shares = core.divided(given, private_centre=isinstance(self.centre, str))
+        private = isinstance(self.centre, str), isinstance(self.whitening, str)
+        shares = core.divided(given, *private)
         if self.epsilon is None:
             return None, shares
         if self.classes is None and self.neighbours == "replace":
@@ -733,6 +761,17 @@ class PrivateMoments(BaseEstimator):
             return np.asarray(core.means(np.array([size]), noise.to_sums(total, sigma)[None])[0])
         return _public_centre(self.centre, rows.shape[1])
 
+    def _find_whitening(self, rows: Floats, noise: Noise, sigma: float) -> Floats | None:
+        """Return the matrix that is given, or that of a first release of all records' second moment."""
+        if self.whitening is None:
+            return None
+        if isinstance(self.whitening, str):
+            if self.whitening != "private":
+                raise InvalidInputError("whitening must be 'private', None or a square matrix")
+            second = exact_gram(noise.roots(self.embed(rows)))
+            return whitening_of(noise.to_matrices(second[None], sigma)[0], sigma)
+        return given_whitening(self.whitening, rows.shape[1])
+
     def _promise(
         self, mu: float | None, sigmas: Sequence[Blocks], sampler: str, of_persons: bool, n_features: int
     ) -> Guarantee:
@@ -751,7 +790,7 @@ class PrivateMoments(BaseEstimator):
             n_features=n_features,
             untouched_entries=0.0,
             voided_by=(core.NO_NOISE,) * (mu is None) + (FLOAT_SAMPLER,) * (sampler == "float"),
-            mechanism=f"Gaussian on counts, sums and second moments, {sampler} sampler",
+            mechanism=f"{self._noise_words()}, {sampler} sampler",
             sensitivity=1.0,
             neighbours=self.neighbours,
             person=stated if of_persons else None,
@@ -765,7 +804,17 @@ class PrivateMoments(BaseEstimator):
             guarantee = guarantee.provided("it is public whether labels are truth values, numbers or text")
         if self.centre is not None and not isinstance(self.centre, str):
             guarantee = guarantee.provided("the given centre is public or was released before")
+        if self.whitening is not None and not isinstance(self.whitening, str):
+            guarantee = guarantee.provided("the given whitening is public or was released before")
         return guarantee
+
+    def _noise_words(self) -> str:
+        if not isinstance(self.whitening, str):
+            return "Gaussian on counts, sums and second moments"
+        return (
+            "Gaussian on two releases that the numbers cover together: counts and one second moment, which "
+            "whitens the records, then sums and second moments of whitened records"
+        )
 
     def _replaced(self, record: Pair, sigmas: Sequence[Blocks]) -> Pair:
         """Return (epsilon, delta) for a record and its label that are replaced."""
@@ -794,6 +843,12 @@ def _public_centre(centre: Any, n_features: int) -> Floats:
     if not math.hypot(*found) <= 1.0 + 1e-9:
         raise InvalidInputError("centre must lie in the unit ball: records are divided by radius first")
     return found
+
+
+def _same_matrix(one: Floats | None, other: Floats | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
 
 
 def _label_kind(classes: Labels) -> str:

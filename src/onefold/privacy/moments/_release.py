@@ -1,11 +1,11 @@
 r"""One Gaussian release of the sums of a set of records, what to make of it, and its file.
 
 A record is a pair (x, c): a vector of the unit ball and a class. Released are, per class, the number of its
-records, the sum of their x, and the sum of their :math:`x x^T`; and, for centring, one sum over all records.
-Each of these four blocks gets Gaussian noise of standard deviation :math:`s_k / (\mu \sqrt{w_k})`, where
-:math:`s_k` bounds the Euclidean change of block k between neighbours and the shares :math:`w_k` add up to
-one. ``docs/proofs/private-moments.md`` proves that this is private for records, for persons, and where the
-classes are found privately.
+records, the sum of their x, and the sum of their :math:`x x^T`; and before, for centring, one sum over all
+records, and for whitening one sum of all :math:`x x^T`. Each of these five blocks gets Gaussian noise of
+standard deviation :math:`s_k / (\mu \sqrt{w_k})`, where :math:`s_k` bounds the Euclidean change of block k
+between neighbours and the shares :math:`w_k` add up to one. ``docs/proofs/private-moments.md`` proves that
+this is private for records, for persons, and where the classes are found privately.
 """
 
 import math
@@ -24,6 +24,7 @@ from onefold._base.validation import Entry, Number, OneOf, Whole, check_paramete
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
+from onefold.privacy.moments._whitening import given_whitening
 from onefold.privacy.samplers import SAMPLERS, ByteStream, RandomState, byte_stream, rounded_gaussian
 from onefold.privacy.terms import DELTA, EPSILON, RELATIONS
 
@@ -39,37 +40,45 @@ CONSTRAINTS: dict[str, Entry] = {
 SECONDS = ("class", "pooled", "auto")
 NO_NOISE = "no noise was added: the moments are those of the records themselves"
 SHARES = (0.05, 0.02, 0.28, 0.70)  # of centre, counts, sums and the second moments of each class
+WHITENING_SHARE = 0.1  # of the whole budget, for the first of two releases, unless shares name it
 SMALLEST_SHARE = 1e-6
 # Share of delta that pays for finding out privately which classes there are.
 CLASSES_SHARE = 0.1
 
 
 class Blocks(NamedTuple):
-    """One number for each of the four blocks that are released."""
+    """One number for each of the five blocks that are released."""
 
     centre: float
     number: float
     total: float
     second: float
+    whitening: float = 0.0
 
 
 SENSITIVITIES = {
-    "add-remove": Blocks(1.0, 1.0, 1.0, 1.0),
-    "replace": Blocks(2.0, math.sqrt(2.0), 2.0, math.sqrt(2.0)),
+    "add-remove": Blocks(1.0, 1.0, 1.0, 1.0, 1.0),
+    "replace": Blocks(2.0, math.sqrt(2.0), 2.0, math.sqrt(2.0), math.sqrt(2.0)),
 }
 
 
-def divided(shares: Any, private_centre: bool) -> Blocks:
-    """Scale shares of the budget to a sum of one; a centre that is not private gets none."""
+def divided(shares: Any, private_centre: bool, private_whitening: bool = False) -> Blocks:
+    """Scale shares of the budget to a sum of one; a centre or whitening that is not private gets none."""
     try:
-        centre, *rest = (float(share) for share in shares)
+        given = [float(share) for share in shares]
     except (TypeError, ValueError):
-        centre, rest = math.nan, []
-    parts = (centre if private_centre else 0.0, *rest)
-    if len(rest) != 3 or not all(0.0 < share < 1e100 for share in (centre, *rest)):
-        raise InvalidInputError("shares must be four positive numbers: centre, counts, sums, second moments")
+        given = []
+    if len(given) not in (4, 5) or not all(0.0 < share < 1e100 for share in given):
+        raise InvalidInputError(
+            "shares must be four positive numbers: centre, counts, sums, second moments; or five: whitening"
+        )
+    centre, *rest = given[:4]
+    parts = [centre if private_centre else 0.0, *rest]
+    if private_whitening:
+        of_the_rest = WHITENING_SHARE / (1.0 - WHITENING_SHARE)
+        parts.append(given[4] if len(given) == 5 else of_the_rest * math.fsum(parts))
     total = math.fsum(parts)
-    if min(rest) < SMALLEST_SHARE * total or (private_centre and centre < SMALLEST_SHARE * total):
+    if min(part for part in parts if part > 0.0) < SMALLEST_SHARE * total:
         raise InvalidInputError("no share may be less than a millionth of all")
     return Blocks(*(share / total for share in parts))
 
@@ -364,6 +373,7 @@ def symmetric(triangles: Floats, size: int) -> Floats:
 DAMAGED = "damaged, or not a file of moments"
 LEVELS = ("count_noise", "sum_noise", "second_noise")
 NAMES = ("counts", "sums", "second_moments", *LEVELS, "centre")
+WHITENING = "whitening"  # an array that only a release of whitened records has
 MOST_FIELDS, LONGEST_NAME = 100_000, 200  # of a schema, as sites tell each other
 
 
@@ -399,6 +409,8 @@ def parts_of_moments(moments: Any) -> tuple[dict[str, Any], Arrays]:
         ),
     }
     arrays = {name: getattr(moments, f"{name}_") for name in NAMES}
+    if moments.whitening_ is not None:
+        arrays[WHITENING] = moments.whitening_
     seconds = arrays["second_moments"]
     if moments.is_pooled:  # half the matrix is the other half
         arrays["second_moments"] = np.ascontiguousarray(seconds[:, *np.triu_indices(seconds.shape[1])])
@@ -419,7 +431,7 @@ def moments_from_parts(
         if given.get("epsilon") is None:
             guarantee = guarantee.voided(NO_NOISE)
         encoding = about.get("encoding", "")
-        if set(arrays) != {"classes", *NAMES} or set(given) != set(CONSTRAINTS):
+        if set(arrays) - {WHITENING} != {"classes", *NAMES} or set(given) != set(CONSTRAINTS):
             raise FileFormatError(DAMAGED)
         fields = about.get("schema_fields", [])
         if not isinstance(encoding, str) or not _are_fields(fields):
@@ -440,6 +452,7 @@ def moments_from_parts(
     named = tuple((name, total) for name, total in fields)
     given["second_moments"] = "pooled" if pooled else "class"
     fitted |= {"guarantee_": guarantee, "encoding_": encoding, "n_features_in_": size}
+    fitted.setdefault("whitening_", None)
     return given, fitted | {"schema_fields_": named}
 
 
@@ -476,6 +489,14 @@ def _check_arrays(arrays: Mapping[str, AnyArray], pooled: bool) -> None:
         array = arrays[name]
         if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
             raise FileFormatError(f"the array {name} is not what it should be")
+    if WHITENING in arrays:
+        matrix = arrays[WHITENING]
+        if (
+            not size
+            or matrix.dtype != np.float64
+            or not np.array_equal(matrix, given_whitening(matrix, size))
+        ):
+            raise FileFormatError("the array whitening is not what it should be")
     matrices = arrays["second_moments"]
     if not size or not np.array_equal(matrices, matrices.transpose(0, 2, 1)):
         raise FileFormatError("the array second_moments is not what it should be")
@@ -512,8 +533,8 @@ def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Mapping
 
 
 def _spent(levels: Floats, neighbours: str) -> float:
-    """Gaussian privacy of noise of these levels, without that of a centre, which a file does not keep."""
-    bounds = np.array(SENSITIVITIES[neighbours][1:])[:, None]
+    """Gaussian privacy of noise of these levels, without centre and whitening, whose noise no file tells."""
+    bounds = np.array(SENSITIVITIES[neighbours][1:4])[:, None]
     with np.errstate(divide="ignore", over="ignore"):
         return float(np.sqrt(np.sum((bounds / levels) ** 2, axis=0)).max())
 

@@ -22,6 +22,7 @@ from onefold.privacy.contract import encoding_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.moments import _release as core
 from onefold.privacy.moments._estimator import PrivateMoments
+from onefold.privacy.moments._whitening import given_whitening
 from onefold.privacy.persons import person_codes
 from onefold.privacy.samplers import chosen_sampler
 from onefold.tables import Schema
@@ -91,6 +92,8 @@ class MomentRounds:
         self._of_persons, self._schema = of_persons, schema
         if moments.classes is None:
             raise InvalidInputError("a sum over sites needs classes: the labels there can be")
+        if isinstance(moments.whitening, str):
+            raise InvalidInputError("a sum over sites needs a public whitening, or None")
         if moments.rows_per_person is not None:
             raise InvalidInputError("rows_per_person cannot be used in two rounds: limit the rows beforehand")
         if (
@@ -103,6 +106,8 @@ class MomentRounds:
         sigmas = self._agreed._levels(self._mu, self._shares)
         self._classes, _ = core.candidates_of(np.asarray(moments.classes), moments.classes)
         self._sigma = sigmas[0]  # counts and centre have the same noise in all of them
+        given = moments.whitening
+        self._agreed.whitening_ = None if given is None else given_whitening(given, n_features)
         self._excess = 1.0
         self._first: tuple[Floats, Floats] | None = None
         self._declared: Floats | None = None  # sizes of classes by which the budget is divided beforehand
@@ -147,7 +152,7 @@ class MomentRounds:
         found = [noise.sizes(codes, len(self._classes))]
         if self._with_centre:
             agreed = copy.copy(self._agreed)
-            agreed.centre_ = np.zeros(rows.shape[1])
+            agreed.centre_, agreed.whitening_ = np.zeros(rows.shape[1]), None
             found.append(noise.firsts(agreed.embed(rows)).sum(axis=0))
         return _steps(*found)
 
