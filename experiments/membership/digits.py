@@ -127,7 +127,7 @@ def run(piece: Piece, sizes: Sizes, args: argparse.Namespace, seed: int) -> dict
 def pieces(args: argparse.Namespace) -> Iterator[tuple[str, Piece]]:
     for name in args.tables:
         for piece in TABLES[name][1]:
-            if piece.method in args.methods:
+            if piece.method in args.methods and args.only in piece.key:
                 yield name, piece
 
 
@@ -147,7 +147,9 @@ def experiment(args: argparse.Namespace) -> Outcome:
         unit = "record" if piece.method == "moments" else "entry"
         epsilon = "none" if piece.epsilon is None else f"{piece.epsilon:g} per {unit}"
         label: list[object] = [piece.method, epsilon, 10 * piece.per_class]
-        rows[name].append([*summary(label, runs), printed_for(__file__, piece.key)])
+        printed = printed_for(__file__, piece.key)
+        document = None if printed is None else round(100 * printed, 2)
+        rows[name].append([*summary(label, runs), len(runs), document])
         values[piece.key] = mean(runs)
         values[f"{piece.key}, target alone"] = mean(runs, "target alone")
     tables = [with_document(TABLES[name][0], rows[name]) for name in args.tables]
@@ -157,7 +159,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
 def with_document(title: str, rows: list[list[object]]) -> harness.Table:
     """A table with the document's number in its last column."""
     plain = table(title, ("method", "epsilon", "labels"), rows)
-    return harness.Table(plain.title, (*plain.headers, "document"), plain.rows)
+    return harness.Table(plain.title, (*plain.headers, "runs", "document"), plain.rows)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -171,6 +173,12 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options.add_argument(
         "--methods", nargs="+", choices=METHODS, default=list(METHODS), help="methods to run (default: all)"
+    )
+    options.add_argument(
+        "--only",
+        metavar="TEXT",
+        default="",
+        help='rows to run, by a part of their name such as "epsilon 0.1 labels 100" (default: all)',
     )
     options.add_argument(
         "--seeds", type=positive, default=5, help="number of runs per row of the table (default: 5)"
