@@ -43,8 +43,9 @@ def _source_alone(strategy: Any, rows: Rows) -> Rows:
         return np.asarray(strategy.expert_distances(strategy.way(rows))[2].argmin(axis=1))
     for expert in strategy.experts if isinstance(strategy, Default) else ():
         if expert.name == "source":
-            placed = strategy.way(rows) if expert.placed or not strategy.own_rows else rows
-            return np.asarray(expert.model.scores(placed, strategy.n_classes).argmax(axis=1))
+            place = strategy.rows_of(expert)
+            seen = rows if place is None else strategy.ways[place](rows)
+            return np.asarray(expert.model.scores(seen, strategy.n_classes).argmax(axis=1))
     raise TypeError("a strategy with a source is needed")
 
 

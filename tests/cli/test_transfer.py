@@ -88,6 +88,33 @@ def test_transfer_fit_says_what_the_source_contributed(target, onefold) -> None:
     assert sum(share for *_, share in weights["rows"]) == pytest.approx(1.0, abs=0.001)
 
 
+def test_transfer_fit_takes_several_sources(target, onefold) -> None:
+    with np.load(target / "source.npz") as arrays:
+        X, y = arrays["X"], arrays["y"]
+    files = [target / "one.source", target / "two.source"]
+    for place, (epsilon, file) in enumerate(zip((4, 8), files, strict=True)):
+        np.savez(target / "part.npz", X=X[place::2], y=y[place::2])
+        made = ("--epsilon", epsilon, "--classes", *DIGITS, "--radius", 5, "--out", file)
+        answer = onefold("transfer", "source", target / "part.npz", "--label", "y", *made)
+        assert answer.returncode == 0, answer.stderr
+    model, page = target / "m", target / "page.html"
+    named = ("--source", files[0], "--source", files[1])
+    answer = onefold(
+        "transfer", "fit", target / "target.npz", *named, "--label", "y", "--out", model, "--report", page
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert "with the sources" in answer.stdout
+    assert "source 1: the same refined on unlabelled rows" in answer.stdout
+    told = json.loads((target / "page.json").read_text())
+    about = [f"About the rows of source {number}" for number in (1, 2)]
+    assert all(any(line.startswith(start) for line in told["verdict"]) for start in about)
+    loaded = TransferClassifier.load(model)
+    assert [promise.record[0] for promise in loaded.guarantee_] == [4.0, 8.0]
+    answer = onefold("transfer", "fit", target / "target.npz", "--label", "y", "--out", model)
+    assert answer.returncode == 2
+    assert "name a source" in answer.stderr
+
+
 SOURCE = ("source", "{source}", "--label", "y", "--out", "{out}")
 
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from experiments.harness import printed_for, printed_in
-from experiments.membership import digits, domains, measuring, office
+from experiments.membership import digits, domains, measuring, office, ranks, sources
 from onefold.privacy import OptimalNoise
 from onefold.transfer import PrivateSource
 
@@ -59,6 +59,18 @@ def test_documented_strategy_runs_on_rows_of_another_width(data_dir, capsys) -> 
     assert digits.main([*arguments, "--data-dir", str(data_dir)]) == 0
     values = json.loads(capsys.readouterr().out)["values"]
     assert values["mnist-usps documented epsilon 0.1 labels 100, target alone"] > 0.5
+
+
+def test_several_sources_are_measured_beside_one_and_none(data_dir, capsys) -> None:
+    arguments = ["--quick", "--json", "--settings", "photographs", "--labels", "3"]
+    assert sources.main([*arguments, "--data-dir", str(data_dir)]) == 0
+    values = json.loads(capsys.readouterr().out)["values"]
+    assert set(values) == {f"photographs/3/{method}" for method in sources.METHODS}
+    assert values["photographs/3/sources"] > values["photographs/3/no source"]
+
+
+def test_equal_methods_share_a_place() -> None:
+    assert ranks.places({"a": 0.9, "b": 0.8, "c": 0.9, "d": 0.7}) == {"a": 0, "c": 0, "b": 1, "d": 2}
 
 
 def test_office_experiment_runs_on_small_data(data_dir, capsys) -> None:

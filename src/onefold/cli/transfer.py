@@ -83,10 +83,24 @@ def _add_fit(parts: Any) -> None:
     parser = parts.add_parser(
         "fit",
         help="fit a classifier to a table with few labels",
-        description="Fit a classifier to a table with few labels, with the help of a source.",
+        description="Fit a classifier to a table with few labels, with the help of a source, or of several: "
+        "onefold transfer fit TABLE --source A --source B.",
     )
-    parser.add_argument("source", metavar="SOURCE", help="file written by onefold transfer source")
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        nargs="?",
+        help="file written by onefold transfer source; left out where all are named with --source",
+    )
     shared.add_data(parser, "table of the target")
+    parser.add_argument(
+        "--source",
+        metavar="FILE",
+        dest="more_sources",
+        action="append",
+        default=[],
+        help="a source, or a further one; may be given again and again, with --strategy default only",
+    )
     what = (
         "column with the classes; -1, and with a schema an empty cell, means unknown (default: that of the "
         "schema)"
@@ -98,7 +112,7 @@ def _add_fit(parts: Any) -> None:
     option(
         parser,
         "--strategy",
-        "how the source is used: default weighs six experts by labelled rows that it holds out; documented "
+        "how the source is used: default weighs experts by labelled rows that it holds out; documented "
         "follows document 001, nonparametric document 003",
         default="default",
         choices=("default", "documented", "nonparametric"),
@@ -189,24 +203,36 @@ def _classes_in_words(source: Any, noise: shared.NoiseOptions, schema: Any) -> l
     return lines
 
 
+def _source_files(args: argparse.Namespace) -> list[str]:
+    """Files of all sources, in the order in which they are numbered."""
+    files = [name for name in (args.source, *args.more_sources) if name is not None]
+    if not files:
+        raise InvalidInputError("name a source: onefold transfer fit SOURCE TABLE, or --source FILE")
+    for name in files:
+        if not Path(name).is_file():
+            raise InvalidInputError(f"{name}: no such file")
+    return files
+
+
 def run_fit(args: argparse.Namespace) -> int:
-    """Read both files, fit, store, tell what the source contributed."""
-    check_writable(args.out, args.data, args.source)
+    """Read all files, fit, store, tell what the source contributed."""
+    files = _source_files(args)
+    check_writable(args.out, args.data, *files)
     reports.check_report(args)
-    if not Path(args.source).is_file():
-        raise InvalidInputError(f"{args.source}: no such file")
     from onefold.transfer import PrivateSource, TransferClassifier
 
-    with busy(f"loading {args.source}", args.quiet):
-        source = PrivateSource.load(args.source)
-    schema = _schema_of_target(args, source.schema_)
+    with busy(f"loading {', '.join(files)}", args.quiet):
+        sources = [PrivateSource.load(name) for name in files]
+    known = next((each.schema_ for each in sources if each.schema_ is not None), None)
+    schema = _schema_of_target(args, known)
     encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
     if args.procrustes:
         if encoder is not None:
             raise InvalidInputError("--procrustes takes rows as they are: leave out --encoder")
         encoder = "procrustes"
     more = {"allow_missing": args.allow_missing, "random_state": args.seed, "schema": schema}
-    model = TransferClassifier(source, args.strategy, to_source=encoder, **more)
+    given: dict[str, Any] = {"source": sources[0]} if len(sources) == 1 else {"sources": sources}
+    model = TransferClassifier(**given, strategy=args.strategy, to_source=encoder, **more)
     names, rows, labels = _target(args, schema)
     with without_bars(args.quiet), busy("fitting", args.quiet):
         model.fit(rows, labels)
@@ -227,7 +253,7 @@ def run_fit(args: argparse.Namespace) -> int:
     words = [f"{len(labels)} rows, {free} without a label; model written to {args.out}"]
     words += [*_missing_in_words(model, labels), *_in_words(model, free)]
     if args.report is not None:
-        words.append(_report(args, model, source, result, words))
+        words.append(_report(args, model, sources, result, words))
     show(result, words, as_json=args.json, quiet=args.quiet)
     guard = "the model holds means and covariances, or rows, of the target: guard it like the data"
     say(guard, args.quiet or args.json)
@@ -235,13 +261,15 @@ def run_fit(args: argparse.Namespace) -> int:
 
 
 def _report(
-    args: argparse.Namespace, model: Any, source: Any, result: dict[str, Any], words: list[str]
+    args: argparse.Namespace, model: Any, sources: list[Any], result: dict[str, Any], words: list[str]
 ) -> str:
-    """Two pages in one: what the source promises, and what it is worth to the target."""
+    """Two pages in one: what each source promises, and what all are worth to the target."""
     from onefold.report import Section
     from onefold.report.builders import of_transfer
 
-    facts = reports.facts_of(result, **{"the model": args.out, "the source": args.source})
+    files = _source_files(args)
+    which = "the source" if len(files) == 1 else "the sources"
+    facts = reports.facts_of(result, **{"the model": args.out, which: ", ".join(files)})
     total = sum(model.weights_.values()) or 1.0  # the sentences beside the table tell shares
     experts = Section(
         "Weights of the experts",
@@ -250,7 +278,8 @@ def _report(
     )
     title = f"Transfer to {Path(args.data).name}"
     told = [_worth(model), *words[1:]]
-    page = of_transfer(title, facts, told, source.guarantee_, experts, reports.card_of(args))
+    promises = [source.guarantee_ for source in sources]
+    page = of_transfer(title, facts, told, promises, experts, reports.card_of(args))
     return reports.written(args.report, page)
 
 
@@ -260,12 +289,12 @@ def _worth(model: Any) -> str:
     if gain is None or model.accuracy_ is None:
         return "What the source was worth was not measured: no labelled rows were held out."
     points = f"{100 * abs(gain):.1f}"
+    who, it = ("source", "it") if model.sources is None else ("sources", "them")
     if points == "0.0":
-        return (
-            "The source changed nothing: as many of the held-out labelled rows are right with it as without."
-        )
+        same = f"as many of the held-out labelled rows are right with {it} as without"
+        return f"The {who} changed nothing: {same}."
     which = "more" if gain > 0 else "FEWER"
-    return f"With the source {points} {which} of 100 held-out labelled rows are right than without it."
+    return f"With the {who} {points} {which} of 100 held-out labelled rows are right than without {it}."
 
 
 def _schema_of_target(args: argparse.Namespace, known: Any) -> Any:
@@ -311,28 +340,31 @@ def _missing_in_words(model: Any, labels: AnyArray) -> list[str]:
     """Classes of the source that no labelled row has, and those of which it knows little."""
     seen = set(labels.astype(str).tolist())
     absent = [str(label) for label in model.classes_ if str(label) not in seen]
-    small = [str(label) for label in model.source.small_classes()]
-    told = (
-        ("no row is labelled as: {}; the source alone decides about them", absent),
-        ("the source has too few rows of: {}", small),
-    )
+    several = model.sources is not None
+    sources = model.sources if several else [model.source]
+    small = [[str(label) for label in source.small_classes()] for source in sources]
+    whose = [f"source {number}" if several else "the source" for number in range(1, len(sources) + 1)]
+    alone = "the sources alone decide" if several else "the source alone decides"
+    told = [
+        (f"no row is labelled as: {{}}; {alone} about them", absent),
+        *((f"{name} has too few rows of: {{}}", found) for name, found in zip(whose, small, strict=True)),
+    ]
     return [words.format(", ".join(names[:MOST_NAMES])) for words, names in told if names]
 
 
 def _in_words(model: Any, free: int) -> list[str]:
-    """What the source contributed, and whether the model is worth anything."""
-    lines = [f"{model.decisions_changed_} of {free} labels found would differ without the source"] * (
-        free > 0
-    )
+    """What the source contributed, or all of them, and whether the model is worth anything."""
+    which = "the source" if model.sources is None else "the sources"
+    lines = [f"{model.decisions_changed_} of {free} labels found would differ without {which}"] * (free > 0)
     if model.accuracy_ is not None:
-        which = "labelled rows" if model.source_gain_ is None else "held-out labelled rows"
+        rows = "labelled rows" if model.source_gain_ is None else "held-out labelled rows"
         right, most = 100 * model.accuracy_, 100 * model.majority_
-        lines.append(f"accuracy on {which}: {right:.1f} %; the most frequent label alone: {most:.1f} %")
+        lines.append(f"accuracy on {rows}: {right:.1f} %; the most frequent label alone: {most:.1f} %")
     if model.source_gain_ is None:
         return lines
     if model.accuracy_ is not None:
         gain = f"{100 * model.source_gain_:+.1f} points"
-        lines.insert(0, f"accuracy on held-out labelled rows: {gain} with the source")
+        lines.insert(0, f"accuracy on held-out labelled rows: {gain} with {which}")
     return [_weights_in_words(model.weights_), *lines]
 
 
@@ -340,8 +372,16 @@ def _weights_in_words(weights: dict[str, float]) -> str:
     """Which experts carry weight, the heaviest first."""
     total = sum(weights.values()) or 1.0
     shares = sorted(((weight / total, name) for name, weight in weights.items()), reverse=True)
-    named = [f"{EXPERTS[name]} {100 * share:.0f} %" for share, name in shares if share >= LEAST_SHARE]
+    named = [f"{_expert(name)} {100 * share:.0f} %" for share, name in shares if share >= LEAST_SHARE]
     return "weight: " + ", ".join(named)
+
+
+def _expert(name: str) -> str:
+    """What an expert is, in words; with several sources its name says which of them it belongs to."""
+    if name in EXPERTS:
+        return EXPERTS[name]
+    whose, _, kind = name.partition(": ")
+    return f"{whose}: {EXPERTS[kind]}" if kind else f"{whose} as it is"
 
 
 def _check_source(args: argparse.Namespace, noise: shared.NoiseOptions, schema: Any) -> None:

@@ -172,7 +172,7 @@ def of_model(
     evaluation: Evaluation | None = None,
     about: str = "rows that the model was not fitted to",
     evidence: Mapping[str, Display] | None = None,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | Sequence[Guarantee] | None = None,
     card: Mapping[str, str] | None = None,
     estimated: Mapping[str, Any] | None = None,
 ) -> Report:
@@ -190,8 +190,8 @@ def of_model(
         Which rows these were.
     evidence : mapping of str to Display or None, default=None
         Further pictures under their headings, such as calibration and distances.
-    guarantee : Guarantee or None, default=None
-        What is promised; None if nothing is.
+    guarantee : Guarantee, sequence of Guarantee or None, default=None
+        What is promised, by each of several sources; None if nothing is.
     card : mapping of str to str or None, default=None
         What people say about the model: any of the fields of a model card.
     estimated : mapping of str to Any or None, default=None
@@ -205,12 +205,16 @@ def of_model(
     """
     told, sections = _goodness(evaluation, about, estimated if guarantee is None else None)
     verdict = [*told, HOLDS_ROWS]
+    promise: list[Section] = []
     if guarantee is not None:
         raw = [] if evaluation is None else [RAW_ROWS]
-        verdict = [*privacy_verdict(guarantee), *told, *raw]
+        if isinstance(guarantee, Sequence):
+            lines, promise = _of_sources(guarantee)
+        else:
+            lines, promise = privacy_verdict(guarantee), privacy_sections(guarantee)
+        verdict = [*lines, *told, *raw]
     learned = _learned("What was learned from what", facts)
     pictures = [Section(name, display=display) for name, display in (evidence or {}).items()]
-    promise = [] if guarantee is None else privacy_sections(guarantee)
     return Report(
         "model", title, verdict, [learned, *sections, *pictures, *promise, _card(card), _sums(facts)]
     )
@@ -359,11 +363,24 @@ def of_table(
     return Report("table", title, privacy_verdict(guarantee), sections)
 
 
+def _of_sources(promises: Sequence[Guarantee]) -> tuple[list[str], list[Section]]:
+    """Verdict and sections about the promises of sources: different records, so no number is about all."""
+    verdict, sections = [], []
+    for number, promise in enumerate(promises, 1):
+        whose = "the source" if len(promises) == 1 else f"source {number}"
+        verdict += [f"About the rows of {whose}: {line}" for line in privacy_verdict(promise)]
+        found = privacy_sections(promise)
+        if len(promises) > 1:
+            found = [replace(section, title=f"Source {number}: {section.title}") for section in found]
+        sections += found
+    return verdict, sections
+
+
 def of_transfer(
     title: str,
     facts: Mapping[str, Any],
     told: Sequence[str],
-    guarantee: Guarantee,
+    guarantee: Guarantee | Sequence[Guarantee],
     experts: Section,
     card: Mapping[str, str] | None = None,
 ) -> Report:
@@ -377,8 +394,8 @@ def of_transfer(
         What was learned from what: names and values.
     told : sequence of str
         What the source was worth, in sentences; the first one is part of the verdict.
-    guarantee : Guarantee
-        What is promised about the rows of the source.
+    guarantee : Guarantee or sequence of Guarantee
+        What is promised about the rows of the source, or of each of several.
     experts : Section
         The weights that were found.
     card : mapping of str to str or None, default=None
@@ -389,11 +406,12 @@ def of_transfer(
     Report
         The report.
     """
-    about = "About the rows of the source: "
-    verdict = [*told[:1], *(about + line for line in privacy_verdict(guarantee)), TARGET]
+    promises = list(guarantee) if isinstance(guarantee, Sequence) else [guarantee]
+    lines, promised = _of_sources(promises)
+    verdict = [*told[:1], *lines, TARGET]
     worth = Section("What the source was worth", notes=told)
     learned = _learned("What was learned from what", facts)
-    sections = [learned, worth, experts, *privacy_sections(guarantee), _card(card), _sums(facts)]
+    sections = [learned, worth, experts, *promised, _card(card), _sums(facts)]
     return Report("transfer", title, verdict, sections)
 
 

@@ -1,4 +1,4 @@
-"""The strategy that transfers: six experts, pooled with weights between a prior and held-out labels.
+"""The strategy that transfers: experts, pooled with weights between a prior and held-out labels.
 
 1. Least squares on the labelled rows ("least squares"), and Gaussians that refine it on unlabelled rows
    ("target"): what the target knows alone.
@@ -6,20 +6,19 @@
    rows ("refined"); the target's own Gaussians, begun with their beliefs ("mapping").
 3. The source as it is ("source").
 
-Labels are hidden in turn; the weights stay near a prior unless the hidden labels ask for others.
+What sources contribute, one or several, is in ``_sources``. Labels are hidden in turn; the weights stay near
+a prior unless the hidden labels ask for others.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.covariance import ledoit_wolf
 
 from onefold._base.arrays import Array, Floats, Index
 from onefold.exceptions import InvalidInputError
 from onefold.models import Autoencoder
 from onefold.transfer._learners import (
-    GaussianModel,
     Learner,
     TargetModel,
     fit_least_squares,
@@ -38,14 +37,13 @@ from onefold.transfer._pool import (
     typical_lead,
     weigh,
 )
-from onefold.transfer._shrinkage import Prior, fit_shrunk
-from onefold.transfer.alignment import DescriptionView, Way, overall_mean, turned_view
+from onefold.transfer._sources import Role, Sources
+from onefold.transfer.alignment import Way
 
 MOST_FOLDS = 5
 FOLD_ROWS = 2000  # unlabelled rows that a model learns from in cross-validation, at most
 MOST_ROWS = 20000  # and in the end
-RIDGE = 0.05  # added to the covariance inside a class, in units of its mean variance
-ON_PLACED = ("shrunk", "refined", "source")  # experts that see rows as the source does
+ROLES_OF_TARGET = {name: Role(name, None, PRIOR[name]) for name in OF_TARGET}
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,9 @@ class Expert:
     """A fitted model with its weights."""
 
     name: str
+    kind: str  # its name where there is one source
     model: TargetModel
-    placed: bool  # it sees placed rows
+    way: int | None  # position of the way of the rows that it sees; None: as the target's models see them
     scale: float  # what its scores are divided by
     weight: float
     alone: float  # weight without the source
@@ -64,8 +63,8 @@ class Expert:
 class Default:
     """Fitted experts and what they are worth."""
 
-    way: Way
-    own_rows: bool  # the target's models see its rows as they are, not as the source would
+    ways: tuple[Way, ...]  # to each source; one that leads nowhere without a source
+    own: int | None  # position of the way of the rows that the target's models see; None: rows as they are
     experts: tuple[Expert, ...]
     n_classes: int
     present: Index  # classes that have labels in the target
@@ -77,15 +76,20 @@ class Default:
         """Weight of each expert by its name."""
         return {expert.name: expert.weight for expert in self.experts}
 
+    def rows_of(self, expert: Expert) -> int | None:
+        """Return the position of the way of the rows that an expert sees; None for rows as they are."""
+        return self.own if expert.way is None else expert.way
+
     def decide(self, rows: Array) -> Decision:
         """Pool the experts; the one whose weighted lead is largest counts as the decider."""
         used = [expert for expert in self.experts if expert.weight > 0.0 or expert.alone > 0.0]
-        placed = self.way(rows) if any(expert.placed for expert in used) or not self.own_rows else rows
-        own = rows if self.own_rows else placed
-        said = [self._said(expert, placed if expert.placed else own) for expert in used]
+        seen: dict[int | None, Array] = {None: rows}
+        for place in {self.rows_of(expert) for expert in used} - {None}:
+            seen[place] = self.ways[place or 0](rows)
+        said = [self._said(expert, seen[self.rows_of(expert)]) for expert in used]
         alone = pooled(said, np.array([expert.alone for expert in used]))
         said = [
-            neutral(scores, self.present) if expert.name in OF_TARGET else scores
+            neutral(scores, self.present) if expert.kind in OF_TARGET else scores
             for expert, scores in zip(used, said, strict=True)
         ]
         weights = np.array([expert.weight for expert in used])
@@ -102,23 +106,24 @@ class Default:
 
 @dataclass(frozen=True)
 class Task:
-    """The target as its models and as the source see it, and what the source says."""
+    """The target as its models and as the sources see it, and what the sources say."""
 
     seen: Array
-    placed: Array
     codes: Index
     n_classes: int
     learner: Learner
     units: Floats  # of the columns of ``seen``
-    of_source: Callable[[Index, Index], dict[str, TargetModel]]  # from known codes and a sample of the rows
+    sources: Sources
+    roles: dict[str, Role]  # of all experts
 
     def rows(self, name: str) -> Array:
         """Return the rows that an expert sees."""
-        return self.placed if name in ON_PLACED else self.seen
+        way = self.roles[name].way
+        return self.seen if way is None else self.sources.placed[way]
 
 
 def fit_default(
-    way: Way,
+    ways: tuple[Way, ...],
     rows: Array,
     codes: Index,
     n_classes: int,
@@ -129,67 +134,46 @@ def fit_default(
     """Fit the experts on all labels, and their weights on folds in which some labels are hidden."""
     rng = np.random.default_rng(random_state)
     known = codes >= 0
-    if way.source is not None and np.count_nonzero(known) < 2:
+    if ways[0].source is not None and np.count_nonzero(known) < 2:
         raise InvalidInputError("one labelled row cannot tell what the source is worth: label another one")
-    placed = way(rows)
-    own = not way.encodes or _own_rows_serve(rows, placed, codes, n_classes)
-    seen = rows if own else placed
+    sources = Sources.of(ways, rows, n_classes)
+    own = _own_way(ways, rows, sources.placed, codes, n_classes)
+    seen = rows if own is None else sources.placed[own]
     learner = Learner(project(seen), estimator, components)
-    of_source = _asker(way, placed, codes, n_classes)
-    task = Task(seen, placed, codes, n_classes, learner, units_of(seen), of_source)
+    roles = ROLES_OF_TARGET | sources.roles
+    task = Task(seen, codes, n_classes, learner, units_of(seen), sources, roles)
     models = _fit_experts(task, codes, _sample(codes, MOST_ROWS, rng))
     scales = {name: typical_lead(model.scores(task.rows(name), n_classes)) for name, model in models.items()}
     weighed = _weigh(task, scales, rng)
     experts = tuple(
-        Expert(name, model, name in ON_PLACED, scales[name], weight, alone)
+        Expert(name, roles[name].kind, model, roles[name].way, scales[name], weight, alone)
         for (name, model), weight, alone in zip(
             models.items(), weighed.weights.tolist(), weighed.alone.tolist(), strict=True
         )
     )
     present = np.unique(codes[known])
-    return Default(way, own, experts, n_classes, present, weighed.gain, weighed.accuracy)
+    return Default(ways, own, experts, n_classes, present, weighed.gain, weighed.accuracy)
 
 
-def _own_rows_serve(rows: Array, placed: Array, codes: Index, n_classes: int) -> bool:
-    """Tell whether labelled rows tell classes apart better as they are than encoded."""
+def _own_way(
+    ways: tuple[Way, ...], rows: Array, placed: tuple[Array, ...], codes: Index, n_classes: int
+) -> int | None:
+    """Return the way that lets labelled rows tell classes apart best; None if they do so as they are.
+
+    Only ways through an encoder or a user's map are tried: the others leave rows as they are, or nearly so.
+    """
+    tried = [place for place, way in enumerate(ways) if way.encodes]
+    if not tried:
+        return None
     known = codes >= 0
-    losses = [
-        fit_least_squares(kind[known], codes[known], n_classes, units_of(kind)).loss
-        for kind in (rows, placed)
-    ]
-    return losses[0] < losses[1]
+    kinds = [rows, *(placed[place] for place in tried)]
+    losses = [fit_least_squares(kind[known], codes[known], n_classes, units_of(kind)).loss for kind in kinds]
+    # Rows as they are must be better, not as good: encoded ones are what a source was made for.
+    best = int(np.argmin(losses[1:]))
+    return None if losses[0] < losses[1 + best] else tried[best]
 
 
 # --- experts ----------------------------------------------------------------------------------------------
-
-
-def _asker(
-    way: Way, placed: Array, codes: Index, n_classes: int
-) -> Callable[[Index, Index], dict[str, TargetModel]]:
-    """Return a function that fits the experts of the source to known codes and a sample of the rows."""
-    if way.source is None:
-        return lambda codes, sample: {}
-    described, projection = way.source.description_, project(placed)
-    coordinates = projection(placed)
-    if way.turns:
-        return lambda codes, sample: {"source": turned_view(described, coordinates, codes, projection)}
-    within = described.within(projection.axes)
-    if within is None:
-        within = ledoit_wolf(coordinates)[0]
-    size = len(within)
-    floor = max(RIDGE * float(np.trace(within)) / size, np.finfo(float).tiny ** 0.5)
-    shift = coordinates.mean(axis=0) - projection(overall_mean(described)[None])[0]
-    prior = Prior(projection(described.means), within + floor * np.eye(size), shift)
-    everything = np.arange(n_classes)
-
-    def fit(codes: Index, sample: Index) -> dict[str, TargetModel]:
-        found: dict[str, TargetModel] = {}
-        for name, refine in (("shrunk", False), ("refined", True)):
-            mixture = fit_shrunk(coordinates[sample], codes[sample], prior, refine=refine)
-            found[name] = GaussianModel(projection, mixture, everything)
-        return found | {"source": DescriptionView("as it is", described, None)}
-
-    return fit
 
 
 def _fit_experts(task: Task, codes: Index, sample: Index) -> dict[str, TargetModel]:
@@ -200,10 +184,11 @@ def _fit_experts(task: Task, codes: Index, sample: Index) -> dict[str, TargetMod
         "target": _learn(task, codes, sample, linear, "target", linear.present),
         "least squares": linear,
     }
-    asked = task.of_source(codes, sample)
-    if "shrunk" in asked:
+    asked = task.sources.fit(codes, sample)
+    for name in task.sources.begun:
         everything = np.arange(n_classes)
-        asked["mapping"] = _learn(task, codes, sample, asked["shrunk"], "shrunk", everything)
+        first = task.sources.begun[name]
+        asked[name] = _learn(task, codes, sample, asked[first], first, everything)
     return found | asked
 
 
@@ -229,7 +214,7 @@ def _weigh(task: Task, scales: dict[str, float], rng: np.random.Generator) -> We
     """Weigh the experts on labels that are hidden in turn."""
     names = tuple(scales)
     present = np.unique(task.codes[task.codes >= 0])
-    prior = np.array([PRIOR[name] for name in names])
+    prior = np.array([task.roles[name].prior for name in names])
     said: dict[str, list[Floats]] = {name: [] for name in names}
     truths, fair, folds = [], [], []
     for fold, (hidden, shown) in enumerate(_folds(task.codes, rng)):

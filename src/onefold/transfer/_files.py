@@ -5,7 +5,7 @@ moments, a transfer classifier its source and its experts (see :func:`onefold._b
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,7 +33,7 @@ from onefold.transfer._learners import (
     TargetModel,
 )
 from onefold.transfer._pool import OF_TARGET, PRIOR, THREE
-from onefold.transfer.alignment import PROCRUSTES, Affine, DescriptionView, MeansView, View, Way
+from onefold.transfer.alignment import PROCRUSTES, Affine, DescriptionView, MeansView, View, Way, ways_to
 
 if TYPE_CHECKING:
     from onefold.transfer.classifier import TransferClassifier
@@ -53,6 +53,10 @@ LARGEST_MATRIX = 2**27
 POSITIVE = float(np.nextafter(0.0, 1.0))  # the least number above zero
 MISFIT = "the contents do not fit together"
 SOURCE_ONLY = "only records of the source are meant: rows of the target are in this model as they are"
+ONE_SOURCE_ONLY = (
+    "only records of this source are meant: other sources have promises of their own, and rows of the target "
+    "are in this model as they are"
+)
 # What a description or arrays of the wrong form make the code below raise.
 WRONG_FORM = (OnefoldError, *NOT_READABLE)
 
@@ -140,9 +144,30 @@ def parts_of_source(source: "PrivateSource", compact: bool = False) -> tuple[Abo
     return parts.about, parts.arrays
 
 
-def promise_to(source: "PrivateSource | None") -> Guarantee | None:
-    """Return what a classifier for a target promises: to the records of its source, and to no others."""
+def all_sources(
+    source: "PrivateSource | None", sources: "Sequence[PrivateSource] | None"
+) -> "tuple[PrivateSource, ...]":
+    """Return the sources of a classifier, however they were given."""
+    return tuple(sources or ()) if source is None else (source,)
+
+
+def promise_to(
+    source: "PrivateSource | None", sources: "Sequence[PrivateSource] | None" = None
+) -> Guarantee | tuple[Guarantee, ...] | None:
+    """Return what a classifier for a target promises: to the records of its sources, and to no others.
+
+    Several sources protect different records, each with its own numbers: there is no number for all.
+    """
+    if sources is not None:
+        return tuple(each.guarantee_.provided(ONE_SOURCE_ONLY) for each in sources)
     return None if source is None else source.guarantee_.provided(SOURCE_ONLY)
+
+
+def names_of_sources(about: About) -> tuple[str, ...]:
+    """Return under which names a transfer classifier keeps its sources."""
+    if "n_sources" not in about:
+        return ("source",) if "source" in about else ()
+    return tuple(f"source {number}" for number in range(1, claimed(about["n_sources"], len(about)) + 1))
 
 
 def source_from_parts(about: About, arrays: Arrays) -> dict[str, Any]:
@@ -225,39 +250,53 @@ def parts_of_classifier(model: "TransferClassifier", compact: bool = False) -> t
         _add_documented(parts, cast(Documented, strategy), compact)
     if model.source is not None:
         parts.add("source", *parts_of_source(model.source, compact))
+    elif model.sources is not None:
+        parts.about["n_sources"] = len(model.sources)
+        for number, source in enumerate(model.sources, 1):
+            parts.add(f"source {number}", *parts_of_source(source, compact))
     return parts.about, parts.arrays
 
 
 def classifier_from_parts(
-    about: About, arrays: Arrays, source: "PrivateSource | None"
+    about: About, arrays: Arrays, given: "Sequence[PrivateSource]"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return parameters and fitted attributes; contents that do not fit together are refused."""
     try:
-        return _classifier_from(Parts(about, arrays), source)
+        return _classifier_from(Parts(about, arrays), given)
     except FileFormatError:
         raise
     except WRONG_FORM:
         raise FileFormatError("the contents are not those of a transfer classifier") from None
 
 
-def _classifier_from(parts: Parts, source: "PrivateSource | None") -> tuple[dict[str, Any], dict[str, Any]]:
+def _classifier_from(
+    parts: Parts, sources: "Sequence[PrivateSource]"
+) -> tuple[dict[str, Any], dict[str, Any]]:
     about = parts.about
     turned, width = about["to_source"] == PROCRUSTES, parts.width()
     to_source: Any = PROCRUSTES if turned else _restore_encoder(about["to_source"])
     given = {name: about["parameters"][name] for name in PARAMETERS}
     classes = np.array(about["classes"])
-    if classes.ndim != 1 or not len(classes) or (source and not np.array_equal(classes, source.classes_)):
+    known = all(np.array_equal(classes, source.classes_) for source in sources)
+    if classes.ndim != 1 or not len(classes) or not known:
         raise FileFormatError("its classes are not those of its source")
     schema, (accuracy, majority) = _restore_schema(about), about.get("held_out", (None, None))
     if schema is not None and schema.width != width:
         raise FileFormatError(MISFIT)
-    way = Way(source, to_source)
+    ways = ways_to(sources, to_source)
     strategy: Default | Documented
     if given["strategy"] == "default":
-        strategy = _default_from(parts, way, len(classes))
+        strategy = _default_from(parts, ways, len(classes))
+    elif len(ways) > 1:
+        raise FileFormatError(MISFIT)
     else:
-        strategy = _documented_from(parts, way, len(classes), width)
+        strategy = _documented_from(parts, ways[0], len(classes), width)
     strategy.decide(np.zeros((1, width)))  # what does not fit fails here and not in use
+    several = "n_sources" in about
+    together: dict[str, Any] = {
+        "source": None if several or not sources else sources[0],
+        "sources": list(sources) if several else None,
+    }
     fitted = {
         "_strategy": strategy,
         "_to_source": to_source,
@@ -265,7 +304,7 @@ def _classifier_from(parts: Parts, source: "PrivateSource | None") -> tuple[dict
         "n_features_in_": width,
         "source_gain_": about["source_gain"],
         "decisions_changed_": int(about["decisions_changed"]),
-        "guarantee_": promise_to(source),
+        "guarantee_": promise_to(**together),
         "schema_": schema,
         "accuracy_": accuracy,
         "majority_": majority,
@@ -273,7 +312,7 @@ def _classifier_from(parts: Parts, source: "PrivateSource | None") -> tuple[dict
     }
     if about["names"]:
         fitted["feature_names_in_"] = np.array([str(name) for name in about["names"]], dtype=object)
-    return given | {"source": source, "to_source": to_source, "schema": schema}, fitted
+    return given | together | {"to_source": to_source, "schema": schema}, fitted
 
 
 def _add_default(parts: Parts, strategy: Default, compact: bool) -> None:
@@ -283,50 +322,68 @@ def _add_default(parts: Parts, strategy: Default, compact: bool) -> None:
     for expert in strategy.experts:
         _add_model(parts, expert.name, expert.model, compact)
     parts.about["flags"] = {
-        "own_rows": strategy.own_rows,
+        "own_rows": strategy.own is None,
         "experts": [expert.name for expert in strategy.experts],
-        "placed": [expert.placed for expert in strategy.experts],
+        "placed": [expert.way is not None for expert in strategy.experts],
         "gain": strategy.gain,
     }
+    if len(strategy.ways) > 1:  # which source each expert belongs to; files of one source are as ever
+        parts.about["flags"] |= {
+            "own_way": strategy.own,
+            "kinds": [expert.kind for expert in strategy.experts],
+            "ways": [expert.way for expert in strategy.experts],
+        }
 
 
-def _default_from(parts: Parts, way: Way, n_classes: int) -> Default:
+def _default_from(parts: Parts, ways: tuple[Way, ...], n_classes: int) -> Default:
     flags = parts.about["flags"]
     if "experts" not in flags:
-        return _three_experts_from(parts, way, n_classes)
-    names, placed = tuple(flags["experts"]), [bool(each) for each in flags["placed"]]
-    if not set(OF_TARGET) <= set(names) <= set(PRIOR) or len(set(names)) < len(names):
+        return _three_experts_from(parts, ways, n_classes)
+    names, places, own = tuple(flags["experts"]), _places(flags, len(ways)), None
+    if not flags["own_rows"]:
+        own = claimed(flags.get("own_way", 0), len(ways) - 1)
+    kinds = tuple(flags.get("kinds", names))
+    if not set(OF_TARGET) <= set(kinds) <= set(PRIOR) or len(set(names)) < len(names):
         raise FileFormatError(MISFIT)
     scales = parts.array("scales", len(names), least=POSITIVE)
     weights, alone = (parts.array(name, len(names), least=0.0) for name in ("weights", "alones"))
-    if any(share > 0.0 for name, share in zip(names, alone, strict=True) if name not in OF_TARGET):
+    if any(share > 0.0 for kind, share in zip(kinds, alone, strict=True) if kind not in OF_TARGET):
         raise FileFormatError(MISFIT)
-    numbers = zip(placed, scales.tolist(), weights.tolist(), alone.tolist(), strict=True)
+    numbers = zip(scales.tolist(), weights.tolist(), alone.tolist(), strict=True)
     experts = tuple(
-        Expert(name, _model_from(parts, name, n_classes, way), *each)
-        for name, each in zip(names, numbers, strict=True)
+        Expert(name, kind, _model_from(parts, name, kind, n_classes, ways[place or 0]), place, *each)
+        for name, kind, place, each in zip(names, kinds, places, numbers, strict=True)
     )
-    own, present = bool(flags["own_rows"]), parts.positions("default/present", n_classes)
-    return Default(way, own, experts, n_classes, present, float(flags["gain"]))
+    present = parts.positions("default/present", n_classes)
+    return Default(ways, own, experts, n_classes, present, float(flags["gain"]))
 
 
-def _three_experts_from(parts: Parts, way: Way, n_classes: int) -> Default:
+def _places(flags: About, n_ways: int) -> list[int | None]:
+    """Read by which way each expert sees rows."""
+    if "ways" not in flags:
+        return [0 if placed else None for placed in flags["placed"]]
+    return [None if place is None else claimed(place, n_ways - 1) for place in flags["ways"]]
+
+
+def _three_experts_from(parts: Parts, ways: tuple[Way, ...], n_classes: int) -> Default:
     """Read the default strategy of version 0.1: a source that was switched off has no weight."""
-    flags = parts.about["flags"]
+    flags, way = parts.about["flags"], ways[0]
     scales = parts.array("scales", len(THREE), least=POSITIVE).tolist()
     weights = parts.array("weights", len(THREE), least=0.0).tolist()
-    models: list[TargetModel | None] = [_model_from(parts, "target", n_classes, way), None, None]
+    models: list[TargetModel | None] = [_model_from(parts, "target", "target", n_classes, way), None, None]
     if flags["mapping"]:
-        models[1] = _model_from(parts, "mapping", n_classes, way)
+        models[1] = _model_from(parts, "mapping", "mapping", n_classes, way)
     if flags["view"] is not None:
         if way.source is None:
             raise FileFormatError(MISFIT)
         models[2] = _view_from(parts, str(flags["view"]), way.source.description_)
-    placed, alone = (False, False, bool(flags["view_placed"])), (1.0, 0.0, 0.0)
-    numbers = zip(THREE, models, placed, scales, weights, alone, strict=True)
-    experts = tuple(Expert(name, model, *rest) for name, model, *rest in numbers if model is not None)
-    own, everything = bool(flags["own_rows"]), np.arange(n_classes)
-    return Default(way, own, experts, n_classes, everything, float(flags["gain"]))
+    places, alone = (None, None, 0 if flags["view_placed"] else None), (1.0, 0.0, 0.0)
+    numbers = zip(THREE, THREE, models, places, scales, weights, alone, strict=True)
+    experts = tuple(
+        Expert(name, kind, model, *rest) for name, kind, model, *rest in numbers if model is not None
+    )
+    own, everything = None if flags["own_rows"] else 0, np.arange(n_classes)
+    return Default(ways, own, experts, n_classes, everything, float(flags["gain"]))
 
 
 def _add_documented(parts: Parts, strategy: Documented, compact: bool) -> None:
@@ -369,17 +426,23 @@ def _add_model(parts: Parts, name: str, model: TargetModel, compact: bool) -> No
         arrays = {"mean": model.mean, "weights": model.weights, "offset": model.offset}
         parts.add_arrays(name, present=model.present, **arrays)
     elif isinstance(model, MeansView):
-        parts.add_arrays("view", **vars(model.projection), centres=model.centres, variances=model.variances)
+        arrays = {"centres": model.centres, "variances": model.variances}
+        parts.add_arrays(_view_name(name), **vars(model.projection), **arrays)
     # The source itself is in the file already.
 
 
-def _model_from(parts: Parts, name: str, n_classes: int, way: Way) -> TargetModel:
-    if name == "source":
+def _view_name(name: str) -> str:
+    """Where the arrays of a source that is asked are: a single source's have had this name from the first."""
+    return "view" if name == "source" else f"{name}, view"
+
+
+def _model_from(parts: Parts, name: str, kind: str, n_classes: int, way: Way) -> TargetModel:
+    if kind == "source":
         if way.source is None:
             raise FileFormatError(MISFIT)
-        return _view_from(parts, "as it is", way.source.description_)
+        return _view_from(parts, "as it is", way.source.description_, _view_name(name))
     present = parts.positions(f"{name}/present", n_classes)
-    if name == "least squares":
+    if kind == "least squares":
         weights = parts.array(f"{name}/weights", None, n_classes)
         mean, offset = parts.array(f"{name}/mean", len(weights)), parts.array(f"{name}/offset", n_classes)
         return LinearModel(mean, weights, offset, present)
@@ -398,18 +461,18 @@ def _model_from(parts: Parts, name: str, n_classes: int, way: Way) -> TargetMode
     return GaussianModel(projection, mixture, present)
 
 
-def _view_from(parts: Parts, name: str, described: Description) -> View:
+def _view_from(parts: Parts, name: str, described: Description, under: str = "view") -> View:
     """Read how the source is asked: as it is, by turned means, or, in version 0.1, after an alignment."""
     count, width = described.means.shape
-    if "view/centres" in parts.arrays:
-        projection = parts.projection("view")
+    if f"{under}/centres" in parts.arrays:
+        projection = parts.projection(under)
         size = projection.axes.shape[1]
-        variances = parts.array("view/variances", size, least=POSITIVE)
-        return MeansView(name, projection, parts.array("view/centres", count, size), variances)
-    if "view/before" not in parts.arrays:
+        variances = parts.array(f"{under}/variances", size, least=POSITIVE)
+        return MeansView(name, projection, parts.array(f"{under}/centres", count, size), variances)
+    if f"{under}/before" not in parts.arrays:
         return DescriptionView(name, described, None)
-    matrix = parts.array("view/matrix", width, width) if "view/matrix" in parts.arrays else None
-    ends = (parts.array(f"view/{end}", width) for end in ("before", "after"))
+    matrix = parts.array(f"{under}/matrix", width, width) if f"{under}/matrix" in parts.arrays else None
+    ends = (parts.array(f"{under}/{end}", width) for end in ("before", "after"))
     return DescriptionView(name, described, Affine(matrix, *ends))
 
 

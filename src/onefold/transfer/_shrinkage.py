@@ -4,6 +4,7 @@ The source says where classes should be, labelled rows of the target where they 
 domains are apart is estimated from the labelled rows in closed form, and says how much each side counts.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,7 @@ class Distance:
 
     means: Floats  # (C, k), of the source, moved by the shift if that explains labelled rows better
     squared: float  # in each direction, in units of the variance inside a class
+    is_moved: bool = False
 
 
 def measure(prior: Prior, means: Floats, counts: Floats, whitening: Floats) -> Distance:
@@ -43,13 +45,42 @@ def measure(prior: Prior, means: Floats, counts: Floats, whitening: Floats) -> D
     """
     seen, size = counts > 0, means.shape[1]
     found = []
-    for moved in (prior.means, prior.means + prior.shift):
+    for is_moved, moved in ((False, prior.means), (True, prior.means + prior.shift)):
         squares = (((means - moved)[seen] @ whitening) ** 2).sum(axis=1)
         t = max(CLOSEST, float(np.average(squares / size - 1.0 / counts[seen], weights=counts[seen])))
         spread = t + 1.0 / counts[seen]
         evidence = -0.5 * float(np.sum(size * np.log(spread) + squares / spread))
-        found.append((evidence, Distance(moved, t)))
+        found.append((evidence, Distance(moved, t, is_moved)))
     return max(found, key=lambda pair: pair[0])[1]
+
+
+def combined(priors: Sequence[Prior], coordinates: Floats, codes: Index) -> Prior:
+    """Combine what several sources say, each counted by how near it is to the labelled rows.
+
+    Given its squared distance t, a source's mean is normal around the true one with variance t, so that 1/t
+    is its weight. How far the combination is from the target is measured anew by :func:`fit_shrunk`: sources
+    may all err in the same direction, and then many are no better than one.
+    """
+    if len(priors) == 1:
+        return priors[0]
+    known = codes >= 0
+    certain = np.eye(len(priors[0].means))[codes[known]]
+    counts = certain.sum(axis=0)
+    labelled = certain.T @ coordinates[known] / np.maximum(counts, 1.0)[:, None]
+    # One covariance for all, or the distances would be in different units.
+    whitening = _whitening(np.mean([prior.within for prior in priors], axis=0))
+    found = [measure(prior, labelled, counts, whitening) for prior in priors]
+    weights = np.array([1.0 / distance.squared for distance in found])
+    weights /= weights.sum()
+    shifts = [
+        np.zeros_like(prior.shift) if distance.is_moved else prior.shift
+        for prior, distance in zip(priors, found, strict=True)
+    ]
+    return Prior(
+        np.tensordot(weights, [distance.means for distance in found], axes=1),
+        np.tensordot(weights, [prior.within for prior in priors], axes=1),
+        weights @ np.array(shifts),
+    )
 
 
 def fit_shrunk(coordinates: Floats, codes: Index, prior: Prior, *, refine: bool) -> Mixture:

@@ -1,5 +1,6 @@
 """From a target to a source: the way of its rows, alignments of both, and views of what the source knows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -163,6 +164,11 @@ class Way:
         if self.source.encoder_ is not None:
             sizes += f", or {self.source.n_encoded_} encoded ones"
         raise InvalidInputError(f"to_source must give rows of {sizes}, as the source has")
+
+
+def ways_to(sources: "Sequence[PrivateSource]", to_source: Any) -> tuple[Way, ...]:
+    """Return the way to each source; without a source one that leaves rows as they are."""
+    return tuple(Way(source, to_source) for source in sources) or (Way(None, to_source),)
 
 
 # --- views: ways to ask a source --------------------------------------------------------------------------

@@ -26,14 +26,16 @@ from onefold.transfer._default import Default, fit_default
 from onefold.transfer._documented import fit_documented
 from onefold.transfer._files import (
     CLASSIFIER,
+    all_sources,
     classifier_from_parts,
     fitted_encoder,
+    names_of_sources,
     parts_of_classifier,
     promise_to,
     source_from_parts,
 )
 from onefold.transfer._pool import Decision, Strategy
-from onefold.transfer.alignment import PROCRUSTES, Way, subspace_alignment
+from onefold.transfer.alignment import PROCRUSTES, Way, subspace_alignment, ways_to
 from onefold.transfer.source import PrivateSource
 
 __all__ = ["TransferClassifier"]
@@ -47,8 +49,16 @@ def _whole_numbers(value: Any) -> bool:
     return np.ndim(value) == 1 and len(value) > 0 and all(Whole(1).accepts(count) for count in value)
 
 
+def _several_sources(value: Any) -> bool:
+    """Tell whether a value is a sequence of one or more sources."""
+    if not isinstance(value, Sequence) or not len(value):
+        return False
+    return all(isinstance(each, PrivateSource) for each in value)
+
+
 CONSTRAINTS: dict[str, Entry] = {
     "source": (Instance(PrivateSource, "a PrivateSource"), None),
+    "sources": (Instance(_several_sources, "a sequence of PrivateSource"), None),
     "strategy": OneOf(STRATEGIES),
     "estimator": (Instance(Autoencoder, "one of onefold's autoencoders, such as WideKAHM()"), None),
     "components": Instance(_whole_numbers, "a sequence of whole numbers of at least 1"),
@@ -60,7 +70,7 @@ CONSTRAINTS: dict[str, Entry] = {
 
 
 class TransferClassifier(ClassifierMixin, BaseEstimator):
-    """Semi-supervised classifier of a target that a private source may help.
+    """Semi-supervised classifier of a target that a private source may help, or several of them.
 
     Parameters
     ----------
@@ -68,6 +78,9 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         What is known of the source. None learns from the target alone.
     strategy : {"default", "documented", "nonparametric"}, default="default"
         How to transfer; see the notes.
+    sources : sequence of PrivateSource or None, default=None
+        Several sources, in the place of ``source``; with "default" only. All must know the same classes, and
+        rows of the target go the way of each.
     to_source : transformer, callable, "procrustes" or None, default=None
         Takes rows of the target to rows like the source's, or to encoded ones: images to the same size, say,
         or another size of the source's encoder. A transformer must be fitted, or be one of
@@ -99,9 +112,10 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         Expert that decided every row given to fit, by name: by default one of those in the notes, with the
         strategies of the documents "target", "mapping" or "source".
     weights_ : dict or None
-        "default" only: weight of each expert in the pool, by name.
+        "default" only: weight of each expert in the pool, by name; with several sources "source 2" is the
+        second one as it is.
     decisions_changed_ : int
-        Rows without a label that would have another one without the source.
+        Rows without a label that would have another one without the source, or without all of them.
     source_gain_ : float or None
         "default" only: accuracy with the source minus accuracy of a model that is fitted without it, on
         labelled rows that were held out; below 0.0 where the source misleads, 0.0 without a source. Without a
@@ -113,8 +127,11 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         Share of the labelled rows that have the most frequent label.
     schema_ : Schema or None
         The schema by which rows are read; None for rows of numbers.
-    guarantee_ : Guarantee or None
+    guarantee_ : Guarantee, tuple of Guarantee or None
         What the source was promised, and that rows of the target are promised nothing; None without a source.
+        With ``sources`` one promise for each, in their order: each is about the records of that source. A
+        person or record that is in several has what :class:`onefold.privacy.Ledger` adds up, which nobody can
+        see from here.
 
     See Also
     --------
@@ -159,6 +176,16 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     varies more than ten times as much as the median one, columns have units of their own and are divided
     by their spread.
 
+    **Several sources** (``sources``): those that see rows in the same way (the same encoder or none; of
+    moments also the same radius and ``centre``) have their class means and covariances averaged before they
+    are shrunk. A source counts by 1/t, with its own squared distance t to the labelled rows as above, so that
+    one that is far away, or wrong, counts little; how far the average is from the target is then measured
+    again, since sources can err together. "source 1", "source 2" and so on share the prior of "source".
+    Sources that see rows in different ways have "shrunk", "refined" and "mapping" of their own, named by
+    their numbers ("source 2: shrunk"), with a part of the prior. What document 001 calls multi-task learning
+    is (87), which asks the target's and one source's models together; it says nothing about a second source,
+    and its strategies take one.
+
     Rows of **another width** are refused by default: on four pairs of features of photographs turned means
     gained nothing, and with one label per class they lost up to 3 points. With
     ``to_source="procrustes"`` the experts are "target", "least squares" and "source", which then is the
@@ -201,6 +228,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         source: PrivateSource | None = None,
         strategy: str = "default",
         *,
+        sources: Sequence[PrivateSource] | None = None,
         to_source: Any = None,
         estimator: Autoencoder | None = None,
         components: Sequence[int] = (5, 10, 15, 20),
@@ -211,6 +239,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.source = source
         self.strategy = strategy
+        self.sources = sources
         self.to_source = to_source
         self.estimator = estimator
         self.components = components
@@ -242,16 +271,17 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
             If no more labelled rows are found right than the most frequent label alone gets right.
         """
         check_parameters(self, CONSTRAINTS)
-        self.schema_ = self._agreed()
+        given = self._given()
+        self.schema_ = self._agreed(given)
         if self.schema_ is None:
             rows, labels = check_rows(self, X, y)
         else:
             rows, labels = check_rows(self, self.schema_.transform(X), few_labels(self.schema_, X, y))
         if not float(np.abs(rows).max()) <= LARGEST:
             raise InvalidInputError(f"X holds numbers beyond {LARGEST:g}: rescale it")
-        known = None if self.source is None else self.source.classes_
+        known = given[0].classes_ if given else None
         self.classes_, codes = check_target_labels(labels, known, self.allow_missing)
-        self._strategy = self._fit(rows, codes)
+        self._strategy = self._fit(rows, codes, given)
         decision = self._strategy.decide(rows)
         free = codes < 0
         found = np.where(free, decision.codes, codes)
@@ -266,7 +296,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
             self.accuracy_ = fitted.accuracy
         else:
             self.accuracy_ = float(np.mean(decision.codes[~free] == codes[~free]))
-        self.guarantee_ = promise_to(self.source)
+        self.guarantee_ = promise_to(self.source, self.sources)
         self.majority_ = float(np.bincount(codes[~free]).max() / np.count_nonzero(~free))
         if self.accuracy_ is not None and not self.accuracy_ > self.majority_ and len(self.classes_) > 1:
             warnings.warn(
@@ -278,21 +308,31 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
             )
         return self
 
-    def _agreed(self) -> Schema | None:
-        """Return the schema of the target, which must mean the same features as that of the source."""
-        known = None if self.source is None else self.source.schema_
-        own = known if self.schema is None else self.schema
-        if known is None or own is None or self.to_source is not None:
-            return own
-        theirs, ours = (tuple((each.name, each.contract()) for each in s.features) for s in (known, own))
-        for place, pair in enumerate(zip(theirs, ours, strict=False), 1):
-            if pair[0] != pair[1]:
-                names = f"{pair[1][0]!r}, differs from {pair[0][0]!r} of the source"
-                raise InvalidInputError(f"feature {place} of the schema, {names}")
-        if len(theirs) != len(ours):
+    def _given(self) -> tuple[PrivateSource, ...]:
+        """Return all sources, which must know the same classes."""
+        if self.source is not None and self.sources is not None:
+            raise InvalidInputError("give source or sources, not both")
+        given = all_sources(self.source, self.sources)
+        if len(given) > 1 and self.strategy != "default":
             raise InvalidInputError(
-                f"the schema has {len(ours)} features, that of the source has {len(theirs)}"
+                f'several sources go with the strategy "default": "{self.strategy}" knows one source'
             )
+        for number, each in enumerate(given[1:], 2):
+            if not np.array_equal(each.classes_, given[0].classes_):
+                theirs, first = (_listed([str(label) for label in one.classes_]) for one in (each, given[0]))
+                raise InvalidInputError(
+                    f"source {number} knows other classes ({theirs}) than source 1 ({first})"
+                )
+        return given
+
+    def _agreed(self, given: Sequence[PrivateSource]) -> Schema | None:
+        """Return the schema of the target, which must mean the same features as those of the sources."""
+        own = self.schema
+        for number, each in enumerate(given, 1):
+            own = each.schema_ if own is None else own
+            if each.schema_ is not None and own is not None and self.to_source is None:
+                which = "the source" if len(given) == 1 else f"source {number}"
+                _check_same_features(each.schema_, own, which)
         return own
 
     def distances(self, X: ArrayLike) -> Array:
@@ -498,10 +538,10 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def _from_parts(cls, about: dict[str, Any], arrays: dict[str, AnyArray]) -> "TransferClassifier":
-        source = None
-        if "source" in about:
-            source = PrivateSource(**source_from_parts(*part("source", about, arrays)))
-        parameters, fitted = classifier_from_parts(about, arrays, source)
+        found = [
+            PrivateSource(**source_from_parts(*part(name, about, arrays))) for name in names_of_sources(about)
+        ]
+        parameters, fitted = classifier_from_parts(about, arrays, found)
         model = cls(**parameters)
         for name, value in fitted.items():
             setattr(model, name, value)
@@ -515,31 +555,46 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         bound = min(LARGEST, float(np.finfo(rows.dtype).max))
         return self._strategy.decide(np.clip(rows, -bound, bound))  # beyond, all is equally far
 
-    def _fit(self, rows: Array, codes: Index) -> Strategy:
+    def _fit(self, rows: Array, codes: Index, given: Sequence[PrivateSource]) -> Strategy:
         self._to_source = self.to_source
         if isinstance(self.to_source, Encoder):
             self._to_source = fitted_encoder(self.to_source, rows.shape[1])
-        way = Way(self.source, self._to_source)
-        n_classes = len(self.classes_)
-        is_open = way.is_open(rows.shape[1])
-        if way.turns and self.strategy != "default":
+        ways = ways_to(given, self._to_source)
+        n_classes, width = len(self.classes_), rows.shape[1]
+        if ways[0].turns and self.strategy != "default":
             raise InvalidInputError(f'to_source="{PROCRUSTES}" goes with the strategy "default"')
+        closed = [number for number, way in enumerate(ways, 1) if not way.is_open(width)]
         if self.strategy == "default":
-            if not is_open and self.source is not None:
+            if closed:
+                number = closed[0]
+                which = "the source" if len(given) == 1 else f"source {number}"
                 raise InvalidInputError(
-                    f"the target has {rows.shape[1]} features and the source {self.source.n_features_in_}: "
+                    f"the target has {width} features and {which} {given[number - 1].n_features_in_}: "
                     f'give to_source, a map to the features of the source, or to_source="{PROCRUSTES}" '
                     f"(--{PROCRUSTES})"
                 )
             return fit_default(
-                way, rows, codes, n_classes, self.estimator, self.components, self.random_state
+                ways, rows, codes, n_classes, self.estimator, self.components, self.random_state
             )
-        if not is_open and self.source is not None:
-            way = Way(self.source, None, subspace_alignment(self.source.subspace_, rows))
+        way = ways[0]
+        if closed and way.source is not None:
+            way = Way(way.source, None, subspace_alignment(way.source.subspace_, rows))
         steps: Sequence[int] = self.components
         if self.strategy == "nonparametric":
             rows, codes, steps = rows[codes >= 0], codes[codes >= 0], self.components[-1:]
-        return fit_documented(way, rows, codes, len(self.classes_), self.estimator, steps, self.max_inducing)
+        return fit_documented(way, rows, codes, n_classes, self.estimator, steps, self.max_inducing)
+
+
+def _check_same_features(theirs: Schema, own: Schema, which: str) -> None:
+    """Refuse a schema of the target whose features are not those of a source."""
+    pairs = [tuple((each.name, each.contract()) for each in s.features) for s in (theirs, own)]
+    for place, pair in enumerate(zip(*pairs, strict=False), 1):
+        if pair[0] != pair[1]:
+            names = f"{pair[1][0]!r}, differs from {pair[0][0]!r} of {which}"
+            raise InvalidInputError(f"feature {place} of the schema, {names}")
+    counts = [len(each) for each in pairs]
+    if counts[0] != counts[1]:
+        raise InvalidInputError(f"the schema has {counts[1]} features, that of {which} has {counts[0]}")
 
 
 # --- labels of a target: few, with -1 where there is none -------------------------------------------------
