@@ -2,7 +2,8 @@
 
 * the layer table, from ``tests/test_architecture.py``, into ``docs/architecture.md`` and ``CONTRIBUTING.md``;
 * the command reference, from the parsers of the command line, into ``docs/reference/cli.md``;
-* the list of public names of every room, into the pages of ``docs/reference``.
+* the list of public names of every room, into the pages of ``docs/reference``;
+* the pages ``docs/results.md`` and ``docs/register.md``, from stored results and the register of experiments.
 
 A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. ``--check`` writes nothing
 and leaves with code 1 when a document differs from what would be written.
@@ -24,6 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 TOP = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TOP))  # experiments and benchmarks stand beside the package
 ADVICE = "run python docs/generate.py"
 
 
@@ -201,9 +203,31 @@ def _directive(thing: object) -> str:
 
 # --- writing ----------------------------------------------------------------------------------------------
 
+
+def data_recipes() -> str:
+    """Every file of data of the experiments, with what to fetch and how it is made."""
+    from experiments.data import fingerprints
+
+    parts = []
+    for name, source in fingerprints.sources().items():
+        lines = [f"### `{name}`", "", f"{source['about'][0].upper()}{source['about'][1:]}.", ""]
+        lines += [
+            f"Licence: {source['licence']}.",
+            "",
+            "```console",
+            *(f"$ {line}" for line in source["fetch"]),
+        ]
+        if not source["fetch"][0].startswith("python -m"):
+            lines.append(f"$ python -m experiments.data make {name} FOLDER DATA")
+        lines += ["```", "", f"FOLDER: {source['made_from']}."]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
 PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
     "layers": (("docs/architecture.md", "CONTRIBUTING.md"), layer_table),
     "commands": (("docs/reference/cli.md",), command_reference),
+    "data recipes": (("experiments/data/README.md",), data_recipes),
     **{
         f"names of {page}": ((f"docs/reference/{page}.md",), partial(public_names, page))
         for page in REFERENCE
@@ -227,7 +251,14 @@ def documents() -> dict[Path, str]:
         for path in (TOP / relative for relative in paths):
             text = found.get(path) or path.read_text(encoding="utf-8")
             found[path] = with_part(text, name, content)
-    return found
+    return found | _results()
+
+
+def _results() -> dict[Path, str]:
+    """The pages that are made whole, from ``experiments``."""
+    from experiments.register import page
+
+    return page.pages()
 
 
 def stale() -> list[str]:
@@ -235,7 +266,7 @@ def stale() -> list[str]:
     return [
         str(path.relative_to(TOP))
         for path, text in documents().items()
-        if path.read_text(encoding="utf-8") != text
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
     ]
 
 

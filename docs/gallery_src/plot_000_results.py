@@ -8,6 +8,7 @@ named "document" are printed in its tables. Only computing times are measured an
 
 import json
 import time
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +17,33 @@ from matplotlib.figure import Figure
 from onefold import KAHM
 from onefold.report import CurvesDisplay
 
-KEPT = Path("../../experiments/kahm")  # from the folder of this page
-kept = json.loads((KEPT / "expected.json").read_text())
-measured, document = kept["measured"]["private"], kept["document"]["table_5"]
+KEPT = Path("../../experiments")  # from the folder of this page
+measured = json.loads((KEPT / "results" / "kahm" / "private.json").read_text())["values"]
+register = tomllib.loads((KEPT / "register" / "000.toml").read_text())["item"]
+
+
+def printed_in(name):
+    """What the document prints in a table, by row."""
+    return {
+        row["row"]: row.get("document") for item in register if item["name"] == name for row in item["rows"]
+    }
+
+
+def both_ways(name, settings):
+    """Accuracy and score of the document for noisy and for fabricated rows."""
+    rows = printed_in(name)
+    return [
+        [
+            [rows[f"epsilon {e}, n {n}, {way}, {what}"] for what in ("accuracy", "score")]
+            for way in ("Def. 12", "Def. 15")
+        ]
+        for e, n in settings
+    ]
 
 
 def found(kind, what, epsilons):
     """What was measured for a kind of private rows."""
-    return [measured[f"digits ({epsilon}, 20) {kind} {what}"]["value"] for epsilon in epsilons]
+    return [measured[f"digits ({epsilon}, 20) {kind} {what}"] for epsilon in epsilons]
 
 
 # %%
@@ -38,9 +58,13 @@ for axes, (what, place) in zip(figure.subplots(1, 2), {"accuracy": 0, "score": 1
         both,
         {
             "noisy rows": found("noisy", what, both),
-            "noisy rows, document": [document[f"{e}, 20"]["Def. 12"][place] for e in both],
+            "noisy rows, document": [
+                noisy[place] for noisy, _ in both_ways("Table 5", [(e, 20) for e in both])
+            ],
             "fabricated rows": found("honest", what, both),
-            "fabricated rows, document": [document[f"{e}, 20"]["Def. 15"][place] for e in both],
+            "fabricated rows, document": [
+                fabricated[place] for _, fabricated in both_ways("Table 5", [(e, 20) for e in both])
+            ],
         },
         "epsilon per entry",
         "accuracy" if what == "accuracy" else "membership-inference score",
@@ -63,13 +87,10 @@ def lost(pairs):
 
 figure = Figure(figsize=(9, 3.4), layout="constrained")
 groceries, hearts = figure.subplots(1, 2)
-table, epsilons = kept["document"]["table_6"], [5, 8, 16, 32]
-printed = lost([(table[f"{e}, 20"]["Def. 12"], table[f"{e}, 20"]["Def. 15"]) for e in epsilons])
+epsilons = [5, 8, 16, 32]
+printed = lost(both_ways("Table 6", [(e, 20) for e in epsilons]))
 ours = [
-    [
-        [measured[f"groceries ({e}, 20) {kind} {what}"]["value"] for what in ("accuracy", "score")]
-        for e in epsilons
-    ]
+    [[measured[f"groceries ({e}, 20) {kind} {what}"] for what in ("accuracy", "score")] for e in epsilons]
     for kind in ("noisy", "documented")
 ]
 here = lost(list(zip(*ours, strict=True)))
@@ -81,8 +102,8 @@ curves = {
 }
 display = CurvesDisplay(epsilons, curves, "epsilon per entry", "reduction in %, groceries", "x")
 display.plot(groceries)
-table, epsilons = kept["document"]["table_7"], [8, 16, 24, 32]
-printed = lost([(table[f"{e}, 5"]["Def. 12"], table[f"{e}, 5"]["Def. 15"]) for e in epsilons])
+epsilons = [8, 16, 24, 32]
+printed = lost(both_ways("Table 7", [(e, 5) for e in epsilons]))
 curves = {"accuracy, document": printed[0], "score, document": printed[1]}
 CurvesDisplay(epsilons, curves, "epsilon per entry", "reduction in %, heart rates").plot(hearts)
 words = display.describe()
@@ -90,8 +111,7 @@ words = display.describe()
 # %%
 # **Fig. 16: data at several sites.** Scenarios of the document: two halves of the rows, and up to a hundred
 # sites. Measured with 10000 training digits; the document's numbers are for 60000.
-spread = json.loads((KEPT / "expected_distributed.json").read_text())
-here, there = spread["measured"]["distributed"], spread["document"]
+here = json.loads((KEPT / "results" / "kahm" / "distributed.json").read_text())["values"]
 steps = [1, 1.5, 2, 3, 4, 5, 8, 16]
 sites = [2, 5, 10, 20, 50, 100]
 figure = Figure(figsize=(9, 3.4), layout="constrained")
@@ -99,10 +119,10 @@ left, right = figure.subplots(1, 2)
 CurvesDisplay(
     steps,
     {
-        "one place": [here[f"10000 central epsilon={e:g}"]["value"] for e in steps],
-        "two halves": [here[f"10000 halves epsilon={e:g}"]["value"] for e in steps],
-        "one place, document": [there["table_8"][f"{e:g}"][1] for e in steps],
-        "two halves, document": [there["table_8"][f"{e:g}"][0] for e in steps],
+        "one place": [here[f"10000 central epsilon={e:g}"] for e in steps],
+        "two halves": [here[f"10000 halves epsilon={e:g}"] for e in steps],
+        "one place, document": [printed_in("Table 9")[f"epsilon {e:g}, centralised"] for e in steps],
+        "two halves, document": [printed_in("Table 9")[f"epsilon {e:g}, distributed"] for e in steps],
     },
     "epsilon per entry",
     "accuracy",
@@ -111,8 +131,8 @@ CurvesDisplay(
 display = CurvesDisplay(
     sites,
     {
-        "measured": [here[f"10000 random Q={q} repeat=0"]["value"] for q in sites],
-        "document": [there["table_10"][str(q)][0] for q in sites],
+        "measured": [here[f"10000 random Q={q} repeat=0"] for q in sites],
+        "document": [printed_in("Table 10")[f"{q} parties, distributed, mean"] for q in sites],
     },
     "number of sites",
     "accuracy at epsilon 16 per entry",

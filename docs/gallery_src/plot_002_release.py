@@ -136,20 +136,21 @@ figure, words = display.plot().figure_, display.describe()
 # **Fig. 5 to 7 over lam**: tumours, incomes and loans, as the experiments measured them; the README beside
 # them says where their data differ from the document's. The dashed line is the same learner on raw rows.
 # The document prints curves without numbers.
-kept = json.loads(Path("../../experiments/release/expected.json").read_text())["measured"]
+KEPT = Path("../../experiments/results/release")
 tables = {"wisconsin": "accuracy, tumours", "adult": "accuracy, incomes", "lending": "loss, loans"}
 figure = Figure(figsize=(10, 3.4), layout="constrained")
 told = []
 for axes, (name, label) in zip(figure.subplots(1, 3), tables.items(), strict=True):
+    kept = json.loads((KEPT / f"{name}.json").read_text())["values"]
     found = {
-        float(key.removeprefix("optimal, lam ")): entry["value"]
-        for key, entry in kept[name].items()
+        float(key.removeprefix("optimal, lam ")): value
+        for key, value in kept.items()
         if key.startswith("optimal, lam ")
     }
     lams, sign = sorted(found), -1 if name == "lending" else 1  # its score is minus the loss
     curves = {
         "optimal noise": [sign * found[lam] for lam in lams],
-        "raw rows": [sign * kept[name]["baseline"]["value"]] * len(lams),
+        "raw rows": [sign * kept["baseline"]] * len(lams),
     }
     display = CurvesDisplay(lams, curves, "lam", label, "xy" if name == "lending" else "x")
     display.plot(axes)

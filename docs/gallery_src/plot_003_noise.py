@@ -29,15 +29,13 @@ display = CurvesDisplay(
 figure, words = display.plot().figure_, display.describe()
 
 # %%
-# **Fig. 4.1: MNIST over epsilon**, as measured with 10000 training digits and kept beside the experiment.
+# **Fig. 4.1: MNIST over epsilon**, as measured with 10000 training digits and stored with the experiment.
 # The document prints a curve without numbers.
-kept = json.loads(Path("../../experiments/fuzzy/expected.json").read_text())["measured"]["private"]
+kept = json.loads(Path("../../experiments/results/fuzzy/private.json").read_text())["values"]
 epsilons = [0.1, 0.3, 1, 2, 4, 8]
 names = {"optimal": "optimal noise", "classical": "Gaussian of the textbook", "analytic": "exact Gaussian"}
-scores = {
-    told: [kept[f"10000 {name} epsilon {e:g}"]["value"] for e in epsilons] for name, told in names.items()
-}
-none = {"no noise": kept["10000 none epsilon inf"]["value"]}
+scores = {told: [kept[f"10000 {name} epsilon {e:g}"] for e in epsilons] for name, told in names.items()}
+none = {"no noise": kept["10000 none epsilon inf"]}
 display = PrivacyUtilityDisplay(epsilons, scores, references=none, unit="entry")
 figure, words = display.plot().figure_, display.describe()
 

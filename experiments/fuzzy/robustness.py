@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness import Outcome, Table, documented, main, parser
+from experiments.harness import Outcome, Table, main, parser, printed_in
 from experiments.journal import Journal, add_resume, positive
 from experiments.kahm.mnist import load
 from onefold import AutoencoderClassifier, WideFuzzyAutoencoder, WideKAHM
@@ -100,8 +100,9 @@ def experiment(args: argparse.Namespace) -> Outcome:
             accuracies = [entry["accuracies"][f"{level:g}"] for entry in found]
             values[f"{name} noise {level:g}"] = float(np.mean(accuracies))
         details[name] = found
-    reported = documented(__file__, "table_4_1")
-    for title, numbers in reported.items():
+    reported = printed_in("003", "Table 4.1")
+    for title, row in (("fuzzy", "proposed"), ("convolutional network", "convolutional network")):
+        numbers = [reported[f"noise {level:g}, {row}"] for level in LEVELS]
         rows.append([f"document: {title}", None, *numbers, None, None])
     return Outcome(values, [Table("MNIST: Gaussian noise on test digits", HEADERS, rows)], details)
 

@@ -9,18 +9,19 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from onefold import AutoencoderClassifier, WideKAHM
+from onefold import AutoencoderClassifier, WideFuzzyAutoencoder, WideKAHM, WideMembershipAutoencoder
 
 Rows = NDArray[Any]
 SVM_C = {"linear": (0.1, 1.0, 10.0), "RBF": (1.0, 10.0, 100.0)}
@@ -207,7 +208,25 @@ def contenders(scaling: str) -> dict[str, Contender]:
         **{f"{k}-NN": Plain(KNeighborsClassifier(k)) for k in (1, 2, 4)},
         "naive Bayes": Plain(GaussianNB(), "predict_log_proba"),
     }
-    if scaling != "none":  # trees do not notice the scale of a feature
+    if scaling != "none":  # the document's scaling; trees do not notice the scale of a feature
         found["random forest"] = Plain(RandomForestClassifier(random_state=0, n_jobs=2))
         found["decision tree"] = Plain(DecisionTreeClassifier(random_state=0))
+        found |= others()
     return found
+
+
+def others() -> dict[str, Contender]:
+    """The other models of this house, a network by gradients, and boosted trees, with their usual options.
+
+    The trees of the ensemble are small and see 36 of the features at each node: with all of them it would
+    take longer than everything else together.
+    """
+    membership = WideMembershipAutoencoder(20, 5, random_state=0)
+    fuzzy = WideFuzzyAutoencoder(20, 5, max_rules=1000, random_state=0)
+    tree = DecisionTreeClassifier(max_depth=4, max_features="sqrt", random_state=0)
+    return {
+        "membership-mappings": Plain(AutoencoderClassifier(membership), "matching_score"),
+        "deep fuzzy model": Plain(AutoencoderClassifier(fuzzy, "fuzzy"), "matching_score"),
+        "deep network": Plain(MLPClassifier((256, 256), random_state=0, early_stopping=True)),
+        "ensemble": Plain(AdaBoostClassifier(tree, n_estimators=100, random_state=0)),
+    }

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from experiments.harness import Outcome, Table, documented, main, parser
+from experiments.harness import Outcome, Table, main, parser, printed_in
 from experiments.journal import Journal, add_resume
 from experiments.kahm.private_data import SOURCES, Division, Source
 from experiments.kahm.private_row import DELTA, METHODS, N_LAYERS, RAW_CLUSTERS, STOPPING, Setting, measure
@@ -34,7 +35,7 @@ HEADERS = (
     "attack AUC",
     "mean square error",
     "smoothing steps",
-    "epsilon per record",
+    "epsilon per record, and person",
     "seconds of computing: rows, fit, distances",
     "peak MiB",
 )
@@ -77,23 +78,37 @@ def _measured(setting: Setting, data: Callable[[], Division]) -> Entry:
 def table(name: str, found: Sequence[tuple[Setting, Entry]]) -> tuple[Table, dict[str, float]]:
     """One line for every setting, means over seeds."""
     source = SOURCES[name]
-    reported = documented(__file__, source.document)
+    reported = printed_in("000", source.document)
     lines: list[list[Any]] = []
     values: dict[str, float] = {}
     for (epsilon, n_components, method), same in _by_setting(source, found).items():
         accuracy = np.array([entry["accuracy"] for entry in same])
         score = float(np.mean([entry["score"] for entry in same]))
         key = f"{epsilon:g}, {n_components}"
-        numbers = reported.get(key, {}).get(DEFINITIONS.get(method), (None, None))
+        printed = f"epsilon {epsilon:g}, n {n_components}, {DEFINITIONS.get(method)}"
+        numbers = [reported.get(f"{printed}, {what}") for what in ("accuracy", "score")]
         spread = float(accuracy.std(ddof=1)) if len(same) > 1 else None
         lines.append([f"{epsilon:g}", n_components, method, float(accuracy.mean()), spread, numbers[0]])
         lines[-1] += [score, numbers[1], float(np.mean([entry["auc"] for entry in same]))]
         lines[-1] += [float(np.mean([entry["error"] for entry in same])), _steps(same)]
         lines[-1] += [_promise(method, same[0]), _seconds(same), max(entry["peak_mib"] for entry in same)]
-        values[f"{name} ({key}) {method} accuracy"] = float(accuracy.mean())
-        values[f"{name} ({key}) {method} score"] = score
+        path = f"{name} ({key}) {method}"
+        values |= {f"{path} accuracy": float(accuracy.mean()), f"{path} score": score}
+    values |= means(name, source, values)
     title = f"{source.title}: delta {DELTA:g}, an entry changes by at most 1, L {found[0][0].n_layers}"
-    return Table(title, HEADERS, lines), values
+    return Table(title, HEADERS, lines, named_by=3), values
+
+
+def means(name: str, source: Source, values: dict[str, float]) -> dict[str, float]:
+    """Means over the rows of the document's table, for the methods of which every row was measured."""
+    found: dict[str, float] = {}
+    for method, what in itertools.product(METHODS, ("accuracy", "score")):
+        names = [
+            f"{name} ({epsilon:g}, {n}) {method} {what}" for epsilon, n in (*source.settings, source.twice)
+        ]
+        if set(names) <= set(values):
+            found[f"{name} mean {method} {what}"] = float(np.mean([values[row] for row in names]))
+    return found
 
 
 def _by_setting(
@@ -118,6 +133,8 @@ def _promise(method: str, entry: Entry) -> str:
     if method == "raw":
         return "nothing"
     noise = f"{entry['record_epsilon']:g}"
+    if entry.get("person_epsilon") is not None:
+        noise += f", {entry['person_epsilon']:g}"
     return noise if entry["holds"] else f"void ({noise} for the noise alone)"
 
 
@@ -130,11 +147,14 @@ def experiment(args: argparse.Namespace) -> Outcome:
     found = rows(args)
     tables: list[Table] = []
     values: dict[str, float] = {}
+    sizes: dict[str, int] = {}
     for name in args.data or SOURCES:
         lines, numbers = table(name, [pair for pair in found if pair[0].data == name])
         tables.append(lines)
         values |= numbers
-    return Outcome(values, tables)
+        first = SOURCES[name].load(args, 0)
+        sizes |= {f"{name}, training": len(first.X), f"{name}, test": len(first.X_test)}
+    return Outcome(values, tables, seeds=sorted({setting.seed for setting, _ in found}), rows=sizes)
 
 
 def options() -> argparse.ArgumentParser:

@@ -61,6 +61,7 @@ def measure(setting: Setting, data: Division) -> dict[str, Any]:
         "score": membership_inference_score(inside, outside),  # 000 eq. 69
         "auc": distance_attack(inside, outside).auc,  # unlike the score it has no unit
         "record_epsilon": guarantee.record[0],
+        "person_epsilon": None if guarantee.person is None else guarantee.person[0],
         # The seed of an experiment is known; with noise from the system nothing else would void it.
         "holds": set(guarantee.voided_by) <= {SEEDED},
         "error": float(np.mean(np.square(private - data.X), dtype=np.float64)),
@@ -71,20 +72,20 @@ def measure(setting: Setting, data: Division) -> dict[str, Any]:
 
 def private_rows(setting: Setting, data: Division) -> tuple[Rows, Guarantee, list[int]]:
     """Rows to train on, what is promised about them, and the smoothing steps of every branch."""
-    mechanism = OptimalNoise(setting.epsilon, DELTA, sensitivity=1.0)
+    mechanism = OptimalNoise(setting.epsilon, DELTA, sensitivity=1.0, rows_per_person=data.rows_per_person)
     if setting.method == "raw":
         nothing = mechanism.guarantee(data.X.shape[1], len(data.X)).voided("no noise was added")
         return data.X, nothing, [0]
     if setting.method.startswith("noisy"):
         maker = Fabricator(mechanism)
-        rows = maker.randomise(data.X, data.y, random_state=setting.seed)
+        rows = maker.randomise(data.X, data.y, random_state=setting.seed, person=data.persons)
         leak = setting.method == RAW_CLUSTERS
         promise = maker.guarantee_.voided("clusters were found on raw rows") if leak else maker.guarantee_
         return rows, promise, [0]
     maker = Fabricator(mechanism, setting.n_components, STOPPING[setting.method])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # the table says which rows are void
-        rows = maker.fabricate(data.X, data.y, random_state=setting.seed)
+        rows = maker.fabricate(data.X, data.y, random_state=setting.seed, person=data.persons)
     return rows, maker.guarantee_, maker.n_steps_
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from experiments.harness import Outcome, Table, documented, main, note, parser, timed
+from experiments.harness import Outcome, Table, main, note, parser, printed_in, timed
 from onefold import KAHM
 
 QUIET_LOAD = 0.7
@@ -60,10 +60,10 @@ def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 
 def table_11(sizes: Sequence[Size], repeats: int) -> tuple[Table, dict[str, float]]:
     """Measured seconds beside the document's, and both growth exponents in the data size N x p."""
-    reported = documented(__file__, "table_11_seconds")
+    reported = printed_in("000", "Table 11")
     measured = [seconds_to_fit(size, repeats) for size in sizes]
     entries = [size.N * size.p for size in sizes]
-    theirs = [reported[str(count)] for count in entries]
+    theirs = [reported[f"{count} entries"] for count in entries]
     rows = [
         [count, f"{size.N} x {size.p}", ours, other, round(other / ours)]
         for count, size, ours, other in zip(entries, sizes, measured, theirs, strict=True)

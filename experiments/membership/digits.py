@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments import harness
-from experiments.harness import Outcome, documented, parser
+from experiments.harness import Outcome, parser, printed_for
 from experiments.journal import Journal, add_resume, positive
 from experiments.membership import domains
 from experiments.membership.domains import Domain
@@ -147,7 +147,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
         unit = "record" if piece.method == "moments" else "entry"
         epsilon = "none" if piece.epsilon is None else f"{piece.epsilon:g} per {unit}"
         label: list[object] = [piece.method, epsilon, 10 * piece.per_class]
-        rows[name].append([*summary(label, runs), documented(__file__, f"table_{name}").get(piece.key, "")])
+        rows[name].append([*summary(label, runs), printed_for(__file__, piece.key)])
         values[piece.key] = mean(runs)
         values[f"{piece.key}, target alone"] = mean(runs, "target alone")
     tables = [with_document(TABLES[name][0], rows[name]) for name in args.tables]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness import Outcome, Table, documented, main, note, parser
+from experiments.harness import Outcome, Table, main, note, parser, printed_in
 from experiments.journal import Journal, add_resume, positive
 from experiments.operator import folding
 from experiments.operator.comparison import compare
@@ -27,7 +27,7 @@ from onefold import datasets
 ALPHAS = (5.0, 2.0, 0.5)
 N_CLIENTS, BATCH = 20, 100  # the document has 100 sites in five groups, one per language
 # Ours, and the document's in the same place.
-EMBEDDINGS = {"sentence": "distiluse", "n-grams": "paraphrase", "both": "both"}
+EMBEDDINGS = {"sentence": "mdl 1", "n-grams": "mdl 2", "both": "mdl 1 and mdl 2"}
 Divided = tuple[Task, list[Rows]]
 
 
@@ -56,12 +56,12 @@ def table(
     rows, values = [], {}
     for name, (embedding, measure) in names.items():
         row: list[object] = [f"{embedding}, {measure}"]
-        for column, alpha in enumerate(ALPHAS):
+        for alpha in ALPHAS:
             key = f"german alpha={alpha:g} {embedding} {measure}{' quick' if args.quick else ''}"
             make = partial(divided, args, embedding, alpha)
             mean, spread = cell(journal, key, measure, make, 1 if args.quick else args.seeds)
             values[f"alpha={alpha:g} {embedding} {measure}"] = mean
-            row += [f"{mean:.4f} ± {spread:.4f}", reported[name][column] / 100]
+            row += [f"{mean:.4f} ± {spread:.4f}", reported[f"{name}, alpha {alpha:g}"]]
         rows.append(row)
     headers = ["", *(text for alpha in ALPHAS for text in (f"alpha {alpha:g}", "document"))]
     return Table(title, headers, rows), values
@@ -72,24 +72,24 @@ def experiment(args: argparse.Namespace) -> Outcome:
     journal, outcome = Journal(args.resume), Outcome({}, [])
     seeds = 1 if args.quick else args.seeds
     start = Training(rounds=10 if args.quick else 100, clients_per_round=5)
-    for column, alpha in enumerate(ALPHAS):
+    for alpha in ALPHAS:
         tasks = [divided(args, "sentence", alpha, seed) for seed in range(seeds)]
         note(f"{len(tasks[0][0].X)} articles for training, {len(tasks[0][0].X_test)} for testing")
         key = f"german{' quick' if args.quick else ''} alpha={alpha:g}"
         clients = f"{len(tasks[0][1])} sites, Dirichlet {alpha:g}"
         title = f"German news, {clients}, batches of {BATCH}, divisions: {seeds}"
-        reported = documented(__file__, "table_3")["SFM"][column] / 100
+        reported = printed_in("004", "Table 3")[f"SFM, alpha {alpha:g}"]
         found, values = compare(journal, key, title, tasks, BATCH, start, reported)
         outcome.tables.append(found)
         outcome.values.update(values)
-    measures = {name: ("sentence", name) for name in folding.MEASURES}
+    measures = {f"SFM-{k}": ("sentence", name) for k, name in enumerate(folding.MEASURES, 1)}
     embeddings = {document: (name, "rms") for name, document in EMBEDDINGS.items()}
     for title, names, reported in (
-        ("Measures on German news (004 Table 8)", measures, documented(__file__, "table_8")),
+        ("Measures on German news (004 Table 8)", measures, printed_in("004", "Table 8")),
         (
             "Embeddings of German news (004 Table 10), other encoders",
             embeddings,
-            documented(__file__, "table_10"),
+            printed_in("004", "Table 10"),
         ),
     ):
         found, values = table(journal, args, title, names, reported)

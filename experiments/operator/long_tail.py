@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness import Outcome, Table, documented, main, note, parser
+from experiments.harness import Outcome, Table, main, note, parser, printed_in
 from experiments.journal import Journal, add_resume, positive
 from experiments.operator import folding
 from experiments.operator.comparison import compare
@@ -38,11 +38,11 @@ def owners_of(task: Task, args: argparse.Namespace, imbalance: float, seed: int)
 def variations(
     journal: Journal, task: Task, args: argparse.Namespace, variants: dict[str, tuple[int, str]], table: str
 ) -> tuple[list[list[object]], dict[str, float]]:
-    """One line per variant -> (batch size, measure), beside the document's numbers on CIFAR-100."""
-    reported, rows, values = documented(__file__, table), [], {}
+    """One line per the document's name -> (batch size, measure), beside its numbers on CIFAR-100."""
+    reported, rows, values = printed_in("004", table), [], {}
     for name, (batch_size, measure) in variants.items():
-        row: list[object] = [name]
-        for column, imbalance in enumerate(IMBALANCES):
+        row: list[object] = [measure if table == "Table 7" else batch_size]
+        for imbalance in IMBALANCES:
 
             def work(seed: int, size: int, measure: str, rho: float) -> dict[str, Any]:
                 parts = folding.clients(task, owners_of(task, args, rho, seed))
@@ -57,7 +57,7 @@ def variations(
                 for seed in range(1 if args.quick else args.variant_seeds)
             ]
             values[f"rho={imbalance:g} {measure} batch={batch_size}"] = float(np.mean(found))
-            row += [float(np.mean(found)), reported[name][column] / 100]
+            row += [float(np.mean(found)), reported[f"{name}, rho {imbalance:g}"]]
         rows.append(row)
     return rows, values
 
@@ -67,17 +67,17 @@ def experiment(args: argparse.Namespace) -> Outcome:
     task, journal, outcome = images(args.data_dir, args.quick), Journal(args.resume), Outcome({}, [])
     seeds = 1 if args.quick else args.seeds
     start = Training(rounds=10 if args.quick else 100, clients_per_round=5)
-    measures = {name: (BATCH, name) for name in folding.MEASURES}
-    batches = {str(size): (size, "rms") for size in BATCHES}
+    measures = {f"SFM-{k}": (BATCH, name) for k, name in enumerate(folding.MEASURES, 1)}
+    batches = {f"batches of {size}": (size, "rms") for size in BATCHES}
     headers = ["", *(text for rho in IMBALANCES for text in (f"imbalance {rho:g}", "document, CIFAR-100"))]
     for title, variants, name in (
-        ("Batch sizes on long-tailed CIFAR-10 (004 Table 9)", batches, "table_9"),
-        ("Measures on long-tailed CIFAR-10 (004 Table 7)", measures, "table_7"),
+        ("Batch sizes on long-tailed CIFAR-10 (004 Table 9)", batches, "Table 9"),
+        ("Measures on long-tailed CIFAR-10 (004 Table 7)", measures, "Table 7"),
     ):
         rows, values = variations(journal, task, args, variants, name)
         outcome.tables.append(Table(title, headers, rows))
         outcome.values.update(values)
-    for column, imbalance in enumerate(IMBALANCES):
+    for imbalance in IMBALANCES:
         owners = [owners_of(task, args, imbalance, seed) for seed in range(seeds)]
         n_rows = sum(map(len, owners[0]))
         note(f"imbalance {imbalance:g}: {n_rows} images for training, {len(task.X_test)} for testing")
@@ -86,7 +86,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
             f"Long-tailed CIFAR-10, imbalance {imbalance:g}, {n_rows} images, {len(owners[0])} sites, "
             f"Dirichlet {ALPHA:g}, batches of {BATCH}, partitions: {seeds}"
         )
-        reported = documented(__file__, "table_2")["SFM"][column] / 100
+        reported = printed_in("004", "Table 2")[f"SFM, rho {imbalance:g}"]
         table, values = compare(
             journal, key, title, [(task, rows) for rows in owners], BATCH, start, reported
         )
@@ -98,11 +98,8 @@ def experiment(args: argparse.Namespace) -> Outcome:
 
 def missing_table() -> Table:
     """Table 4 needs CIFAR-100."""
-    reported = documented(__file__, "table_4")["SFM"]
-    rows = [
-        [f"imbalance {rho:g}", "not available", value / 100]
-        for rho, value in zip(IMBALANCES, reported, strict=True)
-    ]
+    reported = printed_in("004", "Table 4")
+    rows = [[f"imbalance {rho:g}", "not available", reported[f"SFM, rho {rho:g}"]] for rho in IMBALANCES]
     return Table("Long-tailed CIFAR-100 (004 Table 4)", ("", "space folding", "document"), rows)
 
 

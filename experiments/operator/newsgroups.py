@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from experiments.harness import Outcome, documented, main, note, parser
+from experiments.harness import Outcome, main, note, parser, printed_in
 from experiments.journal import Journal, add_resume, positive
 from experiments.operator.comparison import compare
 from experiments.operator.data import newsgroups
@@ -31,7 +31,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
         key = f"newsgroups {len(task.X)}/{len(task.X_test)} alpha={alpha:g}"
         spread = f"{n_clients} sites, Dirichlet {alpha:g}"
         title = f"20 Newsgroups, {spread}, batches of {BATCH}, partitions: {seeds}"
-        reported = documented(__file__, "table_1")["SFM"][ALPHAS.index(alpha)] / 100
+        reported = printed_in("004", "Table 1")[f"SFM, alpha {alpha:g}"]
         table, values = compare(
             journal, key, title, [(task, rows) for rows in owners], BATCH, start, reported
         )

@@ -7,7 +7,6 @@ Nothing is installed: the package is downloaded into a temporary folder and unpa
 
 from __future__ import annotations
 
-import gzip
 import subprocess
 import sys
 import tempfile
@@ -16,24 +15,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.data.tables import idx
+
 PACKAGE = "dataset-fashion-mnist"
 INSTALLED = Path("/usr/share/datasets/fashion-mnist")
-
-
-def read(path: Path) -> NDArray[np.uint8]:
-    """An array of bytes in the format of MNIST's own files: sizes in the header, then the values."""
-    content = gzip.decompress(path.read_bytes())
-    n_sizes = content[3]
-    sizes = np.frombuffer(content, ">u4", count=n_sizes, offset=4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * n_sizes).reshape(sizes)
 
 
 def arrays(folder: Path) -> dict[str, NDArray[np.uint8]]:
     """Images and labels of both parts, under the names of the other image files."""
     found = {}
     for part, name in (("train", "train"), ("test", "t10k")):
-        found[f"X_{part}"] = read(folder / f"{name}-images-idx3-ubyte.gz")
-        found[f"y_{part}"] = read(folder / f"{name}-labels-idx1-ubyte.gz")
+        found[f"X_{part}"] = idx(folder / f"{name}-images-idx3-ubyte.gz")
+        found[f"y_{part}"] = idx(folder / f"{name}-labels-idx1-ubyte.gz")
     return found
 
 

@@ -152,7 +152,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table and compare it with ``expected_images.json``; exit codes as for all experiments."""
+    """Print the table and compare it with the stored one; exit codes as for all experiments."""
     return harness.main(str(Path(__file__)), options(), experiment, arguments)
 
 

@@ -7,7 +7,6 @@ shares and regularisation were chosen on a split of the training data.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,21 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments import harness
+from experiments import harness, stored
 from experiments.harness import Outcome, Table, note, parser, timed
+from experiments.kahm import private
 from experiments.other_environment import python_of
 from experiments.privacy import peer
 from experiments.privacy.gradient_descent import PrivateGradientDescent
 from onefold import AutoencoderClassifier, WideKAHM, datasets
 from onefold.encoders import Encoder, GradientHistograms, RandomFeatures
-from onefold.exceptions import OnefoldError
 from onefold.fabrication.moments import MomentClassifier, MomentFabricator
 from onefold.privacy import Box, OptimalNoise, PrivateMoments
 
 DELTA = 1e-5
 EPSILONS = (1.0, 4.0, 8.0)
 N_OWNERS = 10
-EXPECTED = Path(__file__).with_name("expected_record.json")
 HEADERS = ("data", "method", "record epsilon", "accuracy", "spread", "seconds")
 
 
@@ -258,10 +256,9 @@ def entry_rows(data: Encoded, args: argparse.Namespace) -> list[list[object]]:
 
 
 def reported_entry_accuracy(epsilon: float) -> float | None:
-    """Accuracy of the entry-level method, measured by its own experiment, if that was recorded."""
-    found = json.loads(EXPECTED.read_text(encoding="utf-8")).get("entry_level_accuracy", {})
-    value = found.get(f"{epsilon:g}")
-    return None if value is None else float(value)
+    """Accuracy of the entry-level method, as its own experiment stored it."""
+    kept = stored.read(stored.path_of(Path(private.__file__)))
+    return None if kept is None else kept["values"].get(f"digits ({epsilon:g}, 20) noisy accuracy")
 
 
 def experiment(args: argparse.Namespace) -> Outcome:
@@ -291,30 +288,8 @@ def options() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table and compare it with ``expected_record.json``; exit codes as for all experiments."""
-    chosen = options()
-    args = chosen.parse_args(arguments)
-    try:
-        outcome = experiment(args)
-    except OnefoldError as error:
-        print(f"{chosen.prog}: error: {error}", file=sys.stderr)
-        return harness.BAD_INPUT
-    expected = json.loads(EXPECTED.read_text(encoding="utf-8"))["measured"]
-    deviations = [] if args.quick else harness.compare(outcome.values, expected)
-    table = outcome.tables[0]
-    if args.json:
-        shown = {
-            "machine": harness.machine(),
-            "values": outcome.values,
-            "deviations": deviations,
-            "rows": table.rows,
-        }
-        print(json.dumps(shown, indent=1))
-    else:
-        print(f"\n{table.title}\n\n{harness.format_table(table.headers, table.rows)}")
-    for line in deviations:
-        print(f"differs from {EXPECTED.name}: {line}", file=sys.stderr)
-    return harness.DEVIATES if deviations else 0
+    """Print the table and compare it with the stored one; exit codes as for all experiments."""
+    return harness.main(__file__, options(), experiment, arguments)
 
 
 if __name__ == "__main__":

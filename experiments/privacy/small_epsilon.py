@@ -125,16 +125,13 @@ def experiment(args: argparse.Namespace) -> Outcome:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table; nothing is recorded to compare with."""
+    """Print the table; exit codes as for all experiments."""
     chosen = parser(__doc__)
     chosen.add_argument("--datasets", nargs="+", choices=list(SETS), help="data to run (default: all)")
     chosen.add_argument("--methods", nargs="+", choices=METHODS, help="methods to run (default: all)")
     chosen.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS, help="privacy losses to run")
     chosen.add_argument("--seeds", type=int, default=3, help="releases per number of the table (default: 3)")
-    args = chosen.parse_args(arguments)
-    table = experiment(args).tables[0]
-    print(f"\n{table.title}\n\n{harness.format_table(table.headers, table.rows)}")
-    return 0
+    return harness.main(__file__, chosen, experiment, arguments)
 
 
 if __name__ == "__main__":

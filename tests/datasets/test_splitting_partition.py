@@ -150,3 +150,31 @@ def test_labels_must_be_a_list() -> None:
         partition([[0, 1]], 1)
     with pytest.raises(InvalidInputError, match="one-dimensional"):
         partition([], 1)
+
+
+@given(groups=labels, n_clients=st.integers(1, 12), seed=seeds)
+def test_groups_stay_together_and_no_site_is_empty(groups, n_clients, seed) -> None:
+    y = np.zeros(len(groups), dtype=int)
+    if len(groups) < n_clients or len(set(groups)) < n_clients:
+        with pytest.raises(InvalidInputError, match="fewer"):
+            partition(y, n_clients, "groups", groups=groups, random_state=seed)
+        return
+    owners = partition(y, n_clients, "groups", groups=groups, random_state=seed)
+    _check_complete(owners, len(groups))
+    sites = [{groups[i] for i in rows} for rows in owners]
+    assert sum(map(len, sites)) == len(set(groups))  # no group is at two sites
+    if len(set(groups)) == n_clients:
+        assert all(len(site) == 1 for site in sites)
+
+
+def test_groups_of_equal_size_are_spread_evenly_and_at_random() -> None:
+    devices = np.repeat([f"device {number}" for number in range(12)], 5)
+    found = [partition(np.zeros(60), 4, "groups", groups=devices, random_state=seed) for seed in range(5)]
+    assert all(len(rows) == 15 for owners in found for rows in owners)
+    assert len({tuple(owners[0]) for owners in found}) > 1
+
+
+@pytest.mark.parametrize("groups", [None, [1, 2], [[1], [2], [3]], [1.0, np.nan, 2.0], ["a", None, "b"]])
+def test_groups_must_name_one_for_every_row(groups) -> None:
+    with pytest.raises(InvalidInputError, match="groups"):
+        partition([0, 1, 0], 2, "groups", groups=groups)

@@ -58,3 +58,26 @@ def test_data_that_cannot_be_divided_are_refused() -> None:
         train_test_split(np.zeros((2, 1)), [0, 1])
     with pytest.raises(InvalidInputError, match="empty"):
         train_test_split(np.zeros((0, 1)), [])
+
+
+@given(
+    groups=st.lists(st.integers(0, 8), min_size=2, max_size=80).filter(lambda found: len(set(found)) > 1),
+    test_size=st.floats(0.1, 0.9),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_group_is_in_one_part_only(groups, test_size, seed) -> None:
+    rows = np.arange(len(groups))[:, None]
+    X_train, _, X_test, _ = train_test_split(rows, groups, test_size, seed, groups=groups)
+    assert sorted([*X_train[:, 0], *X_test[:, 0]]) == list(range(len(groups)))
+    inside, outside = ({groups[i] for i in part[:, 0]} for part in (X_train, X_test))
+    assert inside
+    assert outside
+    assert not inside & outside
+    largest = max(groups.count(group) for group in groups)
+    assert abs(len(X_test) - test_size * len(groups)) <= largest
+
+
+@pytest.mark.parametrize("groups", [[1, 1, 1, 1], [1, 2], ["a", None, "b", "c"]])
+def test_one_group_or_missing_names_are_refused(groups) -> None:
+    with pytest.raises(InvalidInputError, match="groups"):
+        train_test_split(np.zeros((4, 1)), [0, 0, 1, 1], groups=groups)

@@ -14,17 +14,34 @@ from onefold.exceptions import InvalidInputError
 
 EXPERIMENTS = "experiments"
 BENCHMARKS = "benchmarks"
+REGISTER = (
+    "list",
+    "run",
+    "compare",
+)  # commands of the register of results, which stands beside the experiments
 
 
 def add_experiment(commands: Any) -> None:
     """Declare ``onefold experiment``."""
     parser = commands.add_parser(
         "experiment",
-        description="Run an experiment that comes with the source. Without a name, list all experiments.",
+        description="Run an experiment that comes with the source. Without a name, list all experiments. "
+        "`list [--document 000] [--status differs] [--json]` shows the register: every table, figure, "
+        "theorem and algorithm of the five documents, with the document's number, ours and a status. `run "
+        "NAME ... [--quick] [--data-dir DIR] [--store] [--resume FOLDER]` runs several, resumably. "
+        "`compare [NAME ...] [--json]` says what in the register is not true.",
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="experiment to run, for instance kahm/mnist")
     parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments handed to the experiment"
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="experiment to run, for instance kahm/mnist, or list, run or compare",
+    )
+    parser.add_argument(
+        "arguments",
+        nargs=argparse.REMAINDER,
+        metavar="...",
+        help="arguments handed to the experiment or command",
     )
     parser.set_defaults(run=lambda args: run_experiment(args.name, args.arguments))
 
@@ -44,12 +61,14 @@ def add_bench(commands: Any) -> None:
 
 
 def run_experiment(name: str | None, arguments: list[str]) -> int:
-    """List the experiments, or run one and return its exit code."""
+    """List the experiments, run one, or hand over to the register; returns the exit code."""
     root = checkout_with(EXPERIMENTS)
     known = scripts(root, EXPERIMENTS)
     if name is None:
         print("\n".join(known) if known else "no experiments in this checkout")
         return 0
+    if name in REGISTER and (root / EXPERIMENTS / "__main__.py").is_file():
+        return run_module(root, EXPERIMENTS, [name, *arguments])
     plain = name.removesuffix(".py").strip("/")
     if plain not in known:
         near = get_close_matches(plain, known, n=1, cutoff=0.3)

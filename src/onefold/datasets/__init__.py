@@ -2,5 +2,15 @@
 
 from onefold.datasets.loading import Dataset, load, names
 from onefold.datasets.splitting import long_tail, partition, train_test_split
+from onefold.datasets.windows import artefacts, rr_windows
 
-__all__ = ["Dataset", "load", "long_tail", "names", "partition", "train_test_split"]
+__all__ = [
+    "Dataset",
+    "artefacts",
+    "load",
+    "long_tail",
+    "names",
+    "partition",
+    "rr_windows",
+    "train_test_split",
+]

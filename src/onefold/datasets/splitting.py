@@ -12,7 +12,7 @@ from onefold.exceptions import InvalidInputError
 __all__ = ["long_tail", "partition", "train_test_split"]
 
 CONSTRAINTS: dict[str, Entry] = {
-    "how": OneOf(("classes", "dirichlet", "iid", "long_tailed")),
+    "how": OneOf(("classes", "dirichlet", "groups", "iid", "long_tailed")),
     "n_clients": Whole(1),
     "alpha": (Number(above=0), None),
     "classes_per_client": Whole(1),
@@ -29,12 +29,29 @@ def _test_rows(y: Labels, test_size: float, rng: np.random.Generator) -> Index:
     return np.sort(np.concatenate(chosen))
 
 
+def _test_groups(groups: AnyArray, test_size: float, rng: np.random.Generator) -> Index:
+    """Choose the rows of whole groups: as many random groups as come nearest to the share, never all."""
+    _, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    if len(counts) < 2:
+        raise InvalidInputError("groups must name at least two groups, one for each part")
+    order = rng.permutation(len(counts))
+    taken = np.cumsum(counts[order])[:-1]
+    n_groups = int(np.argmin(np.abs(taken - test_size * len(codes)))) + 1
+    return np.flatnonzero(np.isin(codes, order[:n_groups]))
+
+
 def train_test_split(
-    X: ArrayLike, y: ArrayLike, test_size: float = 0.25, random_state: int | None = 0
+    X: ArrayLike,
+    y: ArrayLike,
+    test_size: float = 0.25,
+    random_state: int | None = 0,
+    *,
+    groups: ArrayLike | None = None,
 ) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
     """Divide rows into a training and a test part, with the same share of every class in the test part.
 
-    Rows keep their order. A class with a single row stays in the training part.
+    Rows keep their order. A class with a single row stays in the training part. With ``groups`` a person or
+    device is in one part only, and the shares of the classes are what they then happen to be.
 
     Parameters
     ----------
@@ -46,6 +63,8 @@ def train_test_split(
         Share of the test part, strictly between 0 and 1.
     random_state : int or None, default=0
         Seed of the choice, so that it is the same every time; None draws a fresh one.
+    groups : array-like of shape (n_samples,) or None, default=None
+        The person or device of every row; None takes rows one by one.
 
     Returns
     -------
@@ -75,8 +94,11 @@ def train_test_split(
         raise InvalidInputError("X and y must have the same number of rows, and y one dimension")
     check_parameter("test_size", test_size, Number(above=0, below=1))
     in_test = np.zeros(len(labels), dtype=bool)
-    if len(labels):
-        in_test[_test_rows(labels, test_size, np.random.default_rng(random_state))] = True
+    rng = np.random.default_rng(random_state)
+    if groups is not None:
+        in_test[_test_groups(_groups(groups, labels), test_size, rng)] = True
+    elif len(labels):
+        in_test[_test_rows(labels, test_size, rng)] = True
     if not in_test.any():
         raise InvalidInputError("too few rows: the test part would be empty")
     return features[~in_test], labels[~in_test], features[in_test], labels[in_test]
@@ -87,6 +109,19 @@ def _labels(y: ArrayLike) -> Labels:
     if labels.ndim != 1 or labels.size == 0:
         raise InvalidInputError("y must be one-dimensional and not empty")
     return labels
+
+
+def _groups(groups: ArrayLike | None, labels: Labels) -> AnyArray:
+    found = np.asarray(groups)
+    if found.ndim != 1 or len(found) != len(labels) or found.dtype.kind == "O" or _has_gaps(found):
+        raise InvalidInputError(
+            "groups must name one person or device for every row: numbers or texts, none missing"
+        )
+    return found
+
+
+def _has_gaps(groups: AnyArray) -> bool:
+    return groups.dtype.kind == "f" and bool(np.isnan(groups).any())
 
 
 def _rows_by_class(labels: Labels) -> list[Index]:
@@ -102,6 +137,7 @@ def partition(
     alpha: float | None = None,
     classes_per_client: int = 2,
     imbalance: float = 100.0,
+    groups: ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> list[Index]:
     """Spread rows over sites.
@@ -114,13 +150,15 @@ def partition(
         Labels.
     n_clients : int
         Number of sites, at most the number of rows.
-    how : {"iid", "dirichlet", "classes", "long_tailed"}, default="iid"
+    how : {"iid", "dirichlet", "classes", "groups", "long_tailed"}, default="iid"
         How rows are spread:
 
         * "iid": evenly at random;
         * "dirichlet": each site has its own share of every class, drawn from a symmetric Dirichlet
           distribution (small ``alpha``: few classes per site);
         * "classes": each site has rows of at most ``classes_per_client`` classes, no class is left out;
+        * "groups": all rows of a person or device (see ``groups``) are at one site; sites get nearly equally
+          many rows, and with as many sites as groups each group is a site;
         * "long_tailed": classes are thinned with :func:`long_tail`, then what is left is spread by
           "dirichlet" when ``alpha`` is given, by "iid" when not.
     alpha : float or None, default=None
@@ -129,6 +167,8 @@ def partition(
         Number of classes of a site, for "classes".
     imbalance : float, default=100.0
         Size of the largest class over size of the smallest, for "long_tailed".
+    groups : array-like of shape (n_samples,) or None, default=None
+        The person or device of every row, for "groups": numbers or texts.
     random_state : int, Generator or None, default=None
         Seed or generator; None draws a fresh seed.
 
@@ -162,7 +202,9 @@ def partition(
     rows = long_tail(labels, imbalance, rng) if how == "long_tailed" else np.arange(len(labels))
     if len(rows) < n_clients:
         raise InvalidInputError("there are fewer rows than sites (n_clients)")
-    if how == "classes":
+    if how == "groups":
+        owners = _by_groups(_groups(groups, labels), n_clients, rng)
+    elif how == "classes":
         owners = _by_classes(labels, n_clients, classes_per_client, rng)
     elif how == "dirichlet" or (how == "long_tailed" and alpha is not None):
         owners = _by_dirichlet(labels[rows], n_clients, 0.5 if alpha is None else alpha, rng)
@@ -190,6 +232,19 @@ def _fill_empty(owner: Index, n_clients: int, rng: np.random.Generator) -> None:
         counts = np.bincount(owner, minlength=n_clients)
         if counts[client] == 0:
             owner[rng.choice(np.flatnonzero(owner == np.argmax(counts)))] = client
+
+
+def _by_groups(groups: AnyArray, n_clients: int, rng: np.random.Generator) -> list[Index]:
+    _, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    if len(counts) < n_clients:
+        raise InvalidInputError("there are fewer groups than sites (n_clients)")
+    site_of, sizes = np.empty(len(counts), dtype=np.intp), np.zeros(n_clients)
+    shuffled = rng.permutation(len(counts))
+    # The largest first, each to the site that has least; equal ones in random order.
+    for group in shuffled[np.argsort(-counts[shuffled], kind="stable")]:
+        site_of[group] = np.argmin(sizes)
+        sizes[site_of[group]] += counts[group]
+    return [np.flatnonzero(site_of[codes] == site) for site in range(n_clients)]
 
 
 def _by_classes(labels: Labels, n_clients: int, per_client: int, rng: np.random.Generator) -> list[Index]:

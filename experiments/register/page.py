@@ -1,0 +1,207 @@
+"""The results page: ``docs/results.md``, made of the sections beside this file and the stored results.
+
+A section is Markdown with places for numbers. ``{{table: kahm/mnist | TITLE}}`` becomes the stored table of
+that title, ``{{values: kahm/mnist | all}}`` a list of its values (or of those that fit a pattern),
+``{{value: kahm/mnist | NAME | .4f}}`` one value, ``{{register}}`` a summary of the register.
+No number of ours is written into a section by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments import stored
+from experiments.register import checking, reading, tolerances
+from experiments.register.checking import Line
+from onefold.exceptions import InvalidInputError
+
+SECTIONS = Path(__file__).resolve().parent / "sections"
+PAGE = checking.ROOT / "docs" / "results.md"
+LISTING = checking.ROOT / "docs" / "register.md"
+ADVICE = "run python docs/generate.py"
+_PLACE = re.compile(r"\{\{(table|values|value): *([^|}]+?) *\| *([^|}]+?) *(?:\| *([^|}]+?) *)?\}\}")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+_NOTE = "<!-- Made by python docs/generate.py of experiments/results and experiments/register. -->"
+
+
+def sections() -> list[str]:
+    """The text of every section, in the order of the page."""
+    return [path.read_text(encoding="utf-8").strip() for path in sorted(SECTIONS.glob("[0-9]*.txt"))]
+
+
+def places() -> Iterator[tuple[str, str, str]]:
+    """What the page shows: kind, experiment and the title or name."""
+    for found in _PLACE.finditer("\n".join(sections())):
+        yield found[1], found[2], found[3]
+
+
+def shown(raw: Mapping[str, stored.Raw]) -> dict[str, set[str]]:
+    """Names of values that the page shows, by experiment: in a table, in a list, or one by one."""
+    found: dict[str, set[str]] = {}
+    for kind, experiment, name in places():
+        result = raw.get(experiment, stored.empty(experiment))
+        names = found.setdefault(experiment, set())
+        if kind == "value":
+            names.add(name)
+        elif kind == "values":
+            names.update(value for value in result["values"] if name == "all" or tolerances.fits(name, value))
+        else:
+            printed = [table["rows"] for table in result["tables"] if table["title"] == name]
+            numbers = _numbers(cell for rows in printed for row in rows for cell in row)
+            names.update(value for value, number in result["values"].items() if _is_among(number, numbers))
+    return found
+
+
+def _numbers(cells: Iterable[Any]) -> set[tuple[float, int]]:
+    """Every number in the cells of a table, with how many digits after the point it has."""
+    found = set()
+    for cell in cells:
+        for text in _NUMBER.findall(_cell(cell).replace("−", "-")):
+            mantissa, _, power = text.partition("e")
+            digits = len(mantissa.partition(".")[2]) - int(power or 0)
+            # A single digit is no rounded value: 0.92 is not shown by a 1.
+            found.add((float(text), digits if len(mantissa.lstrip("-0.").replace(".", "")) > 1 else 9))
+    return found
+
+
+def _is_among(value: float, numbers: set[tuple[float, int]]) -> bool:
+    """Whether a table shows a value, rounded as it likes, perhaps in percent or as what is lost."""
+    return any(
+        abs(scale * value - number) <= 0.5001 * 10.0**-digits
+        for number, digits in numbers
+        for scale in (1, 100, -1, -100)
+    )
+
+
+def results_page(raw: Mapping[str, stored.Raw], lines: Sequence[Line]) -> str:
+    """The whole page."""
+    text = "\n\n".join(sections())
+    text = _PLACE.sub(lambda found: _filled(raw, *found.groups()), text)
+    return f"{_NOTE}\n\n{text.replace('{{register}}', _summary(lines))}\n"
+
+
+def _filled(raw: Mapping[str, stored.Raw], kind: str, experiment: str, name: str, form: str | None) -> str:
+    if experiment not in raw:
+        raise InvalidInputError(f"the results page shows {experiment}, of which nothing is stored")
+    if kind == "table":
+        tables = {table["title"]: table for table in raw[experiment]["tables"]}
+        if name not in tables:
+            raise InvalidInputError(
+                f"the results page shows the table {name!r}, which {experiment} does not have"
+            )
+        return markdown(tables[name]["headers"], tables[name]["rows"])
+    if kind == "values":
+        chosen = raw[experiment]["values"].items()
+        rows = [[key, value] for key, value in chosen if name == "all" or tolerances.fits(name, key)]
+        return markdown(("value", "stored"), rows)
+    if name not in raw[experiment]["values"]:
+        raise InvalidInputError(f"the results page shows {name!r}, which {experiment} does not have")
+    return format(raw[experiment]["values"][name], form or ".4f")
+
+
+def markdown(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table as Markdown; floats with four digits after the point, as the scripts print them."""
+    lines = ["| " + " | ".join(map(str, headers)) + " |", "|" + "---|" * len(headers)]
+    lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else str(value).replace("|", "\\|")
+
+
+def _summary(lines: Sequence[Line]) -> str:
+    """How many lines of each document have which status."""
+    counts = Counter((line.item.document, line.row.status) for line in lines)
+    rows: list[list[object]] = []
+    for document, title in reading.titles().items():
+        numbers = [counts[document, status] for status in reading.STATUSES]
+        rows.append([document, title, *numbers, sum(numbers)])
+    return markdown(("document", "name", *reading.STATUSES, "lines"), rows)
+
+
+def listing(lines: Sequence[Line]) -> str:
+    """Every line of the register, document by document."""
+    parts = [
+        _NOTE,
+        "# Register",
+        (SECTIONS / "register.txt").read_text(encoding="utf-8").strip(),
+        _summary(lines),
+    ]
+    for document, title in reading.titles().items():
+        parts.append(f"## Document {document}: {title}")
+        items: dict[str, list[Line]] = {}
+        for line in lines:
+            if line.item.document == document:
+                items.setdefault(line.item.name, []).append(line)
+        parts += [_item(found) for found in items.values()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _item(lines: Sequence[Line]) -> str:
+    item = lines[0].item
+    told = [f"### {document_name(item)}", "", f"{item.about[0].upper()}{item.about[1:]}."]
+    where = [f"`{name}`" for name in item.code.split()]
+    where += [f"`{name}`" for name in item.test.split()]
+    if where:
+        told += ["", "Code and test: " + ", ".join(where) + "."]
+    if item.page:
+        told += ["", f"Drawn by `{item.page}`."]
+    if len(lines) == 1 and lines[0].row.document is None and lines[0].ours is None:
+        return "\n".join([*told, "", _status(lines[0])])
+    reasons = list(dict.fromkeys(line.row.reason for line in lines if line.row.reason))
+    marks = {reason: f" ({number})" if len(reasons) > 1 else "" for number, reason in enumerate(reasons, 1)}
+    rows = [
+        [
+            line.row.row,
+            _number(line.row.document),
+            _number(line.ours),
+            None if line.difference is None else f"{line.difference:+.4g}",
+            line.row.status + marks.get(line.row.reason, ""),
+            f"`{line.row.experiment}`" if line.row.ours else None,
+        ]
+        for line in lines
+    ]
+    told += ["", markdown(("row", "document", "ours", "difference", "status", "experiment"), rows)]
+    return "\n".join(
+        [*told, *(f"\n{marks[reason].strip()} {reason}".replace("\n ", "\n") for reason in reasons)]
+    )
+
+
+def document_name(item: reading.Item) -> str:
+    """Heading of an item, unique on the page."""
+    return f"{item.document} {item.name}"
+
+
+def _status(line: Line) -> str:
+    return f"Status: {line.row.status}" + (f". {line.row.reason}" if line.row.reason else ".")
+
+
+def _number(value: float | str | None) -> str | None:
+    return f"{value:.6g}" if isinstance(value, int | float) else value
+
+
+def pages() -> dict[Path, str]:
+    """Both generated pages as they should be."""
+    raw = checking.results()
+    lines = checking.lines(reading.read(), raw)
+    made: dict[Path, Callable[[], str]] = {
+        PAGE: lambda: results_page(raw, lines),
+        LISTING: lambda: listing(lines),
+    }
+    return {path: make() for path, make in made.items()}
+
+
+def stale() -> list[str]:
+    """One line for every generated page that is not what it should be."""
+    return [
+        f"{path.relative_to(checking.ROOT)} is stale: {ADVICE}"
+        for path, text in pages().items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    ]
