@@ -45,7 +45,8 @@ test-all: $(VENV)/.all-ready ## every test, slow ones and those of the extras in
 exact: $(VENV)/.all-ready ## what is promised to the last bit, under several BLAS kernels and thread counts
 	$(KERNELS) $(ARGS)
 
-# Only this target needs the fuzzer, which has no wheels for some systems: it is not among the locked packages.
+# Only this target needs the fuzzer, which has no wheels for some systems: it is not among the locked packages,
+# and without it the target says so and ends well.
 SECONDS ?= 30
 fuzz: $(VENV)/.all-ready ## search for files that a reader neither uses nor refuses; SECONDS=30 is the time it takes
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --quiet atheris==3.0.0 || true

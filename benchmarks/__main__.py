@@ -28,7 +28,9 @@ from benchmarks import (
     querying,
     release,
     small_machines,
+    sum_costs,
     sums,
+    sums_network,
     tables,
 )
 from benchmarks.data import FULL, QUICK, Sizes
@@ -51,6 +53,8 @@ SUITES: dict[str, Callable[[Sizes], list[Row]]] = {
     "release": release.rows,
     "tables": tables.rows,
     "sums": sums.rows,
+    "sum-costs": sum_costs.rows,
+    "sums-network": sums_network.rows,
 }
 
 

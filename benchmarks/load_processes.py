@@ -17,14 +17,16 @@ ANSWERING = "answer of a site (a process for each message)"
 
 @dataclass
 class Seen:
-    """One process: what it is, its memory at each look, and its processor seconds so far."""
+    """One process: what it is, whose, its memory at each look, and its processor seconds so far."""
 
     name: str
     since: float
     parent: int
+    side: str = ""  # "server", or the name of a site
     times: list[float] = field(default_factory=list)
     mib: list[float] = field(default_factory=list)
     cpu: float = 0.0
+    most: float = 0.0  # MiB at any look
 
 
 class ProcessWatch:
@@ -56,6 +58,19 @@ class ProcessWatch:
             if seen is not self._own:
                 found[seen.name] = found.get(seen.name, 0.0) + seen.cpu
         return found
+
+    def cpu_of_sides(self) -> dict[str, float]:
+        """Processor seconds so far, of the server and of each site."""
+        found: dict[str, float] = {}
+        for seen in list(self._seen.values()):
+            if seen is not self._own:
+                found[seen.side] = found.get(seen.side, 0.0) + seen.cpu
+        return found
+
+    def largest(self, *, of_server: bool) -> float:
+        """Most memory of one process, of the server or of any site, at any look, in MiB."""
+        known = [seen for seen in list(self._seen.values()) if seen is not self._own]
+        return max((seen.most for seen in known if (seen.side == "server") == of_server), default=0.0)
 
     def growth(self, start: float, end: float) -> list[dict[str, Any]]:
         """Memory of each process that lived through the middle and the last third of a time."""
@@ -110,6 +125,7 @@ class ProcessWatch:
         except OSError:  # gone
             return
         self._seen[pid] = seen
+        seen.most = max(seen.most, pages * PAGE / 2**20)
         if seen.name != ANSWERING:
             seen.times.append(self.now())
             seen.mib.append(pages * PAGE / 2**20)
@@ -126,14 +142,17 @@ class ProcessWatch:
             side = "server" if places[0].startswith(b"ONEFOLD_SERVER=") else places[0].decode().split("/")[-1]
         elif self._root in line and "federate" in words:
             command = words[words.index("federate") + 1]
-            return Seen("server: onefold" if command == "server" else "site: onefold", self.now(), parent)
+            place = next(word for word in words if self._root.decode() in word)
+            side = "server" if command == "server" else place.rstrip("/").split("/")[-1]
+            kind = "server: onefold" if command == "server" else "site: onefold"
+            return Seen(kind, self.now(), parent, side)
         if not side:
             return None
         above = self._seen.get(parent)
         if above is not None and above.name.endswith("flower-superexec") and side != "server":
-            return Seen(ANSWERING, self.now(), parent)
+            return Seen(ANSWERING, self.now(), parent, side)
         program = next((word for word in words if word.startswith(PROGRAMS)), "other")
-        return Seen(f"{'server' if side == 'server' else 'site'}: {program}", self.now(), parent)
+        return Seen(f"{'server' if side == 'server' else 'site'}: {program}", self.now(), parent, side)
 
     def _look_at_answers(self) -> None:
         """Processes that answer one message live shortly, and nobody adds up their seconds."""
@@ -142,9 +161,10 @@ class ProcessWatch:
                 continue
             try:
                 for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-                    known = self._seen.setdefault(int(child), Seen(ANSWERING, self.now(), pid))
+                    known = self._seen.setdefault(int(child), Seen(ANSWERING, self.now(), pid, seen.side))
                     if known.name == ANSWERING:
-                        known.cpu = _numbers(int(child))[0]
+                        known.cpu, pages = _numbers(int(child))
+                        known.most = max(known.most, pages * PAGE / 2**20)
             except OSError:
                 continue
 

@@ -28,7 +28,7 @@ fi
 echo "== tables, keys, server and sites"
 "$bin/python" "$repository/deploy/demo_tables.py" .
 port=$("$bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-"$bin/python" -m onefold federate init federation --sites north south --host localhost --port "$port"
+"$bin/python" -m onefold federate init federation --sites north south --host localhost --port "$port" --answer-anyone
 
 started=()
 stop() {

@@ -166,7 +166,7 @@ def _required(action: argparse.Action) -> bool:
 
 # Page of the reference -> the rooms whose public names it shows.
 REFERENCE = {
-    "models": ("onefold.models",),
+    "models": ("onefold.models", "onefold.models.fuzzy"),
     "tables": ("onefold.tables",),
     "privacy": ("onefold.privacy",),
     "fabrication": ("onefold.fabrication",),
@@ -178,16 +178,23 @@ REFERENCE = {
     "federated": ("onefold.federated", "onefold.federated.flower", "onefold.federated.fhe"),
     "io": ("onefold.io", "onefold.datasets"),
     "report": ("onefold.report", "onefold.serve"),
+    "exceptions": ("onefold.exceptions",),
 }
 
 
 def public_names(page: str) -> str:
-    """A directive for every public name of the rooms of a page; the site puts its docstring there."""
-    parts = []
+    """A directive for every public name of the rooms of a page; the site puts its docstring there.
+
+    What an earlier room of the page has shown already is not shown again.
+    """
+    parts: list[str] = []
+    shown: list[object] = []
     for room in REFERENCE[page]:
         module = importlib.import_module(room)
         parts.append(f"## `{room}`")
-        for name in module.__all__:
+        names = [name for name in module.__all__ if not any(getattr(module, name) is one for one in shown)]
+        shown += [getattr(module, name) for name in names]
+        for name in names:
             kind = _directive(getattr(module, name))
             parts.append(f"### {name}\n\n```{{eval-rst}}\n.. {kind}:: {room}.{name}\n```")
     return "\n\n".join(parts)

@@ -8,6 +8,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -138,8 +139,13 @@ def _module_name(path: Path, root: Path) -> str:
 def _sources(root: Path) -> Iterator[tuple[str, ast.Module, bool]]:
     """Every file below ``root``: its name inside the package, its syntax tree, is it a package."""
     for path in sorted(root.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-        yield _module_name(path, root), tree, path.name == "__init__.py"
+        yield _module_name(path, root), _parsed(path.read_text(encoding="utf-8")), path.name == "__init__.py"
+
+
+@cache
+def _parsed(text: str) -> ast.Module:
+    """The syntax tree of a source: several rules look at the same one, and none changes it."""
+    return ast.parse(text)
 
 
 def _room(module: str) -> str:
@@ -148,8 +154,13 @@ def _room(module: str) -> str:
     return two if two in RANK else parts[0]
 
 
-def _imported(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
+@cache
+def _imported(tree: ast.Module, module: str, is_package: bool) -> list[tuple[int, str]]:
     """Line and absolute dotted name of everything imported, inside functions and by literal string too."""
+    return list(_imports(tree, module, is_package))
+
+
+def _imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
     package = ["onefold", *filter(None, module.split("."))]
     if not is_package:
         package = package[:-1]
@@ -231,11 +242,15 @@ def import_cycle(root: Path) -> list[str]:
     for module, tree, is_package in _sources(root):
         if not module:
             continue
-        for node in [node for node in ast.walk(tree) if isinstance(node, ast.If)]:
-            if ast.unparse(node.test).endswith("TYPE_CHECKING"):
-                node.body = []
+        checkers = [
+            range(node.lineno, 1 + (node.body[-1].end_lineno or 0))
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        ]
         graph[module] = set()
-        for _, name in _imported(tree, module, is_package):
+        for line, name in _imported(tree, module, is_package):
+            if any(line in lines for lines in checkers):
+                continue
             target = name.removeprefix("onefold.")
             while target and target not in names:
                 target = target.rpartition(".")[0]

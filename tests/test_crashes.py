@@ -9,14 +9,16 @@ import errno
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,14 @@ import pytest
 
 from onefold import KAHM, io
 from onefold._base import files
-from onefold._base.files import append_at, atomic_write, remove_file, sweep_parts, write_whole
+from onefold._base.files import (
+    append_at,
+    atomic_write,
+    remove_file,
+    replace_file,
+    sweep_parts,
+    write_whole,
+)
 from onefold.exceptions import QueryRefused
 from onefold.federated import LocalModel, release_moments
 from onefold.federated.approvals import Approvals, OwnerDecision
@@ -300,17 +309,29 @@ def no_fault():
 # --- kill -9 ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "torn"), [*((name, False) for name in OPERATIONS), ("empty log", True), ("log", True)]
-)
-def test_killed_at_every_step_and_twice_in_a_row(name, torn, tmp_path):
+TORN = ("empty log", "log")
+CASES = [*((name, False) for name in OPERATIONS), *((name, True) for name in TORN)]
+# A process that is killed leaves its files to the system: they need not be on a disk, which syncs slowly.
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one."""
+    if not os.access(MEMORY, os.W_OK):
+        yield tmp_path
+        return
+    with TemporaryDirectory(prefix="onefold-crashes-", dir=MEMORY) as folder:
+        yield Path(folder)
+
+
+def kill_twice(name: str, torn: bool, root: Path, stride: int) -> None:
+    """Kill an operation at every step, and what comes after it at every step or at some of them."""
     operation = OPERATIONS[name]
-    n_steps = steps_of(operation, tmp_path / "counted")
+    n_steps = steps_of(operation, root / "counted")
     for first in range(n_steps):
-        # Recovery has steps of its own. Some write a log and a file, which are here by themselves.
-        stride = 17 if name == "site" else 5 if name in ("registry", "approval") else 1
         for second in range(first % stride, n_steps + 2, stride):
-            folder = tmp_path / f"{first} {second}"
+            folder = root / f"{first} {second}"
             folder.mkdir()
             operation.begin(folder)
             before = done = operation.count(folder)
@@ -323,6 +344,22 @@ def test_killed_at_every_step_and_twice_in_a_row(name, torn, tmp_path):
             operation.act(folder)
             assert operation.count(folder) == (before + 1 if name in ONCE else done + 1)
             assert not leftovers(folder)
+            shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("name, torn", CASES)
+def test_killed_at_every_step_and_soon_again(name, torn, memory):
+    # The second time at two of the steps or so, others for each first one.
+    kill_twice(name, torn, memory, stride=41 if name == "site" else 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, torn", CASES)
+def test_killed_at_every_step_and_twice_in_a_row(name, torn, memory):
+    # Recovery has steps of its own. Some write a log and a file, which are here by themselves.
+    kill_twice(
+        name, torn, memory, stride=17 if name == "site" else 5 if name in ("registry", "approval") else 1
+    )
 
 
 def test_part_that_is_being_written_is_not_swept_away(tmp_path):
@@ -355,7 +392,10 @@ def test_every_change_is_followed_by_a_sync_of_its_folder(tmp_path):
     append_at(tmp_path / "log", 5, b"line\n")
     assert passed == ["open", "cut", "append", "sync", "sync folder", "open", "cut", "append", "sync"]
     passed.clear()
-    remove_file(tmp_path / "log")
+    replace_file(tmp_path / "log", tmp_path / "old")
+    assert passed == ["rename", "sync folder"]
+    passed.clear()
+    remove_file(tmp_path / "old")
     assert passed == ["remove", "sync folder"]
     assert os.listdir(tmp_path) == ["file"]
 
@@ -364,10 +404,10 @@ def test_every_change_is_followed_by_a_sync_of_its_folder(tmp_path):
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_full_disk_at_every_step_leaves_a_whole_state_and_names_the_file(name, tmp_path):
+def test_full_disk_at_every_step_leaves_a_whole_state_and_names_the_file(name, memory):
     operation = OPERATIONS[name]
-    for at in range(steps_of(operation, tmp_path / "counted")):
-        folder = tmp_path / str(at)
+    for at in range(steps_of(operation, memory / "counted")):
+        folder = memory / str(at)
         folder.mkdir()
         operation.begin(folder)
         before = operation.count(folder)

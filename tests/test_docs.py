@@ -14,6 +14,7 @@ from types import ModuleType
 
 import pytest
 
+import onefold
 from onefold.cli.app import build_parser
 
 TOP = Path(__file__).resolve().parents[1]
@@ -154,6 +155,38 @@ def test_check_of_docstrings_finds_wrong_and_missing_defaults() -> None:
     ]
 
 
+# --- the reference ----------------------------------------------------------------------------------------
+
+
+def _public(generate: ModuleType) -> dict[str, object]:
+    """Public names of all rooms and of the errors, except modules, which are rooms themselves."""
+    rooms = [room for room in generate._architecture().RANK if room not in ("cli", "_base")]
+    modules = [importlib.import_module(f"onefold.{room}") for room in rooms] + [onefold]
+    found = {f"{room.__name__}.{name}": getattr(room, name) for room in modules for name in _names_of(room)}
+    return {name: thing for name, thing in found.items() if not isinstance(thing, ModuleType)}
+
+
+def _names_of(room: ModuleType) -> list[str]:
+    return list(getattr(room, "__all__", ()))
+
+
+def _documented_things() -> list[object]:
+    pages = "\n".join(path.read_text("utf-8") for path in (TOP / "docs" / "reference").glob("*.md"))
+    things = []
+    for name in re.findall(r"^\.\. auto\w+:: (\S+)", pages, re.MULTILINE):
+        room, _, last = name.rpartition(".")
+        things.append(getattr(importlib.import_module(room), last))
+    return things
+
+
+def test_every_public_name_is_in_the_reference(generate: ModuleType) -> None:
+    for extra in ("flwr", "seal", "starlette"):
+        pytest.importorskip(extra)
+    documented = {id(thing) for thing in _documented_things()}
+    missing = [name for name, thing in _public(generate).items() if id(thing) not in documented]
+    assert missing == ["onefold.__version__"]
+
+
 # --- the gallery ------------------------------------------------------------------------------------------
 
 
@@ -172,3 +205,92 @@ def test_every_picture_of_the_gallery_has_words(path: Path) -> None:
     shown = [_assigned(block) & {"figure", "words"} for block in blocks]
     assert shown.count({"figure", "words"}) >= 2
     assert [names for names in shown if len(names) == 1] == []
+
+
+# The documents' figures that show something measured or computed; the others are drawings of a structure.
+FIGURES = {
+    "000": ["1", "2", "3", "4", "6", "8", "9", "10", "12", "13", "14", "15", "16", "17"],
+    "001": ["3", "4", "5", "6"],
+    "002": ["1", "2", "3", "4", "5", "6", "7"],
+    "003": ["2.1", "4.1", "4.2", "4.3", "4.4"],
+    "004": ["2", "3"],
+}
+FEWEST_CHARACTERS = 80  # of what is said about a picture
+
+
+def _figures(heading: str) -> list[str]:
+    """Figures that the bold words before a picture name, such as "Fig. 5 to 7" or "Fig. 1 and 2"."""
+    found = re.match(r"Fig\. ([\d.]+\d|\d)(?: (and|to) ([\d.]+\d|\d))?\b", heading)
+    if found is None:
+        return []
+    first, joint, last = found.groups()
+    if joint == "to":
+        return [str(number) for number in range(int(first), int(last) + 1)]
+    return [first] if last is None else [first, last]
+
+
+@pytest.mark.parametrize("document", sorted(FIGURES))
+def test_every_figure_of_a_document_is_in_the_gallery_with_a_sentence(document: str) -> None:
+    drawn = []
+    for path in sorted((TOP / "docs" / "gallery_src").glob(f"plot_{document}_*.py")):
+        for block in path.read_text("utf-8").split("# %%\n")[1:]:
+            text = " ".join(line[2:] for line in block.splitlines() if line.startswith("# "))
+            heading = re.match(r"\*\*(Fig\. .*?)\*\*", text)
+            figures = [] if heading is None else _figures(heading[1])
+            if figures:
+                assert {"figure", "words"} <= _assigned(block), f"{path.name}: {heading} draws nothing"
+                assert len(text) >= FEWEST_CHARACTERS, f"{path.name}: {text} does not say what is seen"
+            drawn += figures
+    assert sorted(drawn) == sorted(FIGURES[document])
+
+
+# --- what can go wrong ------------------------------------------------------------------------------------
+
+# Pages to look something up: words, letters, results, licences and proofs.
+LOOKED_UP = {"index.md", "glossary.md", "notation.md", "results.md", "register.md", "licences.md"}
+READ = sorted(
+    path
+    for pattern in ("*.md", "tutorials/*.md", "howto/*.md")
+    for path in (TOP / "docs").glob(pattern)
+    if path.name not in LOOKED_UP
+)
+
+
+@pytest.mark.parametrize("path", READ, ids=_id)
+def test_page_ends_with_a_table_of_what_can_go_wrong(path: Path) -> None:
+    last = path.read_text("utf-8").rstrip().split("\n## ")[-1]
+    heading, _, table = last.partition("\n\n")
+    assert heading == "When something goes wrong", f"the page ends with {heading!r}"
+    lines = table.strip().splitlines()
+    assert lines[:2] == ["| it says | because | do this |", "|---|---|---|"]
+    assert len(lines) >= 4, "name at least two errors"
+    assert all(len(re.split(r"(?<!\\)\|", line)) == 5 for line in lines), "every line has three cells"
+
+
+FEWEST_OF_A_MESSAGE = 10
+PYTHON_SAYS = ("Can't instantiate abstract class",)
+
+
+def _pieces() -> list[str]:
+    """Texts that the programs hold: parts of messages between the values that they name."""
+    found = set()
+    for path in (TOP / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(" ".join(node.value.strip(":;,. ").split()))
+    return sorted(piece for piece in found if len(piece) >= FEWEST_OF_A_MESSAGE)
+
+
+def test_messages_that_a_page_quotes_are_those_of_the_programs() -> None:
+    pieces = _pieces()
+    whole = "\n".join(pieces)
+    wrong = []
+    for path in READ:
+        table = path.read_text("utf-8").rstrip().split("\n## When something goes wrong\n")[-1]
+        for quoted in re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE):
+            said = quoted.replace("\\|", "|").strip("….: ")
+            if said in PYTHON_SAYS:
+                continue
+            if said not in whole and not any(piece in said for piece in pieces if " " in piece):
+                wrong.append(f"{_id(path)}: {quoted}")
+    assert wrong == []

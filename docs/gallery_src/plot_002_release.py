@@ -6,12 +6,11 @@ Noise with the least Fisher information for its size: how private it is, what it
 of a classifier or a regression.
 """
 
-import json
 import math
 import warnings
-from pathlib import Path
 
 import numpy as np
+from gallery_data import stored
 from matplotlib.figure import Figure
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import LinearRegression
@@ -85,9 +84,9 @@ line(display.ax_, RobustSVM().fit(kept, y), "#d08c00")
 figure, words = display.figure_, display.describe()
 
 # %%
-# **A classifier on released rows**, beside Laplace noise of the same bound, for tumours (ten
-# columns, scaled by ranges that were declared). Released rows cost far more than released sums: the
-# epsilons at which the classifier is useful promise nothing.
+# **A classifier on released rows**, beside Laplace noise of the same bound, for tumours (ten columns,
+# scaled by ranges that were declared). Released rows cost far more than released sums: the epsilons at
+# which the classifier is useful promise nothing.
 table = load_breast_cancer()
 columns = np.array(
     [
@@ -133,15 +132,15 @@ display = PrivacyUtilityDisplay.from_curve(curve)
 figure, words = display.plot().figure_, display.describe()
 
 # %%
-# **Fig. 5 to 7 over lam**: tumours, incomes and loans, as the experiments measured them; the README beside
-# them says where their data differ from the document's. The dashed line is the same learner on raw rows.
-# The document prints curves without numbers.
-KEPT = Path("../../experiments/results/release")
+# **Fig. 5 to 7: what lam costs**, for tumours, incomes and loans, as the experiments measured it; the
+# README beside them says where their data differ from the document's. The line "raw rows" is the same
+# learner without noise: with growing lam there is less noise, and the learner comes near it. The document
+# prints curves without numbers.
 tables = {"wisconsin": "accuracy, tumours", "adult": "accuracy, incomes", "lending": "loss, loans"}
 figure = Figure(figsize=(10, 3.4), layout="constrained")
 told = []
 for axes, (name, label) in zip(figure.subplots(1, 3), tables.items(), strict=True):
-    kept = json.loads((KEPT / f"{name}.json").read_text())["values"]
+    kept = stored(f"release/{name}")
     found = {
         float(key.removeprefix("optimal, lam ")): value
         for key, value in kept.items()

@@ -52,7 +52,7 @@ def scores(table: Rows, seed: int, most: int) -> dict[str, float]:
     found["linear"] = linear.score(encoded_queries, truth)
     machine = make_pipeline(StandardScaler(), SVC()).fit(encoded, y)
     found["SVC"] = machine.score(encoded_queries, truth)
-    columns, their_queries = (_for_boosting(schema, part) for part in (rows, queries))
+    columns, their_queries = (raw_columns(schema, part) for part in (rows, queries))
     nominal = [known.is_category for known in schema.features]
     boosting = HistGradientBoostingClassifier(categorical_features=nominal, random_state=0).fit(columns, y)
     found["boosting"] = boosting.score(their_queries, truth)
@@ -62,7 +62,7 @@ def scores(table: Rows, seed: int, most: int) -> dict[str, float]:
     return found
 
 
-def _for_boosting(schema: Schema, rows: dict[str, np.ndarray]) -> np.ndarray:
+def raw_columns(schema: Schema, rows: dict[str, np.ndarray]) -> np.ndarray:
     """Numbers as they stand and numbers of categories, NaN where missing: what boosting likes best."""
     parsed = schema.parse(rows, strict=False)
     columns = [

@@ -18,9 +18,11 @@ _HOMES = {
     "DeepKAHM": "onefold.models",
     "DeepMembershipAutoencoder": "onefold.models",
     "FoldingClassifier": "onefold.models",
+    "FoldingRegressor": "onefold.models",
     "KAHM": "onefold.models",
     "MembershipMapping": "onefold.models",
     "MomentClassifier": "onefold.fabrication",
+    "MomentRegressor": "onefold.fabrication",
     "WideFuzzyAutoencoder": "onefold.models",
     "WideKAHM": "onefold.models",
     "WideMembershipAutoencoder": "onefold.models",
@@ -56,6 +58,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a test compar
     from onefold import tables as tables
     from onefold import transfer as transfer
     from onefold.fabrication import MomentClassifier as MomentClassifier
+    from onefold.fabrication import MomentRegressor as MomentRegressor
     from onefold.models import KAHM as KAHM
     from onefold.models import AutoencoderClassifier as AutoencoderClassifier
     from onefold.models import DeepFuzzyAutoencoder as DeepFuzzyAutoencoder
@@ -63,6 +66,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a test compar
     from onefold.models import DeepKAHM as DeepKAHM
     from onefold.models import DeepMembershipAutoencoder as DeepMembershipAutoencoder
     from onefold.models import FoldingClassifier as FoldingClassifier
+    from onefold.models import FoldingRegressor as FoldingRegressor
     from onefold.models import MembershipMapping as MembershipMapping
     from onefold.models import WideFuzzyAutoencoder as WideFuzzyAutoencoder
     from onefold.models import WideKAHM as WideKAHM

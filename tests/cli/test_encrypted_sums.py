@@ -379,6 +379,13 @@ def test_walk_of_the_document_works_as_written(
         assert main(line.split()[1:]) == 0, line
     with (tmp_path / "predictions.csv").open() as file:
         assert len(file.readlines()) == 1001
+    pytest.importorskip("seal")
+    part = document.read_text("utf-8").split("## One key")[1].split("\n## ")[0]
+    lines = [line for line in part.splitlines() if line.startswith("onefold ")]
+    assert len(lines) == 10
+    for line in lines:
+        assert main(line.split()[1:]) == 0, line
+    assert (tmp_path / "autumn.onefold").is_file()
 
 
 # --- keys -------------------------------------------------------------------------------------------------
@@ -435,3 +442,81 @@ def test_each_holder_makes_its_own_key_and_contract_collects_them(
     assert "is there already" in error(capsys)
     do("keys", "contract", "ann/ann.key", "--threshold", 1, code=2)
     assert "ann/ann.key: damaged, or not a public key" in error(capsys)
+
+
+# --- one key ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_key(here: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """The same tables, and one holder with the only key."""
+    pytest.importorskip("seal")
+    do("keys", "new", "dora", "--scheme", "bfv", "--folder", "dora")
+    do("keys", "contract", "dora/dora.public", "--scheme", "bfv", "--out", "holders/holders.json")
+    said = capsys.readouterr().out
+    assert "One holder has the only key: if it is missing, no sum is opened." in said
+    new("autumn", "--missing", 1)
+    said = capsys.readouterr().out
+    assert "key of holder dora: fingerprint" in said
+    assert "Provided that the key holder does not collude with the server" in said
+    return here
+
+
+def test_one_holder_opens_the_total_and_never_sees_a_message(
+    one_key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at, given = "share/autumn.contract", "dora/autumn.contract"
+    contribute("north", "south", "west", contract=at)
+    assert "dora could read it, and nobody else" in capsys.readouterr().out
+    key = ("--key", "dora/dora.key")
+    do("sum", "sign", "--contract", at, *key, code=2)
+    assert "share: has messages of sites, each of which the holder of the only key could read" in error(
+        capsys
+    )
+    do("sum", "add", "--contract", at, "--out", "dora", code=2)
+    assert "no message of east: wait, or add up --without east" in error(capsys)
+    do("sum", "add", "--contract", at, "--out", "share", "--without", "east", code=2)
+    assert "which the holder must not see" in error(capsys)
+    do("sum", "add", "--contract", at, "--out", "dora", "--without", "east")
+    first = (one_key / "dora/autumn.dora.offered").read_bytes()
+    do("sum", "add", "--contract", at, "--out", "dora", "--without", "east")
+    assert (one_key / "dora/autumn.dora.offered").read_bytes() == first
+    assert not list(one_key.glob("dora/*.sum"))
+    do("sum", "sign", "--contract", given, *key, "--without", "east", code=2)
+    capsys.readouterr()
+    do("sum", "sign", "--contract", given, *key)
+    assert "signed: the sum of north, south, west;" in capsys.readouterr().out
+    do("sum", "answer", "--contract", given, *key)
+    capsys.readouterr()
+    do("sum", "open", "--contract", given, "--out", "all.onefold")
+    said = capsys.readouterr().out
+    assert "epsilon 2 per record" in said
+    assert "the only holder answered: a wrong answer could not be found" in said
+    assert "sum of north, south, west, without east" in said
+    assert main(["predict", "all.onefold", "new.csv", "--label", "ill", "--out", "p.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] > 0.8
+
+
+def test_total_for_the_holder_must_be_there_and_several_holders_need_none(
+    one_key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (one_key / "dora/autumn.contract").write_bytes((one_key / "share/autumn.contract").read_bytes())
+    do("sum", "sign", "--contract", "dora/autumn.contract", "--key", "dora/dora.key", code=2)
+    assert "makes it with onefold federate sum add" in error(capsys)
+    do("sum", "add", "--contract", CONTRACT, "--out", "dora", code=2)
+    assert "several holders add up themselves" in error(capsys)
+
+
+def test_trial_keys_of_one_key_are_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("seal")
+    do("keys", "init", "--scheme", "bfv", "--out", "trial", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert (told["scheme"], told["holders"], told["threshold"]) == ("bfv", ["holder1"], 1)
+    do("keys", "init", "--scheme", "bfv", "--holders", 2, "--out", "other", code=2)
+    assert "--scheme bfv has one key: name one holder" in error(capsys)
+    do("keys", "init", "--holders", 3, "--out", "other", code=2)
+    assert "--threshold T: say how many" in error(capsys)
+    do("keys", "init", "--threshold", 2, "--out", "other", code=2)
+    assert "--holders NAME: name the holders" in error(capsys)
+    do("keys", "contract", "holders/ann.public", "--scheme", "bfv", "--out", "g.json", code=2)
+    assert "holder ann has no key of BFV" in error(capsys)

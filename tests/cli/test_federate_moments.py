@@ -108,6 +108,7 @@ def test_rows_of_numbers_need_classes_and_a_domain(
     assert main([*NUMBERS, "--unit", "record", *domain]) == 0
     text = capsys.readouterr().out
     assert "No forecast: no number of rows is declared" in text
+    assert re.search(r"the noise swamps fewer than about \d+ rows a site; 80% .* takes about \d+\.", text)
     assert "epsilon 1 per record" in text
 
 

@@ -272,3 +272,88 @@ def test_page_of_a_transfer_starts_with_what_the_source_was_worth(
     from onefold.cli.transfer import _worth
 
     assert said in _worth(SimpleNamespace(source_gain_=gain, accuracy_=accuracy))
+
+
+# --- what another epsilon would give ----------------------------------------------------------------------
+
+CURVE = "What another epsilon would give"
+
+
+def curve_of(page: Path) -> dict[str, Any]:
+    (section,) = [part for part in page_of(page)["sections"] if part["title"] == CURVE]  # type: ignore[attr-defined]
+    found: dict[str, Any] = section["display"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("command", "epsilon", "unit"),
+    [("synthesize", "1", "record"), ("fabricate", "2", "entry"), ("release", "3", "record")],
+)
+def test_page_of_a_private_table_marks_its_epsilon_on_the_curve(
+    files: Path, command: str, epsilon: str, unit: str
+) -> None:
+    schema, out, page = files / "s.json", files / f"{command}.csv", files / f"{command}.html"
+    schema.write_text(json.dumps(SCHEMA))
+    given = [str(files / "train.csv"), "--schema", str(schema), "--epsilon", epsilon, "--out", str(out)]
+    assert main([command, *given, "--report", str(page), "--quiet"]) == 0
+    curve = curve_of(page)
+    assert curve["unit"] == unit
+    assert curve["marked"] == pytest.approx(float(epsilon), rel=1e-3)
+    again = files / f"{command}-again.html"
+    assert main(["report", str(out), "--out", str(again), "--quiet"]) == 0
+    assert curve_of(again) == curve
+
+
+def test_report_draws_the_curve_of_a_synthetic_table_by_its_schema(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema, out, page = files / "t.json", files / "plain.csv", files / "plain.html"
+    schema.write_text(json.dumps(SCHEMA))
+    given = ["--schema", str(schema), "--epsilon", "1", "--out", str(out), "--quiet"]
+    assert main(["synthesize", str(files / "train.csv"), *given]) == 0
+    assert main(["report", str(out), "--out", str(page), "--quiet"]) == 0
+    assert CURVE not in titles(page_of(page))
+    assert main(["report", str(out), "--schema", str(schema), "--out", str(page), "--quiet"]) == 0
+    assert curve_of(page)["marked"] == 1.0
+    fields = [{**SCHEMA["fields"][0], "constraints": {"minimum": 0, "maximum": 99}}, SCHEMA["fields"][1]]
+    schema.write_text(json.dumps({"fields": fields}))
+    assert main(["report", str(out), "--schema", str(schema), "--out", str(page), "--quiet"]) == 2
+    assert "not the schema that the table was made with" in capsys.readouterr().err
+
+
+def test_void_guarantee_has_no_curve(files: Path) -> None:
+    out, page = files / "void.csv", files / "void.html"
+    given = [
+        "--range",
+        "0",
+        "100",
+        "--epsilon",
+        "1",
+        "--sampler",
+        "float",
+        "--label",
+        "sick",
+        "--out",
+        str(out),
+    ]
+    assert main(["fabricate", str(files / "train.csv"), *given, "--report", str(page), "--quiet"]) == 0
+    assert CURVE not in titles(page_of(page))
+
+
+# --- experiments ------------------------------------------------------------------------------------------
+
+
+def test_result_of_an_experiment_becomes_a_page(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result, page = files / "private.json", files / "experiment.html"
+    values = {f"mnist/{epsilon}/accuracy": 0.9 for epsilon in (1, 2, 4)}
+    table = {"title": "MNIST", "headers": ["epsilon", "accuracy"], "rows": [[1, 0.9]]}
+    result.write_text(json.dumps({"experiment": "kahm/private", "values": values, "tables": [table]}))
+    assert main(["report", str(result), "--out", str(page)]) == 0
+    assert "the result of the experiment kahm/private" in capsys.readouterr().out
+    plain = page_of(page)
+    assert plain["kind"] == "experiment"
+    digest = hashlib.sha256(result.read_bytes()).hexdigest()
+    assert plain["sections"][-1]["facts"] == {"SHA-256 of the result": digest}  # type: ignore[index]
+    result.write_text(json.dumps({"experiment": "kahm/private", "values": 3, "tables": []}))
+    assert main(["report", str(result), "--out", str(page)]) == 2
+    assert "not the result of an experiment" in capsys.readouterr().err

@@ -19,7 +19,8 @@ import numpy as np
 import onefold
 from onefold import io
 from onefold._base.foreign import parse_json
-from onefold.fabrication import MomentClassifier, TableCounts, TableSynthesizer
+from onefold._base.frames import join_frames, split_frames
+from onefold.fabrication import MomentClassifier, MomentRegressor, TableCounts, TableSynthesizer
 from onefold.federated import LocalModel
 from onefold.federated import messages as plain
 from onefold.federated.guard import QueryGuard
@@ -29,6 +30,8 @@ from onefold.federated.log import MembershipLog
 from onefold.privacy import Event, Guarantee, Laplace, Ledger, PrivateMoments
 from onefold.tables import Field, Schema, read_table
 from onefold.transfer import PrivateSource, TransferClassifier
+from reference.foreign_sums import keys_and_sums
+from reference.summing import World
 
 __all__ = ["OLD", "Format", "formats"]
 
@@ -56,7 +59,9 @@ class Format:
 
 def formats() -> list[Format]:
     """Every format, smallest things first in each."""
-    return [*_models(), *_old(), *_others(), *_messages(), *_texts(), *_tables()]
+    around = keys_and_sums(Schema(FIELDS), plain.Query("q1", X[:4]))
+    sums = [Format(*sample) for sample in around]
+    return [*_models(), *_old(), *_others(), *_messages(), *sums, *_texts(), *_tables()]
 
 
 # --- models and what is kept beside them ------------------------------------------------------------------
@@ -172,6 +177,7 @@ def _others() -> list[Format]:
         Format("counts", counts.to_bytes(), lambda path: TableCounts.from_bytes(path.read_bytes()).vector),
         Format("synthesizer", _saved(TableSynthesizer.from_counts(Schema(FIELDS), counts)), _draw),
         Format("moment classifier", _saved(MomentClassifier.from_moments(moments)), _load),
+        Format("moment regressor", _saved(MomentRegressor(None, lift=None).fit(X, X[:, 0])), _load),
         Format("source", _saved(source), lambda path: io.load(path).classes_),
         Format("transfer", TransferClassifier(source).fit(X, target).to_bytes(), _load),
         Format("ledger", _saved(ledger), lambda path: str(Ledger.load(path))),
@@ -197,6 +203,11 @@ def _messages() -> list[Format]:
         "query key": plain.QueryKey(digest, (0, 1), 8, 2.0, 1.0, 0.0, b"key"),
         "sealed answers": plain.SealedAnswers("q1", "north", b"content"),
         "sealed result": plain.SealedResult("q1", ("north", "south"), b"content"),
+        "plain sums": plain.PlainSums("north", digest, 2.0, 3, b"content"),
+        "private sums": plain.PrivateSums("north", b"content"),
+        "public scores": plain.PublicScores(b"content"),
+        "site facts": plain.SiteFacts("north", "0.2", "1.41", 300, "epsilon 1 of 3"),
+        "sum parcel": plain.SumParcel("q1", "north", "contribute", b"content"),
     }
     found = [
         Format(f"message {name}", plain.to_bytes(message), lambda path: plain.from_bytes(path.read_bytes()))
@@ -222,6 +233,19 @@ def _encrypted() -> list[Format]:
             "encrypted answers", answers[0], lambda path: server.aggregate([path.read_bytes(), answers[1]])
         ),
         Format("encrypted result", result, lambda path: querier.decrypt(path.read_bytes())),
+        *_summed(),
+    ]
+
+
+def _summed() -> list[Format]:
+    """A site's message in a sum under one key, as the server reads it, and the total, as the holder does."""
+    world = World(n_sites=2, length=4, scheme="bfv")
+    first, second = world.messages()
+    total = join_frames(world.sum.route([first, second])["holder0"])
+    holder = world.holder(0)
+    return [
+        Format("encrypted sum message", first, lambda path: world.sum.route([path.read_bytes(), second])),
+        Format("encrypted sum total", total, lambda path: holder.problems(split_frames(path.read_bytes()))),
     ]
 
 

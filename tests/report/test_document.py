@@ -178,8 +178,15 @@ def test_page_of_a_federation_shows_what_its_status_says(tmp_path: Path) -> None
     status = Federation.create(tmp_path / "f", ["north", "south"], insecure=True).status().to_dict()
     first = status["sites"][0]
     assert "last_seen" in first
-    first["last_seen"] = "2027-01-31T12:00:00+00:00"
-    table = of_federation("f", status, []).sections[0]
+    first |= {
+        "last_seen": "2027-01-31T12:00:00+00:00",
+        "status": "member",
+        "measure": "folding",
+        "model": "ab",
+    }
+    table, agreed, *others = of_federation("f", status, []).sections
+    assert agreed.facts == {"mode": status["mode"], "rule": status["rule"], "measure": "folding"}
+    assert others[-1].facts == {"digest of the model of north": "ab"}
     assert len(table.rows) == len(status["sites"])
     assert [row[3] for row in table.rows] == [first["last_seen"]] + ["never"] * (len(table.rows) - 1)
 

@@ -295,13 +295,15 @@ class World:
             made.spool.sweep()
             return made
 
+        self.oracle.in_flight = False  # unless the disk is full: then a later step finishes what was stopped
         outcome, made = self._process(self.machine, start, self._run_died)
+        if outcome != "done":
+            self.oracle.in_flight = True
         if outcome == "failed":
             self.up_at = self.clock.now + 1.0
         elif outcome == "done":
             self.say("server runs")
             self.coordinator = made
-            self.oracle.in_flight = False
             self.oracle.no_parts(self.machine)
             self._after_server()
 

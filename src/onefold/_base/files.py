@@ -25,6 +25,7 @@ __all__ = [
     "output_file",
     "read_saved",
     "remove_file",
+    "replace_file",
     "sweep_parts",
     "sync_file",
     "write_whole",
@@ -165,6 +166,12 @@ def remove_file(path: str | os.PathLike[str], missing_ok: bool = False) -> None:
     _step("remove", path)
     os.unlink(path)
     _sync_folder(Path(path).parent)
+
+
+def replace_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """Give a file the name of another one in its folder for good: a power failure does not take it back."""
+    _rename(os.fspath(source), Path(target))
+    _sync_folder(Path(target).parent)
 
 
 def is_disk_full(error: BaseException | None) -> bool:

@@ -497,6 +497,11 @@ WIDEST_HEAD = 1000  # encoded columns
 MEASURES = ("euclidean", "rms", "product", "min", "max", "fuzzy")
 
 
+def add_task(parser: Any, about: str) -> None:
+    """Whether a class or a number is predicted."""
+    option(parser, "--task", about, choices=("classification", "regression"))
+
+
 def add_model_options(group: Any, usual: str | None = None) -> None:
     """Which classifier: the options that a model has alone and in a federation.
 

@@ -113,6 +113,7 @@ def _write(path: str, audit: Any, files: dict[str, str]) -> str:
         "model": reports.file_name(files["model"]),
         "training rows": f"{audit.attack.n_members} from {reports.file_name(files['train'])}",
         "test rows": f"{audit.attack.n_nonmembers} from {reports.file_name(files['test'])}",
+        "SHA-256 of the model": reports.digest(files["model"]),
     }
     return reports.written(path, of_membership(audit, "Membership audit", facts))
 
@@ -174,7 +175,8 @@ def _run_on_table(args: argparse.Namespace) -> int:
     if args.report is not None:
         from onefold.report.builders import of_distances
 
-        facts = {name: reports.file_name(path) for name, path in files.items()}
+        facts: dict[str, Any] = {name: reports.file_name(path) for name, path in files.items()}
+        facts["SHA-256 of the synthetic table"] = reports.digest(args.synthetic)
         page = of_distances(attack, (train, test), "Audit of a synthetic table", facts, rows, TABLE_NOTES)
         words += ["", reports.written(args.report, page)]
     show(result, words, as_json=args.json, quiet=args.quiet)

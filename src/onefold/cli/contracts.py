@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import AnyArray, Labels, Mask
+from onefold._base.arrays import AnyArray, Floats, Labels, Mask
 from onefold.cli.console import busy
 from onefold.exceptions import InvalidInputError
 from onefold.tables import DatabaseAddress, Field, Schema
@@ -103,6 +104,7 @@ def inferred(
     ignore: Collection[str] = (),
     person: str | None = None,
     encoders: Mapping[str, str] | None = None,
+    task: str = "classification",
 ) -> Schema:
     """Propose a schema from the rows that are learned from; nothing private may use it.
 
@@ -115,7 +117,7 @@ def inferred(
     apart = {*ignore, *([] if person is None else [person]), *encoders}
     columns = {name: values for name, values in table.items() if name not in apart}
     try:
-        found = Schema.infer(columns, label, source="private")
+        found = Schema.infer(columns, label, source="private", task=task)
     except InvalidInputError as error:
         raise InvalidInputError(f"{table.path}: {error}") from None
     if person is not None:
@@ -132,6 +134,7 @@ def declared(
     ignore: Collection[str] = (),
     person: str | None = None,
     encoders: Mapping[str, str] | None = None,
+    task: str = "classification",
 ) -> Schema:
     """The schema in a file, with the columns that the command line names in their roles."""
     schema = Schema.load(path).with_encoders(encoders or {})
@@ -144,11 +147,49 @@ def declared(
         raise InvalidInputError(
             f'{path}: the schema has no label: give --label COL, or set "onefold:role" of a field to "label"'
         )
-    if not schema.label.is_category:
+    if task == "regression":
+        if not schema.predicts_number:
+            raise InvalidInputError(f"{path}: the label {schema.label.name!r} is no number with a range")
+    elif not schema.label.is_category:
         raise InvalidInputError(
-            f"{path}: the label {schema.label.name!r} is a number; list its classes in constraints.enum"
+            f"{path}: the label {schema.label.name!r} is a number; list its classes in constraints.enum, or "
+            "give --task regression"
         )
     return _with_feature(schema, path)
+
+
+NO_TEST = (
+    "--test-size does not go with --epsilon: an accuracy on held-out rows is an answer about them that no "
+    "epsilon covers; keep rows aside and give them to onefold predict --label, for your eyes only"
+)
+NO_SCHEMA = (
+    "--epsilon needs --schema FILE: what noise has to hide follows from declared ranges and categories, "
+    "never from the rows (onefold schema infer proposes one from a public sample)"
+)
+
+
+def private_schema(
+    args: argparse.Namespace, encoders: Mapping[str, str], task: str = "classification"
+) -> Schema:
+    """The declared schema on which a promise can rest, for records or for persons."""
+    if args.test_size is not None:
+        raise InvalidInputError(NO_TEST)
+    if args.schema is None or args.raw:
+        raise InvalidInputError(NO_SCHEMA)
+    schema = declared(args.schema, args.label, args.ignore, args.person, encoders, task)
+    try:
+        schema.require_declared()
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{args.schema}: {error}") from None
+    if args.unit == "person" and schema.person is None:
+        raise InvalidInputError("--unit person needs a column of persons: give --person COL")
+    if args.unit == "record":
+        return without_person(schema)
+    if schema.person is not None and schema.rows_per_person is None:
+        raise InvalidInputError(
+            f"{args.schema}: a guarantee for persons needs rowsPerPerson, the most rows of one that count"
+        )
+    return schema
 
 
 def without_person(schema: Schema) -> Schema:
@@ -252,6 +293,19 @@ def classes_of(schema: Schema, table: Table, *, strict: bool) -> tuple[Labels, M
     return np.asarray(label.show(codes[known])), known
 
 
+def outputs_of(schema: Schema, table: Table, *, strict: bool) -> tuple[Floats, Mask]:
+    """The number of each row that has one, and which rows have; ``strict`` refuses what is no number."""
+    label = schema.label
+    assert label is not None
+    if label.name not in table:
+        schema.outputs(table)  # names the column that is near
+    numbers, problems = label.read(table[label.name], tuple(schema.missing_values))
+    if strict:
+        label.refuse(np.where(problems == UNREADABLE, problems, 0), where=f"{table.path}: ")
+    known: Mask = np.isfinite(numbers)
+    return np.asarray(numbers[known], dtype=np.float64), known
+
+
 def about_classes(name: str, labels: Labels) -> list[str]:
     """What may be wrong with the column of classes: a class written in several ways, or an amount."""
     classes = np.unique(labels)
@@ -260,7 +314,7 @@ def about_classes(name: str, labels: Labels) -> list[str]:
             return []
         return [
             f"{len(classes)} classes of whole numbers, {len(labels) / len(classes):.1f} rows each: "
-            f"is {name!r} an amount? Amounts are not predicted, only classes"
+            f"is {name!r} an amount? --task regression predicts numbers"
         ]
     alike = {" ".join(str(label).casefold().split()) for label in classes.tolist()}
     if len(alike) == len(classes):
@@ -339,6 +393,17 @@ def _in_its_own_way(known: Field, column: Any, tokens: tuple[str, ...]) -> Field
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:SHOWN_NAMES])
     return f"column{'s' if len(names) > 1 else ''} {shown}{', ...' if len(names) > SHOWN_NAMES else ''}"
+
+
+def outputs_like(schema: Schema, table: Table, name: str) -> tuple[AnyArray, Mask]:
+    """True numbers in the column ``name`` and which rows have one."""
+    label = schema.label
+    assert label is not None
+    numbers, problems = label.read(table[name], _tokens(schema, label))
+    if np.any(problems == UNREADABLE):
+        raise InvalidInputError(f"{table.path}: label column {name!r} holds cells that are no numbers")
+    known: Mask = np.isfinite(numbers)
+    return np.asarray(numbers[known]), known
 
 
 def labels_like(schema: Schema, table: Table, name: str) -> tuple[AnyArray, Mask]:

@@ -68,13 +68,14 @@ def run(args: argparse.Namespace) -> int:
     else:
         columns, maker = _of_table(args, noise.by_schema(schema), stopping, schema)
     rows = len(next(iter(columns.values())))
-    file = write_private_table(args.out, columns, maker.guarantee_.to_dict(), schema)
+    promise = maker.guarantee_.to_dict() | _forecast(noise, schema, maker)
+    file = write_private_table(args.out, columns, promise, schema)
     result = {"table": args.out, "rows": rows, "guarantee": file, "holds": maker.guarantee_.holds}
     words = [f"{rows} rows written to {args.out}, their guarantee to {file}"]
     words += shared.promise_in_words(maker.guarantee_)
     if schema is not None:
         words.append(BETTER)
-    result |= {"promise": maker.guarantee_.to_dict()}
+    result |= {"promise": promise}
     if args.report is not None:
         title = f"Fabricated table {Path(args.out).name}"
         words.append(reports.written(args.report, reports.table_report(args, title, result)))
@@ -119,6 +120,29 @@ def _of_table(
     maker = Fabricator(mechanism, stopping=stopping, schema=schema, **about)
     with without_bars(args.quiet):
         return maker.fabricate(table), maker
+
+
+def _forecast(noise: shared.NoiseOptions, schema: Any, maker: Any) -> dict[str, Any]:
+    """What other epsilons would do to columns of numbers; nothing where no range of them is declared."""
+    from dataclasses import replace
+
+    from onefold.report.forecast import noise_forecast
+
+    n_features = maker.guarantee_.n_features
+    if schema is not None:
+        noise = noise.by_schema(schema)
+        width = 1.0 if any(not known.is_category for known in schema.features) else None
+    else:
+        width = None if noise.range is None else noise.range[1] - noise.range[0]
+    if width is None:
+        return {}
+    curve = noise_forecast(
+        lambda epsilon: replace(noise, epsilon=epsilon).mechanism(n_features),
+        noise.epsilon,
+        width,
+        noise.unit,
+    )
+    return {"forecast": curve.to_dict()}
 
 
 def _stopping(text: str) -> str | int:

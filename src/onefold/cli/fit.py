@@ -13,7 +13,7 @@ import numpy as np
 
 from onefold._base.arrays import AnyArray, Index
 from onefold.cli import arguments as shared
-from onefold.cli import contracts, reports
+from onefold.cli import contracts, regression, reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, say, show, without_bars
 from onefold.cli.outputs import check_writable, write_private_model
@@ -40,13 +40,23 @@ def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "fit",
-        description="Fit a classifier to a CSV, NPZ or Parquet file and store it. Columns may hold numbers, "
-        "texts, truth values and dates, and cells may be missing.",
+        description="Fit a classifier to a CSV, NPZ or Parquet file, or a regression for a label that is a "
+        "number, and store it. Columns may hold numbers, texts, truth values and dates, and cells may be "
+        "missing.",
         epilog="A CSV file needs a header line. An NPZ file holds the features in an array X and the labels "
         "in another, for example y. The model file contains the rows it was fitted on: guard it like them.",
     )
     shared.add_data(parser)
-    option(parser, "--label COL", "column that holds the classes (default: the label of --schema)")
+    option(
+        parser,
+        "--label COL",
+        "column to predict, with the classes or numbers (default: the label of --schema)",
+    )
+    task = (
+        "what to predict, a class or a number (default: regression where the label of --schema is a number "
+        "with a range, else classification)"
+    )
+    shared.add_task(parser, task)
     what = "schema of the table: types, ranges and categories of its columns (default: inferred from DATA)"
     option(parser, "--schema FILE", what)
     option(
@@ -115,6 +125,8 @@ def run(args: argparse.Namespace) -> int:
     out = f"{contracts.stem_of(args.data)}.onefold" if args.out is None else args.out
     inputs = [args.data, *([] if args.schema is None else [args.schema])]
     check_writable(out, *inputs)
+    if regression.is_wanted(args):
+        return regression.run_fit(args, out)
     reports.check_report(args, out)
     own |= {"n_components": args.n_components, "scale": None if args.scale == "none" else args.scale}
     own |= {"measure": args.measure, "seed": args.seed, "n_jobs": args.n_jobs}
@@ -370,19 +382,10 @@ def _estimated(model: Any, majority: float) -> tuple[dict[str, Any], list[str]]:
 
 # --- with a promise of privacy ------------------------------------------------------------------------------
 
-NO_TEST = (
-    "--test-size does not go with --epsilon: an accuracy on held-out rows is an answer about them that no "
-    "epsilon covers; keep rows aside and give them to onefold predict --label, for your eyes only"
-)
-NO_SCHEMA = (
-    "--epsilon needs --schema FILE: what noise has to hide follows from declared ranges and categories, "
-    "never from the rows (onefold schema infer proposes one from a public sample)"
-)
-
 
 def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int:
     """Release the table once, with noise; fit to nothing else; store the model and its guarantee."""
-    schema = _private_schema(args)
+    schema = contracts.private_schema(args, shared.encoders_of(args))
     assert schema.label is not None
     persons = [] if schema.person is None else [schema.person.name]
     needed = [known.name for known in (*schema.features, schema.label)] + persons
@@ -420,28 +423,6 @@ def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int
         lines.append(reports.written(args.report, reports.model_report(args, title, facts, model=model)))
     show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
-
-
-def _private_schema(args: argparse.Namespace) -> Schema:
-    if args.test_size is not None:
-        raise InvalidInputError(NO_TEST)
-    if args.schema is None or args.raw:
-        raise InvalidInputError(NO_SCHEMA)
-    encoders = shared.encoders_of(args)
-    schema = contracts.declared(args.schema, args.label, args.ignore, args.person, encoders)
-    try:
-        schema.require_declared()
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{args.schema}: {error}") from None
-    if args.unit == "person" and schema.person is None:
-        raise InvalidInputError("--unit person needs a column of persons: give --person COL")
-    if args.unit == "record":
-        return contracts.without_person(schema)
-    if schema.person is not None and schema.rows_per_person is None:
-        raise InvalidInputError(
-            f"{args.schema}: a guarantee for persons needs rowsPerPerson, the most rows of one that count"
-        )
-    return schema
 
 
 def _from_tables(

@@ -11,12 +11,20 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Mask
 from onefold.cli import contracts
 from onefold.cli.console import count_of, say, without_bars
-from onefold.cli.tables import NumberTable, identifiers_of, labels_of, read_numbers
+from onefold.cli.tables import NumberTable, identifiers_of, labels_of, numbers_in, read_numbers
 from onefold.exceptions import InvalidInputError
 
 
 def load_classifier(path: str, quiet: bool = True) -> tuple[Any, list[str] | None]:
     """The classifier in a file, and the names of its features if it knows them."""
+    model, names = load_predictor(path, quiet)
+    if not hasattr(model, "classes_"):
+        raise InvalidInputError(f"{path}: holds a {type(model).__name__}, which does not classify")
+    return model, names
+
+
+def load_predictor(path: str, quiet: bool = True) -> tuple[Any, list[str] | None]:
+    """What predicts classes or numbers in a file, and the names of its features if it knows them."""
     from onefold import io
     from onefold.transfer import TransferClassifier
 
@@ -24,7 +32,7 @@ def load_classifier(path: str, quiet: bool = True) -> tuple[Any, list[str] | Non
         raise InvalidInputError(f"{path}: no such file")
     with without_bars(quiet):  # a compact file shows a bar while its machines are fitted again
         model: Any = TransferClassifier.load(path) if TransferClassifier.is_saved_at(path) else io.load(path)
-    if not (hasattr(model, "predict") and hasattr(model, "classes_")):
+    if not hasattr(model, "predict"):
         raise InvalidInputError(f"{path}: holds a {type(model).__name__}, which does not classify")
     # Taken off the model: the columns are put in order here, and plain arrays go in.
     names = vars(model).pop("feature_names_in_", None)
@@ -40,7 +48,7 @@ class KnownRows:
     rows : ndarray or dict
         A matrix, or columns read by the schema of the model.
     labels : ndarray or None
-        True classes of the rows that have one; None if they were not asked for.
+        True classes, or numbers, of the rows that have one; None if they were not asked for.
     with_label : ndarray of bool
         Which rows these are.
     ids : ndarray or None
@@ -77,15 +85,21 @@ def read_rows(
     label: str | None = None,
     identifier: str | None = None,
     quiet: bool = True,
+    numbers: bool = False,
 ) -> KnownRows:
-    """Read what a model knows of a table, by its schema or as numbers; say what was left out."""
+    """Read what a model knows of a table, by its schema or as numbers; say what was left out.
+
+    The label is a class, or a number if ``numbers``.
+    """
     keep = [name for name in (label, identifier) if name is not None]
     schema = getattr(model, "schema", None)
     if schema is None:
         table = read_known(path, model, names, keep, quiet)
         tell_ignored(table, quiet)
         everywhere = np.ones(len(table.values), dtype=np.bool_)
-        labels = None if label is None else labels_of(table, label)
+        labels = None
+        if label is not None:
+            labels = numbers_in(table, label) if numbers else labels_of(table, label)
         ids = None if identifier is None else identifiers_of(table.kept[identifier])
         return KnownRows(table.values, len(table.values), labels, everywhere, ids)
     features = [known.name for known in schema.features]
@@ -97,11 +111,13 @@ def read_rows(
         say(line, quiet)
     labels, with_label = None, np.ones(found.n_rows, dtype=np.bool_)
     if label is not None:
-        labels, with_label = contracts.labels_like(schema, found, label)
+        read = contracts.outputs_like if numbers else contracts.labels_like
+        labels, with_label = read(schema, found, label)
         if not len(labels):
             raise InvalidInputError(f"{path}: label column {label!r} is empty")
         if len(labels) < found.n_rows:
-            say(f"{found.n_rows - len(labels)} of {found.n_rows} rows have no class in {label!r}", quiet)
+            what = "number" if numbers else "class"
+            say(f"{found.n_rows - len(labels)} of {found.n_rows} rows have no {what} in {label!r}", quiet)
     unknown = set(found) - {known.name for known in schema.fields} - set(keep)
     tell_ignored_columns(path, len(unknown), quiet)
     ids = None if identifier is None else identifiers_of(found[identifier])

@@ -12,11 +12,11 @@ import numpy as np
 from onefold._base.arrays import AnyArray
 from onefold._base.progress import track
 from onefold.cli import arguments as shared
-from onefold.cli import contracts, explaining, reports
+from onefold.cli import contracts, explaining, regression, reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import print_json, say, show
 from onefold.cli.explaining import BECAUSE
-from onefold.cli.models import KnownRows, load_classifier, read_rows
+from onefold.cli.models import KnownRows, load_predictor, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_columns
 from onefold.exceptions import InvalidInputError, OnefoldWarning
 from onefold.models.explanation import ClassReasons, compared_with, explain_rows, scores_of
@@ -31,6 +31,8 @@ OWN_COLUMNS = (
     "scores",
     "probability",
     "classes",
+    "low",
+    "high",
     "file",
     "allow_pickle",
 )
@@ -40,8 +42,8 @@ def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "predict",
-        description="Predict the class of every row with a stored model. Columns are matched by name "
-        "where the model knows names; further columns are left out.",
+        description="Predict the class or the number of every row with a stored model. Columns are "
+        "matched by name where the model knows names; further columns are left out.",
     )
     parser.add_argument("model", metavar="MODEL", help="file written by onefold fit or onefold transfer fit")
     shared.add_data(parser)
@@ -50,7 +52,10 @@ def add_parser(commands: Any) -> None:
         "the name of DATA, ending in .predictions.csv)"
     )
     option(parser, "--out PRED", out)
-    option(parser, "--label COL", "column with the true classes; makes the command print how good it is")
+    truth = "column with the true classes or numbers; makes the command print how good it is"
+    option(parser, "--label COL", truth)
+    level = "share of the numbers that intervals are meant to hold, for a model of numbers (default: 0.9)"
+    option(parser, "--level F", level, shared.fraction)
     shared.add_encoders(parser, "where the encoder of a column is, which is not part of the model")
     option(parser, "--id COL", "column to copy into the table of predictions")
     flag(parser, "--probabilities --proba", "also write the probability of every class")
@@ -69,7 +74,12 @@ def run(args: argparse.Namespace) -> int:
     reports.check_report(args, out)
     if args.report is not None and args.label is None:
         raise InvalidInputError("--report needs --label COL: a page says how good the predictions are")
-    model, names = load_classifier(args.model, args.quiet)
+    model, names = load_predictor(args.model, args.quiet)
+    if not hasattr(model, "classes_"):
+        _place_encoders(model, shared.encoders_of(args))
+        return regression.run_predict(args, out, model, names)
+    if args.level is not None:
+        raise InvalidInputError(f"{args.model}: this model predicts classes: leave out --level")
     explaining.check_explain(args)
     asked = [word for word in ("probabilities", "distances", "scores") if getattr(args, word)]
     _check_outputs(args.model, model, asked)

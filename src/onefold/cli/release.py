@@ -32,6 +32,7 @@ from onefold.tables.writing import Columns
 
 if TYPE_CHECKING:
     from onefold.release import Curve, Strength, TableCodec, TableRelease
+    from onefold.report import PrivacyUtilityDisplay
     from onefold.tables import Schema
 
 Range = tuple[float, float]
@@ -373,6 +374,7 @@ class Made(NamedTuple):
     release: TableRelease
     lam: float
     documented: float | None
+    forecast: PrivacyUtilityDisplay | None
 
 
 def _release(
@@ -400,7 +402,26 @@ def _release(
         ledger=ledger,
         **_rows_about(table, declared.schema, labels, rows_per_person),
     )
-    return Made(made, strength.lam, None if bounded else strength.documented_epsilon)
+    if bounded:
+        return Made(made, strength.lam, None, None)
+    return Made(made, strength.lam, strength.documented_epsilon, _forecast(made, codec, noise))
+
+
+def _forecast(made: TableRelease, codec: TableCodec, noise: NoiseAmount) -> PrivacyUtilityDisplay | None:
+    """What other epsilons would do to columns of numbers."""
+    from onefold.privacy import FisherGaussian
+    from onefold.report.forecast import noise_forecast
+
+    unit = "record" if noise.rows_per_person is None else "person"
+    pair = made.guarantee.record if unit == "record" else made.guarantee.person
+    if not made.widths or pair is None or not math.isfinite(pair[0]):
+        return None
+    options: dict[str, Any] = {"delta": noise.delta, "sensitivity": codec.domain, "sampler": noise.sampler}
+    options["rows_per_person"] = noise.rows_per_person
+    # Encoded columns of numbers have a width of 1.
+    return noise_forecast(
+        lambda epsilon: FisherGaussian.from_epsilon(epsilon, codec.n_encoded, **options), pair[0], 1.0, unit
+    )
 
 
 def _published(table: MixedTable, made: Made, out: str, schema: Schema | None) -> Told:
@@ -412,6 +433,8 @@ def _published(table: MixedTable, made: Made, out: str, schema: Schema | None) -
             "epsilon_per_record": made.documented,
             "note": "for comparison only; it is too small for weak noise",
         }
+    if made.forecast is not None:
+        promise["forecast"] = made.forecast.to_dict()
     if schema is None:
         columns = table.with_values(out, release.columns, release.labels)
     else:

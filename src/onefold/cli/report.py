@@ -14,16 +14,17 @@ from onefold.cli.console import show
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
 
 if TYPE_CHECKING:
+    from onefold.privacy import Guarantee
     from onefold.report import Report
 
 GUARANTEE = ".guarantee.json"
 QUALITY = ".quality.json"
 ZIP = b"PK"  # how the files of models begin
-LARGEST = 16 * 2**20
+LARGEST = 64 * 2**20
 TABLES = (".csv", ".npz", ".parquet")
 UNKNOWN = (
     "{path}: is none of what a report can be about: a model, a private table with its .guarantee.json beside "
-    "it, the folder of a federation's server, or the numbers of a report"
+    "it, the folder of a federation's server, the JSON result of an experiment, or the numbers of a report"
 )
 
 
@@ -31,20 +32,22 @@ def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "report",
-        description="Write one HTML page about a model, a table that was released with a guarantee, or a "
-        "federation: a verdict in plain words first, then the numbers and pictures. The page needs no other "
-        "file, prints well, and shows nothing that is not in the JSON file beside it.",
+        description="Write one HTML page about a model, a table that was released with a guarantee, a "
+        "federation or an experiment: a verdict in plain words first, then the numbers and pictures. The "
+        "page needs no other file, prints well, and shows nothing that is not in the JSON file beside it.",
         epilog="The commands that make these things write the same page with --report.",
     )
     what = (
-        "model file, private table, folder of a federation's server, or the JSON file of an earlier report, "
-        "which is drawn again"
+        "model file, private table, folder of a federation's server, JSON result of an experiment, or the "
+        "JSON file of an earlier report, which is drawn again"
     )
     parser.add_argument("thing", metavar="THING", help=what)
     option(parser, "--out PAGE", "page to write (default: the name of THING, ending in .report.html)")
     data = "rows of known class that the model was not fitted to, to measure how good it is"
     option(parser, "--data TABLE", data)
     option(parser, "--label COL", "column of --data with the true classes (default: the label of its schema)")
+    schema = "schema of a synthetic table, to show what another epsilon would give"
+    option(parser, "--schema FILE", schema)
     reports.add_card(parser)
     add_output_options(parser)
     parser.set_defaults(run=run)
@@ -59,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     reports.check_report(args)
     if args.label is not None and args.data is None:
         raise InvalidInputError("--label names a column of --data: give both")
+    if args.schema is not None and not Path(f"{thing}{QUALITY}").is_file():
+        raise InvalidInputError("--schema is for a table that onefold synthesize wrote, with its quality")
     page = _build(args, thing)
     told = reports.written(args.report, page)
     show({"page": args.report, **page.to_dict()}, [*page.verdict, told], as_json=args.json, quiet=args.quiet)
@@ -84,10 +89,19 @@ def _build(args: argparse.Namespace, thing: Path) -> Report:
 
 
 def _of_numbers(path: Path) -> Report:
-    """An earlier report; numbers that do not fit together are found by drawing them."""
+    """An experiment or an earlier report; numbers that do not fit together are found by drawing them."""
     from onefold.report import Report, report_page
+    from onefold.report.experiments import is_experiment, of_experiment
 
-    report = Report.read(path)
+    plain = _described(path)
+    if is_experiment(plain):
+        facts = {"SHA-256 of the result": reports.digest(str(path))}
+        try:
+            report = of_experiment(plain, facts)
+        except OnefoldError as error:
+            raise FileFormatError(f"{path}: {error}") from None
+    else:
+        report = Report.read(path)
     try:
         report_page(report)
     except NOT_READABLE:
@@ -116,13 +130,30 @@ def _of_table(args: argparse.Namespace, table: Path) -> Report:
     beside = Path(f"{table}{GUARANTEE}")
     result: dict[str, Any] = {"table": str(table), "promise": _described(beside)}
     try:
-        Guarantee.from_dict(result["promise"])
+        promise = Guarantee.from_dict(result["promise"])
+        reports.forecast_in(result["promise"])
     except OnefoldError as error:
         raise InvalidInputError(f"{beside}: {error}") from None
     quality = Path(f"{table}{QUALITY}")
     if quality.is_file():
         result["report"] = _described(quality)
+        if args.schema is not None and promise.holds:
+            result["report"] |= _forecast(args.schema, promise, result["report"])
     return reports.table_report(args, f"Private table {table.name}", result)
+
+
+def _forecast(path: str, promise: Guarantee, quality: dict[str, Any]) -> dict[str, Any]:
+    """What other epsilons would give, from the schema on which the table rests."""
+    from onefold.cli.synthesize import forecast_table
+    from onefold.tables import Schema
+
+    rows = quality.get("rows")
+    if not isinstance(rows, int):
+        raise InvalidInputError("the quality of this table does not say how many rows were counted")
+    try:
+        return {"forecast": forecast_table(Schema.load(path), promise, rows).to_dict()}
+    except InvalidInputError as error:
+        raise InvalidInputError(f"--schema {path}: {error}") from None
 
 
 def _described(path: Path) -> dict[str, Any]:
@@ -133,7 +164,7 @@ def _described(path: Path) -> dict[str, Any]:
     except OnefoldError as error:
         raise InvalidInputError(f"{path}: {error}") from None
     if not isinstance(plain, dict):
-        raise InvalidInputError(f"{path}: does not describe a private table")
+        raise InvalidInputError(f"{path}: does not describe anything that a report can be about")
     return plain
 
 

@@ -19,7 +19,7 @@ from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError, OnefoldError
 
 if TYPE_CHECKING:
-    from onefold.report import Display, Report
+    from onefold.report import Display, PrivacyUtilityDisplay, Report
     from onefold.report.evaluation import Evaluation
 
 LARGEST_CARD = 2**20
@@ -160,6 +160,8 @@ def table_report(args: argparse.Namespace, title: str, result: Mapping[str, Any]
     from onefold.privacy import Guarantee
     from onefold.report import Section
     from onefold.report.builders import of_table
+    from onefold.report.forecast import curve_section
+    from onefold.tables import Schema
 
     facts = facts_of(
         result, **{"the table": result.get("table"), "the schema": getattr(args, "schema", None)}
@@ -169,7 +171,29 @@ def table_report(args: argparse.Namespace, title: str, result: Mapping[str, Any]
         part = result.get(name)
         if isinstance(part, Mapping):
             quality.append(Section(heading, facts=_numbers(part), notes=_lines(part.get("text", []))))
-    return of_table(title, Guarantee.from_dict(result["promise"]), facts, quality=quality, card=card_of(args))
+    promise = Guarantee.from_dict(result["promise"])
+    facts["noise"] = promise.mechanism
+    if getattr(args, "schema", None) is not None:
+        fields = Schema.load(args.schema).fields
+        facts["columns"] = [known.name for known in fields if known.role in ("feature", "label")]
+    curve = forecast_in(result["promise"]) or forecast_in(result.get("report"))
+    if curve is not None and promise.holds:  # a void guarantee has no epsilon to mark
+        quality.append(curve_section(curve))
+    return of_table(title, promise, facts, quality=quality, card=card_of(args))
+
+
+def forecast_in(plain: Any) -> PrivacyUtilityDisplay | None:
+    """The privacy-utility curve that a command has stored with a guarantee or a quality."""
+    from onefold.report import PrivacyUtilityDisplay
+    from onefold.report.forecast import HOW
+
+    stored = plain.get("forecast") if isinstance(plain, Mapping) else None
+    if not isinstance(stored, Mapping):
+        return None
+    curve = PrivacyUtilityDisplay.from_dict(stored)
+    if curve.measure not in HOW or "forecast" not in curve.scores:
+        raise InvalidInputError("the stored forecast is none that onefold makes")
+    return curve
 
 
 def _numbers(part: Mapping[str, Any]) -> dict[str, Any]:

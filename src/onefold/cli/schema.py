@@ -49,7 +49,8 @@ def _add_infer(parts: Any) -> None:
         "public or synthetic, because its ranges and categories stand in the file.",
     )
     shared.add_data(parser, "public or synthetic sample of the table")
-    option(parser, "--label COL", "column that holds the classes")
+    option(parser, "--label COL", "column that holds the classes, or the numbers to predict")
+    shared.add_task(parser, "whether the label is a class or a number (default: classification)")
     option(parser, "--out FILE", "schema to write (default: the name of DATA, ending in .schema.json)")
     private = "the rows are private: the schema says so, and whatever promises privacy refuses it"
     flag(parser, "--from-private", private)
@@ -85,7 +86,8 @@ def run_infer(args: argparse.Namespace) -> int:
     source = "private" if args.from_private else "public"
     with busy(f"reading {args.data}", args.quiet), open_table(args.data) as file:
         file.require([] if args.label is None else [args.label])
-        schema = Schema.infer(file.blocks(file.names), args.label, source=source, name=stem)
+        task = args.task or "classification"
+        schema = Schema.infer(file.blocks(file.names), args.label, source=source, name=stem, task=task)
     schema.save(out)
     warning = PRIVATE if args.from_private else PUBLIC.format(data=args.data)
     result = {"schema": out, **_summary(schema), "warning": warning}
@@ -107,9 +109,9 @@ def run_show(args: argparse.Namespace) -> int:
 
 def _stored(path: str) -> Schema:
     """The schema that a model was fitted with."""
-    from onefold.cli.models import load_classifier
+    from onefold.cli.models import load_predictor
 
-    found: Schema | None = getattr(load_classifier(path)[0], "schema", None)
+    found: Schema | None = getattr(load_predictor(path)[0], "schema", None)
     if found is None:
         raise InvalidInputError(f"{path}: the model has no schema: it was fitted to columns of numbers")
     return found

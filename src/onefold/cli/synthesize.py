@@ -6,7 +6,7 @@ import argparse
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from onefold.fabrication import TableCounts, TableSynthesizer
+    from onefold.privacy import Guarantee
+    from onefold.report import PrivacyUtilityDisplay
     from onefold.tables import Schema
 
 Told = tuple[dict[str, Any], list[str]]  # a result for machines, and the same in words
@@ -273,18 +275,39 @@ def _told(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> 
         made = maker.sample(MOCK_ROWS if args.mock and args.rows is None else args.rows)
         quality = maker.quality_
     n_rows = len(next(iter(made.values())))
-    guarantee, report = write_made(args.out, made, schema, promise.to_dict(), quality.to_dict())
+    judged = quality.to_dict() | _forecast(args, schema, maker)
+    guarantee, report = write_made(args.out, made, schema, promise.to_dict(), judged)
     words += [MOCK] * args.mock + str(quality).splitlines()
     looked = _evaluated(args, schema, maker, made)
     if looked is not None:
-        _write_quality(args.out, {**quality.to_dict(), "evaluation": looked})
+        _write_quality(args.out, {**judged, "evaluation": looked})
         result["evaluation"] = looked
         words += looked["text"]
     words.append(
         f"{n_rows} rows written to {args.out}, their guarantee to {guarantee}, their quality to {report}"
     )
     result |= {"table": args.out, "rows": n_rows, "guarantee": guarantee, "quality": report}
-    return {**result, "mock": args.mock, "report": quality.to_dict()}, words
+    return {**result, "mock": args.mock, "report": judged}, words
+
+
+def _forecast(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> dict[str, Any]:
+    """What other epsilons would give, for the page; many columns take a while, so only if there is one."""
+    if args.report is None or not maker.guarantee_.holds or maker.counts_.n_sites > 1:
+        return {}  # the noise of several sites adds up: that is another curve
+    with busy("forecasting other epsilons", args.quiet):
+        return {"forecast": forecast_table(schema, maker.guarantee_, maker.n_rows_).to_dict()}
+
+
+def forecast_table(schema: Schema, promise: Guarantee, n_rows: int) -> PrivacyUtilityDisplay:
+    """The curve of a synthetic table, from its schema, its guarantee and its released number of rows."""
+    from onefold.report.forecast import table_forecast
+
+    epsilon, delta = promise.record if promise.unit == "record" else promise.person or promise.record
+    own = _for_unit(schema, promise.unit)
+    if promise.schema not in (None, own.digest):
+        raise InvalidInputError("this is not the schema that the table was made with")
+    relation = cast("Literal['add-remove', 'replace']", promise.neighbours)
+    return table_forecast(own, epsilon, n_rows, promise.unit, delta, relation)
 
 
 def write_made(

@@ -200,6 +200,18 @@ def labels_of(table: NumberTable, name: str) -> AnyArray:
     return as_labels(f"{table.path}: label column {name!r}", table.kept[name])
 
 
+def numbers_in(table: NumberTable, name: str) -> AnyArray:
+    """Column ``name`` of a table as numbers to predict, no missing values."""
+    where = f"{table.path}: label column {name!r}"
+    try:
+        found = np.asarray(table.kept[name], dtype=np.float64)
+    except ValueError:
+        raise InvalidInputError(f"{where} holds cells that are no numbers") from None
+    if not np.isfinite(found).all():
+        raise _missing(where, ~np.isfinite(found))
+    return found
+
+
 def as_labels(where: str, column: AnyArray) -> AnyArray:
     """A column as class labels; ``where`` begins the message of an error."""
     kind = column.dtype.kind

@@ -1,8 +1,9 @@
-"""Private synthetic data and classifiers fitted to it: noise, then smoothing; noisy moments; noisy tables."""
+"""Private synthetic data and models fitted to it: noise, then smoothing; noisy moments; noisy tables."""
 
 from onefold import io
 from onefold.fabrication.fabricator import Fabricator, PrivateClassifier
 from onefold.fabrication.moment_fabricator import MomentFabricator
+from onefold.fabrication.moment_regressor import REGRESSOR, MomentRegressor
 from onefold.fabrication.moments import CLASSIFIER, MomentClassifier
 from onefold.fabrication.pair_tables import KIND, TableCounts
 from onefold.fabrication.plan import mock_table
@@ -14,6 +15,7 @@ __all__ = [
     "Fabricator",
     "MomentClassifier",
     "MomentFabricator",
+    "MomentRegressor",
     "PrivateClassifier",
     "Smoother",
     "TableCounts",
@@ -23,5 +25,6 @@ __all__ = [
 ]
 
 io.register(CLASSIFIER, MomentClassifier)
+io.register(REGRESSOR, MomentRegressor)
 io.register(KIND, TableCounts)
 io.register(SYNTHESIZER, TableSynthesizer)

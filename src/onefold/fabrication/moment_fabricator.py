@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.arrays import Array, Arrays, Floats, Index, Labels
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
-from onefold.fabrication.on_moments import OnMoments
+from onefold.fabrication.on_moments import ClassesOnMoments
 
 __all__ = ["MomentFabricator"]
 
 
-class MomentFabricator(TransformerMixin, OnMoments):
+class MomentFabricator(TransformerMixin, ClassesOnMoments):
     """Synthetic encoded records drawn from private moments, as many as wanted, to train anything on.
 
     Parameters

@@ -20,7 +20,7 @@ from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Entry, OneOf, Whole, check_parameters, check_rows
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication.moment_fabricator import MomentFabricator
-from onefold.fabrication.on_moments import OnMoments, encoding_words, of_the_release
+from onefold.fabrication.on_moments import ClassesOnMoments, encoding_words, of_the_release
 from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, plain_moments, statistic_of
 from onefold.models.discriminant import TAILS, LinearScores, PooledSpectrum, Statistic, fold_ridge
 from onefold.models.explanation import ClassReasons, explain
@@ -52,7 +52,7 @@ MANY_COLUMNS = 200
 MOST_LEFT_OUT = 1000  # rows that are left out, one by one, to find the temperature and the rule
 
 
-class MomentClassifier(ClassifierMixin, OnMoments):
+class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     """Discriminants in closed form on moments: one release, without gradients, and without the rows.
 
     With noise (``epsilon``) each class is a Gaussian with the repaired mean and covariance of its noisy

@@ -26,11 +26,61 @@ LEARNED_ENCODER = "the encoder was fitted to the raw data"
 class OnMoments(BaseEstimator):
     """An estimator that sees data only through :class:`onefold.privacy.PrivateMoments`."""
 
-    classes_: Labels
     guarantee_: Guarantee
     moments_: PrivateMoments
     encoder_: Any
     n_features_in_: int
+    encoder: Any
+    ledger: AnyLedger
+    schema: Schema | None
+
+    def _from(self, moments: PrivateMoments, encoder: Any, schema: Schema | None, expected: str) -> None:
+        """Take over a release whose records went through this encoder and schema."""
+        check_is_fitted(moments)
+        if encoder is not None:
+            check_is_fitted(encoder)
+        if expected and moments.encoding_ not in ("", expected):
+            raise InvalidInputError("the records of this release went through another encoder or schema")
+        self.encoder_ = encoder
+        self.n_features_in_ = moments.n_features_in_ if encoder is None else encoder.n_features_in_
+        if schema is not None:
+            self._name_features(schema)
+        self._adopt(voided_by(encoder, moments))
+
+    def _adopt(self, moments: PrivateMoments) -> None:
+        """Take over a release; a subclass prepares what it needs here."""
+        self.moments_, self.guarantee_ = moments, moments.guarantee_
+
+    def _fitted_encoder(self, rows: Floats) -> Any:
+        if learns(self.encoder):  # a ledger refuses it before there is a release
+            void = Guarantee("record", NOTHING, NOTHING, rows.shape[1]).voided(LEARNED_ENCODER)
+            charge(self.ledger, void, "private moments")
+        return clone(self.encoder).fit(rows)
+
+    def _release(self, of_persons: bool) -> dict[str, Any]:
+        """Return the parameters of the release; what is not given follows from the schema."""
+        given, schema = of_the_release(self), self.schema
+        if schema is not None:
+            if given["classes"] is None:
+                given["classes"] = schema.classes
+            if given["radius"] is None and self.encoder is None:
+                given["radius"] = schema.row_norm
+            if given["rows_per_person"] is None and of_persons:
+                given["rows_per_person"] = schema.rows_per_person
+        return given if given["radius"] is not None else given | {"radius": 1.0}
+
+    def _name_features(self, schema: Schema) -> None:
+        self.n_features_in_ = len(schema.features)
+        self.feature_names_in_ = np.array([known.name for known in schema.features], dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "moments_")
+
+
+class ClassesOnMoments(OnMoments):
+    """What the estimators of classes share: their parameters, and how labelled rows are read."""
+
+    classes_: Labels
 
     def __init__(
         self,
@@ -96,7 +146,7 @@ class OnMoments(BaseEstimator):
         release = PrivateMoments(**self._release(person is not None))
         moments = release.fit(encoded, labels, person, schema=self.schema)
         moments.encoding_ = encoding_words(self.schema, self.encoder)
-        self._adopt(_voided_by(self.encoder, moments))
+        self._adopt(voided_by(self.encoder, moments))
         return self
 
     @classmethod
@@ -140,31 +190,9 @@ class OnMoments(BaseEstimator):
         found._from(moments, encoder, schema, encoding_words(schema, encoder))
         return found
 
-    def _from(self, moments: PrivateMoments, encoder: Any, schema: Schema | None, expected: str) -> None:
-        """Take over a release whose records went through this encoder and schema."""
-        check_is_fitted(moments)
-        if encoder is not None:
-            check_is_fitted(encoder)
-        if expected and moments.encoding_ not in ("", expected):
-            raise InvalidInputError("the records of this release went through another encoder or schema")
-        self.encoder_ = encoder
-        self.n_features_in_ = moments.n_features_in_ if encoder is None else encoder.n_features_in_
-        if schema is not None:
-            self._name_features(schema)
-        self._adopt(_voided_by(encoder, moments))
-
-    def _fitted_encoder(self, rows: Floats) -> Any:
-        if learns(self.encoder):  # a ledger refuses it before there is a release
-            void = Guarantee("record", NOTHING, NOTHING, rows.shape[1]).voided(LEARNED_ENCODER)
-            charge(self.ledger, void, "private moments")
-        return clone(self.encoder).fit(rows)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "moments_")
-
     def _adopt(self, moments: PrivateMoments) -> None:
-        """Take over a release; a subclass prepares what it needs here."""
-        self.moments_, self.guarantee_, self.classes_ = moments, moments.guarantee_, moments.classes_
+        super()._adopt(moments)
+        self.classes_ = moments.classes_
 
     def _embed(self, X: ArrayLike) -> Floats:
         """Take rows to where the release lives: encoded, clipped, seen from the centre."""
@@ -183,29 +211,13 @@ class OnMoments(BaseEstimator):
         self._name_features(self.schema)
         return rows, found, person
 
-    def _release(self, of_persons: bool) -> dict[str, Any]:
-        """Return the parameters of the release; what is not given follows from the schema."""
-        given, schema = of_the_release(self), self.schema
-        if schema is not None:
-            if given["classes"] is None:
-                given["classes"] = schema.classes
-            if given["radius"] is None and self.encoder is None:
-                given["radius"] = schema.row_norm
-            if given["rows_per_person"] is None and of_persons:
-                given["rows_per_person"] = schema.rows_per_person
-        return given if given["radius"] is not None else given | {"radius": 1.0}
-
-    def _name_features(self, schema: Schema) -> None:
-        self.n_features_in_ = len(schema.features)
-        self.feature_names_in_ = np.array([known.name for known in schema.features], dtype=object)
-
 
 def encoding_words(schema: Schema | None, encoder: Any) -> str:
     """Describe what records went through, in words that are equal at all sites that did the same."""
     return description(encoder) if schema is None else encoding_of(schema, description(encoder))
 
 
-def _voided_by(encoder: Any, moments: PrivateMoments) -> PrivateMoments:
+def voided_by(encoder: Any, moments: PrivateMoments) -> PrivateMoments:
     """Return the release, with a void guarantee if the records went through an encoder that learns.
 
     An encoder that was trained elsewhere is a condition of the guarantee.

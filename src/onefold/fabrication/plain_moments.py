@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -54,9 +54,10 @@ class RowMap:
     n_directions : int, default=0
         Directions of a :class:`onefold.encoders.FourierLift`; 0 for none.
     radius : float or None, default=None
-        Length that rows are declared to have at most; None scales every row to length one.
+        Length that rows are declared to have at most, after the preparation; None scales every row to length
+        one, or takes four times the length that prepared rows have on average.
     preparation : Preparation or None, default=None
-        What is done to the columns first. Rows then have length one on average.
+        What is done to the columns first, all of which are then divided by the root of their number.
     """
 
     n_directions: int = 0
@@ -69,7 +70,7 @@ class RowMap:
         radius = 1.0 if self.radius is None else float(self.radius)
         if self.preparation is not None:
             given = np.asarray(self.preparation.apply(given) / math.sqrt(given.shape[1]), dtype=np.float64)
-            radius = STANDARD_RADIUS
+            radius = STANDARD_RADIUS if self.radius is None else radius
         elif self.radius is None:
             given = unit_rows(given)
         if self.n_directions == 0:
@@ -106,8 +107,23 @@ class RowMap:
         return f"rows {self.to_dict()!r}"
 
 
+class ExactMap(Protocol):
+    """What is done to rows before moments are taken of them, each by itself and in exact arithmetic."""
+
+    @property
+    def n_directions(self) -> int:
+        """Directions of a lift, each of which adds two columns."""
+
+    @property
+    def description(self) -> str:
+        """Words that are equal for equal maps."""
+
+    def apply(self, rows: Array, /) -> Floats:
+        """Return mapped rows, of length at most one."""
+
+
 def plain_moments(
-    rows: Array, labels: Labels, row_map: RowMap, classes: Any = None, *, pooled: bool = True
+    rows: Array, labels: Labels, row_map: ExactMap, classes: Any = None, *, pooled: bool = True
 ) -> PrivateMoments:
     """Return the moments of mapped rows without noise, block by block: the blocks add up exactly."""
     agreed = PrivateMoments(

@@ -12,6 +12,7 @@ from onefold.federated.joined_server import JoinedFederation
 from onefold.federated.local_model import Forgotten, LocalModel
 from onefold.federated.log import MembershipLog
 from onefold.federated.moments import MomentFederation, release_moments
+from onefold.federated.regression import RegressionSimulation, combine_numbers, simulate_regression
 from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.simulate import Simulation, simulate
 from onefold.federated.sums import (
@@ -56,6 +57,7 @@ __all__ = [
     "OpenedSum",
     "PublicHolder",
     "QueryGuard",
+    "RegressionSimulation",
     "Result",
     "SchemaSum",
     "Simulation",
@@ -66,8 +68,10 @@ __all__ = [
     "TableSum",
     "Uncertainty",
     "calibrate",
+    "combine_numbers",
     "largest_p_values",
     "merge",
     "release_moments",
     "simulate",
+    "simulate_regression",
 ]

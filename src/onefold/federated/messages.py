@@ -112,7 +112,7 @@ class FailureCode(StrEnum):
     UNKNOWN_CALLER = "unknown-caller"  # the site does not know who asks, or knows too many already
     NOT_READY = "not-ready"  # there is no fitted model yet
     NOT_PRIVATE = "not-private"  # a model of raw rows, or sums of them, were asked for without consent
-    NO_ENCRYPTION = "no-encryption"  # encrypted answers were asked for, and the extra fhe is not installed
+    NO_ENCRYPTION = "no-encryption"  # encryption was asked for, and the extra fhe is not installed
     SEALED_ONLY = "sealed-only"  # the site gives encrypted answers only
     UNTRUSTED_KEY = "untrusted-key"  # the site has not allowed this querier's key
     OTHER_CLASSES = "other-classes"  # the site has a class that is not among those asked for

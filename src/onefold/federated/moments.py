@@ -23,7 +23,7 @@ from onefold._base.arrays import Floats, Labels
 from onefold._base.validation import Whole, check_parameters
 from onefold.encoders import Encoder, condition, description, learns
 from onefold.exceptions import InvalidInputError, OnefoldError
-from onefold.fabrication import MomentClassifier
+from onefold.fabrication import MomentClassifier, MomentRegressor
 from onefold.fabrication.plain_moments import (
     check_possible,
     is_folded,
@@ -44,6 +44,11 @@ __all__ = ["MomentFederation", "moments_in", "release_moments"]
 
 SMALLEST_CHANCE = 1e-300  # of a class: its logarithm stays finite
 SUMMED_TOGETHER = 8  # releases that are unpacked at a time
+OTHER_KIND = (
+    "sums for numbers to predict make a MomentRegressor, and sums for classes the other models: a schema "
+    "whose label is a number, or x_range and y_range, decide which sums these are"
+)
+NO_CLASSES = "second_moments, head, groups, objective and classes are for classes, not for numbers to predict"
 
 
 class FromMoments(Protocol):
@@ -234,7 +239,8 @@ class MomentFederation:
     delta : float, default=1e-5
         Probability with which the loss may be exceeded.
     classes : array-like or None, default=None
-        All labels there can be; None takes those of the schema, or those that sites have.
+        All labels there can be; None takes those of the schema, or those that sites have. Without classes a
+        schema whose label is a number makes this a federation for a regression.
     encoder : Encoder or None, default=None
         One of :mod:`onefold.encoders` that all sites use.
     second_moments : {"auto", "pooled", "class"}, default="auto"
@@ -256,11 +262,17 @@ class MomentFederation:
     whitening : array-like of shape (n_encoded, n_encoded) or None, default=None
         Public matrix by which all sites whiten their records, with noise: from public rows, or the
         ``whitening_`` that one site or an earlier round released and paid for.
+    x_range : pair or None, default=None
+        Lowest and highest value of the columns, for a regression without a schema; see
+        :class:`onefold.fabrication.MomentRegressor`.
+    y_range : pair of floats or None, default=None
+        Lowest and highest number to predict, for a regression without a schema.
 
     See Also
     --------
     release_moments : A site's part.
     onefold.fabrication.MomentClassifier : A classifier from moments alone.
+    onefold.fabrication.MomentRegressor : A regression from moments alone.
 
     Notes
     -----
@@ -284,7 +296,7 @@ class MomentFederation:
     Examples
     --------
     >>> import numpy as np
-    >>> from onefold.fabrication import MomentClassifier
+    >>> from onefold.fabrication import MomentClassifier, MomentRegressor
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 6000)
     >>> X = rng.normal(size=(6000, 2)) / 10 + y[:, None] / 2
@@ -312,30 +324,44 @@ class MomentFederation:
         objective: str = "accuracy",
         most_rows: int | None = None,
         whitening: ArrayLike | None = None,
+        x_range: Any = None,
+        y_range: Any = None,
     ) -> None:
         self.schema, self.most_rows, self.whitening = schema, most_rows, whitening
         check_parameters(self, {"most_rows": (Whole(1), None)})
         self.epsilon, self.delta, self.classes, self.encoder = epsilon, delta, classes, encoder
         self.second_moments, self.head, self.lift = second_moments, head, lift
         self.groups, self.objective = groups, objective
-        # The parameters are those of the classifier: it refuses what makes no sense.
-        self._agreed = MomentClassifier(
-            epsilon,
-            delta,
-            encoder,
-            classes=classes,
-            schema=schema,
-            second_moments=cast(Any, second_moments),
-            head=cast(Any, head),
-            lift=lift,
-            groups=groups,
-            objective=cast(Any, objective),
-        )
-        self._agreed.check_settings()
+        self.x_range, self.y_range = x_range, y_range
         if isinstance(whitening, str):
             raise InvalidInputError("whitening must be a public matrix, the same at all sites, or None")
-        if isinstance(lift, str):  # which a classifier takes
+        if isinstance(lift, str):  # which an estimator takes
             raise InvalidInputError("lift must be a number, such as 512: no site sees all rows to choose one")
+        # The parameters are those of the estimators: these refuse what makes no sense.
+        ranges = {"x_range": x_range, "y_range": y_range}
+        self._regressor: MomentRegressor | None = None
+        if any(given is not None for given in ranges.values()) or (
+            schema is not None and schema.predicts_number and classes is None
+        ):
+            usual = ("auto", "auto", None, "accuracy", None)
+            if (second_moments, head, groups, objective, classes) != usual or whitening is not None:
+                raise InvalidInputError(NO_CLASSES)
+            self._regressor = MomentRegressor(epsilon, delta, encoder, lift=lift, schema=schema, **ranges)
+            self._regressor.check_settings(at_sites=True)
+        else:
+            self._agreed = MomentClassifier(
+                epsilon,
+                delta,
+                encoder,
+                classes=classes,
+                schema=schema,
+                second_moments=cast(Any, second_moments),
+                head=cast(Any, head),
+                lift=lift,
+                groups=groups,
+                objective=cast(Any, objective),
+            )
+            self._agreed.check_settings()
         self._members: dict[Hashable, _Member] = {}
 
     def release(self, X: Any, y: ArrayLike | None = None, *, person: Any = None, groups: Any = None) -> bytes:
@@ -346,9 +372,10 @@ class MomentFederation:
         X : array-like of shape (n, p), or table
             The site's rows, with a schema as a table. They are not kept.
         y : array-like of shape (n,) or None, default=None
-            Their labels; None takes the label column of the schema.
+            Their labels, or numbers to predict; None takes the label column of the schema.
         person : array-like of shape (n,), False or None, default=None
-            Who each record is about; see :func:`release_moments`. Without noise persons are groups.
+            Who each record is about; see :func:`release_moments`. Without noise persons are groups, and
+            nothing in a regression.
         groups : array-like of shape (n,) or None, default=None
             Which rows belong together, without noise.
 
@@ -357,6 +384,13 @@ class MomentFederation:
         bytes
             What :meth:`add` takes.
         """
+        if self._regressor is not None:
+            if groups is not None:
+                raise InvalidInputError(NO_CLASSES)
+            agreed: MomentRegressor = clone(self._regressor)
+            moments = agreed.site_moments(X, y, person)
+            self._under_schema(moments)
+            return moments.to_bytes()
         if self.epsilon is None and self._kind == "pooled":
             if self.whitening is not None:
                 raise InvalidInputError("whitening is for moments with noise: leave it out")
@@ -366,9 +400,7 @@ class MomentFederation:
             for part in parts:
                 if part is not None:
                     part.encoding_ = mapped
-                    if self.schema is not None:
-                        part.guarantee_ = under_contract(part.guarantee_, self.schema)
-                        part.schema_fields_ = schema_fields(self.schema.field_digests)
+                    self._under_schema(part)
             if len(parts) == 1 and parts[0] is not None:
                 return parts[0].to_bytes()
             return pack_folds(parts)
@@ -383,6 +415,13 @@ class MomentFederation:
             whitening=self.whitening,
         )
         return release_moments(X, y, agreed, self.encoder, person, schema=self.schema)
+
+    def _under_schema(self, moments: PrivateMoments) -> None:
+        """Let a release say which schema it rests on, and by which fields others differ."""
+        if self.schema is not None:
+            if moments.guarantee_.schema is None:  # moments without noise
+                moments.guarantee_ = under_contract(moments.guarantee_, self.schema)
+            moments.schema_fields_ = schema_fields(self.schema.field_digests)
 
     @property
     def _kind(self) -> str:
@@ -490,7 +529,7 @@ class MomentFederation:
         Parameters
         ----------
         kind : type
-            ``MomentClassifier`` or ``MomentFabricator`` of :mod:`onefold.fabrication`.
+            ``MomentClassifier``, ``MomentRegressor`` or ``MomentFabricator`` of :mod:`onefold.fabrication`.
         encoder : Encoder or None, default=None
             The encoder that the sites used, fitted, so that queries may come as they are; None if they come
             encoded, or as tables of the schema.
@@ -499,14 +538,18 @@ class MomentFederation:
 
         Returns
         -------
-        MomentClassifier or MomentFabricator
+        MomentClassifier, MomentRegressor or MomentFabricator
             The fitted model.
         """
         if encoder is not None and not hasattr(encoder, "n_features_in_"):
             raise InvalidInputError("the encoder must be fitted: encoder.fit(X) looks at the shape of X only")
+        if issubclass(kind, MomentRegressor) != (self._regressor is not None):
+            raise InvalidInputError(OTHER_KIND)
         make: Any = kind.from_moments
         if self.schema is not None:
             options["schema"] = self.schema
+        if issubclass(kind, MomentRegressor):
+            options = {"lift": self.lift, "x_range": self.x_range, "y_range": self.y_range} | options
         if issubclass(kind, MomentClassifier):
             settings = {"head": self.head, "lift": self.lift, "objective": self.objective}
             options = settings | {"folds": self._folds()} | options

@@ -22,6 +22,7 @@ HOMES = {
     "private source": "onefold.transfer",
     "transfer classifier": "onefold.transfer",
     "moment classifier": "onefold.fabrication",
+    "moment regressor": "onefold.fabrication",
     "table counts": "onefold.fabrication",
     "table synthesizer": "onefold.fabrication",
 }
@@ -78,8 +79,8 @@ def save(
     ----------
     model : fitted model
         One of onefold's autoencoders, classifiers or regressions; also ``PrivateMoments``, a ``Ledger``, a
-        ``PrivateSource``, a ``TransferClassifier``, a ``MomentClassifier``, a ``TableSynthesizer`` or its
-        ``TableCounts``. A ``guarantee_`` of a model is written too.
+        ``PrivateSource``, a ``TransferClassifier``, a ``MomentClassifier``, a ``MomentRegressor``, a
+        ``TableSynthesizer`` or its ``TableCounts``. A ``guarantee_`` of a model is written too.
     path : path
         Where to write.
     extras : mapping of str to ndarray or None, default=None

@@ -24,6 +24,7 @@ from onefold.models import (
     DeepKAHM,
     DeepMembershipAutoencoder,
     FoldingClassifier,
+    FoldingRegressor,
     MembershipMapping,
     WideFuzzyAutoencoder,
     WideKAHM,
@@ -50,13 +51,15 @@ MODELS: dict[str, type] = {
         WideFuzzyAutoencoder,
         AutoencoderClassifier,
         FoldingClassifier,
+        FoldingRegressor,
         MembershipMapping,
         DeepFuzzyModel,
     )
 }
 OWN = frozenset(MODELS)  # families of other packages are added by ``register``
-Model = Autoencoder | ClassModels | Regression
+Model = Autoencoder | ClassModels | Regression | FoldingRegressor
 
+MACHINES = "machines/"  # arrays of the machines of a folding regressor
 MAPPING = "mapping/"  # arrays of a regression
 BELIEFS = "beliefs/"  # arrays of a classifier without a head: how its distances become probabilities
 PREPARATION = "preparation/"  # and of the units of its columns
@@ -99,7 +102,11 @@ def to_parts(model: Model, compact: bool = False) -> tuple[dict[str, Any], Array
     'KAHM'
     """
     description = _describe(model)
-    learned = {"MembershipMapping": "mapping_", "DeepFuzzyModel": "precisions_"}
+    learned = {
+        "MembershipMapping": "mapping_",
+        "DeepFuzzyModel": "precisions_",
+        "FoldingRegressor": "machines_",
+    }
     if not hasattr(model, learned.get(type(model).__name__, "pool_")):
         raise InvalidInputError("only a fitted model can be saved: call fit first")
     guarantee = getattr(model, "guarantee_", None)
@@ -109,6 +116,10 @@ def to_parts(model: Model, compact: bool = False) -> tuple[dict[str, Any], Array
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         **({} if guarantee is None else {"guarantee": guarantee.to_dict()}),
     }
+    if isinstance(model, FoldingRegressor):
+        about["machines"], inner = to_parts(model.machines_, compact)
+        arrays = {MACHINES + name: array for name, array in inner.items()}
+        return about, arrays | {MAPPING + name: array for name, array in model.state().items()}
     if isinstance(model, Regression):
         return about, {MAPPING + name: array for name, array in model.state().items()}
     pool, family = model.pool_, _family_of(model)
@@ -234,9 +245,13 @@ def _made(about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_mach
     model = _build(about["model"], about)
     # Every feature has a number in some array, whatever the kind of model.
     claimed(about["n_features"], sum(array.size for array in arrays.values()), least=1)
-    if isinstance(model, Regression):
-        state = {name[len(MAPPING) :]: array for name, array in arrays.items() if name.startswith(MAPPING)}
-        model.restore(state, about["n_features"])
+    if isinstance(model, FoldingRegressor):
+        if about["machines"]["model"]["class"] != FoldingClassifier.__name__:
+            raise FileFormatError("damaged: its machines are of another kind")
+        machines = _made(about["machines"], _below(MACHINES, arrays), largest_machine)
+        model.restore(_below(MAPPING, arrays), machines, about["n_features"])
+    elif isinstance(model, Regression):
+        model.restore(_below(MAPPING, arrays), about["n_features"])
     else:
         if "schema" in about:
             model.schema = Schema.from_dict(about["schema"])
@@ -254,6 +269,11 @@ def _made(about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_mach
     if "guarantee" in about:
         model.guarantee_ = Guarantee.from_dict(about["guarantee"])
     return model
+
+
+def _below(prefix: str, arrays: Mapping[str, AnyArray]) -> Arrays:
+    """The arrays whose names begin with a prefix, without it."""
+    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _build(description: dict[str, Any], about: Mapping[str, Any]) -> Any:

@@ -5,6 +5,7 @@ from onefold.models.clusters import branch_count, consecutive, split
 from onefold.models.compose import Autoencoder
 from onefold.models.explanation import ClassReasons, ColumnReason, explain, explain_rows
 from onefold.models.folding import JOINED, MAXIMA, MEASURES, check_measure, maximum_of
+from onefold.models.folding_regressor import FoldingRegressor
 from onefold.models.fuzzy import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
 from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
 from onefold.models.membership import (
@@ -31,6 +32,7 @@ __all__ = [
     "DeepKAHM",
     "DeepMembershipAutoencoder",
     "FoldingClassifier",
+    "FoldingRegressor",
     "MembershipMapping",
     "Preparation",
     "StackMemory",

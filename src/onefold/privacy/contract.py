@@ -27,6 +27,7 @@ __all__ = [
     "NO_LABELS",
     "ContractRows",
     "EncodedBox",
+    "contract_pairs",
     "contract_rows",
     "domain_of",
     "encoding_of",
@@ -283,6 +284,60 @@ def contract_rows(
     if not len(rows) and not leave_out:  # the number of rows is known then
         raise InvalidInputError("the table has no rows")
     labels, kept = _labels(schema, X, y, leave_out)
+    return _about_somebody(schema, X, person, rows, labels, kept)
+
+
+def contract_pairs(schema: Schema, X: Any, y: Any = None, person: Any = None) -> ContractRows:
+    """Encode a table and the numbers that are to be predicted, for noise: every row by itself.
+
+    Rows without a number are left out. That changes the number of rows: only a release that covers it may
+    use this.
+
+    Parameters
+    ----------
+    schema : Schema
+        What was declared about the table; one that was taken from private rows is refused.
+    X : table
+        A frame, a dict of columns, a table that was read, or an array with one column per feature.
+    y : array-like of shape (n_rows,) or None, default=None
+        Numbers to predict; None takes the label column of the schema.
+    person : array-like of shape (n_rows,), False or None, default=None
+        Whom each row is about, as in :func:`contract_rows`.
+
+    Returns
+    -------
+    ContractRows
+        Rows, numbers clipped to the declared range, and persons.
+
+    See Also
+    --------
+    contract_rows : The same for classes.
+
+    Examples
+    --------
+    >>> from onefold.privacy.contract import contract_pairs
+    >>> from onefold.tables import Field, Schema
+    >>> cost = Field("cost", "number", "label", low=0, high=10)
+    >>> schema = Schema([Field("age", low=0, high=100), cost])
+    >>> contract_pairs(schema, {"age": [50, 20, 30], "cost": [12, "?", 3]}).labels.tolist()
+    [10.0, 3.0]
+    """
+    schema.require_declared()
+    rows = schema.transform(X)
+    label = schema.label
+    with_label = X if y is None or label is None else {label.name: column_array(y)}
+    numbers, kept = schema.outputs(with_label, strict=False)
+    if kept.shape != (len(rows),):
+        raise InvalidInputError("labels and persons must have one entry for each row of the table")
+    outputs = np.zeros(len(rows))
+    outputs[kept] = numbers
+    return _about_somebody(schema, X, person, rows, outputs, kept)
+
+
+def _about_somebody(
+    schema: Schema, X: Any, person: Any, rows: Floats, labels: Labels | None, kept: AnyArray | None
+) -> ContractRows:
+    """The rows that count, without those about nobody where persons are asked for."""
     whom: AnyArray | None = None
     if person is None and schema.person is not None and schema.rows_per_person is not None:
         whom = schema.persons(X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from onefold.report.comparison import Comparison
@@ -58,6 +59,16 @@ INDEPENDENT = "Intervals and bounds hold if the rows are independent and the mod
 ALIKE = "Rows of one person are alike: there are no intervals and bounds."
 NOT_PRIVATE = "The numbers are computed from raw rows and are not private."
 LABELS = "Labels and class sizes are not covered."
+FEDERATION_GAPS = (
+    "Sites that are asked see the queries; a server that holds models sees the models.",
+    "Under the rule min one site that lies decides every answer.",
+    "onefold cannot check that all sites use the same units, or that a row is of one person only.",
+)
+MAKERS = "These lines were written by people; onefold cannot check them."
+NO_CARD = (
+    "Nothing is stated about its intended use, what it is not intended for, its data, its limits and whom to "
+    "ask. The option --card takes these texts from a file."
+)
 FAITHFUL = "The pages of a report show the numbers of the JSON file beside them and no others."
 
 
@@ -282,9 +293,11 @@ def _per_class(found: Evaluation) -> Section:
 
 
 def _card(card: Mapping[str, str] | None) -> Section:
-    known = {name: (card or {}).get(name) for name in CARD}
-    more = {name: text for name, text in (card or {}).items() if name not in CARD}
-    return Section("What the people say who are responsible", facts={**known, **more})
+    if not card:
+        return Section("What its makers say", [NO_CARD])
+    known = {name: card.get(name) for name in CARD}
+    more = {name: text for name, text in card.items() if name not in CARD}
+    return Section("What its makers say", [MAKERS], facts={**known, **more})
 
 
 def _learned(title: str, facts: Mapping[str, Any]) -> Section:
@@ -341,7 +354,8 @@ def of_table(
     """
     pictures = [Section(name, display=display) for name, display in (evidence or {}).items()]
     made = _learned("What was made from what", facts)
-    sections = [made, *quality, *pictures, *privacy_sections(guarantee), _card(card), _sums(facts)]
+    promised, gaps = privacy_sections(guarantee)
+    sections = [made, promised, *quality, *pictures, gaps, _card(card), _sums(facts)]
     return Report("table", title, privacy_verdict(guarantee), sections)
 
 
@@ -454,7 +468,7 @@ def of_distances(
     groups = {"rows that were learned from": members, "other rows": others}
     level = f"{100 * attack.confidence:g} % interval"
     sections = [
-        Section("What was attacked", facts=facts),
+        _learned("What was attacked", facts),
         Section("The numbers", headers=["what", "value", level], rows=[list(row) for row in rows]),
         Section("Members found against outsiders accused", display=MembershipDisplay.from_attack(attack)),
         Section(
@@ -462,6 +476,8 @@ def of_distances(
         ),
         Section("What this means, and what it does not", notes=[n for n in notes if n != NOT_PRIVATE]),
     ]
+    if any(map(_is_sum, facts)):
+        sections.append(replace(_sums(facts), notes=()))
     return Report("audit", title, verdict, sections)
 
 
@@ -607,16 +623,35 @@ def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> 
             str(site.get("status")),
             "yes" if site.get("online") else "no",
             str(site.get("last_seen") or "never"),
+            site.get("queries", 0),
+            site.get("rows_answered", 0),
             str(site.get("reason") or ""),
         ]
         for site in sites
     ]
+    headers = ["site", "status", "there now", "last seen", "queries", "rows answered", "reason"]
     sections = [
-        Section("The sites", headers=["site", "status", "there now", "last seen", "reason"], rows=rows),
+        Section("The sites", headers=headers, rows=rows),
+        Section("What was agreed", facts=_agreed(status, members)),
         Section("In words", notes=[line for line in told if line.strip()]),
     ]
     for site in members:
         if site.get("guarantee"):
             promised = str(site["guarantee"].get("text", "")).split("\n")
             sections.append(Section(f"What {site['name']} promises", notes=promised))
+    sections.append(Section("What is not covered", notes=FEDERATION_GAPS))
+    digests = {
+        f"digest of the model of {site['name']}": site["model"] for site in members if site.get("model")
+    }
+    sections.append(_sums(digests))
     return Report("federation", f"Federation {name}", verdict, sections)
+
+
+def _agreed(status: Mapping[str, Any], members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How answers are combined, and what all members have in common."""
+    facts = {name: status[name] for name in ("mode", "rule") if status.get(name) is not None}
+    for name in ("measure", "features", "classes", "schema"):
+        found = [site.get(name) for site in members]
+        if found and found[0] is not None and all(each == found[0] for each in found):
+            facts["digest of the schema" if name == "schema" else name] = found[0]
+    return facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,11 @@ __all__ = [
     "write_page",
     "write_report",
 ]
+
+WIDE, TIGHT = 5, 9  # columns of a table
+SHORT = 12  # lines of a table that stays in one piece
+MOST_NAMES = 12  # of a list in a line
+SUM = re.compile(r"[0-9a-f]{64}")  # SHA-256
 
 
 def write_page(path: str | Path, page: str) -> None:
@@ -109,7 +115,13 @@ def report_page(report: Report) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"shown": shown, "picture": _picture, "numeric": _numeric}
+    environment.filters |= {
+        "shown": shown,
+        "picture": _picture,
+        "numeric": _numeric,
+        "layout": _layout,
+        "is_sum": _is_sum,
+    }
     markup = require("markupsafe", "report").Markup
     page: str = environment.from_string(source).render(report=report, style=markup(style()))
     return page
@@ -160,7 +172,7 @@ def write_report(path: str | Path, report: Report) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as a reader wants it: four digits of a number, yes or no, a list with commas."""
+    """A value as a reader wants it: four digits of a number, yes or no, the first names of a list."""
     if value is None:
         return "not stated"
     if isinstance(value, bool):
@@ -173,13 +185,29 @@ def shown(value: Any) -> str:
         )
     if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(end, float) for end in value):
         return f"{shown(value[0])} to {shown(value[1])}"
-    return ", ".join(map(shown, value)) if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, list | tuple):
+        more = f" and {len(value) - MOST_NAMES} more" if len(value) > MOST_NAMES + 1 else ""
+        return ", ".join(map(shown, value[:MOST_NAMES] if more else value)) + more
+    return str(value)
 
 
 def _numeric(section: Section) -> set[int]:
     """Columns of a table that hold numbers only."""
     columns = zip(*section.rows, strict=False)
     return {place for place, cells in enumerate(columns) if all(_is_number(cell) for cell in cells)}
+
+
+def _layout(section: Section) -> str:
+    """Classes of a section: a table over both columns, or in smaller letters; what no page may divide."""
+    columns = len(section.headers) if section.rows else 0
+    found = [name for name, least in (("wide", WIDE), ("tight", TIGHT)) if columns >= least]
+    lines = max(len(section.rows), len(section.facts))
+    whole = section.display is not None or (lines <= SHORT and len(section.notes) <= 1)
+    return " ".join(found + ["whole"] * whole)
+
+
+def _is_sum(value: Any) -> bool:
+    return isinstance(value, str) and SUM.fullmatch(value) is not None
 
 
 def _is_number(cell: Any) -> bool:

@@ -6,17 +6,17 @@ Nothing here looks at a row. Everything follows from the schema, epsilon and the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from onefold._base.arrays import Floats
 from onefold.exceptions import InvalidInputError
-from onefold.fabrication import TableSynthesizer, mock_table
+from onefold.fabrication import mock_table
 from onefold.privacy import OptimalNoise, domain_of
 from onefold.report import PrivacyUtilityDisplay
+from onefold.report.forecast import CELLS, right_cell_shares
 from onefold.tables import Field, Schema
 
 __all__ = [
@@ -26,14 +26,11 @@ __all__ = [
     "learnable",
     "narrowest",
     "rightest",
-    "with_fields",
-    "without_person",
 ]
 
 DELTA = 1e-5
 DRAWS = 2000
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-MOCK_CELLS = 600_000  # of made-up rows: beyond these the error of a count stays, and counts for less
 USUAL_ROWS = 1000  # where nobody says how many there are
 CLOSE = 0.1  # of a range: noise that moves a number by less has left it useful
 SECONDS_PER_DAY = 86_400.0
@@ -49,26 +46,6 @@ def check_wish(schema: Schema, unit: Any, epsilon: Any) -> None:
         raise InvalidInputError(
             "to protect persons, say which column names them and how many rows count at most"
         )
-
-
-def without_person(schema: Schema) -> Schema:
-    """The schema of rows: the person column is left out."""
-    return with_fields(
-        schema,
-        (replace(each, role="identifier") if each.role == "person" else each for each in schema.fields),
-    )
-
-
-def with_fields(schema: Schema, fields: Iterable[Field]) -> Schema:
-    """The same schema with other fields."""
-    return Schema(
-        tuple(fields),
-        name=schema.name,
-        missing_values=schema.missing_values,
-        rows_about=schema.rows_about,
-        rows_per_person=schema.rows_per_person,
-        source=schema.source,
-    )
 
 
 # --- what an attacker could learn ---------------------------------------------------------------------------
@@ -195,22 +172,9 @@ def curve(schema: Schema, unit: str) -> PrivacyUtilityDisplay:
         shares = [min(_kept(schema, each), default=0.0) for each in EPSILONS]
         measure = "cells that stay close, worst column"
     else:
-        shares = _in_the_right_cell(schema, unit, schema.rows_about or USUAL_ROWS)
-        measure = "rows in the right cell, worst column"
+        shares = right_cell_shares(schema, EPSILONS, schema.rows_about or USUAL_ROWS, unit, DELTA)
+        measure = CELLS
     return PrivacyUtilityDisplay(EPSILONS, {"forecast": shares}, measure=measure, unit=unit)
-
-
-def _in_the_right_cell(schema: Schema, unit: str, rows_about: int) -> list[float]:
-    own = schema if unit == "person" else without_person(schema)
-    n_rows = min(max(rows_about, 20), max(MOCK_CELLS // max(len(schema.fields), 1), DRAWS))
-    mock: dict[str, Any] = dict(mock_table(without_person(schema), n_rows, random_state=0))
-    if unit == "person" and own.person is not None:
-        mock[own.person.name] = [f"p{place // (own.rows_per_person or 1)}" for place in range(n_rows)]
-    shares = []
-    for each in EPSILONS:
-        errors = TableSynthesizer(own, each, DELTA, random_state=0).fit(mock).expected_errors_
-        shares.append(max(0.0, 1.0 - max(errors.values(), default=0.0) * n_rows / max(n_rows, rows_about)))
-    return shares
 
 
 def _kept(schema: Schema, epsilon: float) -> list[float]:

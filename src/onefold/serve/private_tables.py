@@ -14,7 +14,8 @@ from onefold.fabrication import Fabricator, TableSynthesizer
 from onefold.privacy import Guarantee, RandomisedLabels
 from onefold.report import PrivacyUtilityDisplay, write_report
 from onefold.report.builders import of_table, privacy_verdict
-from onefold.serve.forecast import DELTA, check_wish, curve, entry_noise, with_fields, without_person
+from onefold.report.forecast import of_records, with_fields
+from onefold.serve.forecast import DELTA, check_wish, curve, entry_noise
 from onefold.serve.open_tables import OpenTable
 from onefold.tables import Field, Schema, read_table, write_table
 
@@ -97,7 +98,7 @@ def make(trial: OpenTable, schema: Schema, unknown: list[str], unit: str, epsilo
             (trial.root / name).unlink(missing_ok=True)
         known = trial.forecasts.get(_key(schema, unit))  # none if it was not waited for
         curves = {} if known is None else {"Forecast, from no row": replace(known, marked=float(epsilon))}
-        own = schema if unit == "person" else without_person(schema)
+        own = schema if unit == "person" else of_records(schema)
         return _made(trial, own, unknown, unit, epsilon, curves)
 
 

@@ -64,7 +64,7 @@ def is_index(name: str) -> bool:
 
 
 def guess_fields(
-    blocks: Iterable[Any], label: str | None = None, *, closed: bool = False
+    blocks: Iterable[Any], label: str | None = None, *, closed: bool = False, regression: bool = False
 ) -> tuple[tuple[Field, ...], tuple[str, ...], int]:
     """Propose a declaration of every column.
 
@@ -73,10 +73,12 @@ def guess_fields(
     blocks : iterable of tables
         Sample rows, block by block.
     label : str or None, default=None
-        The column of classes.
+        The column of classes, or of numbers to predict.
     closed : bool, default=False
         Whether the rows are all that will be learned from, so that no category is kept for others and
         missing numbers stand at the median; otherwise they are a sample.
+    regression : bool, default=False
+        Whether the label is a number to predict, with a range, instead of a class.
 
     Returns
     -------
@@ -102,7 +104,12 @@ def guess_fields(
         for guess in guesses.values():  # so that "1,234" and "1.234" are read alike in all columns
             guess.in_comma_table = True
     fields = tuple(
-        guess.as_label() if name == label else guess.as_feature(closed) for name, guess in guesses.items()
+        guess.as_feature(closed)
+        if name != label
+        else guess.as_output(closed)
+        if regression
+        else guess.as_label()
+        for name, guess in guesses.items()
     )
     seen = set().union(*(guess.tokens for guess in guesses.values()))
     tokens = tuple(token for token in MISSING_TOKENS if token in seen or token == "")
@@ -149,7 +156,7 @@ class _Column:
             return False
         return sum(bool(COMMA_NUMBER.fullmatch(text)) for text in texts) > 0.9 * len(texts)
 
-    # --- the two kinds of proposal -------------------------------------------------------------------------
+    # --- the three kinds of proposal -----------------------------------------------------------------------
 
     def as_label(self) -> Field:
         """Propose the classes."""
@@ -169,7 +176,8 @@ class _Column:
             numbers = None
         if numbers is not None and not np.all(numbers == np.rint(numbers)):
             raise InvalidInputError(
-                f"the label column {self.name!r} holds fractions; classes must be text or whole numbers"
+                f"the label column {self.name!r} holds fractions; classes must be text or whole numbers; "
+                "numbers are predicted by the task regression"
             )
         if len(self.cells) > max(20, 0.5 * (self.n_rows - self.n_missing)):
             raise InvalidInputError(
@@ -181,6 +189,23 @@ class _Column:
         return Field(
             self.name, "string", levels=tuple(sorted({text_of(cell) for cell in self.cells})), **about
         )
+
+    def as_output(self, closed: bool) -> Field:
+        """Propose the range of numbers that are to be predicted."""
+        if not self.cells:
+            raise InvalidInputError(f"the label column {self.name!r} is empty")
+        read = None if self._kind() is bool else self._best_format()
+        numbers = np.empty(0) if read is None else read[1][np.isfinite(read[1])]
+        if read is None or not numbers.size:
+            raise InvalidInputError(f"the label column {self.name!r} does not hold numbers to predict")
+        low, high = min(numbers.min(), self.low), max(numbers.max(), self.high)
+        if not low < high:
+            raise InvalidInputError(f"the label column {self.name!r} holds one number only")
+        whole = bool(np.all(numbers == np.rint(numbers)) and max(abs(low), abs(high)) < 2**53)
+        limits = _outward(low, high, whole, closed)
+        own: dict[str, Any] = {"low": limits[0], "high": limits[1], "written": read[0]}
+        told = "range rounded outward from the sample"
+        return Field(self.name, "integer" if whole else "number", "label", review=told, **own)
 
     def as_feature(self, closed: bool) -> Field:
         """Propose a type, a range or categories, and whether to use the column at all."""

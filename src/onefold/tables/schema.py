@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from onefold._base.arrays import AnyArray, Arrays, Floats, Labels
+from onefold._base.arrays import AnyArray, Arrays, Floats, Labels, Mask
 from onefold._base.files import read_saved, write_whole
 from onefold._base.foreign import parse_json
 from onefold.exceptions import InvalidInputError
@@ -95,7 +95,15 @@ class Schema(TransformerMixin, BaseEstimator):
         _check(self)
 
     @classmethod
-    def infer(cls, X: Any, label: str | None = None, *, source: str = "public", name: str = "") -> "Schema":
+    def infer(
+        cls,
+        X: Any,
+        label: str | None = None,
+        *,
+        source: str = "public",
+        name: str = "",
+        task: str = "classification",
+    ) -> "Schema":
         """Propose a schema from sample rows; every guess is marked for review.
 
         Parameters
@@ -103,12 +111,14 @@ class Schema(TransformerMixin, BaseEstimator):
         X : table or iterable of tables
             A frame, a dict of columns, a table that was read, or such tables block by block.
         label : str or None, default=None
-            The column of classes.
+            The column of classes, or of numbers to predict.
         source : {"public", "private"}, default="public"
             Whether the rows are a public sample. "private" is for models without a promise of privacy:
             ranges and categories give rows away, the digest says so, and everything private refuses it.
         name : str, default=""
             Name of the table.
+        task : {"classification", "regression"}, default="classification"
+            Whether the label is a class, or a number to predict, for which a range is proposed.
 
         Returns
         -------
@@ -124,12 +134,16 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         if source not in ("public", "private"):
             raise InvalidInputError("source of an inferred schema must be 'public' or 'private'")
+        if task not in ("classification", "regression"):
+            raise InvalidInputError("task must be 'classification' or 'regression'")
         if isinstance(X, (str, os.PathLike)):
             raise InvalidInputError(
                 "a schema is inferred from a table, not from a name: give read_table(FILE)"
             )
         blocks = [X] if hasattr(X, "columns") or isinstance(X, Mapping) else X
-        fields, missing, n_rows = guess_fields(blocks, label, closed=source == "private")
+        fields, missing, n_rows = guess_fields(
+            blocks, label, closed=source == "private", regression=task == "regression"
+        )
         if not n_rows:
             raise InvalidInputError(f"{place_of(X)}the table has no rows")
         return cls(fields, name=name, missing_values=missing, source=source)
@@ -434,6 +448,40 @@ class Schema(TransformerMixin, BaseEstimator):
         codes = self.parse(X, strict=strict, roles=("label",))[label.name]
         known = codes >= 0
         return np.asarray(label.show(codes[known])), known
+
+    @property
+    def predicts_number(self) -> bool:
+        """Whether the label is a number, with a declared range, instead of a class."""
+        label = self.label
+        return label is not None and not label.is_category and label.type in ("number", "integer")
+
+    def outputs(self, X: Any, *, strict: bool = True) -> tuple[Floats, Mask]:
+        """Return the number that the label column holds for each row, and which rows have one.
+
+        Parameters
+        ----------
+        X : table
+            A frame, a dict of columns or a table that was read.
+        strict : bool, default=True
+            Refuse a row whose label is missing, no number, or outside the declared range.
+
+        Returns
+        -------
+        outputs : ndarray of shape (n_known,)
+            Numbers of the rows that have one, clipped to the declared range.
+        known : ndarray of bool of shape (n_rows,)
+            Whether a row has a number.
+        """
+        label = self.label
+        if label is None:
+            raise InvalidInputError('the schema has no label: set "onefold:role" of a field to "label"')
+        if not self.predicts_number:
+            raise InvalidInputError(
+                f"the label {label.name!r} is no number with a range: declare minimum and maximum, no classes"
+            )
+        found = self.parse(X, strict=strict, roles=("label",))[label.name]
+        known = np.isfinite(found)
+        return np.clip(found[known], label.low, label.high), known
 
     def persons(self, X: Any) -> AnyArray:
         """Return whom each row is about, as texts; empty where it is missing.

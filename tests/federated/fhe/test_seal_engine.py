@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onefold._base.seal_bytes import read_ciphertext
 from onefold.federated.fhe._circuit import Combination
 from onefold.federated.fhe._layout import PLAIN_MODULUS
 from onefold.federated.fhe._seal import Cipher
-from onefold.federated.fhe._wire import read_ciphertext
 from onefold.federated.fhe.argmin import PlainSlots
 
 PLAIN = PlainSlots()

@@ -144,7 +144,7 @@ class Federation:
         for name in [*sites, "server"]:
             if name in self.running:
                 self.stop(name)
-        wait_for(lambda: not processes_below(self.root), "all processes to end", 30)
+        wait_for(lambda: not processes_below(self.root), "all processes to end")
 
 
 def make_data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -181,6 +181,20 @@ def test_query_with_no_site_there_is_a_federation_error(federation: Federation, 
         federation.query(X)
 
 
+def test_query_that_fails_at_once_leaves_no_other_batch_for_the_sites(
+    federation: Federation, run: FakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reply(request: Request) -> None:  # to the first batch; the others are on their way
+        if np.array_equal(request.query.features, X[:5]):
+            run.spool.deliver(request.query.id, Reply(federation.sites, ()))
+
+    monkeypatch.setattr(run, "reply", reply)
+    with pytest.raises(FederationError, match="no answer can be used") as held:
+        federation.query(X, batch_size=5, timeout=5)
+    assert not list((federation.folder.spool / "requests").iterdir())
+    assert held.value.__traceback__ is not None  # as in a notebook, where the last error stays
+
+
 def test_two_queries_at_once_each_get_their_own_answer(
     federation: Federation, run: FakeRun, fitted: tuple[Path, dict[str, LocalModel]]
 ) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from onefold.federated.flower.asking import new_query_id
+from onefold.federated.flower.folders import QUEUE
 from onefold.federated.flower.spool import Request
 from onefold.federated.messages import Query
 
@@ -45,11 +46,19 @@ def supernodes(federation: Any, name: str, below: Any) -> list[int]:
     return [pid for pid, line in below(federation.site(name).root).items() if " flower-supernode " in line]
 
 
-def test_a_thousand_single_queries_are_all_answered(federation: Any) -> None:
+def wait_for_a_query(federation: Any, wait_for: Any) -> None:
+    """Until the run has taken a query and has had time to send it."""
+    requests = federation.server.spool / "requests"
+    wait_for(lambda: any(requests.glob("*.taken")), "a query on its way")
+    time.sleep(8)
+
+
+def test_a_thousand_single_queries_are_all_answered(federation: Any, wait_for: Any) -> None:
     rows = np.resize(federation.X_test, (1000, 3))
     queries = [Query(new_query_id(), row[None, :]) for row in rows]
     spool = federation.spool
     for query in queries:
+        wait_for(lambda: spool.waiting()[0] < QUEUE, "room in the queue")  # more at once are refused
         spool.submit(Request(query, "thousand", 300.0))
     replies = [spool.wait(query.id, 600) for query in queries]
     assert all(len(reply.messages) == 3 for reply in replies)
@@ -106,7 +115,7 @@ def test_site_killed_during_a_query_is_named_and_returns_with_the_model_it_had(
     os.kill(pid, signal.SIGSTOP)  # it has not fetched the query yet when it dies
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(federation.query, "--timeout", 90)
-        time.sleep(8)
+        wait_for_a_query(federation, wait_for)
         federation.running.pop("west").kill()
         for number in processes_below(federation.site("west").root):
             os.kill(number, signal.SIGKILL)
@@ -124,12 +133,14 @@ def test_site_killed_during_a_query_is_named_and_returns_with_the_model_it_had(
     assert same(federation, federation.query("--timeout", 300), *NAMES)
 
 
-def test_site_that_loses_its_connection_is_asked_again(federation: Any, processes_below: Any) -> None:
+def test_site_that_loses_its_connection_is_asked_again(
+    federation: Any, processes_below: Any, wait_for: Any
+) -> None:
     (pid,) = supernodes(federation, "south", processes_below)
     os.kill(pid, signal.SIGSTOP)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(federation.query, "--timeout", 400)
-        time.sleep(8)
+        wait_for_a_query(federation, wait_for)
         os.kill(pid, signal.SIGKILL)  # the command of the site starts it again
         told = asked.result()
     assert told["answered"] == list(NAMES)
@@ -176,7 +187,7 @@ def test_restarted_server_knows_its_sites(
     before = federation.registry.members
     code = federation.stop("server", number)
     assert code == (0 if number == signal.SIGTERM else -signal.SIGKILL)
-    wait_for(lambda: not processes_below(federation.server.root), "the server's processes to end", 60)
+    wait_for(lambda: not processes_below(federation.server.root), "the server's processes to end")
     done = federation.run("query", federation.test_file, "--label", "y", "--out", "-")
     assert done.returncode == 1
     assert "the server is not running" in done.stderr

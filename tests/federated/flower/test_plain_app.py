@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pytest
@@ -58,6 +59,15 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield root
     for name in [name for name in sys.modules if name.startswith("onefold_app")]:
         del sys.modules[name]
+
+
+def is_written(path: Path) -> bool:
+    """Whether a file of arrays is there, and whole."""
+    try:
+        with np.load(path) as found:
+            return bool(found.files)
+    except (OSError, EOFError, ValueError, BadZipFile):
+        return False
 
 
 def expected(models: dict[str, Path]) -> GlobalClassifier:
@@ -186,17 +196,16 @@ def test_app_runs_on_a_plain_superlink(written: Path, models: dict[str, Path], t
         ),
     ]
     out = tmp_path / "predictions.npz"
-    settings = f'queries="{tmp_path / "new.npz"}" out="{out}" min-sites=2 timeout=120.0'
+    settings = f'queries="{tmp_path / "new.npz"}" out="{out}" min-sites=2 timeout=300.0'
     run = [f"{scripts}/flwr", "run", str(written), "own", "--run-config", settings]
     try:
         deadline = time.monotonic() + 400
         done: Any = None
-        while not out.exists():
+        while not is_written(out):
             assert time.monotonic() < deadline, (tmp_path / "flower.log").read_text()[-3000:]
             if done is None or done.returncode != 0:  # the SuperLink may not be up yet
                 done = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
             time.sleep(1)
-        time.sleep(1)
         with np.load(out) as found:
             np.testing.assert_array_equal(found["predictions"], expected(models).predict(X))
             assert found["answered"].tolist() == list(NAMES)
@@ -204,4 +213,4 @@ def test_app_runs_on_a_plain_superlink(written: Path, models: dict[str, Path], t
         for process in reversed(started):
             process.terminate()
         for process in started:
-            process.wait(60)
+            process.wait(300)

@@ -249,6 +249,30 @@ def test_removal_that_is_broken_off_deletes_nothing_of_a_site_that_stays(
     assert not sums.exists()
 
 
+def test_run_that_goes_on_deletes_what_a_killed_removal_has_left(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = again(registry)  # another process than the one that is killed
+    for name in ("north", "south"):
+        registry.invite(name, f"key-{name}")
+        registry.admit(name, profile(name))
+        registry.folder.sums_of(name).write_bytes(b"x")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Registry, "_delete_files", killed)
+        with pytest.raises(KeyboardInterrupt):
+            registry.remove("north")
+    running.finish_removals()
+    assert not registry.folder.sums_of("north").exists()
+    assert registry.folder.sums_of("south").exists()
+    before = registry.folder.registry.stat()
+    running.finish_removals()  # nothing left: the list is not written again
+    assert registry.folder.registry.stat() == before
+
+
 def events(registry: Registry) -> list[str]:
     return [entry.event.value for entry in registry.log]
 

@@ -788,3 +788,66 @@ def test_encoders_of_the_table_for_sums_are_kept(tmp_path: Path, monkeypatch: py
     site.configure(sum_encoders={"note": "notes.onnx"})
     assert site.settings.sum_encoders == {"note": str(tmp_path / "notes.onnx")}
     assert site.configure(total=5).settings.sum_encoders == {"note": str(tmp_path / "notes.onnx")}
+
+
+# --- one key ------------------------------------------------------------------------------------------------
+
+
+def under_one_key(net: Network) -> SchemaSum:
+    """A sum that north alone opens, and a site of it that the contract may miss."""
+    pytest.importorskip("seal")
+    net.keys["north"] = HolderKey.new("north", "bfv")
+    net.keys["north"].save(net.root.parent / "north.key")
+    parties = SumParties(NAMES, (net.keys["north"].public,), 1, missing_sites=1, scheme="bfv")
+    return SchemaSum("autumn", parties, SCHEMA, "moments", 2.0)
+
+
+def test_round_under_one_key_gives_its_holder_the_total_alone(
+    net: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summed = under_one_key(net)
+    net.wait_everywhere(summed)
+    assert main(["federate", "approvals", "list", "--folder", str(net.site("north").folder.root)]) == 0
+    said = capsys.readouterr().out
+    assert "one key holder, who opens the total that the server adds up: north" in said
+    assert "does not collude with the server" in said
+    net.approve(summed)
+    opened = net.round(summed).run()
+    assert (opened.sites, opened.checked, opened.guarantee.holds) == (NAMES, False, True)
+    plain = sum(summed.vector(read_table(path, schema=SCHEMA)) for path in net.tables.values())
+    sigma = np.concatenate([np.full(b.length, b.sigma) for b in summed.total.contract.blocks])
+    assert np.all(np.abs(opened.vector - plain) < 6 * sigma * np.sqrt(3))
+    kept = sum(len(path.read_bytes()) for path in net.site("north").folder.rounds.glob("*.offered"))
+    assert kept < 2 * len((net.share / "autumn.north.sum").read_bytes())  # one total, and no other site's
+    assert net.events("south") == ["waiting", "approved", "sum-step"]
+    for path in net.share.glob("autumn.north.[as]*"):  # signature and answer were lost on the way
+        if path.suffix in (".signed", ".answer"):
+            path.unlink()
+    again = net.round(summed).run()
+    np.testing.assert_array_equal(opened.vector, again.vector)
+
+
+def test_site_without_seal_is_named_and_charged_nothing(net: Network, block_import: Any) -> None:
+    summed = under_one_key(net)
+    net.approve(summed)
+    block_import("seal")
+    with pytest.raises(FederationError, match="south lacks the extra fhe, which sums under one key need"):
+        net.round(summed).run()
+    assert not Ledger.load(net.site("south").folder.ledger).events
+
+
+def test_server_that_exchanges_the_total_gets_no_answer(net: Network) -> None:
+    summed = under_one_key(net)
+    net.approve(summed)
+
+    class Choosing(SumRound):
+        def _ask(self, step: str, contents: Any) -> Any:
+            if step == "check" and contents:  # the ciphertexts of one site, as if they were the total
+                *envelopes, total = contents["north"]
+                alone = split_frames(self.files.path("south", "sum").read_bytes())[2]
+                contents = {"north": [*envelopes, join_frames([split_frames(total)[0], alone])]}
+            return super()._ask(step, contents)
+
+    with pytest.raises(FederationError, match="or the total under one key is not that of its list"):
+        net.round(summed, Choosing).run()
+    assert not list(net.share.glob("*.answer"))

@@ -246,12 +246,18 @@ def _sum_in_words(summed: Any) -> list[str]:
         f"{summed.what} of the columns {columns}: {contract.length} numbers, summed over "
         f"{', '.join(contract.sites)}; at least {contract.least_sites} of them are in the sum, and the noise "
         f"is enough if {margin} of {len(contract.sites)} add none",
-        f"key holders, {contract.threshold} of whom open it: "
-        f"{', '.join(holder.name for holder in contract.holders)}",
+        _opened_by(contract),
         *(["two rounds: approving the first covers the second, which follows from it"] * summed.is_first),
         "What this site spends by taking part, which is entered in its ledger:",
         *shared.promise_in_words(contract.guarantee),
     ]
+
+
+def _opened_by(contract: Any) -> str:
+    names = ", ".join(holder.name for holder in contract.holders)
+    if contract.scheme == "bfv":
+        return f"one key holder, who opens the total that the server adds up: {names}"
+    return f"key holders, {contract.threshold} of whom open it: {names}"
 
 
 def _asked_sum(entry: Approval) -> str:

@@ -67,6 +67,7 @@ WHOM_IN_WORDS = {
 WAYS = ("iid", "dirichlet", "classes")
 METHODS = ("auto", "joined", "folding", "moments")
 OF_A_SITE = ("moments", "rows")
+GOOD = 0.8  # of what telling the classes apart gains: a forecast worth the trouble
 LIES = ("zero", "random", "flipped", "shrunk")
 
 
@@ -399,20 +400,29 @@ def _forecast(
     args: argparse.Namespace, width: int, n_classes: int, rows: int | None, per_person: int | None
 ) -> dict[str, Any]:
     """Say what the moments will be worth, from declared numbers; refused if the noise swamps the data."""
-    from onefold.federated.declared import forecast_moments
+    from onefold.federated.declared import Forecast, forecast_moments
 
     remark = partial(say, quiet=False) if args.json else partial(print, flush=True)
+    n_sites = args.sites or 1
+
+    def at(n_rows: int) -> Forecast:
+        units = n_rows / (per_person or 1)
+        return forecast_moments(units, width, n_classes, args.epsilon, args.delta, n_sites=n_sites)
+
     if rows is None:
+        # The number of rows is not looked at: a refusal would tell it.
+        ladder = [digit * 10**power for power in range(1, 8) for digit in (1, 2, 5)]
+        enough = next((n_rows for n_rows in ladder if not at(n_rows).swamped), None)
+        good = next((n_rows for n_rows in ladder if at(n_rows).left >= GOOD), None)
         remark(
-            "No forecast: no number of rows is declared (rowsAbout in the schema, or --rows-about N)."
-            if args.accuracy_without_noise is None
-            else "No forecast: --accuracy-without-noise needs rowsAbout in the schema, or --rows-about N."
+            "No forecast: no number of rows is declared (rowsAbout in the schema, or --rows-about N). With "
+            f"{width} columns, {n_classes} classes, epsilon {args.epsilon:g} per {args.unit} at "
+            f"{count_of(n_sites, 'site')} the noise swamps fewer than about {enough or 'ten million'} rows a "
+            f"site; {GOOD:.0%} of what telling the classes apart gains over guessing takes about "
+            f"{good or 'ten million or more'}."
         )
         return {}
-    n_sites = args.sites or 1
-    found = forecast_moments(
-        rows / (per_person or 1), width, n_classes, args.epsilon, args.delta, n_sites=n_sites
-    )
+    found = at(rows)
     people = "" if per_person is None else f" of {rows // per_person or 1} persons or more"
     words = (
         f"with about {rows} rows{people}, {width} columns, {n_classes} classes, epsilon {args.epsilon:g} per "

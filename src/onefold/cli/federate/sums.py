@@ -1,4 +1,4 @@
-"""``onefold federate keys`` and ``sum``: encrypted sums of tables, with files that anybody may carry.
+"""``onefold federate sum``: encrypted sums of tables, with files that anybody may carry.
 
 Everything public of a round lies in one folder, that of its contract: messages of sites, signatures and
 answers of key holders. It may be a share, the server's disk, or a place where attachments of mails are saved.
@@ -7,7 +7,6 @@ answers of key holders. It may be a share, the server's disk, or a place where a
 from __future__ import annotations
 
 import argparse
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,160 +15,19 @@ from onefold._base.frames import join_frames, split_frames
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import Parser, busy, count_of, show
+from onefold.cli.federate.keys import PUBLIC, fingerprint, whole_from
 from onefold.cli.outputs import check_private_table, check_writable, write_private_model
 from onefold.exceptions import InvalidInputError, MessageError
 
 if TYPE_CHECKING:
-    from onefold.federated import HolderGroup, HolderKey, OpenedSum, PublicHolder, SchemaSum
+    from onefold.federated import HolderKey, OpenedSum, SchemaSum
     from onefold.federated.sums.round_files import RoundFiles
     from onefold.tables import Schema
 
-KEY, PUBLIC, CONTRACT = ".key", ".public", ".contract"
-MESSAGE, SIGNED, ANSWER, KEPT = "sum", "signed", "answer", "messages"  # of onefold.federated.sums.round_files
+CONTRACT = ".contract"
+# Kinds of files, of onefold.federated.sums.round_files.
+MESSAGE, SIGNED, ANSWER, KEPT, OFFERED = "sum", "signed", "answer", "messages", "offered"
 FORGOTTEN = Path("state", "forgotten.json")  # of onefold.federated.flower.folders
-SEEN = (
-    "whoever ran this command has seen all keys: good for a trial; for real sums let each holder run onefold "
-    "federate keys new, and collect the public files with onefold federate keys contract"
-)
-
-
-def _whole(least: int) -> Any:
-    def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"must be a whole number from {least} on")
-        return int(text)
-
-    return parse
-
-
-# --- keys -------------------------------------------------------------------------------------------------
-
-
-def add_keys(parts: Any) -> None:
-    """Declare ``keys`` and its parts."""
-    parser = parts.add_parser(
-        "keys",
-        help="make the keys of those who open encrypted sums",
-        description="Make the keys of those who open encrypted sums (onefold federate sum). In earnest each "
-        "holder makes its own: keys new; keys contract collects their public files. keys init makes all of "
-        "them at once, for a trial.",
-    )
-    kinds = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
-    new = kinds.add_parser(
-        "new",
-        help="make the key of one holder, or of a site that signs",
-        description="Make the key of one holder, or of a site that signs: NAME.key is secret and stays, "
-        "NAME.public goes to whoever writes the contract. Compare the printed fingerprint by another way.",
-    )
-    new.add_argument("name", metavar="NAME", help="name of the holder or site")
-    option(new, "--folder DIR", "folder to write both files to", default=".")
-    shared.add_output_options(new, quiet=False)
-    new.set_defaults(run=run_new_key)
-    group = kinds.add_parser(
-        "contract",
-        help="collect the public keys of holders",
-        description="Collect the public keys of all holders in one file, and say what the threshold stands.",
-    )
-    group.add_argument("public", metavar="PUBLIC", nargs="+", help="public files of the holders")
-    _add_threshold(group)
-    option(group, "--out FILE", "file to write", default="holders.json")
-    shared.add_output_options(group, quiet=False)
-    group.set_defaults(run=run_group)
-    trial = kinds.add_parser(
-        "init",
-        help="make the keys of all holders at once, for a trial",
-        description="Make the keys of all holders at once, and the file of their public parts. Whoever runs "
-        "this command sees all keys and could open every site's numbers: it is for a trial.",
-    )
-    option(trial, "--holders NAME", "names of the holders, or their number", required=True, nargs="+")
-    _add_threshold(trial)
-    option(trial, "--out DIR", "folder to write the files to", default="holders")
-    shared.add_output_options(trial, quiet=False)
-    trial.set_defaults(run=run_trial)
-
-
-def _add_threshold(parser: Any) -> None:
-    option(parser, "--threshold T", "number of holders that open a sum together", shared.whole, required=True)
-    most = "number of holders that may collude with the server (default: the most that the threshold allows)"
-    option(parser, "--colluding C", most, _whole(0))
-
-
-def run_new_key(args: argparse.Namespace) -> int:
-    """Write both parts of a key."""
-    key, secret, public = _write_key(args.name, Path(args.folder))
-    result = {
-        "name": key.name,
-        "key": str(secret),
-        "public": str(public),
-        "fingerprint": _fingerprint(key.public),
-    }
-    words = [
-        f"key of {key.name} written to {secret}: it is secret and stays here; keep a copy in a safe place",
-        f"public part written to {public}, fingerprint {result['fingerprint']}",
-    ]
-    show(result, words, as_json=args.json)
-    return 0
-
-
-def run_group(args: argparse.Namespace) -> int:
-    """Collect public keys."""
-    from onefold.federated import HolderGroup, PublicHolder
-
-    check_writable(args.out, *args.public)
-    holders = tuple(PublicHolder.load(path) for path in args.public)
-    _tell_group(args, HolderGroup(holders, args.threshold, args.colluding), Path(args.out), [])
-    return 0
-
-
-def run_trial(args: argparse.Namespace) -> int:
-    """Write the keys of all holders."""
-    from onefold.federated import HolderGroup, PublicHolder
-
-    names = args.holders
-    if len(names) == 1 and names[0].isdecimal():
-        names = [f"holder{number}" for number in range(1, int(names[0]) + 1)]
-    blank = tuple(PublicHolder(name, "0" * 64, "0" * 64) for name in names)
-    HolderGroup(blank, args.threshold, args.colluding)  # refuses before anything is written
-    folder = Path(args.out)
-    group = HolderGroup(
-        tuple(_write_key(name, folder)[0].public for name in names), args.threshold, args.colluding
-    )
-    _tell_group(args, group, folder / "holders.json", [SEEN])
-    return 0
-
-
-def _write_key(name: str, folder: Path) -> tuple[HolderKey, Path, Path]:
-    from onefold.federated import HolderKey
-
-    key = HolderKey.new(name)
-    secret, public = folder / f"{key.name}{KEY}", folder / f"{key.name}{PUBLIC}"
-    if secret.exists():
-        raise InvalidInputError(
-            f"{secret}: is there already; sums that were sent to it need it: choose another name or folder"
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    key.public.save(public)
-    key.save(secret)
-    return key, secret, public
-
-
-def _fingerprint(public: PublicHolder) -> str:
-    """What people compare."""
-    return hashlib.sha256((public.agreement + public.signing).encode()).hexdigest()[:32]
-
-
-def _tell_group(args: argparse.Namespace, group: HolderGroup, path: Path, more: list[str]) -> None:
-    group.save(path)
-    names = [holder.name for holder in group.holders]
-    result = {
-        "holders": names,
-        "threshold": group.threshold,
-        "colluding": group.colluding,
-        "file": str(path),
-        "text": list(group.in_words),
-    }
-    words = [f"public keys of {', '.join(names)} written to {path}", *group.in_words, *more]
-    show(result, words, as_json=args.json)
 
 
 # --- what the parts of a round share ----------------------------------------------------------------------
@@ -189,6 +47,7 @@ def add_sum(parts: Any) -> Any:
     _add_new(steps)
     _add_show(steps)
     _add_contribute(steps)
+    _add_add(steps)
     _add_sign(steps)
     _add_answer(steps)
     _add_open(steps)
@@ -254,12 +113,12 @@ def _add_new(steps: Any) -> None:
     )
     option(parser, "--rounds", rounds, int, 1, choices=(1, 2))
     missing = "number of sites without which the sum is still opened"
-    option(parser, "--missing M", missing, _whole(0), 0)
+    option(parser, "--missing M", missing, whole_from(0), 0)
     colluding = (
         "number of further sites that may add no noise, or look at the sum together; 1 covers sites that "
         "look at it each by itself"
     )
-    option(parser, "--colluding K", colluding, _whole(0), 1)
+    option(parser, "--colluding K", colluding, whole_from(0), 1)
     option(parser, "--out FILE", f"file to write (default: ROUND{CONTRACT})")
     group = parser.add_argument_group("privacy")
     option(group, "--epsilon E", "epsilon of the guarantee of the sum", shared.positive, required=True)
@@ -282,7 +141,14 @@ def run_new(args: argparse.Namespace) -> int:
     group = HolderGroup.load(args.holders)
     sites, site_keys = _sites(args.sites)
     parties = SumParties(
-        sites, group.holders, group.threshold, args.missing, args.colluding, group.colluding, site_keys
+        sites,
+        group.holders,
+        group.threshold,
+        args.missing,
+        args.colluding,
+        group.colluding,
+        site_keys,
+        group.scheme,
     )
     schema = _schema(args.schema, args.unit)
     summed = SchemaSum(args.name, parties, schema, args.what, args.epsilon, args.delta, args.rounds)
@@ -317,15 +183,16 @@ def _described(summed: SchemaSum) -> tuple[dict[str, Any], list[str]]:
     from onefold.federated import HolderGroup
 
     contract = summed.total.contract
-    group = HolderGroup(contract.holders, contract.threshold, contract.colluding_holders)
+    group = HolderGroup(contract.holders, contract.threshold, contract.colluding_holders, contract.scheme)
     promise = contract.guarantee
-    holders = {holder.name: _fingerprint(holder) for holder in contract.holders}
+    holders = {holder.name: fingerprint(holder) for holder in contract.holders}
     result = {
         "round": contract.round_id,
         "digest": contract.digest,
         "what": summed.what,
         "sites": list(contract.sites),
         "least_sites": contract.least_sites,
+        "scheme": contract.scheme,
         "holders": holders,
         "threshold": contract.threshold,
         "numbers": contract.length,
@@ -452,8 +319,7 @@ def run_contribute(args: argparse.Namespace) -> int:
         this.in_words,
         *shared.promise_in_words(promise),
         "",
-        f"message of {site} written to {sent} ({len(message)} bytes); each holder can read its part, and "
-        "nobody else any",
+        f"message of {site} written to {sent} ({len(message)} bytes); {_readable(this)}",
     ]
     if again:
         words.append(
@@ -465,6 +331,14 @@ def run_contribute(args: argparse.Namespace) -> int:
         words.append("Nothing was entered in a ledger: --ledger FILE adds up what is spent on the same rows.")
     show(result, words, as_json=args.json, quiet=args.quiet)
     return 0
+
+
+def _readable(this: RoundFiles) -> str:
+    if this.contract.scheme == "bfv":
+        return (
+            f"{this.holders[0]} could read it, and nobody else: it is for whoever adds up, not for the holder"
+        )
+    return "each holder can read its part, and nobody else any"
 
 
 def _check_schema(path: str, agreed: Schema) -> None:
@@ -480,6 +354,51 @@ def _check_schema(path: str, agreed: Schema) -> None:
         raise InvalidInputError(
             f"{path}: the contract was made with another schema{f' ({where})' if where else ''}"
         )
+
+
+# --- whoever carries the messages, where there is one key -------------------------------------------------
+
+
+def _add_add(steps: Any) -> None:
+    parser = steps.add_parser(
+        "add",
+        help="the server, where one holder has the only key: add up what the sites have sent",
+        description="Add up the encrypted numbers of all sites for the holder of the only key (keys of "
+        "--scheme bfv), which must not see the messages themselves. Nothing can be read here. The folder "
+        "that is written goes to the holder. The total is made once per round and kept: the command gives "
+        "the same one again.",
+    )
+    add_round(parser)
+    option(
+        parser, "--out DIR", "folder to write the total and the contract to, for the holder", required=True
+    )
+    option(parser, "--without SITE", "sites to leave out", default=[], nargs="+")
+    shared.add_output_options(parser)
+    parser.set_defaults(run=run_add)
+
+
+def run_add(args: argparse.Namespace) -> int:
+    """Add ciphertexts, and keep the total."""
+    this = round_of(args)
+    if this.contract.scheme != "bfv":
+        raise InvalidInputError("several holders add up themselves: go on with onefold federate sum sign")
+    folder = Path(args.out)
+    if folder.resolve() == this.share.resolve():
+        raise InvalidInputError("--out is the folder of the messages, which the holder must not see")
+    sites, (holder,) = _there(this, args.without), this.holders
+    with busy("adding", args.quiet):
+        total = join_frames(this.routed(sites)[holder])
+    folder.mkdir(parents=True, exist_ok=True)
+    path = this.path(holder, OFFERED, folder)
+    write_whole(path, total)
+    write_whole(folder / Path(args.contract).name, Path(args.contract).read_bytes())
+    result = {"total": str(path), "sites": sites, "bytes": len(total), "contract": this.contract.digest}
+    words = [
+        f"total of {', '.join(sites)} written to {path} ({len(total)} bytes), with the contract beside it",
+        f"give {folder} to {holder}: onefold federate sum sign, then answer",
+    ]
+    show(result, words, as_json=args.json, quiet=args.quiet)
+    return 0
 
 
 # --- a key holder -----------------------------------------------------------------------------------------
@@ -506,14 +425,14 @@ def run_sign(args: argparse.Namespace) -> int:
     this = round_of(args)
     key, folder = _holder(args)
     holder = SumHolder(this.total, key, folder)
-    envelopes = this.total.route(_messages(this, args.without))[holder.name]
+    envelopes = _offered(this, holder.name, args.without)
     for problem in holder.problems(envelopes).values():
         raise MessageError(f"{problem} (at all holders: --without SITE)")
     signature = holder.sign(envelopes)
     write_whole(this.path(holder.name, KEPT, folder), join_frames(envelopes), private=True)
     path = this.path(holder.name, SIGNED)
     write_whole(path, signature)
-    sites = [site for site in this.contract.sites if site not in args.without]
+    sites = holder.sites(envelopes)
     result = {"signed": str(path), "sites": sites, "contract": this.contract.digest}
     words = [
         this.in_words,
@@ -535,8 +454,27 @@ def _holder(args: argparse.Namespace) -> tuple[HolderKey, Path]:
     return key, folder
 
 
-def _messages(this: RoundFiles, without: list[str]) -> list[bytes]:
-    """Messages of the sites that are not left out; all of them must be there."""
+def _offered(this: RoundFiles, holder: str, without: list[str]) -> list[bytes]:
+    """What a holder is asked to sign: of the messages of sites its parts, or under one key the total."""
+    if this.contract.scheme != "bfv":
+        return this.routed(_there(this, without))[holder]
+    if without:
+        raise InvalidInputError("--without is for onefold federate sum add, which makes the total")
+    if this.found(this.contract.sites, MESSAGE):
+        raise InvalidInputError(
+            f"{this.share}: has messages of sites, each of which the holder of the only key could read: let "
+            "whoever carries them run onefold federate sum add, and give the holder the folder that it writes"
+        )
+    path = this.path(holder, OFFERED)
+    if not path.is_file():
+        raise InvalidInputError(
+            f"{path}: is not there: whoever carries the messages makes it with onefold federate sum add"
+        )
+    return split_frames(path.read_bytes())
+
+
+def _there(this: RoundFiles, without: list[str]) -> list[str]:
+    """Sites that are not left out; the messages of all of them must be there."""
     for site in without:
         this.contract.place(site)
     wanted = [site for site in this.contract.sites if site not in without]
@@ -550,10 +488,11 @@ def _messages(this: RoundFiles, without: list[str]) -> list[bytes]:
     missing = [site for site in wanted if site not in paths]
     if missing:
         names = " ".join(missing)
+        go_on = "add up" if this.contract.scheme == "bfv" else "have all holders sign"
         raise MessageError(
-            f"{this.share}: there is no message of {names}: wait, or have all holders sign --without {names}"
+            f"{this.share}: there is no message of {names}: wait, or {go_on} --without {names}"
         )
-    return [this.message_of(site) for site in paths]
+    return list(paths)
 
 
 def _add_answer(steps: Any) -> None:
@@ -676,10 +615,10 @@ def _about(this: RoundFiles, opened: OpenedSum) -> list[str]:
     left = [site for site in this.contract.sites if site not in opened.sites]
     words = [f"sum of {', '.join(opened.sites)}" + (f", without {', '.join(left)}" if left else "")]
     if not opened.checked:
-        words.append(
-            f"exactly {this.contract.threshold} holders answered: a wrong answer could not be found; one "
-            "more answer checks them"
-        )
+        t, n = this.contract.threshold, len(this.contract.holders)
+        more = "one more answer checks them" if n > t else "there are no others to check them by"
+        answered = f"exactly {t} holders answered" if n > 1 else "the only holder answered"
+        words.append(f"{answered}: a wrong answer could not be found; {more}")
     return words
 
 

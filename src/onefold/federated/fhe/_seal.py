@@ -21,10 +21,10 @@ import numpy as np
 
 from onefold._base.arrays import Polynomials
 from onefold._base.optional import require
+from onefold._base.seal_bytes import ciphertext_bytes, read_ciphertext, relabelled
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.fhe._circuit import Combination
 from onefold.federated.fhe._layout import PLAIN_MODULUS, Slots
-from onefold.federated.fhe._wire import ciphertext_bytes, read_ciphertext, relabelled
 from onefold.federated.fhe.parameters import Parameters
 
 # --- contexts ---------------------------------------------------------------------------------------------

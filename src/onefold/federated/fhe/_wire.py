@@ -1,70 +1,27 @@
-"""The bytes of ciphertexts: SEAL's own, which its Python binding cannot take apart, and those of messages.
+"""The bytes of ciphertexts in messages.
 
-SEAL 4 writes, little endian and uncompressed: a header of 16 bytes, the 32 bytes that name a level, the
-fixed fields, and an array with a header of its own. A coefficient takes 8 bytes there. In a message it
-takes as many bytes as its prime has, in one to three *planes* (the low 16 or 32 bits, and the rest). The
-server adds planes over sites without assembling the coefficients.
+A coefficient takes 8 bytes where SEAL writes it. In a message it takes as many bytes as its prime has, in one
+to three *planes* (the low 16 or 32 bits, and the rest). The server adds planes over sites without assembling
+the coefficients.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onefold._base.arrays import Polynomials
+from onefold._base.seal_bytes import LevelId, plaintext_bytes, read_plaintext
 from onefold.exceptions import MessageError
 
-LevelId = Sequence[int]
-
-HEADER = struct.Struct("<HBBBBHQ")  # magic, own size, version (2), compression, reserved, size of all
-FIELDS = struct.Struct("<4Q?QQQdQ")  # level, is it transformed, polynomials, N, primes, scale, factor
-COUNT = struct.Struct("<Q")
-SECRET_FIELDS = struct.Struct("<4QQd")  # level, coefficients, scale
-MAGIC = 0xA15E
-VERSION = (4, 4)
 PLANES = {1: "u1", 2: "<u2", 3: "<u2 u1", 4: "<u4", 5: "<u4 u1", 6: "<u4 <u2", 7: "<u4 <u2 u1", 8: "<u4 <u4"}
-
-
-def _header(size: int) -> bytes:
-    return HEADER.pack(MAGIC, HEADER.size, *VERSION, 0, 0, size)
-
-
-def ciphertext_bytes(level: LevelId, polynomials: Polynomials, transformed: bool = True) -> bytes:
-    """Return what SEAL reads as a ciphertext with the factor 1."""
-    size, primes, degree = polynomials.shape
-    fields = FIELDS.pack(*level, transformed, size, degree, primes, 1.0, 1)
-    data = COUNT.pack(polynomials.size) + np.ascontiguousarray(polynomials, dtype="<u8").tobytes()
-    body = fields + _header(HEADER.size + len(data)) + data
-    return _header(HEADER.size + len(body)) + body
-
-
-def relabelled(data: bytes, level: LevelId) -> bytes:
-    """Return what SEAL wrote, under the name of a level (of another context), and with the factor 1."""
-    fields = list(FIELDS.unpack_from(data, HEADER.size))
-    fields[:4], fields[-1] = level, 1
-    return b"".join(
-        [data[: HEADER.size], FIELDS.pack(*fields), memoryview(data)[HEADER.size + FIELDS.size :]]
-    )
-
-
-def read_ciphertext(data: bytes) -> Polynomials:
-    """Return the polynomials of what SEAL wrote in this process; never use it on received bytes."""
-    *_, size, degree, primes, _, _ = FIELDS.unpack_from(data, HEADER.size)
-    start = 2 * HEADER.size + FIELDS.size + COUNT.size
-    flat = np.frombuffer(data, dtype="<u8", offset=start)
-    return flat.reshape(size, primes, degree)
 
 
 def secret_rows(data: bytes, rows: Sequence[int], level: LevelId, degree: int) -> bytes:
     """Return a secret key restricted to some of its primes, for a context that has only those."""
-    start = 2 * HEADER.size + SECRET_FIELDS.size + COUNT.size
-    kept = np.frombuffer(data, dtype="<u8", offset=start).reshape(-1, degree)[list(rows)]
-    content = COUNT.pack(kept.size) + kept.tobytes()
-    body = SECRET_FIELDS.pack(*level, kept.size, 1.0) + _header(HEADER.size + len(content)) + content
-    return _header(HEADER.size + len(body)) + body
+    return plaintext_bytes(level, read_plaintext(data).reshape(-1, degree)[list(rows)])
 
 
 def _plane_types(prime: int) -> list[np.dtype[np.unsignedinteger]]:

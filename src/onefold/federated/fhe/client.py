@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onefold._base.arrays import Integers
+from onefold._base.seal_bytes import read_ciphertext
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe._layout import MISSING, Slots, encode
 from onefold.federated.fhe._seal import contexts_for, reading
-from onefold.federated.fhe._wire import pack_planes, read_ciphertext
+from onefold.federated.fhe._wire import pack_planes
 from onefold.federated.fhe.messages import EncryptedAnswers, PublicKey, as_message
 from onefold.federated.messages import check_name
 

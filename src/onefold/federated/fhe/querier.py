@@ -13,10 +13,11 @@ from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import Arrays, Mask
 from onefold._base.files import read_saved
 from onefold._base.frames import unpack_frame
+from onefold._base.seal_bytes import ciphertext_bytes
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated.fhe._layout import PLAIN_MODULUS, Slots, attained
 from onefold.federated.fhe._seal import Chain, contexts_for, reading
-from onefold.federated.fhe._wire import ciphertext_bytes, packed_size, secret_rows, unpack_planes
+from onefold.federated.fhe._wire import packed_size, secret_rows, unpack_planes
 from onefold.federated.fhe.client import Client
 from onefold.federated.fhe.messages import (
     VERSION,

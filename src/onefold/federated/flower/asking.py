@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -221,7 +221,7 @@ def ask_members(
     timeout: float,
     sign: Sign = unsigned,
     loaded: Loaded | None = None,
-) -> Iterator[Gathered]:
+) -> Generator[Gathered, None, None]:
     """What came back for each query, in their order, in the way that the server was set up for."""
     if folder.settings.mode == "model":
         return _ask_models(folder, queries, Loaded(folder) if loaded is None else loaded)
@@ -230,7 +230,7 @@ def ask_members(
 
 def _ask_sites(
     folder: ServerFolder, queries: Sequence[Query], caller: str, timeout: float, sign: Sign
-) -> Iterator[Gathered]:
+) -> Generator[Gathered, None, None]:
     """Query mode: queries are handed in together, so that they travel together, as many as may wait.
 
     A server that is busy at the first one refuses the whole; later ones wait for their turn.
@@ -255,7 +255,9 @@ def _ask_sites(
         spool.withdraw(query.id for query in queries[:handed])
 
 
-def _ask_models(folder: ServerFolder, queries: Sequence[Query], loaded: Loaded) -> Iterator[Gathered]:
+def _ask_models(
+    folder: ServerFolder, queries: Sequence[Query], loaded: Loaded
+) -> Generator[Gathered, None, None]:
     """Model mode: the sites' models are here, each is loaded once, and nobody else is asked."""
     profiles = _profiles(folder)
     models = loaded.models(profiles)

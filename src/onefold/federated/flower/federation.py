@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -544,8 +544,9 @@ class Federation:
         queries = [each.mixed for each in asked]
         amount = sum(len(query.features) for query in queries)
         sign = self._sign(key_of_asker, purpose, amount, combining.server.rule)
-        gathered = ask_members(self.folder, queries, asker, timeout, sign, self._loaded)
-        results = [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
+        # Closed here and not by the garbage collector: of a query that fails nothing stays in the spool.
+        with closing(ask_members(self.folder, queries, asker, timeout, sign, self._loaded)) as gathered:
+            results = [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
         return joined(results, self._kept_out())
 
     def _own_key(

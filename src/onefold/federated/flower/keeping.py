@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from onefold._base.files import file_lock, remove_file
+from onefold._base.files import file_lock, remove_file, replace_file
 from onefold._base.foreign import parse_json
 from onefold.exceptions import FederationError, MessageError, OnefoldError
 from onefold.federated.flower.folders import SiteFolder, write_private
@@ -136,7 +135,7 @@ def _settle(folder: SiteFolder) -> None:
     for path in folder.fitted:
         beside = _beside(path)
         if profile is not None and _belongs(folder, path, beside, profile):
-            os.replace(beside, path)
+            replace_file(beside, path)
         elif profile is not None and path.exists() and not _belongs(folder, path, path, profile):
             remove_file(path)
         if beside.exists():

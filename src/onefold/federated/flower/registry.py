@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from math import isclose
+from pathlib import Path
 from typing import Any
 
 from onefold._base.files import file_lock, remove_file
@@ -321,12 +322,28 @@ class Registry:
     def recover(self) -> None:
         """Finish what a process that was killed has begun; to be called when the server's run starts."""
         with self._changing() as sites:
-            for name, site in sites.items():
-                if site.status is Status.REMOVED:  # its model or sums may have come while it was removed
-                    self._delete_files(name)
+            for name in self._removed(sites):  # its model or sums may have come while it was removed
+                self._delete_files(name)
+
+    def finish_removals(self) -> None:
+        """Delete what is left of sites whose removal was killed after it had changed the list.
+
+        The run may be another process, which goes on: it looks every now and then, and writes nothing as long
+        as there is nothing to delete.
+        """
+        files = [path for name in self._removed(self._read()) for path in self._files(name)]
+        if any(path.exists() for path in files):
+            self.recover()
+
+    def _removed(self, sites: Mapping[str, RegistryEntry]) -> list[str]:
+        return [name for name, site in sites.items() if site.status is Status.REMOVED]
+
+    def _files(self, name: str) -> tuple[Path, ...]:
+        """What the server keeps of a site that was or is a member."""
+        return self.folder.models / f"{name}.onefold", self.folder.sums_of(name)
 
     def _delete_files(self, name: str) -> None:
-        for path in (self.folder.models / f"{name}.onefold", self.folder.sums_of(name)):
+        for path in self._files(name):
             remove_file(path, missing_ok=True)
 
     def _finish(self, sites: dict[str, RegistryEntry]) -> set[str]:

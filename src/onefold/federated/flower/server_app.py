@@ -196,6 +196,7 @@ class Coordinator:
             part.write_text(self.metrics.text(), encoding="utf-8")
             part.replace(self._numbers)
         if not self.pulse.is_full:
+            self.registry.finish_removals()
             self.reception.note_online()
 
     def _count(self, exchange: Exchange) -> None:

@@ -227,6 +227,8 @@ def _counted_together(
         if len(set(accounts)) == 1 and are_covered(folder, settings, queries, signed):
             _admit(folder, settings, accounts[0], sum(len(query.features) for query in queries))
             return list(accounts)
+    except OSError:  # as on a full disk: the rows may be counted already, and are not counted again
+        raise
     except Exception:  # whatever it is, the queries that it is about are told so
         LOG.info("queries of one message are counted one by one")
     return [None] * len(queries)

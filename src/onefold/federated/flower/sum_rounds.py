@@ -42,7 +42,8 @@ SAID = {
     FailureCode.OTHER_ROUND: "knows this round with another contract or another list of sites: begin a new "
     "round under another name",
     FailureCode.NOT_AGREED: "does not answer: fewer holders than needed have signed its list of sites, or "
-    "somebody showed them different lists",
+    "somebody showed them different lists, or the total under one key is not that of its list",
+    FailureCode.NO_ENCRYPTION: "lacks the extra fhe, which sums under one key need",
     FailureCode.MALFORMED: "cannot read the request: it is not in the contract, or its onefold is older",
 }
 
@@ -173,7 +174,7 @@ class SumRound:
 
     def _check(self, sites: list[str], until: float) -> list[str]:
         """Give every holder its shares; those that can use all of them, and have not signed yet."""
-        routed = self.files.total.route([self.files.message_of(site) for site in sites])
+        routed = self.files.routed(sites)
         signed = self.files.found(self.files.holders, SIGNED)
         ready: dict[str, dict[str, str]] = {}
         while True:

@@ -30,6 +30,7 @@ from onefold.exceptions import (
     BudgetExceededError,
     InvalidInputError,
     MessageError,
+    MissingDependencyError,
     OnefoldError,
     QueryRefused,
 )
@@ -83,6 +84,9 @@ def take_step(folder: SiteFolder, parcel: SumParcel, signature: SumSignature | N
     except BudgetExceededError:
         code = FailureCode.BUDGET_SPENT
         LOG.warning("refused sum step=%s query=%s code=%s", parcel.step, parcel.query_id, code)
+    except MissingDependencyError as error:
+        code = FailureCode.NO_ENCRYPTION
+        LOG.warning("refused sum step=%s query=%s: %s", parcel.step, parcel.query_id, error)
     except MessageError as error:
         code = FailureCode.MALFORMED
         LOG.warning("refused sum step=%s query=%s: %s", parcel.step, parcel.query_id, error)

@@ -1,8 +1,9 @@
 """Encrypted sums: t of n key holders open the sum of all sites' numbers, and nobody sees a single site's.
 
 ``encrypted`` has the steps of a round and ``holder`` those of a key holder; ``contract``, ``keys``,
-``messages``, ``noise`` and ``sharing`` are what they rest on; ``statistics`` and ``schema`` sum moments and
-tables.
+``messages`` and ``noise`` are what they rest on. ``schemes`` has the two ways to hide numbers, shares of
+several holders (``sharing``) and one key (``bfv``, which alone needs SEAL). ``statistics`` and ``schema`` sum
+moments and tables.
 """
 
 from onefold.federated.sums.contract import SumContract

@@ -10,7 +10,16 @@ from typing import Any
 from onefold._base.validation import Entry, Flag, Instance, Number, Whole, check_parameters
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.messages import check_digest, check_guarantee, check_name, is_text
-from onefold.federated.sums.keys import PublicHolder, canonical, check_threshold, most_colluding
+from onefold.federated.sums.bfv import PLAIN_BITS
+from onefold.federated.sums.keys import (
+    BFV,
+    SHAMIR,
+    PublicHolder,
+    canonical,
+    check_scheme,
+    check_threshold,
+    most_colluding,
+)
 from onefold.federated.sums.noise import SumBlock, largest_sum, mu_of_blocks
 from onefold.federated.sums.sharing import MODULUS
 from onefold.privacy.calibration import epsilon_of
@@ -75,6 +84,10 @@ class SumContract:
         Gaussian privacy of earlier rounds that the same promise covers.
     noise : bool, default=True
         False sums without noise: the sum is exact, and nothing is promised to anybody.
+    scheme : {"shamir", "bfv"}, default="shamir"
+        Whether the numbers of sites are shared among the holders, or encrypted under the one key of a single
+        holder, added by the server and then read by the holder. The latter needs the extra ``fhe`` at sites
+        and at the holder.
 
     See Also
     --------
@@ -109,6 +122,7 @@ class SumContract:
     agreement: str = ""
     earlier_mu: float = 0.0
     noise: bool = True
+    scheme: str = SHAMIR
     digest: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -153,6 +167,7 @@ class SumContract:
         if self.missing_holders is None:
             object.__setattr__(self, "missing_holders", n - t)
         missing = self.missing_holders or 0
+        check_scheme(self.scheme, self.holders, t)
         check_threshold(n, t, self.colluding_holders or 0)
         if t > n - missing:
             raise InvalidInputError(
@@ -168,10 +183,11 @@ class SumContract:
         for block in self.blocks:
             if not is_text(block.name) or not block.name:
                 raise InvalidInputError("the name of a block must be a short printable text")
-            if largest_sum(block, len(self.sites), self.least_adding) >= MODULUS // 2:
+            if self.largest(block) >= self.room:
+                digits = self.room.bit_length() - (self.scheme == BFV)
                 raise InvalidInputError(
-                    f"sums of the block {block.name!r} could wrap around at 2**60: use a coarser grid, or "
-                    "declare smaller numbers"
+                    f"sums of the block {block.name!r} could wrap around at 2**{digits}: use a coarser grid, "
+                    "or declare smaller numbers"
                 )
 
     def _check_promise(self) -> None:
@@ -194,6 +210,31 @@ class SumContract:
     def length(self) -> int:
         """Number of entries of a vector."""
         return sum(block.length for block in self.blocks)
+
+    @property
+    def room(self) -> int:
+        """What the absolute value of every sum stays below."""
+        return int(2 ** (PLAIN_BITS - 1)) if self.scheme == BFV else MODULUS // 2
+
+    @property
+    def n_parts(self) -> int:
+        """Parts of a site's message: one for each holder, and under one key one that the server adds up."""
+        return len(self.holders) + (self.scheme == BFV)
+
+    def largest(self, block: SumBlock) -> int:
+        """Return what no sum of a block exceeds, noise included.
+
+        Parameters
+        ----------
+        block : SumBlock
+            One of the blocks.
+
+        Returns
+        -------
+        int
+            The bound on absolute values; noise exceeds it with a probability below 10**-50.
+        """
+        return largest_sum(block, len(self.sites), self.least_adding)
 
     @property
     def least_sites(self) -> int:
@@ -253,6 +294,11 @@ class SumContract:
             "record" if self.promise is None else self.promise.unit,
         )
         read = f"each site's numbers, with epsilon {shown(self.exposed)} per {unit}"
+        if self.scheme == BFV:
+            return (
+                "the key holder does not collude with the server, and sees nothing that sites send but their "
+                f"total: otherwise it reads {read}"
+            )
         if t == 1:
             return f"the only key holder looks at nothing but the sum: it can read {read}"
         return (
@@ -312,7 +358,10 @@ class SumContract:
             JSON; its SHA-256 sum is ``digest``.
         """
         plain = {name: getattr(self, name) for name in PLAIN}
-        plain |= {name: [asdict(each) for each in getattr(self, name)] for name in ("holders", "blocks")}
+        plain["holders"] = [holder.to_dict() for holder in self.holders]
+        plain["blocks"] = [asdict(block) for block in self.blocks]
+        if self.scheme != SHAMIR:  # contracts of older programs do not name it
+            plain["scheme"] = self.scheme
         promise = None if self.promise is None else self.promise.to_dict()
         return canonical({"kind": KIND, "version": VERSION, **plain, "promise": promise})
 
@@ -373,12 +422,13 @@ PLAIN = (
 
 
 def _read(plain: Mapping[str, Any]) -> SumContract:
-    if set(plain) != {*PLAIN, "holders", "blocks", "promise"}:
+    if set(plain) - {"scheme"} != {*PLAIN, "holders", "blocks", "promise"}:
         raise MessageError("this is not a sum contract, or it is damaged")
     told = check_guarantee(plain["promise"])
     return SumContract(
         holders=tuple(PublicHolder(**each) for each in plain["holders"]),
         blocks=tuple(SumBlock(**each) for each in plain["blocks"]),
         promise=None if told is None else Guarantee.from_dict(told),
+        scheme=plain.get("scheme", SHAMIR),
         **{name: plain[name] for name in PLAIN},
     )

@@ -1,9 +1,10 @@
-"""Sums of whole numbers over sites: t of n key holders open the total, and nobody sees a single site's.
+"""Sums of whole numbers over sites: key holders open the total, and nobody sees a single site's.
 
-A site splits its vector, with its share of the noise, into one share per key holder and encrypts each share
-to its holder. The server carries bytes and can read none of them. The holders first sign one list of sites,
-then add up the shares of the sites on it; any t of their answers give the sum. Everything here is bytes in,
-bytes out, so that any transport can carry it.
+Who can open it is the *scheme* of the contract (:mod:`onefold.federated.sums.schemes`). In the usual one a
+site splits its vector, with its share of the noise, into one share per key holder and encrypts each share to
+its holder. The server carries bytes and can read none of them. The holders first sign one list of sites, then
+add up the shares of the sites on it; any t of their answers give the sum. Everything here is bytes in, bytes
+out, so that any transport can carry it.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.messages import check_digest
 from onefold.federated.signing import verify
 from onefold.federated.sums.contract import SumContract
-from onefold.federated.sums.keys import Encryptor, HolderKey
+from onefold.federated.sums.keys import HolderKey
 from onefold.federated.sums.messages import (
     ANSWER,
     HEADERS,
@@ -31,7 +32,6 @@ from onefold.federated.sums.messages import (
     LIST,
     MESSAGE,
     OTHER,
-    about_share,
     check_enough,
     check_message,
     read_header,
@@ -39,7 +39,8 @@ from onefold.federated.sums.messages import (
     signed_bytes,
 )
 from onefold.federated.sums.noise import draw_shares
-from onefold.federated.sums.sharing import combine_shares, expand_seed, new_seed, split_secret
+from onefold.federated.sums.schemes import scheme_of
+from onefold.federated.sums.sharing import combine_shares
 from onefold.privacy.guarantee import SEEDED, Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.samplers import RandomState
@@ -122,6 +123,9 @@ class EncryptedSum:
     that lies can spoil the sum; no encryption prevents that. Whoever carries the answers can open the sum as
     well as the querier.
 
+    With ``scheme="bfv"`` in the contract one holder has the only key, of BFV: :meth:`route` adds up, and the
+    holder opens the total. It reads each site's vector if it is shown what sites send.
+
     With noise no site can leave an opened sum: another round is another release, and is charged as one.
 
     References
@@ -153,6 +157,7 @@ class EncryptedSum:
     def __init__(self, contract: SumContract) -> None:
         check_parameter("contract", contract, Instance(SumContract, "a SumContract"))
         self.contract = contract
+        self._scheme = scheme_of(contract)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -205,6 +210,7 @@ class EncryptedSum:
         with file_lock(kept):
             if kept.is_file():
                 return self._kept(kept)
+            self._scheme.require()
             plain = self._checked(vector)
             if contract.noise:
                 if ledger is not None:
@@ -234,20 +240,12 @@ class EncryptedSum:
         return found
 
     def _message(self, site: str, plain: Integers, key: HolderKey | None, seeded: bool) -> bytes:
-        contract = self.contract
-        seeds = [new_seed() for _ in range(contract.threshold - 1)]
-        others = split_secret(plain, [expand_seed(seed, len(plain)) for seed in seeds], len(contract.holders))
-        contents = [*seeds, *(share.astype("<u8", copy=False).tobytes() for share in others)]
-        encryptor = Encryptor()
-        parts = [
-            encryptor.encrypt(content, holder, about_share(contract, site, holder.name))
-            for content, holder in zip(contents, contract.holders, strict=True)
-        ]
+        sender, parts = self._scheme.parts(site, plain)
         header = {
             "kind": MESSAGE,
-            "contract": contract.digest,
+            "contract": self.contract.digest,
             "site": site,
-            "sender": encryptor.public,
+            "sender": sender,
             "parts": [hashlib.sha256(part).hexdigest() for part in parts],
             "seeded": seeded,
         }
@@ -259,6 +257,10 @@ class EncryptedSum:
     def route(self, messages: Iterable[bytes]) -> dict[str, list[bytes]]:
         """Sort the messages of sites into what each holder gets: one run of bytes per site.
 
+        Under one key (``scheme="bfv"``) the server adds the ciphertexts up here, as they come, and the holder
+        gets their total as one more run of bytes. It is made with new random numbers each time, and a holder
+        takes one total per round: keep what this returns.
+
         Parameters
         ----------
         messages : iterable of bytes
@@ -267,9 +269,9 @@ class EncryptedSum:
         Returns
         -------
         dict of str to list of bytes
-            For each holder the header of every site and the part for this holder.
+            For each holder the header of every site and the part for this holder, then the total, if any.
         """
-        found: dict[str, list[bytes]] = {holder.name: [] for holder in self.contract.holders}
+        routing = self._scheme.routing()
         seen: dict[str, bytes] = {}
         for message in messages:
             site, first, parts = self._read_message(message)
@@ -278,10 +280,9 @@ class EncryptedSum:
                     raise MessageError(f"site {site} sent two different messages: leave it out")
                 continue
             seen[site] = first
-            for holder, part in zip(self.contract.holders, parts, strict=True):
-                found[holder.name].append(join_frames([first, part]))
+            routing.add(site, first, parts)
         check_enough(self.contract, len(seen))
-        return found
+        return routing.envelopes()
 
     def site_of(self, message: bytes) -> str:
         """Return the site that a message is from; one of another sum, or a damaged one, is refused.
@@ -359,8 +360,8 @@ class EncryptedSum:
 
     def _header(self, message: bytes) -> tuple[dict[str, Any], list[bytes]]:
         frames = split_frames(message)
-        if len(frames) != len(self.contract.holders) + 1:
-            raise MessageError("a message of a site must have one part per holder")
+        if len(frames) != self.contract.n_parts + 1:
+            raise MessageError(f"a message of a site must have {self.contract.n_parts} parts in this sum")
         header, _ = unpack_frame(frames[0], LARGEST_HEADER)
         if header.get("kind") != MESSAGE or set(header) != HEADERS[MESSAGE]:
             raise MessageError(f"these bytes are not a {MESSAGE}")

@@ -15,32 +15,31 @@ from onefold._base.validation import Instance, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.federated.messages import check_digest
 from onefold.federated.sums.encrypted import EncryptedSum
-from onefold.federated.sums.keys import TAG_BYTES, HolderKey, canonical, decrypt
+from onefold.federated.sums.keys import HolderKey, canonical
 from onefold.federated.sums.messages import (
     ANSWER,
     LIST,
     MESSAGE,
-    about_share,
     check_enough,
     check_message,
     list_digest,
     read_header,
-    residues,
     signed_bytes,
 )
-from onefold.federated.sums.sharing import SEED_BYTES, add_shares, expand_seed
+from onefold.federated.sums.schemes import scheme_of
 
 __all__ = ["SumHolder"]
 
 
 @dataclass(frozen=True)
 class _List:
-    """A list of sites with the sum of their shares for one holder."""
+    """A list of sites with the sum of what they sent to one holder."""
 
     digest: str
     sites: tuple[str, ...]
     seeded: bool
-    total: Residues = field(repr=False)
+    shares: Residues = field(repr=False)
+    total: bytes = field(repr=False)  # of all sites, as the server made it, where there is one key
 
 
 class SumHolder:
@@ -79,7 +78,7 @@ class SumHolder:
         check_parameter("key", key, Instance(HolderKey, "a HolderKey"))
         self.name = key.name
         self._key, self._total, self._contract = key, total, total.contract
-        self._number = self._contract.number(key.name)
+        self._scheme, self._number = scheme_of(self._contract), self._contract.number(key.name)
         if key.public != self._contract.holders[self._number - 1]:
             raise InvalidInputError("the contract has another key of this holder")
         self._memory = Path(folder) / f"{self._contract.round_id}.{key.name}.round"
@@ -101,13 +100,28 @@ class SumHolder:
             Sites and what is wrong with their messages; empty if all is well.
         """
         found = {}
-        for envelope in envelopes:
+        for envelope in self._scheme.split(list(envelopes))[0]:
             header, part = self._opened(envelope)
             try:
                 self._share(header, part)
             except MessageError as error:
                 found[str(header["site"])] = str(error)
         return found
+
+    def sites(self, envelopes: Iterable[bytes]) -> list[str]:
+        """Return whose messages these are, without signing anything.
+
+        Parameters
+        ----------
+        envelopes : iterable of bytes
+            What :meth:`EncryptedSum.route` has for this holder.
+
+        Returns
+        -------
+        list of str
+            Names of the sites.
+        """
+        return [str(self._opened(each)[0]["site"]) for each in self._scheme.split(list(envelopes))[0]]
 
     def sign(self, envelopes: Iterable[bytes]) -> bytes:
         """Sign the list of sites whose messages these are, unless another one was signed in this round.
@@ -129,9 +143,10 @@ class SumHolder:
                 plain = {"contract": self._contract.digest, "list": listed.digest}
                 write_whole(self._memory, canonical(plain), private=True)
             elif known != listed.digest:
+                other = ", or another total of them," if listed.total else ""
                 raise MessageError(
-                    "another list of sites was signed in this round, and only that one is ever answered: "
-                    "begin a new round"
+                    f"another list of sites{other} was signed in this round, and only that one is ever "
+                    "answered: begin a new round"
                 )
         header = {
             "kind": LIST,
@@ -143,6 +158,9 @@ class SumHolder:
 
     def answer(self, envelopes: Iterable[bytes], signatures: Iterable[bytes]) -> bytes:
         """Return the sum of the shares of the sites on the list that t holders have signed.
+
+        Under one key it decrypts the server's total here, once per round and no other one: numbers that
+        cannot be the sum of the sites on the list are refused.
 
         Parameters
         ----------
@@ -168,7 +186,8 @@ class SumHolder:
                 f"{len(signers)} holders have signed this list of sites, and "
                 f"{self._contract.threshold} are needed: wait for the others, or begin a new round"
             )
-        content = listed.total.astype("<u8", copy=False).tobytes()
+        share = self._scheme.opened(self._key, listed.shares, listed.total)
+        content = share.astype("<u8", copy=False).tobytes()
         header = {
             "kind": ANSWER,
             "contract": self._contract.digest,
@@ -204,22 +223,24 @@ class SumHolder:
         return holder if listed == digest else None
 
     def _added(self, envelopes: Iterable[bytes]) -> _List:
-        """Decrypt the shares of all sites and add them up; refuse too few sites, or one that comes twice."""
+        """Decrypt what all sites sent and add it up; refuse too few sites, or one that comes twice."""
         listed: dict[str, str] = {}
-        total: Residues | None = None  # a contract of a few bytes may be of very many numbers
+        shares: Residues | None = None  # a contract of a few bytes may be of very many numbers
         seeded = False
-        for envelope in envelopes:
+        single, total = self._scheme.split(list(envelopes))
+        for envelope in single:
             header, part = self._opened(envelope)
             site = header["site"]
             if site in listed:
                 raise MessageError(f"site {site} is in the list twice")
             listed[site] = hashlib.sha256(split_frames(envelope)[0]).hexdigest()
             share = self._share(header, part)
-            total = share if total is None else add_shares(total, share)
+            shares = share if shares is None else self._scheme.add(shares, share)
             seeded |= header["seeded"]
         check_enough(self._contract, len(listed))
-        assert total is not None  # of one site at least
-        return _List(list_digest(self._contract, listed), tuple(sorted(listed)), seeded, total)
+        assert shares is not None  # of one site at least
+        digest = list_digest(self._contract, listed, hashlib.sha256(total).hexdigest() if total else "")
+        return _List(digest, tuple(sorted(listed)), seeded, shares, total)
 
     def _opened(self, envelope: bytes) -> tuple[dict[str, Any], bytes]:
         frames = split_frames(envelope)
@@ -232,17 +253,10 @@ class SumHolder:
         return header, frames[1]
 
     def _share(self, header: Mapping[str, Any], part: bytes) -> Residues:
-        """Decrypt the share of a site."""
+        """Decrypt what a site sent to this holder."""
         site = header["site"]
         if hashlib.sha256(part).hexdigest() != header["parts"][self._number - 1]:
             raise MessageError(
                 f"the part of site {site} for this holder is missing or was changed: leave it out"
             )
-        seed = self._number < self._contract.threshold
-        if len(part) != TAG_BYTES + (SEED_BYTES if seed else 8 * self._contract.length):
-            raise MessageError(f"site {site}: its share has the wrong length; leave it out")
-        try:
-            content = decrypt(part, header["sender"], self._key, about_share(self._contract, site, self.name))
-        except MessageError as error:
-            raise MessageError(f"site {site}: {error}; leave it out") from None
-        return expand_seed(content, self._contract.length) if seed else residues(content)
+        return self._scheme.share(self._key, site, header["sender"], part)

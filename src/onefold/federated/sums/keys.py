@@ -7,8 +7,8 @@ may start counting at zero each time.
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from onefold._base.files import read_saved, write_whole
@@ -16,14 +16,17 @@ from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.federated.messages import check_digest, check_name
 from onefold.federated.signing import public_of, sign
+from onefold.federated.sums.bfv import BfvKey, check_public
 
 __all__ = [
+    "SCHEMES",
     "TAG_BYTES",
     "Encryptor",
     "HolderGroup",
     "HolderKey",
     "PublicHolder",
     "canonical",
+    "check_scheme",
     "check_threshold",
     "decrypt",
     "most_colluding",
@@ -31,6 +34,7 @@ __all__ = [
 
 KIND, PUBLIC, GROUP = "onefold holder key", "onefold public key", "onefold key holders"
 X25519 = "cryptography.hazmat.primitives.asymmetric.x25519"
+SHAMIR, BFV = SCHEMES = ("shamir", "bfv")  # keys that several share, or one key
 KEY_BYTES = 32
 TAG_BYTES = 16  # by which what AES-GCM encrypts is longer
 FRESH = bytes(12)  # counter of AES-GCM: every key encrypts once
@@ -53,6 +57,8 @@ class PublicHolder:
         Public key of X25519, 64 hexadecimal digits.
     signing : str
         Public key of Ed25519, 64 hexadecimal digits.
+    bfv : str, default=""
+        Public key of BFV, of a holder that opens sums under one key: 0.5 MB.
 
     See Also
     --------
@@ -67,11 +73,25 @@ class PublicHolder:
     name: str
     agreement: str
     signing: str
+    bfv: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         check_name("the name of a holder", self.name)
         check_digest(self.agreement)
         check_digest(self.signing)
+        if self.bfv != "":
+            check_public(self.bfv)
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the key as JSON values; what it has not is left out.
+
+        Returns
+        -------
+        dict of str to str
+            The parameters.
+        """
+        plain = {"name": self.name, "agreement": self.agreement, "signing": self.signing}
+        return {**plain, "bfv": self.bfv} if self.bfv else plain
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the public key to a file, which may be given to anybody.
@@ -81,7 +101,7 @@ class PublicHolder:
         path : str or os.PathLike
             The file.
         """
-        write_whole(path, canonical({"kind": PUBLIC, **asdict(self)}))
+        write_whole(path, canonical({"kind": PUBLIC, **self.to_dict()}))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "PublicHolder":
@@ -110,6 +130,15 @@ def _read_public(content: bytes) -> PublicHolder:
         raise FileFormatError("damaged, or not a public key") from None
 
 
+ONE_KEY = (
+    "One holder has the only key: if it is missing, no sum is opened.",
+    "The server adds up what sites send, and the holder reads the total. A server that breaks the protocol "
+    "gets no more than that opened: numbers are under pads that only the holder can take off.",
+    "Holder and server together read every site's numbers, and so does a holder that sees what sites send: "
+    "give it the total alone.",
+)
+
+
 def most_colluding(n_holders: int, threshold: int) -> int:
     """Return how many holders may collude with a server so that still only one list of sites is opened."""
     return max(0, 2 * threshold - n_holders - 1)
@@ -128,6 +157,18 @@ def check_threshold(n_holders: int, threshold: int, colluding: int) -> None:
         )
 
 
+def check_scheme(scheme: str, holders: Sequence[PublicHolder], threshold: int) -> None:
+    """Refuse an unknown scheme, and for one key several holders, or one that has not got it."""
+    if scheme not in SCHEMES:
+        raise InvalidInputError(f"scheme must be one of {', '.join(SCHEMES)}")
+    if scheme == BFV and (len(holders) != 1 or threshold != 1):
+        raise InvalidInputError("with the scheme bfv there is one key: one holder, threshold 1")
+    if scheme == BFV and not holders[0].bfv:
+        raise InvalidInputError(
+            f"holder {holders[0].name} has no key of BFV: onefold federate keys new --scheme bfv makes one"
+        )
+
+
 @dataclass(frozen=True)
 class HolderGroup:
     """Public keys of those who open sums together, and how many of them it takes.
@@ -141,6 +182,8 @@ class HolderGroup:
     colluding : int or None, default=None
         Number of holders that may collude with the server; None takes the largest number that the threshold
         allows.
+    scheme : {"shamir", "bfv"}, default="shamir"
+        Whether the holders share every number, or one holder has the only key of BFV.
 
     See Also
     --------
@@ -156,6 +199,7 @@ class HolderGroup:
     holders: tuple[PublicHolder, ...]
     threshold: int
     colluding: int | None = None
+    scheme: str = SHAMIR
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "holders", tuple(self.holders))
@@ -168,10 +212,13 @@ class HolderGroup:
         if self.colluding is None:
             object.__setattr__(self, "colluding", most_colluding(n, self.threshold))
         check_threshold(n, self.threshold, self.colluding or 0)
+        check_scheme(self.scheme, self.holders, self.threshold)
 
     @property
     def in_words(self) -> tuple[str, ...]:
         """What the threshold stands, in sentences."""
+        if self.scheme == BFV:
+            return ONE_KEY
         n, t, c = len(self.holders), self.threshold, self.colluding or 0
         missing = "none may" if t == n else f"{n - t} may"
         few = "No holder" if c == 0 else f"At most {c} of them"
@@ -200,7 +247,15 @@ class HolderGroup:
         path : str or os.PathLike
             The file.
         """
-        write_whole(path, json.dumps({"kind": GROUP, **asdict(self)}, indent=1).encode())
+        plain = {
+            "kind": GROUP,
+            "holders": [holder.to_dict() for holder in self.holders],
+            "threshold": self.threshold,
+            "colluding": self.colluding,
+        }
+        if self.scheme != SHAMIR:
+            plain["scheme"] = self.scheme
+        write_whole(path, json.dumps(plain, indent=1).encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "HolderGroup":
@@ -241,6 +296,8 @@ class HolderKey:
         Secret key of X25519.
     signing : bytes
         Secret key of Ed25519.
+    bfv : BfvKey or None, default=None
+        Both keys of BFV, of a holder that opens sums under one key.
 
     See Also
     --------
@@ -255,6 +312,7 @@ class HolderKey:
     name: str
     agreement: bytes = field(repr=False)
     signing: bytes = field(repr=False)
+    bfv: BfvKey | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_name("the name of a holder", self.name)
@@ -263,27 +321,36 @@ class HolderKey:
                 raise InvalidInputError("a secret key must be 32 bytes: use HolderKey.new")
 
     @classmethod
-    def new(cls, name: str) -> "HolderKey":
+    def new(cls, name: str, scheme: str = SHAMIR) -> "HolderKey":
         """Make a key from the entropy of the operating system.
 
         Parameters
         ----------
         name : str
             Name of the holder.
+        scheme : {"shamir", "bfv"}, default="shamir"
+            With "bfv", which needs the extra ``fhe``, it can also open sums under one key.
 
         Returns
         -------
         HolderKey
             The key.
         """
-        return cls(name, os.urandom(KEY_BYTES), os.urandom(KEY_BYTES))
+        if scheme not in SCHEMES:
+            raise InvalidInputError(f"scheme must be one of {', '.join(SCHEMES)}")
+        check_name("the name of a holder", name)
+        one = BfvKey.new() if scheme == BFV else None
+        return cls(name, os.urandom(KEY_BYTES), os.urandom(KEY_BYTES), one)
 
     @property
     def public(self) -> PublicHolder:
         """The part that others need."""
         agreement = require(X25519, "federated").X25519PrivateKey.from_private_bytes(self.agreement)
         return PublicHolder(
-            self.name, agreement.public_key().public_bytes_raw().hex(), public_of(self.signing)
+            self.name,
+            agreement.public_key().public_bytes_raw().hex(),
+            public_of(self.signing),
+            "" if self.bfv is None else self.bfv.public,
         )
 
     def sign(self, content: bytes) -> str:
@@ -309,7 +376,9 @@ class HolderKey:
         path : str or os.PathLike
             The file.
         """
-        secrets = {"agreement": self.agreement.hex(), "signing": self.signing.hex()}
+        secrets: dict[str, Any] = {"agreement": self.agreement.hex(), "signing": self.signing.hex()}
+        if self.bfv is not None:
+            secrets["bfv"] = {"secret": self.bfv.secret, "public": self.bfv.public}
         write_whole(path, canonical({"kind": KIND, "name": self.name, **secrets}), private=True)
 
     @classmethod
@@ -334,9 +403,9 @@ def _read_key(content: bytes) -> HolderKey:
         plain = json.loads(content)
         if plain["kind"] != KIND:
             raise ValueError
-        return HolderKey(
-            plain["name"], *(bytes.fromhex(check_digest(plain[name])) for name in ("agreement", "signing"))
-        )
+        one = BfvKey(**plain["bfv"]) if "bfv" in plain else None
+        agreement, signing = (bytes.fromhex(check_digest(plain[name])) for name in ("agreement", "signing"))
+        return HolderKey(plain["name"], agreement, signing, one)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise FileFormatError("damaged, or not a holder key") from None
 
@@ -370,7 +439,8 @@ def decrypt(content: bytes, sender: str, own: HolderKey, about: bytes) -> bytes:
     try:
         secret = module.X25519PrivateKey.from_private_bytes(own.agreement)
         other = module.X25519PublicKey.from_public_bytes(bytes.fromhex(sender))
-        key = _agreed(secret, other, sender, own.public.agreement, about)
+        agreement = secret.public_key().public_bytes_raw().hex()
+        key = _agreed(secret, other, sender, agreement, about)
         return bytes(_aes(key).decrypt(FRESH, content, about))
     except (invalid, ValueError, TypeError):
         raise MessageError("the bytes were changed, or are not for this holder and this sum") from None

@@ -22,6 +22,7 @@ __all__ = [
     "LIST",
     "MESSAGE",
     "OTHER",
+    "TOTAL",
     "about_share",
     "check_enough",
     "check_message",
@@ -31,12 +32,13 @@ __all__ = [
     "signed_bytes",
 ]
 
-MESSAGE, LIST, ANSWER = "sum message", "sum list", "sum answer"
+MESSAGE, TOTAL, LIST, ANSWER = "sum message", "sum total", "sum list", "sum answer"
 SIGNED = {kind: f"onefold {kind} 1\n".encode() for kind in (MESSAGE, LIST, ANSWER)}
 OTHER = "the bytes are about another sum: all must use the same contract"
 LARGEST_HEADER = 2**20
 HEADERS = {
     MESSAGE: {"kind", "contract", "site", "sender", "parts", "seeded", "signature"},
+    TOTAL: {"kind", "contract"},
     LIST: {"kind", "contract", "list", "holder", "signature"},
     ANSWER: {"kind", "contract", "list", "sites", "seeded", "sum", "holder", "signature"},
 }
@@ -57,10 +59,10 @@ def read_header(content: bytes, kind: str, contract: SumContract) -> dict[str, A
     return header
 
 
-def list_digest(contract: SumContract, listed: Mapping[str, str]) -> str:
-    """Name of a list of sites, each with the one message of it that is added."""
+def list_digest(contract: SumContract, listed: Mapping[str, str], total: str = "") -> str:
+    """Name of a list of sites, each with the one message of it that is added, and of their total, if any."""
     plain = {"contract": contract.digest, "sites": sorted(listed.items())}
-    return hashlib.sha256(canonical(plain)).hexdigest()
+    return hashlib.sha256(canonical({**plain, "total": total} if total else plain)).hexdigest()
 
 
 def about_share(contract: SumContract, site: str, holder: str) -> bytes:
@@ -85,11 +87,7 @@ def check_message(contract: SumContract, header: Mapping[str, Any]) -> str:
     if site not in contract.sites:
         raise MessageError("a message is from a site that is not in the contract")
     check_digest(header["sender"])
-    if (
-        not isinstance(parts, list)
-        or len(parts) != len(contract.holders)
-        or type(header["seeded"]) is not bool
-    ):
+    if not isinstance(parts, list) or len(parts) != contract.n_parts or type(header["seeded"]) is not bool:
         raise MessageError(f"the message of site {site} is damaged")
     for part in parts:
         check_digest(part)

@@ -10,13 +10,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from onefold._base.files import file_lock, write_whole
+from onefold._base.frames import join_frames, split_frames
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
+from onefold.federated.sums.keys import BFV
 from onefold.federated.sums.schema import SchemaSum
 
 __all__ = ["ANSWER", "KEPT", "MESSAGE", "OFFERED", "SIGNED", "RoundFiles"]
 
 MESSAGE, SIGNED, ANSWER = "sum", "signed", "answer"
-KEPT, OFFERED = "messages", "offered"  # at a holder: what it has signed, and what it was asked to sign
+# At a holder: what it has signed, and what it was asked to sign; at the server of one key: the total for it.
+KEPT, OFFERED = "messages", "offered"
 LISTED = "list"
 
 
@@ -116,6 +119,35 @@ class RoundFiles:
         if sender != site:
             raise MessageError(f"{path}: the message is from another site")
         return content
+
+    def routed(self, sites: Iterable[str]) -> dict[str, list[bytes]]:
+        """Return what each holder gets of some sites, whose messages must be there.
+
+        Under one key this is where the server adds up. A total is drawn anew each time and a holder takes one
+        per round, so it is kept beside the messages: the same sites give the same bytes.
+
+        Parameters
+        ----------
+        sites : iterable of str
+            Names of the sites.
+
+        Returns
+        -------
+        dict of str to list of bytes
+            As :meth:`EncryptedSum.route` returns it.
+        """
+        wanted = list(sites)
+        if self.contract.scheme != BFV:
+            return self.total.route(self.message_of(site) for site in wanted)
+        kept = self.path(self.holders[0], OFFERED)
+        if kept.is_file():
+            envelopes = split_frames(kept.read_bytes())
+            headers = [split_frames(envelope)[0] for envelope in envelopes[:-1]]
+            if headers == [split_frames(self.message_of(site))[0] for site in wanted]:
+                return {self.holders[0]: envelopes}
+        found = self.total.route(self.message_of(site) for site in wanted)
+        write_whole(kept, join_frames(found[self.holders[0]]))
+        return found
 
     def listed(self, without: Iterable[str]) -> list[str]:
         """Return the sites that are to be in the sum; refuse other ones than were written down before.

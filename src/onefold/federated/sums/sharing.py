@@ -14,13 +14,24 @@ bytes each.
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from onefold._base.arrays import Integers, Residues
 from onefold._base.optional import require
 
-__all__ = ["MODULUS", "SEED_BYTES", "add_shares", "combine_shares", "expand_seed", "new_seed", "split_secret"]
+__all__ = [
+    "MODULUS",
+    "SEED_BYTES",
+    "add_shares",
+    "combine_shares",
+    "expand_pad",
+    "expand_seed",
+    "new_seed",
+    "split_secret",
+    "to_residues",
+]
 
 MODULUS = 2**61 - 1
 SEED_BYTES = 32
@@ -89,15 +100,24 @@ def new_seed() -> bytes:
     return os.urandom(SEED_BYTES)
 
 
+def _stream(seed: bytes) -> Any:
+    """AES-256 in counter mode: encrypting zeros gives its bytes."""
+    ciphers = require("cryptography.hazmat.primitives.ciphers", "federated")
+    return ciphers.Cipher(ciphers.algorithms.AES(seed), ciphers.modes.CTR(bytes(16))).encryptor()
+
+
+def expand_pad(seed: bytes, length: int) -> Residues:
+    """Return the uniform numbers of 64 binary digits that a key stands for."""
+    return np.frombuffer(_stream(seed).update(bytes(8 * length)), dtype="<u8").astype(np.uint64)
+
+
 def expand_seed(seed: bytes, length: int) -> Residues:
     """Return the uniform residues that a key stands for, by AES-256 in counter mode.
 
     Of every 64 random bits 61 are used. The one value in 2**61 that is no residue is drawn again, so that all
     residues are equally likely.
     """
-    ciphers = require("cryptography.hazmat.primitives.ciphers", "federated")
-    algorithm = ciphers.algorithms.AES(seed)
-    stream = ciphers.Cipher(algorithm, ciphers.modes.CTR(bytes(16))).encryptor()
+    stream = _stream(seed)
     found = np.frombuffer(stream.update(bytes(8 * length)), dtype="<u8") & ALL
     while (outside := np.flatnonzero(found == ALL)).size:
         found[outside] = np.frombuffer(stream.update(bytes(8 * outside.size)), dtype="<u8") & ALL
@@ -105,6 +125,11 @@ def expand_seed(seed: bytes, length: int) -> Residues:
 
 
 # --- shares -----------------------------------------------------------------------------------------------
+
+
+def to_residues(numbers: Integers) -> Residues:
+    """Return the residues of whole numbers between -p/2 and p/2."""
+    return np.where(numbers < 0, numbers + MODULUS, numbers).astype(np.uint64)
 
 
 def split_secret(secret: Integers, drawn: Sequence[Residues], n_shares: int) -> list[Residues]:
@@ -132,7 +157,7 @@ def split_secret(secret: Integers, drawn: Sequence[Residues], n_shares: int) -> 
     >>> combine_shares({1: one, 3: three}).tolist()
     [-1, 3]
     """
-    known = [np.where(secret < 0, secret + MODULUS, secret).astype(np.uint64), *drawn]
+    known = [to_residues(secret), *drawn]
     return [_combined(known, _weights(range(len(known)), point)) for point in range(len(known), n_shares + 1)]
 
 

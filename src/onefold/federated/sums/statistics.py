@@ -58,6 +58,8 @@ class SumParties:
         allows.
     site_keys : tuple of str, default=()
         Public signing keys of the sites, in their order.
+    scheme : {"shamir", "bfv"}, default="shamir"
+        Whether the holders share every number, or one holder has the only key of BFV.
 
     See Also
     --------
@@ -77,6 +79,7 @@ class SumParties:
     colluding_sites: int = 1
     colluding_holders: int | None = None
     site_keys: tuple[str, ...] = ()
+    scheme: str = "shamir"
 
     def contract(self, round_id: str, blocks: Sequence[SumBlock], **options: Any) -> SumContract:
         """Return the contract of one round among these parties.

@@ -42,6 +42,8 @@ class PrivacyUtilityDisplay(Display):
         What the scores are.
     unit : str, default="record"
         What epsilon protects.
+    whole : bool, default=False
+        Whether the axis of the scores reaches from 0 to 1, so that small differences look small.
 
     See Also
     --------
@@ -61,6 +63,7 @@ class PrivacyUtilityDisplay(Display):
     marked: float | None = None
     measure: str = "accuracy"
     unit: str = "record"
+    whole: bool = False
 
     def __post_init__(self) -> None:
         lengths = {len(values) for values in (*self.scores.values(), *self.spreads.values())}
@@ -132,6 +135,8 @@ class PrivacyUtilityDisplay(Display):
         axes.minorticks_off()
         axes.set_xlabel(f"epsilon per {self.unit}: left private, right useful")
         axes.set_ylabel(self.measure)
+        if self.whole:
+            axes.set_ylim(0.0, 1.02)
         axes.legend(fontsize=8, frameon=False)
         bare(axes)
 

@@ -1,0 +1,275 @@
+"""Numbers to predict: what ``onefold fit --task regression`` and ``onefold predict`` do with them."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onefold._base.arrays import AnyArray, Floats, Index
+from onefold.cli import arguments as shared
+from onefold.cli import contracts
+from onefold.cli.console import busy, count_of, print_json, say, show, without_bars
+from onefold.cli.models import KnownRows, read_rows
+from onefold.cli.outputs import STANDARD_OUTPUT, write_columns, write_private_model
+from onefold.exceptions import InvalidInputError, OnefoldWarning
+from onefold.tables import Schema
+
+LEVEL = 0.9  # of intervals
+# Options of classifiers, with the value that stands for "not given".
+ONLY_CLASSES = {
+    "n_layers": None,
+    "branch_size": None,
+    "n_probe": None,
+    "batch_size": None,
+    "measure": None,
+    "n_components": 20,
+    "model": "wide",
+    "scale": "auto",
+    "raw": False,
+    "report": None,
+}
+
+
+def is_wanted(args: argparse.Namespace) -> bool:
+    """Whether a number is to be predicted: by ``--task``, or because the schema declares one."""
+    if args.task is not None or args.schema is None:
+        return bool(args.task == "regression")
+    schema = Schema.load(args.schema)
+    label = schema.label if args.label is None else schema.field(args.label)
+    return label is not None and not label.is_category and label.type in ("number", "integer")
+
+
+# --- fit --------------------------------------------------------------------------------------------------
+
+
+def run_fit(args: argparse.Namespace, out: str) -> int:
+    """Read, split if asked to, fit, store, tell."""
+    for name, usual in ONLY_CLASSES.items():
+        if getattr(args, name) != usual:
+            raise InvalidInputError(f"--{name.replace('_', '-')} is for classes, not for numbers to predict")
+    if args.method not in (None, "auto", "moments"):
+        raise InvalidInputError("numbers are predicted from private moments: leave out --method tables")
+    if args.epsilon is not None:
+        return _run_private(args, out)
+    from onefold import io
+    from onefold.fabrication import MomentRegressor
+
+    schema, rows, outputs, persons, notes = _read(args, out)
+    train, held = split(args.data, len(outputs), args.test_size, args.seed, persons)
+    for note in notes:
+        say(note, args.quiet)
+    started = time.perf_counter()
+    with busy("fitting", args.quiet):
+        model = MomentRegressor(None, schema=schema).fit(contracts.take(rows, train), outputs[train])
+    error, spread = math.sqrt(model.held_out_error_), float(np.std(outputs[train]))
+    result: dict[str, Any] = {
+        "model": out,
+        "task": "regression",
+        "rows": int(train.size),
+        "features": len(schema.features),
+        "seconds": round(time.perf_counter() - started, 3),
+        "estimated": {"rmse": error, "rmse_of_the_mean": spread},
+    }
+    lines = [
+        f"{train.size} rows, {count_of(len(schema.features), 'feature')} fitted in {result['seconds']:.2f} s",
+        f"estimated error on other rows {error:.4g} (root mean square; the mean alone {spread:.4g}); "
+        "--test-size F measures it",
+    ]
+    if held.size:
+        found = measures(model, contracts.take(rows, held), outputs[held], float(np.mean(outputs[train])))
+        result["held_out"] = found
+        lines[1] = in_words(found, f"{held.size} rows held out")
+    warn_if_useless(result["held_out"] if held.size else result["estimated"])
+    io.save(model, out)
+    result["file_bytes"] = Path(out).stat().st_size
+    lines.append(
+        f"model written to {out} ({result['file_bytes'] / 1e6:.2f} MB); it holds exact sums over the fitted "
+        "rows and errors of single rows: guard it like the data"
+    )
+    show(result, lines, as_json=args.json, quiet=args.quiet)
+    return 0
+
+
+def _read(
+    args: argparse.Namespace, out: str
+) -> tuple[Schema, contracts.Rows, Floats, AnyArray | None, list[str]]:
+    """The schema, the rows that have a number, these numbers, whom the rows are about, and what to say."""
+    encoders = shared.encoders_of(args)
+    needed = [name for name in (args.label, args.person, *args.ignore, *encoders) if name is not None]
+    table = contracts.read_columns(args.data, needed, args.quiet)
+    chosen = (args.label, args.ignore, args.person, encoders)
+    if args.schema is None:
+        schema = contracts.inferred(table, *chosen, task="regression")
+    else:
+        schema = contracts.declared(args.schema, *chosen, task="regression")
+    assert schema.label is not None
+    outputs, known = contracts.outputs_of(schema, table, strict=True)
+    if len(np.unique(outputs)) < 2:
+        raise InvalidInputError(f"{args.data}: label column {schema.label.name!r} has fewer than two numbers")
+    rows = contracts.rows_of(schema, table, strict=args.schema is not None)
+    notes = []
+    if not known.all():
+        left_out = int(np.sum(~known))
+        notes.append(f"{left_out} of {len(known)} rows left out: {schema.label.name!r} is missing there")
+        rows = contracts.take(rows, known)
+    notes.append(contracts.in_one_line(schema, rows, out))
+    persons = None if schema.person is None else schema.persons(table)[known]
+    return schema, rows, outputs, persons, notes
+
+
+def split(
+    path: str, n_rows: int, test_size: float | None, seed: int, persons: AnyArray | None
+) -> tuple[Index, Index]:
+    """Row numbers to fit and to hold out, no person in both."""
+    if test_size is None:
+        return np.arange(n_rows), np.arange(0)
+    units = np.arange(n_rows)
+    if persons is not None:
+        units = np.unique(persons.astype(str), return_inverse=True)[1]
+    n_units = int(units.max()) + 1
+    n_held = round(test_size * n_units)
+    if not 0 < n_held < n_units:
+        raise InvalidInputError(
+            f"{path}: --test-size leaves too few {'rows' if persons is None else 'persons'}"
+        )
+    rng = np.random.default_rng(seed)
+    held = np.isin(units, rng.permutation(n_units)[:n_held])
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def _run_private(args: argparse.Namespace, out: str) -> int:
+    """Release the moments of the table once, with noise; store what follows from them and the guarantee."""
+    from onefold.fabrication import MomentRegressor
+
+    schema = contracts.private_schema(args, shared.encoders_of(args), task="regression")
+    assert schema.label is not None
+    persons = [] if schema.person is None else [schema.person.name]
+    needed = [known.name for known in (*schema.features, schema.label)] + persons
+    table = contracts.read_columns(args.data, needed, args.quiet, private=True)
+    delta = min(1e-5, 1.0 / (10.0 * (schema.rows_about or 1))) if args.delta is None else args.delta
+    started = time.perf_counter()
+    with busy("fitting", args.quiet), without_bars(args.quiet):
+        model = MomentRegressor(args.epsilon, delta, schema=schema, ledger=args.ledger).fit(table)
+    # In moments of persons all rows of one weigh as much as one row: the sum counts persons.
+    counted = "rows" if schema.person is None else "persons"
+    size = round(max(float(model.moments_.counts_[0]), 0.0))
+    promise = write_private_model(out, model)
+    error = math.sqrt(model.held_out_error_)
+    result = {
+        "model": out,
+        "task": "regression",
+        "method": "moments",
+        f"{counted}_about": size,
+        "features": len(schema.features),
+        "estimated": {"rmse": error},
+        "seconds": round(time.perf_counter() - started, 3),
+        "guarantee": promise,
+        "holds": model.guarantee_.holds,
+        "promise": model.guarantee_.to_dict(),
+    }
+    lines = [
+        f"about {size} {counted} (with noise), {count_of(len(schema.features), 'feature')}: fitted to "
+        f"private moments in {result['seconds']:.2f} s; estimated error {error:.4g} (root mean square)",
+        f"model written to {out}, its guarantee to {promise}",
+        *shared.promise_in_words(model.guarantee_),
+    ]
+    show(result, lines, as_json=args.json, quiet=args.quiet)
+    return 0
+
+
+# --- predict ----------------------------------------------------------------------------------------------
+
+
+def run_predict(args: argparse.Namespace, out: str, model: Any, names: list[str] | None) -> int:
+    """Read, predict numbers and their intervals, write, tell."""
+    for name in ("probabilities", "distances", "scores", "report", "explain"):
+        if getattr(args, name):
+            raise InvalidInputError(f"{args.model}: this model predicts numbers: leave out --{name}")
+    rows = read_rows(
+        args.data, model, names, label=args.label, identifier=args.id, quiet=args.quiet, numbers=True
+    )
+    level = LEVEL if args.level is None else args.level
+    columns = {} if rows.ids is None else {args.id: rows.ids}
+    columns |= predictions(model, rows, level)
+    write_columns(out, columns)
+    result: dict[str, Any] = {"predictions": out, "rows": len(rows), "level": level}
+    lines = [f"{len(rows)} rows predicted, written to {out}"]
+    if "low" in columns:
+        lines[0] += f"; low and high are intervals meant to hold {100 * level:g} % of the numbers"
+    if rows.labels is not None:
+        found = measures_of(columns, rows)
+        result["measures"] = found
+        lines.append(in_words(found, f"{len(rows.labels)} rows"))
+        warn_if_useless(found)
+    if args.json:
+        print_json(result)
+    elif out != STANDARD_OUTPUT and not args.quiet:
+        show(result, lines, as_json=False)
+    else:
+        for line in lines[1:]:
+            say(line, args.quiet)
+    return 0
+
+
+def predictions(model: Any, rows: KnownRows, level: float) -> dict[str, AnyArray]:
+    """The predicted number of each row, and the ends of its interval where the model knows them."""
+    block = rows.block(0, len(rows))
+    columns = {"prediction": np.asarray(model.predict(block))}
+    if hasattr(model, "predict_interval"):
+        low, high = model.predict_interval(block, level).T
+        columns |= {"low": low, "high": high}
+    return columns
+
+
+# --- what a model is worth --------------------------------------------------------------------------------
+
+
+def measures(model: Any, rows: Any, truth: Floats, mean: float) -> dict[str, float]:
+    """How good predictions of rows that were held out are."""
+    low, high = model.predict_interval(rows, LEVEL).T
+    found = _errors(np.asarray(model.predict(rows)), truth, mean)
+    return found | {"level": LEVEL, "covered": float(np.mean((low <= truth) & (truth <= high)))}
+
+
+def measures_of(columns: dict[str, AnyArray], rows: KnownRows) -> dict[str, float]:
+    """How good predictions are where the true number is known."""
+    assert rows.labels is not None
+    truth, known = np.asarray(rows.labels, dtype=np.float64), rows.with_label
+    found = _errors(columns["prediction"][known], truth, float(np.mean(truth)))
+    if "low" in columns:
+        inside = (columns["low"][known] <= truth) & (truth <= columns["high"][known])
+        found["covered"] = float(np.mean(inside))
+    return found
+
+
+def _errors(predicted: Floats, truth: Floats, mean: float) -> dict[str, float]:
+    error, alone = float(np.mean((predicted - truth) ** 2)), float(np.mean((mean - truth) ** 2))
+    spread = float(np.var(truth))
+    return {
+        "rows": len(truth),
+        "rmse": math.sqrt(error),
+        "rmse_of_the_mean": math.sqrt(alone),
+        "mean_absolute_error": float(np.mean(np.abs(predicted - truth))),
+        "r2": 1.0 - error / spread if spread > 0.0 else math.nan,
+    }
+
+
+def in_words(found: dict[str, float], about: str) -> str:
+    """The same in a line."""
+    alone = f"root mean square; the mean alone {found['rmse_of_the_mean']:.4g}"
+    line = f"{about}: error {found['rmse']:.4g} ({alone}), R2 {found['r2']:.3f}"
+    if "covered" in found:
+        line += f", {100 * found['covered']:.0f} % of the numbers are in their intervals"
+    return line
+
+
+def warn_if_useless(found: dict[str, float]) -> None:
+    """Warn if the mean is as good."""
+    if not found["rmse"] < found["rmse_of_the_mean"]:
+        warnings.warn("the model is no better than always answering the mean", OnefoldWarning, stacklevel=3)

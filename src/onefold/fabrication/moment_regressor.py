@@ -1,0 +1,581 @@
+"""A regression on moments of pairs: with noise private for whole records, without it exact anywhere."""
+
+import math
+import os
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+from sklearn.base import RegressorMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from onefold._base.archive import read_archive, save_archive
+from onefold._base.arrays import Array, Floats
+from onefold._base.foreign import NOT_READABLE
+from onefold._base.validation import Entry, Number, Whole, check_parameter, check_parameters, check_rows
+from onefold.encoders import learns
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.fabrication.on_moments import OnMoments, encoding_words, of_the_release, voided_by
+from onefold.fabrication.pair_map import PairMap, checked_range, declared_map, pair_sums
+from onefold.fabrication.plain_moments import RowMap, plain_moments
+from onefold.models.preparation import Preparation
+from onefold.models.ridge import LinearMap, PairSpectrum, ridge_of
+from onefold.privacy.contract import contract_pairs
+from onefold.privacy.ledger import AnyLedger
+from onefold.privacy.moments import PrivateMoments
+from onefold.tables import Schema
+
+__all__ = ["MomentRegressor"]
+
+REGRESSOR = "moment regressor"  # kind of its files
+CONSTRAINTS: dict[str, Entry] = {"lift": ("auto", Whole(1), None)}
+DIRECTIONS = 512  # of a lift, but no more than half the rows
+FEWEST_DIRECTIONS = 32
+MOST_LEFT_OUT = 1000  # rows that are left out, one by one, for the width of intervals
+ONE_CLASS = (0,)  # the label of every pair
+SHARES = (0.05, 0.02, 0.28, 0.70)  # of a centre, which is not released, of counts, sums and products
+NO_RANGES = (
+    "with noise, and for several sites, the ranges of X and y must be declared: give a schema whose label is "
+    "a number, or x_range=(lowest, highest) and y_range=(lowest, highest)"
+)
+DECLARED_RANGES = "the ranges of X and y were declared without looking at the rows"
+NO_NUMBER = "the label of the schema is no number with a range: declare minimum and maximum, no classes"
+
+
+class MomentRegressor(RegressorMixin, OnMoments):
+    """Ridge regression in closed form on moments of pairs: one release, without gradients or the rows.
+
+    Of every row and its output one vector (x, y) of length at most one is made, by declared ranges. Their
+    number, their sum and the sum of their outer products are all that is kept. With noise (``epsilon``) they
+    are one release of :class:`~onefold.privacy.PrivateMoments`. Without noise (``epsilon=None``) they are
+    whole numbers, the same however the rows are spread over sites.
+
+    Parameters
+    ----------
+    epsilon : float or None, default=1.0
+        Privacy loss for a whole record. None adds no noise, and the guarantee says so.
+    delta : float, default=1e-5
+        Probability with which the loss may be exceeded.
+    encoder : transformer or None, default=None
+        Applied to the rows first: one of :mod:`onefold.encoders`. Any other transformer is fitted to the raw
+        rows, which voids the guarantee.
+    x_range : pair or None, default=None
+        Lowest and highest value of the columns of X, each a number or one number per column, known without
+        looking at the data; entries outside are clipped. None takes the ranges of the schema, none behind an
+        encoder, and without noise those of the rows.
+    y_range : pair of floats or None, default=None
+        Lowest and highest output, known without looking at the data; others are clipped, and so are
+        predictions. None takes the range of the schema's label, and without noise that of ``y``.
+    lift : "auto", int or None, default="auto"
+        Number of random directions whose cosines and sines stand beside the row
+        (:class:`onefold.encoders.FourierLift`): the regression is then no longer linear in the row. "auto"
+        takes 512, fewer for few rows, where the estimated error on other rows is smaller with them, and none
+        with noise, where a number is refused: give :class:`~onefold.encoders.FourierLift` as encoder.
+    neighbours : {"add-remove", "replace"}, default="add-remove"
+        What the guarantee compares: one record more or less, or one record replaced.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact noise on dyadic grids. "float" is open to attacks on floating-point numbers:
+        its guarantee is void.
+    rows_per_person : int or None, default=None
+        For records that belong to persons: the most records of a person that count; others are dropped at
+        random before anything else. None keeps all.
+    random_state : int, Generator or None, default=None
+        None takes the noise from the entropy of the system. A seed makes the noise known, which voids the
+        guarantee: for tests only.
+    ledger : Ledger, path or None, default=None
+        Account of what was spent on the same data: the release is entered there before any noise is drawn,
+        and refused beyond its limit. None counts nothing.
+    schema : Schema or None, default=None
+        What is declared about the table; its label is a number with a range. Rows without a number there are
+        left out. None takes rows of numbers.
+
+    Attributes
+    ----------
+    moments_ : PrivateMoments
+        The release; nothing else is kept of the data, but for ``residuals_``.
+    guarantee_ : Guarantee
+        What the release promises.
+    encoder_ : transformer or None
+        The fitted encoder.
+    pair_map_ : PairMap
+        How rows and outputs are scaled.
+    ridge_ : float
+        The ridge, in units of the mean eigenvalue, or of what noise alone does to an eigenvalue.
+    held_out_error_ : float
+        Estimated mean squared error on other rows, from the moments alone.
+    residuals_ : ndarray or None
+        Absolute errors, sorted, of at most 1000 fitted rows, each predicted from the others; None with noise
+        and where only moments are known.
+
+    See Also
+    --------
+    MomentClassifier : The same for classes.
+    onefold.federated.MomentFederation : Adds up the moments of several sites.
+    onefold.models.ridge : The mathematics.
+
+    Notes
+    -----
+    *Setting.* Data are pairs of an input and a real output (003, Definitions 1 and 2): a record is a pair,
+    and what is private is the whole pair.
+
+    *Guarantees.* ``guarantee_`` is that of the release, for a record with its output; the rest is
+    post-processing (``docs/proofs/moment-regressor.md``). Without noise nothing is promised: sums of few
+    records show the records, and ``residuals_`` are functions of raw rows.
+
+    *Exactness.* Without noise and with declared ranges the moments are the same to the last bit however rows
+    are spread over sites and whoever has left, on every processor. What is computed from them has the same
+    bits on one machine.
+
+    *Settings.* Nothing needs to be tuned: the ridge is the one with the smallest error on other rows that the
+    moments allow to estimate, by generalised cross-validation, and with noise by Stein's lemma.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1.0, 1.0, size=(5000, 3))
+    >>> y = X @ [3.0, -2.0, 1.0] + rng.normal(size=5000) / 10
+    >>> model = MomentRegressor(1.0, x_range=(-1, 1), y_range=(-7, 7), random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    >>> model.guarantee_.record
+    (1.0, 1e-05)
+    """
+
+    def __init__(
+        self,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-5,
+        encoder: Any = None,
+        *,
+        x_range: Any = None,
+        y_range: Any = None,
+        lift: Literal["auto"] | int | None = "auto",
+        neighbours: Literal["add-remove", "replace"] = "add-remove",
+        sampler: str = "hardened",
+        rows_per_person: int | None = None,
+        random_state: int | np.random.Generator | None = None,
+        ledger: AnyLedger = None,
+        schema: Schema | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.encoder = encoder
+        self.x_range = x_range
+        self.y_range = y_range
+        self.lift = lift
+        self.neighbours = neighbours
+        self.sampler = sampler
+        self.rows_per_person = rows_per_person
+        self.random_state = random_state
+        self.ledger = ledger
+        self.schema = schema
+
+    pair_map_: PairMap
+    residuals_: Floats | None
+    ridge_: float
+    held_out_error_: float
+
+    def fit(self, X: Any, y: ArrayLike | None = None, person: Any = None) -> Self:
+        """Take the moments of rows with their outputs once, and forget the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or table
+            The raw rows; with a schema a frame, a dict of columns or a table that was read.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their outputs; with a schema None takes its label column.
+        person : array-like of shape (n_samples,), False or None, default=None
+            Who each row is about: the release is then private for persons, each of whom counts once whatever
+            the number of rows. None takes the person column of a schema that declares ``rows_per_person``;
+            False takes none. Without noise rows count, not persons.
+
+        Returns
+        -------
+        MomentRegressor
+            This object.
+        """
+        self.check_settings()
+        rows, outputs, person = self._read(X, y, person)
+        self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
+        encoded = self._encoded(rows)
+        if self.epsilon is not None:
+            self.pair_map_ = self._declared(rows.shape[1], 0)
+            moments = self._noisy(encoded, outputs, person)
+            self.residuals_ = None
+            self._adopt(voided_by(self.encoder, moments))
+            return self
+        maps = self._maps(encoded, outputs)
+        found = [self._exact(encoded, outputs, each) for each in maps]
+        best = int(np.argmin([error for *_, error in found]))
+        self.pair_map_, (moments, spectrum, ridge, error) = maps[best], found[best]
+        some = np.linspace(0, len(rows) - 1, min(len(rows), MOST_LEFT_OUT)).astype(np.intp)
+        left_out = spectrum.left_out(
+            ridge, self.pair_map_.inputs(encoded[some]), self.pair_map_.scaled(outputs[some])
+        )
+        self.residuals_ = np.sort(np.abs(left_out)) * self.pair_map_.unit
+        self._take(voided_by(self.encoder, moments), spectrum.at(ridge, error))
+        return self
+
+    def site_moments(self, X: Any, y: Any = None, person: Any = None) -> PrivateMoments:
+        """Return the moments of one site for a sum over sites: mapped by declared ranges only.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or table
+            The rows of the site.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their outputs; with a schema None takes its label column.
+        person : array-like of shape (n_samples,), False or None, default=None
+            Who each row is about; see :meth:`fit`.
+
+        Returns
+        -------
+        PrivateMoments
+            What the site sends.
+        """
+        self.check_settings(at_sites=True)
+        rows, outputs, person = self._read(X, y, person)
+        self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
+        lift = 0 if self.lift in (None, "auto") else int(self.lift)
+        self.pair_map_ = self._declared(rows.shape[1], lift)
+        if self.epsilon is None:
+            return self._plain(self._encoded(rows), outputs, self.pair_map_)
+        return voided_by(self.encoder, self._noisy(self._encoded(rows), outputs, person))
+
+    def predict(self, X: Any) -> Floats:
+        """Predict the output of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or table
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Outputs, inside the declared range if there is one.
+        """
+        queries = self._embed(X)
+        found = self.pair_map_.outputs(self._linear.of(queries))
+        return np.clip(found, self.pair_map_.low, self.pair_map_.high) if self._is_declared else found
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> Floats:
+        """Predict for each row an interval that holds the output of about the share ``level`` of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or table
+            Rows.
+        level : float, default=0.9
+            The share, between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Lowest and highest output. The width is the same for all rows: a quantile of the errors of rows
+            that were left out; where only moments are known, that of a normal law with the estimated error,
+            which is no promise.
+        """
+        check_parameter("level", level, Number(above=0, below=1))
+        middle = self.predict(X)
+        width = self._half_width(float(level))
+        found = np.column_stack([middle - width, middle + width])
+        return np.clip(found, self.pair_map_.low, self.pair_map_.high) if self._is_declared else found
+
+    def _half_width(self, level: float) -> float:
+        if self.residuals_ is None:
+            return float(ndtri(0.5 + level / 2.0)) * math.sqrt(self.held_out_error_)
+        place = math.ceil(level * (len(self.residuals_) + 1)) - 1
+        return float(self.residuals_[min(place, len(self.residuals_) - 1)])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the regressor to a file: the release, its guarantee, the ranges and the schema.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
+        """
+        check_is_fitted(self)
+        if self.encoder_ is not None:
+            raise InvalidInputError(
+                "a regressor with an encoder has no file: save its moments_, and use from_moments"
+            )
+        about = {
+            "schema": None if self.schema is None else self.schema.to_dict(),
+            "pairs": self.pair_map_.to_dict(),
+            "x_range": None if self.x_range is None else self._box.tolist(),
+            "declared": self._is_declared,
+            "names": [str(name) for name in getattr(self, "feature_names_in_", [])],
+        }
+        arrays: dict[str, Any] = {"moments": np.frombuffer(self.moments_.to_bytes(), dtype=np.uint8)}
+        if self.residuals_ is not None:
+            arrays["residuals"] = self.residuals_
+        save_archive(path, REGRESSOR, about, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "MomentRegressor":
+        """Read a regressor from a file.
+
+        Parameters
+        ----------
+        path : path
+            A file that :meth:`save` wrote.
+
+        Returns
+        -------
+        MomentRegressor
+            The fitted regressor, which answers as the saved one did.
+        """
+        about, arrays = read_archive(path, REGRESSOR)
+        try:
+            schema = None if about["schema"] is None else Schema.from_dict(about["schema"])
+            moments = PrivateMoments.from_bytes(arrays["moments"].astype(np.uint8).tobytes())
+            pair_map = PairMap.from_dict(about["pairs"])
+            ends = (pair_map.low, pair_map.high) if about["declared"] is True else None
+            found = cls(**_of_the_release(moments), x_range=about["x_range"], y_range=ends, schema=schema)
+            found._restore(moments, None, pair_map)
+            names = about["names"]
+            if names and schema is None:
+                if [type(name) for name in names] != [str] * found.n_features_in_:
+                    raise ValueError("its columns do not have one name each")
+                found.feature_names_in_ = np.array(names, dtype=object)
+            if "residuals" in arrays:
+                found.residuals_ = _checked_residuals(arrays["residuals"])
+            return found
+        except NOT_READABLE:
+            raise FileFormatError(f"{os.fspath(path)}: the contents are not those of a regressor") from None
+
+    @classmethod
+    def from_moments(
+        cls,
+        moments: PrivateMoments,
+        encoder: Any = None,
+        *,
+        x_range: Any = None,
+        y_range: Any = None,
+        lift: int | None = None,
+        schema: Schema | None = None,
+    ) -> Self:
+        """Build the regressor from a release alone, such as the sum of the moments of several sites.
+
+        Parameters
+        ----------
+        moments : PrivateMoments
+            The release, fitted.
+        encoder : transformer or None, default=None
+            The fitted encoder that the records went through; None if queries come encoded.
+        x_range : pair or None, default=None
+            The declared range of the columns, as all sites used it.
+        y_range : pair of floats or None, default=None
+            The declared range of the outputs.
+        lift : int or None, default=None
+            Number of directions by which the sites lifted their rows; None if they did not.
+        schema : Schema or None, default=None
+            What the rows were encoded by; None if queries come encoded.
+
+        Returns
+        -------
+        MomentRegressor
+            A fitted regressor.
+        """
+        found = cls(
+            **_of_the_release(moments),
+            encoder=encoder,
+            x_range=x_range,
+            y_range=y_range,
+            lift=lift,
+            schema=schema,
+        )
+        check_is_fitted(moments)
+        found.check_settings(at_sites=True)
+        width = moments.n_features_in_ - 1 - 2 * int(lift or 0)
+        found._restore(moments, encoder, found._declared(width, int(lift or 0)))
+        return found
+
+    # --- what was declared ------------------------------------------------------------------------------
+
+    def check_settings(self, at_sites: bool = False) -> None:
+        """Refuse settings that make no sense, alone or together.
+
+        Parameters
+        ----------
+        at_sites : bool, default=False
+            Whether moments of several sites are to be added up: ranges must then be declared, without noise
+            too, and the encoder must not learn.
+        """
+        check_parameters(self, CONSTRAINTS)
+        schema = self.schema
+        if schema is not None and not schema.predicts_number:
+            raise InvalidInputError(NO_NUMBER)
+        if self.x_range is not None and (schema is not None or self.encoder is not None):
+            raise InvalidInputError("x_range is for rows of numbers without a schema and without an encoder")
+        if self.y_range is not None:
+            if schema is not None:
+                raise InvalidInputError("y_range is declared by the schema already: leave it out")
+            checked_range("y_range", self.y_range)
+        if self.epsilon is not None and self.lift not in ("auto", None):
+            raise InvalidInputError("lift is for moments without noise: give encoder=FourierLift(...)")
+        if at_sites and learns(self.encoder):
+            raise InvalidInputError("sites need the same public encoder: one of onefold.encoders, or None")
+        if at_sites and self.lift == "auto" and self.epsilon is None:
+            raise InvalidInputError("lift must be a number or None: no site sees all rows to choose one")
+        declared = schema is not None or (
+            self.y_range is not None and (self.x_range is not None or self.encoder is not None)
+        )
+        if not declared and (at_sites or self.epsilon is not None):
+            raise InvalidInputError(NO_RANGES)
+
+    @property
+    def _is_declared(self) -> bool:
+        """Whether the range of outputs was declared, and not taken from the rows."""
+        return self.schema is not None or self.y_range is not None
+
+    @property
+    def _box(self) -> Floats:
+        return checked_range("x_range", self.x_range, self.n_features_in_)
+
+    def _ends(self, outputs: Array | None = None) -> Floats:
+        """The range of outputs: declared, or that of the outputs themselves."""
+        given = self.y_range
+        if self.schema is not None and self.schema.label is not None:
+            given = (self.schema.label.low, self.schema.label.high)
+        if given is None and outputs is not None:
+            return checked_range("the range of y", (outputs.min(), outputs.max()), empty=True)
+        return checked_range("y_range", given)
+
+    def _declared(self, width: int, n_directions: int) -> PairMap:
+        """The map by what was declared."""
+        schema = None if self.encoder is not None else self.schema
+        box = None if self.x_range is None else checked_range("x_range", self.x_range, width)
+        low, high = self._ends()
+        return PairMap(declared_map(schema, box, n_directions), float(low), float(high))
+
+    # --- the moments ------------------------------------------------------------------------------------
+
+    def _maps(self, rows: Array, outputs: Array) -> list[PairMap]:
+        """The maps that are compared, without noise."""
+        low, high = self._ends(outputs)
+        if self.lift == "auto":
+            most = min(DIRECTIONS, len(rows) // 2)
+            lifts = [0, most] if most >= FEWEST_DIRECTIONS else [0]
+        else:
+            lifts = [0 if self.lift is None else int(self.lift)]
+        schema, box = None, None
+        if self.encoder is None:
+            schema, box = self.schema, None if self.x_range is None else self._box
+        unknown = (schema is None and box is None and self.encoder is None) or learns(self.encoder)
+        found = []
+        for lift in lifts:
+            of_rows = declared_map(schema, box, lift)
+            if unknown:
+                of_rows = RowMap(lift, None, Preparation.of(rows))
+            found.append(PairMap(of_rows, float(low), float(high)))
+        return found
+
+    def _exact(
+        self, rows: Array, outputs: Array, pair_map: PairMap
+    ) -> tuple[PrivateMoments, PairSpectrum, float, float]:
+        moments = self._plain(rows, outputs, pair_map)
+        return (moments, *PairSpectrum.chosen(pair_sums(moments)))
+
+    def _plain(self, rows: Array, outputs: Array, pair_map: PairMap) -> PrivateMoments:
+        """Moments without noise, block by block."""
+        pairs = np.column_stack([rows, outputs])
+        moments = plain_moments(pairs, np.zeros(len(pairs), dtype=np.int64), pair_map, ONE_CLASS)
+        moments.encoding_ = self._words(pair_map)
+        return moments
+
+    def _noisy(self, rows: Array, outputs: Array, person: Any) -> PrivateMoments:
+        """The release, and what records went through."""
+        pairs = self.pair_map_.apply(np.column_stack([rows, outputs]))
+        release = PrivateMoments(**self._release(person is not None))
+        moments = release.fit(pairs, np.zeros(len(pairs), dtype=np.int64), person, schema=self.schema)
+        moments.encoding_ = self._words(self.pair_map_)
+        if self.schema is None:
+            moments.guarantee_ = moments.guarantee_.provided(DECLARED_RANGES)
+        return moments
+
+    def _release(self, of_persons: bool) -> dict[str, Any]:
+        given = super()._release(of_persons)
+        pooled = {"second_moments": "pooled", "shares": SHARES, "centre": None}
+        return given | pooled | {"classes": ONE_CLASS, "radius": 1.0}
+
+    def _words(self, pair_map: PairMap) -> str:
+        return f"{encoding_words(self.schema, self.encoder)} {pair_map.description}".strip()
+
+    def _read(self, X: Any, y: Any, person: Any) -> tuple[Floats, Floats, Any]:
+        """Return rows of numbers, their outputs, and whom they are about."""
+        schema = self.schema
+        if schema is None:
+            rows, outputs = check_rows(self, X, y, numeric_outputs=True)
+            try:
+                single = np.asarray(column_or_1d(outputs, warn=True), dtype=np.float64)
+            except ValueError:
+                raise InvalidInputError("y must hold one number for each row") from None
+            return rows, single, None if person is False else person
+        self._name_features(schema)
+        if schema.source == "private" and self.epsilon is None:  # which only noise would forbid
+            rows = schema.encode(schema.parse(X))
+            assert schema.label is not None  # as the settings were checked
+            numbers, known = schema.outputs(X if y is None else {schema.label.name: y}, strict=False)
+            if known.shape != (len(rows),):
+                raise InvalidInputError("y must hold one number for each row")
+            return rows[known], numbers, None
+        rows, found, person = contract_pairs(schema, X, y, False if self.epsilon is None else person)
+        if self.epsilon is None and not len(rows):
+            raise InvalidInputError("no row of the table has a number in the label column")
+        return rows, np.asarray(found, dtype=np.float64), person
+
+    def _encoded(self, rows: Array) -> Floats:
+        """Rows as the pair map takes them."""
+        if self.encoder_ is not None:
+            return np.asarray(self.encoder_.transform(rows))
+        return np.asarray(rows if self.x_range is None else np.clip(rows, *self._box))
+
+    # --- what follows from them -------------------------------------------------------------------------
+
+    def _restore(self, moments: PrivateMoments, encoder: Any, pair_map: PairMap) -> None:
+        """Take over a release of pairs that were mapped in this way."""
+        width = moments.n_features_in_ - 1 - 2 * pair_map.n_directions
+        prepared = pair_map.rows.preparation
+        if width < 1 or (prepared is not None and len(prepared.scale) != width):
+            raise InvalidInputError("the moments are not those of such rows and outputs")
+        self.pair_map_, self.residuals_ = pair_map, None
+        self._from(moments, encoder, self.schema, self._words(pair_map))
+        if encoder is None and self.schema is None:
+            self.n_features_in_ = width
+
+    def _adopt(self, moments: PrivateMoments) -> None:
+        self._take(moments, ridge_of(pair_sums(moments)))
+
+    def _take(self, moments: PrivateMoments, linear: LinearMap) -> None:
+        self.moments_, self.guarantee_, self._linear = moments, moments.guarantee_, linear
+        self.ridge_ = linear.ridge
+        # No error is larger on average than that of the middle of the range.
+        found = max(linear.error, 0.0) * self.pair_map_.unit**2
+        self.held_out_error_ = min(found, self.pair_map_.half**2)
+
+    def _embed(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        rows = check_rows(self, X, reset=False) if self.schema is None else self.schema.transform(X)
+        return self.pair_map_.inputs(self._encoded(rows))
+
+
+def _of_the_release(moments: PrivateMoments) -> dict[str, Any]:
+    """Parameters of a regressor that a release knows."""
+    known = of_the_release(moments) | {"random_state": None, "ledger": None}
+    names = ("epsilon", "delta", "neighbours", "sampler", "rows_per_person", "random_state", "ledger")
+    return {name: known[name] for name in names}
+
+
+def _checked_residuals(found: Any) -> Floats:
+    """Residuals that a file holds; a ValueError for anything else."""
+    if found.ndim != 1 or found.dtype != np.float64 or not 1 <= len(found) <= MOST_LEFT_OUT:
+        raise ValueError("the residuals are not what they should be")
+    if not (np.isfinite(found).all() and (found >= 0.0).all() and (np.diff(found) >= 0.0).all()):
+        raise ValueError("the residuals are not what they should be")
+    return np.asarray(found)

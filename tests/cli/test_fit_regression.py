@@ -1,0 +1,175 @@
+"""``onefold fit`` and ``onefold predict`` for a label that is a number, private ones too."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onefold import io
+from onefold.cli.app import main
+from onefold.tables import Field, Schema
+
+SECRET = "73.0625"
+FIELDS = [
+    Field("age", "integer", low=0, high=100),
+    Field("ward", "string", levels=("a", "b")),
+    Field("cost", "number", "label", low=0.0, high=1000.0),
+]
+
+
+def write_rows(path: Path, n_rows: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    age, ward = rng.integers(0, 101, n_rows), rng.choice(["a", "b"], n_rows)
+    cost = np.clip(5.0 * age + 200.0 * (ward == "b") + 40.0 * rng.normal(size=n_rows), 0.0, 1000.0)
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["id", "age", "ward", "cost"])
+        table.writerows(zip(range(n_rows), age, ward, np.round(cost, 2), strict=True))
+    return np.round(cost, 2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("costs")
+    write_rows(found / "train.csv", 800, 0)
+    write_rows(found / "test.csv", 300, 1)
+    Schema(FIELDS, rows_about=1000).save(found / "costs.schema.json")
+    return found
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    code = main([str(word) for word in words])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_numbers_are_predicted_with_intervals_that_hold(folder: Path, tmp_path: Path, capsys) -> None:
+    model, out = tmp_path / "m.onefold", tmp_path / "p.csv"
+    words = ("fit", folder / "train.csv", "--label", "cost", "--task", "regression", "--out", model)
+    code, told, _ = run(capsys, *words, "--test-size", 0.25, "--json")
+    fitted = json.loads(told)
+    assert (code, fitted["rows"], fitted["features"], fitted["task"]) == (0, 600, 2, "regression")
+    assert fitted["held_out"]["r2"] > 0.85
+    assert abs(fitted["held_out"]["covered"] - 0.9) < 0.08
+    assert 0.8 < fitted["estimated"]["rmse"] / fitted["held_out"]["rmse"] < 1.25
+    asked = ("predict", model, folder / "test.csv", "--label", "cost", "--id", "id", "--out", out)
+    code, told, _ = run(capsys, *asked, "--level", 0.5, "--json")
+    assert code == 0
+    found = json.loads(told)
+    assert found["measures"]["r2"] > 0.85
+    assert abs(found["measures"]["covered"] - 0.5) < 0.1
+    with out.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["id", "prediction", "low", "high"]
+    assert all(float(line["low"]) <= float(line["prediction"]) <= float(line["high"]) for line in lines)
+
+
+def test_schema_with_a_number_as_label_decides_the_task(folder: Path, tmp_path: Path, capsys) -> None:
+    model = tmp_path / "m.onefold"
+    code, told, _ = run(
+        capsys,
+        "fit",
+        folder / "train.csv",
+        "--schema",
+        folder / "costs.schema.json",
+        "--out",
+        model,
+        "--json",
+    )
+    assert (code, json.loads(told)["task"]) == (0, "regression")
+    assert type(io.load(model)).__name__ == "MomentRegressor"
+    code, told, _ = run(capsys, "schema", "show", model)
+    assert code == 0
+    assert "cost" in told
+
+
+def test_private_model_has_its_guarantee_beside_it(folder: Path, tmp_path: Path, capsys) -> None:
+    model, out = tmp_path / "m.onefold", tmp_path / "p.npz"
+    words = ("fit", folder / "train.csv", "--schema", folder / "costs.schema.json", "--out", model)
+    code, told, _ = run(capsys, *words, "--epsilon", 4, "--json")
+    result = json.loads(told)
+    assert (code, result["holds"], result["method"]) == (0, True, "moments")
+    assert json.loads(Path(result["guarantee"]).read_text("utf-8"))["record"]["epsilon"] == 4.0
+    assert io.load(model).residuals_ is None
+    code, told, _ = run(
+        capsys, "predict", model, folder / "test.csv", "--label", "cost", "--out", out, "--json"
+    )
+    assert code == 0
+    assert json.loads(told)["measures"]["r2"] > 0.6
+
+
+def test_proposed_schema_has_a_range_for_the_number(folder: Path, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "s.json"
+    words = ("schema", "infer", folder / "train.csv", "--label", "cost", "--task", "regression", "--out", out)
+    assert run(capsys, *words, "--quiet")[0] == 0
+    label = Schema.load(out).label
+    assert label is not None
+    assert (label.type, label.is_category) == ("number", False)
+    assert label.low <= 0.0 < 600.0 < label.high
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--label", "ward", "--task", "regression"], "'ward' does not hold numbers"),
+        (["--label", "cost"], "the task regression"),
+        (["--label", "cost", "--task", "regression", "--model", "folding"], "--model is for classes"),
+        (["--label", "cost", "--task", "regression", "--report", "p.html"], "--report is for classes"),
+        (["--label", "cost", "--task", "regression", "--epsilon", "1"], "--epsilon needs --schema"),
+        (["--label", "ward", "--task", "regression", "--schema", "SCHEMA"], "'ward' is no number"),
+        (["--task", "classification", "--schema", "SCHEMA"], "'cost' is a number"),
+        (["--schema", "SCHEMA", "--epsilon", "1", "--method", "tables"], "leave out --method tables"),
+        (["--schema", "SCHEMA", "--epsilon", "1", "--test-size", "0.2"], "--test-size does not go"),
+        (["--label", "cost", "--task", "regression", "--test-size", "0.0001"], "too few rows"),
+    ],
+)
+def test_mistakes_get_one_line(folder: Path, tmp_path: Path, capsys, words: list, told: str) -> None:
+    given = [folder / "costs.schema.json" if word == "SCHEMA" else word for word in words]
+    code, _, error = run(capsys, "fit", folder / "train.csv", *given, "--out", tmp_path / "m")
+    assert code != 0
+    assert told in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_text_among_numbers_is_refused_without_its_value(folder: Path, tmp_path: Path, capsys) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("age,ward,cost\n1,a,2\n" + f"2,b,{SECRET}x\n" + "3,a,oops\n" * 9, "utf-8")
+    for schema in ([], ["--schema", folder / "costs.schema.json"]):
+        words = ("--label", "cost", "--task", "regression", *schema, "--out", tmp_path / "m")
+        code, _, error = run(capsys, "fit", table, *words)
+        assert code != 0
+        assert SECRET not in error
+        assert "oops" not in error
+        assert len(error.strip().splitlines()) == 1
+
+
+def test_rows_without_a_number_are_left_out_and_told(folder: Path, tmp_path: Path, capsys) -> None:
+    table = tmp_path / "t.csv"
+    lines = (folder / "train.csv").read_text("utf-8").splitlines()
+    table.write_text("\n".join([*lines, "900,5,a,", "901,6,b,"]), "utf-8")
+    words = ("fit", table, "--label", "cost", "--task", "regression", "--out", tmp_path / "m")
+    code, _, error = run(capsys, *words)
+    assert code == 0
+    assert "2 of 802 rows left out" in error
+
+
+@pytest.mark.parametrize("option", ["--probabilities", "--distances", "--scores"])
+def test_model_of_numbers_has_no_classes_to_write(folder: Path, tmp_path: Path, capsys, option: str) -> None:
+    model = tmp_path / "m"
+    words = (
+        "fit",
+        folder / "train.csv",
+        "--label",
+        "cost",
+        "--task",
+        "regression",
+        "--out",
+        model,
+        "--quiet",
+    )
+    assert run(capsys, *words)[0] == 0
+    code, _, error = run(capsys, "predict", model, folder / "test.csv", option, "--out", tmp_path / "p.csv")
+    assert code != 0
+    assert "predicts numbers" in error

@@ -1,0 +1,116 @@
+"""Ridge regression from sums of pairs: the literal one, errors of rows left out, and what noise does."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from onefold.exceptions import InvalidInputError
+from onefold.models.ridge import PairSpectrum, PairSums, ridge_of
+
+RTOL = 1e-7  # other processors add up in other orders
+
+
+@pytest.fixture(scope="module")
+def pairs() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 6)) * [1.0, 2.0, 0.5, 1.0, 1.0, 3.0]
+    return X, X @ [1.0, -0.5, 2.0, 0.0, 0.0, 0.1] + 3.0 + rng.normal(size=200)
+
+
+def test_weights_are_those_of_ridge_regression(pairs: tuple) -> None:
+    X, y = pairs
+    spectrum = PairSpectrum(PairSums.of(X, y), standardise=False)
+    found = spectrum.at(0.3, 0.0)
+    literal = Ridge(alpha=200 * 0.3 * spectrum.unit).fit(X, y)
+    np.testing.assert_allclose(found.weights, literal.coef_, rtol=RTOL)
+    np.testing.assert_allclose(found.of(X), literal.predict(X), rtol=RTOL)
+
+
+def test_left_out_errors_are_those_of_fits_without_the_row(pairs: tuple) -> None:
+    X, y = pairs
+    spectrum = PairSpectrum(PairSums.of(X, y), standardise=False)
+    alpha = 200 * 0.1 * spectrum.unit
+    found = spectrum.left_out(0.1, X[:5], y[:5])
+    for row in range(5):
+        others = np.arange(200) != row
+        # The penalised sum is the same; only the intercept is free, which the leverage of 1/n allows for.
+        literal = Ridge(alpha=alpha).fit(X[others], y[others])
+        assert found[row] == pytest.approx(y[row] - literal.predict(X[[row]])[0], rel=1e-6)
+
+
+def test_estimated_error_is_on_average_that_of_fresh_pairs() -> None:
+    rng = np.random.default_rng(1)
+    fresh = rng.normal(size=(2000, 20))
+    true, estimated, seen = [], [], []
+    for _ in range(30):
+        weights = rng.normal(size=20)
+        X = rng.normal(size=(100, 20))
+        y = X @ weights + 2.0 * rng.normal(size=100)
+        model = ridge_of(PairSums.of(X, y))
+        true.append(np.mean((fresh @ weights - model.of(fresh)) ** 2) + 4.0)
+        estimated.append(model.error)
+        seen.append(np.mean((y - model.of(X)) ** 2))
+    assert 0.9 < np.mean(estimated) / np.mean(true) < 1.1
+    assert np.mean(seen) < 0.7 * np.mean(true)  # which the fitted pairs do not show
+
+
+def test_constant_and_doubled_columns_do_no_harm(pairs: tuple) -> None:
+    X, y = pairs
+    more = np.column_stack([X, np.full(200, 1e6), X[:, 0], np.zeros(200)])
+    found = ridge_of(PairSums.of(more, y))
+    assert found.weights[6] == 0.0
+    assert np.mean((found.of(more) - y) ** 2) < 1.2 * np.mean((ridge_of(PairSums.of(X, y)).of(X) - y) ** 2)
+
+
+def test_too_few_pairs_take_the_strongest_ridge_and_none_are_refused() -> None:
+    found = ridge_of(PairSums.of(np.eye(2), np.array([1.0, 3.0])))
+    assert found.error == np.inf
+    assert abs(found.of(np.eye(2)) - 2.0).max() < 0.1
+    with pytest.raises(InvalidInputError, match="no rows"):
+        ridge_of(PairSums(0.0, np.zeros(3), np.zeros((3, 3))))
+
+
+def noisy(sums: PairSums, level: float, rng: np.random.Generator) -> PairSums:
+    size = len(sums.sums)
+    above = np.triu(rng.normal(size=(size, size)) * level / np.sqrt(2.0), 1)
+    matrix = above + above.T + np.diag(rng.normal(size=size) * level)
+    return PairSums(
+        sums.count + level * rng.normal(),
+        sums.sums + level * rng.normal(size=size),
+        sums.products + matrix,
+        level,
+        level,
+        level,
+    )
+
+
+def test_estimated_error_allows_for_the_noise() -> None:
+    """On average the estimate is the error on the true sums; that of the noisy sums is far too good."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1.0, 1.0, size=(400, 8)) / 4.0
+    y = X @ rng.normal(size=8) + rng.normal(size=400) / 5.0
+    sums = PairSums.of(X, y)
+    true, estimated, seen = [], [], []
+    for _ in range(60):
+        given = noisy(sums, 4.0, rng)
+        model = ridge_of(given)
+        true.append(np.mean((y - model.of(X)) ** 2))
+        estimated.append(model.error)
+        w = np.append(model.offset, model.weights)
+        M = np.block(
+            [[given.count, given.sums[None, :-1]], [given.sums[:-1, None], given.products[:-1, :-1]]]
+        )
+        right = np.append(given.sums[-1], given.products[:-1, -1])
+        seen.append((given.products[-1, -1] + w @ M @ w - 2 * w @ right) / given.count)
+    spread = np.std(np.subtract(estimated, true)) / np.sqrt(60)
+    # The best of several ridges looks a little too good, and few pairs add a little.
+    assert abs(np.mean(estimated) - np.mean(true)) < 3.0 * spread + 0.1 * np.mean(true)
+    assert np.mean(seen) < np.mean(estimated) - 3.0 * spread
+
+
+def test_noise_that_drowns_everything_leaves_the_mean() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1.0, 1.0, size=(50, 5)) / 3.0
+    y = X[:, 0] + 0.5
+    found = [ridge_of(noisy(PairSums.of(X, y), 20.0, rng)) for _ in range(20)]
+    assert np.median([np.abs(model.weights).max() for model in found]) < 0.5
