@@ -76,7 +76,7 @@ def table_forecast(
     >>> from onefold.tables import Field, Schema
     >>> schema = Schema([Field("age", low=0, high=100), Field("sick", "boolean")])
     >>> shares = table_forecast(schema, 1.0, 1000).scores["forecast"]
-    >>> shares[0] < shares[-1] <= 1.0
+    >>> bool(shares[0] < shares[-1] <= 1.0)
     True
     """
     wanted = sorted({*EPSILONS, float(epsilon)})
@@ -110,7 +110,7 @@ def right_cell_shares(
     for each in epsilons:
         counted = TableSynthesizer(own, each, delta, neighbours=neighbours, random_state=0).fit(mock)
         worst = max(counted.expected_errors_.values(), default=0.0)
-        shares.append(max(0.0, 1.0 - worst * made_up / max(made_up, n_rows)))
+        shares.append(float(max(0.0, 1.0 - worst * made_up / max(made_up, n_rows))))
     return shares
 
 

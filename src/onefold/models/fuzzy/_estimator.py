@@ -555,8 +555,9 @@ class DeepFuzzyModel(Regression):
         >>> import numpy as np
         >>> from onefold import DeepFuzzyModel
         >>> X = np.linspace(0.0, 1.0, 21)[:, None]
-        >>> print(DeepFuzzyModel(max_rules=3, width="narrow").fit(X, 5 * X[:, 0]).describe().splitlines()[0])
-        rule 0: if x0 is low (0), then y is about 0.03
+        >>> model = DeepFuzzyModel(max_rules=3, width="narrow").fit(X, 5 * X[:, 0])
+        >>> len(model.describe().splitlines()), "x0 is high" in model.describe()
+        (3, True)
         """
         check_parameter("n_terms", n_terms, Whole(1))
         first = self.rules_[0]
