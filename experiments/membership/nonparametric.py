@@ -1,10 +1,10 @@
 """003 Sec. 3, nonparametric deep transfer: does it win where the target has many labels?
 
 The document describes the method in words, without numbers. Photographs of two collections, and digits of
-scikit-learn moved by one pixel and turned into their negatives, each with twenty labels per class in the target.
-The source has twenty raw rows per class (five hundred digits), without noise: nothing here is private. Beside
-the strategy "nonparametric" stand the same machines on the target alone, the default strategy, and a linear
-support vector machine that sees only the labelled rows of the target.
+scikit-learn moved by one pixel and turned into their negatives, each with twenty labels per class in the
+target. The source has twenty raw rows per class (five hundred digits), without noise: nothing here is
+private. Beside the strategy "nonparametric" stand the same machines on the target alone, the default
+strategy, and a linear support vector machine that sees only the labelled rows of the target.
 """
 
 from __future__ import annotations

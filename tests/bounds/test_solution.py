@@ -27,8 +27,9 @@ def test_solutions_equal_the_documents_sums(rows, queries, norm) -> None:
         assert found == pytest.approx(inside / norm, rel=1e-12, abs=1e-14)
 
 
-@given(ROWS.filter(lambda rows: any(label for _, label in rows)), st.lists(SHARES, min_size=1, max_size=5))
-def test_with_the_class_frequency_as_norm_it_is_equation_88(rows, queries) -> None:
+@given(ROWS, SHARES, st.lists(SHARES, min_size=1, max_size=5))
+def test_with_the_class_frequency_as_norm_it_is_equation_88(others, one, queries) -> None:
+    rows = [*others, (one, True)]  # at least one row has the class
     own = [phi for phi, label in rows if label]
     found = bounds.learned_solution([phi for phi, _ in rows], [label for _, label in rows], queries)
     np.testing.assert_allclose(found, [query * sum(own) / len(own) for query in queries], atol=1e-14)
