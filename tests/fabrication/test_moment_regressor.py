@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import onefold
 from onefold import MomentRegressor, io
 from onefold.encoders import FourierLift
-from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
+from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError, PrivacyLeakWarning
 from onefold.fabrication import MomentRegressor as FromFabrication
 from onefold.fabrication.pair_map import checked_range, declared_map
 from onefold.privacy import Ledger, PrivateMoments
@@ -168,6 +168,29 @@ def test_guarantee_names_unit_conditions_and_what_voids_it(friedman: list) -> No
     assert not learned.guarantee_.holds
 
 
+def test_noise_never_makes_an_error_of_zero_and_intervals_without_width() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.uniform(0.0, 10.0, size=(900, 2))
+    y = 3.0 * X[:, 0] + rng.normal(size=900)
+    negative = 0
+    for seed in range(20):
+        model = MomentRegressor(1.0, x_range=(0, 10), y_range=(-5, 40), random_state=seed).fit(X, y)
+        low, high = model.predict_interval(X).T
+        assert np.mean((low <= y) & (y <= high)) > 0.8
+        negative += model._linear.error < 0.0
+    assert negative > 0  # as the estimate of some releases is
+
+
+def test_fit_that_a_ledger_refuses_leaves_the_regressor_as_it_was(friedman: list) -> None:
+    X, _, y, _ = friedman
+    ledger = Ledger(1.2, 1e-4, neighbours="add-remove")
+    model = MomentRegressor(1.0, **RANGES, ledger=ledger).fit(X, y)
+    before = model.predict(X[:5])
+    with pytest.raises(OnefoldError, match="limit"):
+        model.set_params(y_range=(-5000.0, 5000.0)).fit(X, y)
+    assert np.array_equal(model.predict(X[:5]), before)
+
+
 def test_persons_count_once_and_are_promised_epsilon() -> None:
     table = patients(600) | {"who": np.repeat(np.arange(60).astype(str), 10)}
     schema = Schema([*SCHEMA.fields, Field("who", "string", "person")], rows_per_person=10)
@@ -281,6 +304,20 @@ def test_file_holds_the_whole_regressor(tmp_path: Path, kind: str) -> None:
     assert np.array_equal(loaded.predict_interval(queries), model.predict_interval(queries))
     assert loaded.guarantee_ == model.guarantee_
     assert loaded.held_out_error_ == model.held_out_error_
+
+
+def test_loaded_regressor_of_a_schema_can_be_fitted_again(tmp_path: Path) -> None:
+    MomentRegressor(2.0, schema=SCHEMA).fit(patients(300)).save(tmp_path / "model")
+    again = MomentRegressor.load(tmp_path / "model").fit(patients(300))
+    assert again.guarantee_.record == (2.0, 1e-5)
+
+
+def test_file_with_noise_and_errors_of_rows_is_refused(tmp_path: Path) -> None:
+    model = MomentRegressor(2.0, schema=SCHEMA).fit(patients(300))
+    model.residuals_ = np.array([1.0, 2.0])  # functions of raw rows, which no guarantee covers
+    model.save(tmp_path / "model")
+    with pytest.raises(FileFormatError):
+        MomentRegressor.load(tmp_path / "model")
 
 
 def test_file_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -206,6 +206,18 @@ def test_contracts_of_different_settings_differ() -> None:
     assert len({first(), first(radius=2.0), first(neighbours="replace")}) == 3
 
 
+@pytest.mark.parametrize("name", ["centre", "whitening"])
+def test_contracts_about_other_public_points_differ(name: str) -> None:
+    def digest(value: Any) -> str:
+        agreed = PrivateMoments(1.0, classes=[0, 1], **({"centre": None} | {name: value}))
+        return MomentSum("spring", parties(), agreed, 2).first.contract.digest
+
+    points = ([0.1, 0.2], [0.2, 0.1]) if name == "centre" else (np.diag([1.0, 2.0]), np.diag([2.0, 1.0]))
+    first, other = map(digest, points)
+    assert first != other
+    assert digest(np.array(points[0])) == first
+
+
 @pytest.mark.slow
 def test_ten_sites_come_close_to_one_release_and_far_from_noise_of_their_own() -> None:
     X, y = load_digits(return_X_y=True)

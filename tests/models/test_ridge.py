@@ -1,11 +1,13 @@
 """Ridge regression from sums of pairs: the literal one, errors of rows left out, and what noise does."""
 
+import math
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
 from onefold.exceptions import InvalidInputError
-from onefold.models.ridge import PairSpectrum, PairSums, ridge_of
+from onefold.models.ridge import PairSpectrum, PairSums, _noise_of_residuals, ridge_of
 
 RTOL = 1e-7  # other processors add up in other orders
 
@@ -114,3 +116,19 @@ def test_noise_that_drowns_everything_leaves_the_mean() -> None:
     y = X[:, 0] + 0.5
     found = [ridge_of(noisy(PairSums.of(X, y), 20.0, rng)) for _ in range(20)]
     assert np.median([np.abs(model.weights).max() for model in found]) < 0.5
+
+
+def test_noise_of_the_estimated_error_is_what_noise_does_to_residuals() -> None:
+    rng = np.random.default_rng(4)
+    w, levels = np.array([0.5, -0.7, 0.3]), (2.0, 0.6, 1.5)
+    outside = np.append(w[1:], -1.0)
+    found = []
+    for _ in range(4000):
+        square = rng.normal(size=(3, 3)) * levels[2] / math.sqrt(2.0)
+        noise = np.triu(square, 1) + np.triu(square, 1).T + np.diag(rng.normal(size=3) * levels[2])
+        sums = rng.normal(size=3) * levels[1]
+        found.append(
+            outside @ noise @ outside + 2.0 * w[0] * sums @ outside + w[0] ** 2 * rng.normal() * levels[0]
+        )
+    pairs = PairSums(100.0, np.zeros(3), np.eye(3), *levels)
+    assert _noise_of_residuals(pairs, w) == pytest.approx(np.std(found), rel=0.05)

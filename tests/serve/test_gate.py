@@ -46,6 +46,11 @@ def test_nobody_gets_in_without_the_token(stranger: Any) -> None:
         assert stranger.get(path, params={"token": TOKEN}).status_code == 403
 
 
+def test_an_empty_token_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="everybody would be let in"):
+        create_app("")
+
+
 def test_no_cookie_is_set_that_other_programs_of_this_machine_would_get(user: Any) -> None:
     for path in ("/", f"/?token={TOKEN}", "/api/offer"):
         reply = user.get(path)

@@ -24,7 +24,11 @@ def add_explain(parser: Any, cost: str = "") -> None:
         f"is compared with others, those of DATA unless --against names a file{cost}"
     )
     option(parser, "--explain N", about, shared.whole)
-    option(parser, "--against FILE", "table of rows that --explain compares with, in the columns of DATA")
+    others = (
+        "table of rows that --explain compares with, in the columns of DATA; what is written tells whether "
+        "cells are high or low among them"
+    )
+    option(parser, "--against FILE", others)
 
 
 def check_explain(args: Any, n_rows: int | None = None) -> None:

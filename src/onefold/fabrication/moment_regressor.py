@@ -104,7 +104,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
     ridge_ : float
         The ridge, in units of the mean eigenvalue, or of what noise alone does to an eigenvalue.
     held_out_error_ : float
-        Estimated mean squared error on other rows, from the moments alone.
+        Estimated mean squared error on other rows, from the moments alone. With noise it is never smaller
+        than the deviation of the estimate itself, and never larger than the square of half the range.
     residuals_ : ndarray or None
         Absolute errors, sorted, of at most 1000 fitted rows, each predicted from the others; None with noise
         and where only moments are known.
@@ -202,9 +203,9 @@ class MomentRegressor(RegressorMixin, OnMoments):
         self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
         encoded = self._encoded(rows)
         if self.epsilon is not None:
-            self.pair_map_ = self._declared(rows.shape[1], 0)
-            moments = self._noisy(encoded, outputs, person)
-            self.residuals_ = None
+            pair_map = self._declared(rows.shape[1], 0)
+            moments = self._noisy(encoded, outputs, person, pair_map)  # which a ledger may refuse
+            self.pair_map_, self.residuals_ = pair_map, None
             self._adopt(voided_by(self.encoder, moments))
             return self
         maps = self._maps(encoded, outputs)
@@ -243,7 +244,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
         self.pair_map_ = self._declared(rows.shape[1], lift)
         if self.epsilon is None:
             return self._plain(self._encoded(rows), outputs, self.pair_map_)
-        return voided_by(self.encoder, self._noisy(self._encoded(rows), outputs, person))
+        return voided_by(self.encoder, self._noisy(self._encoded(rows), outputs, person, self.pair_map_))
 
     def predict(self, X: Any) -> Floats:
         """Predict the output of each row.
@@ -335,7 +336,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
             schema = None if about["schema"] is None else Schema.from_dict(about["schema"])
             moments = PrivateMoments.from_bytes(arrays["moments"].astype(np.uint8).tobytes())
             pair_map = PairMap.from_dict(about["pairs"])
-            ends = (pair_map.low, pair_map.high) if about["declared"] is True else None
+            declared = about["declared"] is True and schema is None  # a schema has the range itself
+            ends = (pair_map.low, pair_map.high) if declared else None
             found = cls(**_of_the_release(moments), x_range=about["x_range"], y_range=ends, schema=schema)
             found._restore(moments, None, pair_map)
             names = about["names"]
@@ -344,6 +346,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
                     raise ValueError("its columns do not have one name each")
                 found.feature_names_in_ = np.array(names, dtype=object)
             if "residuals" in arrays:
+                if moments.epsilon is not None:
+                    raise ValueError("errors of rows do not go with noise")
                 found.residuals_ = _checked_residuals(arrays["residuals"])
             return found
         except NOT_READABLE:
@@ -489,12 +493,12 @@ class MomentRegressor(RegressorMixin, OnMoments):
         moments.encoding_ = self._words(pair_map)
         return moments
 
-    def _noisy(self, rows: Array, outputs: Array, person: Any) -> PrivateMoments:
+    def _noisy(self, rows: Array, outputs: Array, person: Any, pair_map: PairMap) -> PrivateMoments:
         """The release, and what records went through."""
-        pairs = self.pair_map_.apply(np.column_stack([rows, outputs]))
+        pairs = pair_map.apply(np.column_stack([rows, outputs]))
         release = PrivateMoments(**self._release(person is not None))
         moments = release.fit(pairs, np.zeros(len(pairs), dtype=np.int64), person, schema=self.schema)
-        moments.encoding_ = self._words(self.pair_map_)
+        moments.encoding_ = self._words(pair_map)
         if self.schema is None:
             moments.guarantee_ = moments.guarantee_.provided(DECLARED_RANGES)
         return moments
@@ -555,8 +559,9 @@ class MomentRegressor(RegressorMixin, OnMoments):
     def _take(self, moments: PrivateMoments, linear: LinearMap) -> None:
         self.moments_, self.guarantee_, self._linear = moments, moments.guarantee_, linear
         self.ridge_ = linear.ridge
-        # No error is larger on average than that of the middle of the range.
-        found = max(linear.error, 0.0) * self.pair_map_.unit**2
+        # An error below what noise does to its estimate is not known, and would be said to be none at all.
+        # None is larger on average than that of the middle of the range.
+        found = max(linear.error, linear.error_noise, 0.0) * self.pair_map_.unit**2
         self.held_out_error_ = min(found, self.pair_map_.half**2)
 
     def _embed(self, X: Any) -> Floats:

@@ -450,7 +450,8 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         """Say for each row which columns made its class the predicted one.
 
         Weights are Shapley values, see :func:`onefold.models.explain`. Nothing but the release and these rows
-        is looked at, so the guarantee of the release is not touched.
+        is looked at, so the guarantee of the release is not touched. It does not cover the rows given here:
+        sentences show cells of ``X``, and whether they are high or low among those of ``background``.
 
         Parameters
         ----------

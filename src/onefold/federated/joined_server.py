@@ -153,8 +153,9 @@ def agree_on_form(
     Three forms are compared: columns in the units of :func:`agree_on_units`; the same with a lift that tells
     rows apart that are near each other, for classes that wind around each other; and rows of length one in
     their own units, which no single value can spoil. Every site sends the sums of a small lift for each, and
-    the error that these sums estimate decides. Rows of 50 columns and more, which are mostly of one kind,
-    keep the first form.
+    the error that these sums estimate decides. Like all sums without noise they reveal rows: the sum of a
+    class with one row is this row. Rows of 50 columns and more, which are mostly of one kind, keep the first
+    form.
 
     Parameters
     ----------
@@ -170,7 +171,7 @@ def agree_on_form(
     form : RowForm
         What all apply to their rows. Like the units, it still carries the rows of a site that has left.
     n_bytes : int
-        What the sites sent for the choice.
+        What the sites sent for the choice, without means and spreads of columns, which are small.
 
     Examples
     --------

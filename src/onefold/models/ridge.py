@@ -109,7 +109,10 @@ class LinearMap:
     ridge : float
         The ridge: in units of the mean eigenvalue, with noise of what noise alone does to an eigenvalue.
     error : float
-        Estimated mean squared error on other pairs; infinite where nothing is known.
+        Estimated mean squared error on other pairs; infinite where nothing is known. Noise can make it
+        negative.
+    error_noise : float, default=0.0
+        Standard deviation of what noise in the sums adds to this estimate.
 
     See Also
     --------
@@ -125,6 +128,7 @@ class LinearMap:
     offset: float
     ridge: float
     error: float
+    error_noise: float = 0.0
 
     @one_blas_thread()
     def of(self, rows: Array) -> Floats:
@@ -352,9 +356,17 @@ def _noisy_ridge(pairs: PairSums) -> LinearMap:
         freedom = min(float(np.sum(B * moments)) / size, MOST_FREEDOM)
         error = (residual + lost) / size / (1.0 - freedom) ** 2
         if best is None or error < best.error:
-            best = LinearMap(w[1:], float(w[0]), ridge, error)
+            noise = _noise_of_residuals(pairs, w) / size / (1.0 - freedom) ** 2
+            best = LinearMap(w[1:], float(w[0]), ridge, error, noise)
     assert best is not None  # the first ridge is never passed over
     return best
+
+
+def _noise_of_residuals(pairs: PairSums, w: Floats) -> float:
+    """Standard deviation that the noise gives the squared residuals of weights that do not depend on it."""
+    square = float(w[1:] @ w[1:]) + 1.0  # of the weights of x and of y, which is -1
+    of_sums = 2.0 * float(w[0]) * pairs.sum_noise * math.sqrt(square)
+    return math.hypot(pairs.product_noise * square, of_sums, float(w[0]) ** 2 * pairs.count_noise)
 
 
 def _bordered(corner: float, border: Floats, inner: Floats) -> Floats:

@@ -48,7 +48,8 @@ def create_app(
     Parameters
     ----------
     token : str
-        What a browser must show once; whoever has it can do everything that the pages can.
+        What a browser must show with every question, not empty; whoever has it can do everything that the
+        pages can.
     site : str, Path or None, default=None
         Folder of a site of a federation, for the page of its data owner.
     federation : str, Path or None, default=None
@@ -61,6 +62,8 @@ def create_app(
 
     Raises
     ------
+    InvalidInputError
+        If the token is empty.
     MissingDependencyError
         If starlette (extra ``serve``) is not installed.
 
@@ -74,6 +77,8 @@ def create_app(
     >>> len(app.routes) > 5
     True
     """
+    if not token:  # a request without a header would have the right one
+        raise InvalidInputError("the token is empty: everybody would be let in")
     starlette = require("starlette.applications", "serve")
     routing, middleware = require("starlette.routing", "serve"), require("starlette.middleware", "serve")
     pages = _Pages(site, federation)

@@ -212,6 +212,7 @@ class MomentSum:
             "schema": None if schema is None else schema.digest,
             "features": n_features,
             "persons": of_persons,
+            **_given_points(moments),
         }
         self._encoding, self._agreement = encoding, told
         self.first = EncryptedSum(self._contract("1", parties, self._rounds.first_parts, 0.0, b""))
@@ -354,6 +355,16 @@ class MomentSecondSum:
 def excess_of(opened: OpenedSum, contract: SumContract) -> float:
     """Return the variance of the noise of an opened sum, in units of what one release needs."""
     return len(opened.sites) / contract.least_adding * LARGER**2
+
+
+def _given_points(moments: PrivateMoments) -> dict[str, str]:
+    """Digests of a public centre and whitening: vectors about others must not be added up unnoticed."""
+    given = {"centre": moments.centre, "whitening": moments.whitening}
+    return {
+        name: hashlib.sha256(np.asarray(value, dtype="<f8").tobytes()).hexdigest()
+        for name, value in given.items()
+        if value is not None and not isinstance(value, str)
+    }
 
 
 class TableSum:
