@@ -69,7 +69,7 @@ def lazily(name: str, args: argparse.Namespace) -> Lazy:
 
     @cache
     def measures() -> Measures:
-        kept = None if args.resume is None or args.quick else answers_file(args.resume, name)
+        kept = None if args.resume is None or args.quick else answers_file(args.resume, name + of_rows(args))
         if kept is not None and kept.exists():
             with np.load(kept, allow_pickle=False) as found:
                 return Measures(found["answers"], found["y"])
@@ -81,6 +81,16 @@ def lazily(name: str, args: argparse.Namespace) -> Lazy:
     return measures
 
 
+def test_rows(args: argparse.Namespace) -> int | None:
+    """How many test rows are asked about; None for all."""
+    return getattr(args, "test_rows", None)
+
+
+def of_rows(args: argparse.Namespace) -> str:
+    """What a key says about test rows that are not all of them."""
+    return "" if test_rows(args) is None else f" of {test_rows(args)} rows"
+
+
 def answers_file(resume: str, name: str) -> Path:
     """Beside the finished pieces: what the sites answered, which is most of the work."""
     return Path(resume).with_name(f"answers-{name.replace(' ', '-')}.npz")
@@ -90,12 +100,16 @@ def federation_answers(name: str, args: argparse.Namespace) -> Measures:
     """Every site fits its rows and answers about the test rows."""
     task = load_task(name, args)
     n_clients = min(CLIENTS[name], 5) if args.quick else CLIENTS[name]
+    X_test, y_test = task.X_test, task.y_test
+    if test_rows(args) is not None:  # evenly: the first rows of a file may be of few classes
+        asked = np.linspace(0, len(y_test) - 1, min(test_rows(args) or 0, len(y_test))).astype(np.intp)
+        X_test, y_test = X_test[asked], y_test[asked]
     owners = datasets.partition(task.y, n_clients, "dirichlet", alpha=ALPHA, random_state=SEED)
-    answers = np.full((len(owners), len(task.X_test), len(task.classes)), np.nan)
+    answers = np.full((len(owners), len(X_test), len(task.classes)), np.nan)
     for number, (X, y) in enumerate(folding.clients(task, owners)):
         classifier = FoldingClassifier(batch_size=BATCH, measure="rms", n_jobs=1, regularisation="documented")
         model = LocalModel(classifier, keep_rows=False).fit(X, y)
         columns = np.searchsorted(task.classes, model.classes_)
-        answers[number][:, columns] = model.answers(task.X_test)
-    note(f"{name}: {len(owners)} sites answered {len(task.X_test)} rows")
-    return Measures(answers, task.y_test)
+        answers[number][:, columns] = model.answers(X_test)
+    note(f"{name}: {len(owners)} sites answered {len(X_test)} rows")
+    return Measures(answers, y_test)

@@ -1,13 +1,13 @@
 """Encrypted aggregation (004 Table 6): the same accuracy as in clear, and what few bits cost.
 
-The answers of all sites are made whole numbers of 8 bits and combined under encryption; the classes that
-attain the minimum must be those found in clear. Every test row is computed in ``simulate`` mode, the circuit
-without the encryption, and some of them encrypted for real. The other tables count the decisions that change
-when measures are rounded: by the plain map rint((2^p - 1) d), by the map fitted to 500 test rows without
-labels, which are then left out, and by that map with several looks at rows whose classes tie. Of classes
-that still tie the first is taken; what a draw among them would give on average is printed beside it. Whether
-rounding changes accuracy is tested by McNemar's exact test: rows right only in clear against rows right
-only after rounding.
+The answers of all sites are made whole numbers of 8 bits (16 with ``--bits 16``) and combined under
+encryption; the classes that attain the minimum must be those found in clear. Every test row is computed in
+``simulate`` mode, the circuit without the encryption, and some of them encrypted for real. The other tables
+count the decisions that change when measures are rounded: by the plain map rint((2^p - 1) d), by the map
+fitted to 500 test rows without labels, which are then left out, and by that map with several looks at rows
+whose classes tie. Of classes that still tie the first is taken; what a draw among them would give on
+average is printed beside it. Whether rounding changes accuracy is tested by McNemar's exact test: rows
+right only in clear against rows right only after rounding.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from experiments.harness import Outcome, Table, main, parser, printed_in
-from experiments.journal import Journal, add_resume
-from experiments.operator.answers import ALPHA, CLIENTS, DIGITS, GERMAN, NEWS, Lazy, Measures, lazily
+from experiments.journal import Journal, add_resume, positive
+from experiments.operator.answers import ALPHA, CLIENTS, DIGITS, GERMAN, NEWS, Lazy, Measures, lazily, of_rows
 from onefold.federated.fhe import EncryptedArgmin, Quantiser
 from onefold.federated.fhe.argmin import clear_argmin
 from onefold.federated.fhe.quantiser import shifts
@@ -74,34 +74,43 @@ def compared(found: Measures, rows: NDArray[np.intp], wins: Wins) -> dict[str, A
     }
 
 
-def simulated_piece(found: Measures, start: int) -> dict[str, Any]:
-    """Plain minima and the simulated circuit on a chunk of rows, and whether they agree in every class."""
+def simulated_piece(found: Measures, start: int, bits: int, most: int) -> dict[str, Any]:
+    """Plain minima and the simulated circuit on a chunk of rows, and whether they agree in every class.
+
+    With more rows than ``most`` the others are decided by the plain minima of the same whole numbers.
+    """
     rows = found.others[start : start + CHUNK]
     answers = found.answers[:, rows]
-    plainly = clear_argmin(Quantiser(TABLE_BITS).quantise(answers))
-    clear = argmin_of(found, "clear").run(answers)
-    simulated = argmin_of(found, "simulate").run(answers)
+    plainly = clear_argmin(Quantiser(bits).quantise(answers))
+    clear = argmin_of(found, "clear", LOOKS, bits).run(answers)
+    simulated = clear.copy()
+    simulated[:most] = argmin_of(found, "simulate", LOOKS, bits).run(answers[:, :most])
     return compared(found, rows, simulated) | {
         "plain map": right(plainly, found.y[rows]),
-        "one look": right(argmin_of(found, "clear", 1).run(answers), found.y[rows]),
+        "one look": right(argmin_of(found, "clear", 1, bits).run(answers), found.y[rows]),
         "differ": int(np.sum(np.any(clear != simulated, axis=1))),
     }
 
 
-def encrypted_piece(found: Measures, start: int, n_rows: int) -> dict[str, Any]:
+def encrypted_piece(found: Measures, start: int, n_rows: int, bits: int) -> dict[str, Any]:
     """The same with real ciphertexts: keys, encryption by every site, the server's part, decryption."""
     rows = found.others[start : start + n_rows]
     answers = found.answers[:, rows]
-    argmin = argmin_of(found, "encrypted")
+    argmin = argmin_of(found, "encrypted", LOOKS, bits)
     argmin.run(answers[:, :1])  # makes the keys
     begin = time.process_time()
     wins = argmin.run(answers)
     seconds = time.process_time() - begin
-    clear = argmin_of(found, "clear").run(answers)
+    clear = argmin_of(found, "clear", LOOKS, bits).run(answers)
     return compared(found, rows, wins) | {
         "differ": int(np.sum(np.any(wins != clear, axis=1))),
         "work_seconds": round(seconds, 2),  # of all sites and the server, all looks
     }
+
+
+def named(name: str, bits: int) -> str:
+    """Name of a data set among the values: that of another number of bits than the table's says so."""
+    return name if bits == TABLE_BITS else f"{name} {bits} bits"
 
 
 def looked_at(nearest: NDArray[np.float64], quantiser: Quantiser, looks: int) -> Wins:
@@ -136,15 +145,21 @@ def flips_piece(found: Measures, bits: int) -> dict[str, Any]:
 
 def pieces(name: str, args: argparse.Namespace, journal: Journal, found: Lazy) -> tuple[Pieces, Pieces]:
     """All rows simulated, and some encrypted, piece by piece."""
-    key = f"encrypted{' quick' if args.quick else ''} {name} {TABLE_BITS} bits"
+    key = f"encrypted{' quick' if args.quick else ''} {name}{of_rows(args)} {args.bits} bits"
+    key += "" if args.simulate == CHUNK else f", {args.simulate} in the circuit"
     size = journal.run(f"{key} size", lambda: {"rows": len(found().others)})["rows"]
     simulated = [
-        journal.run(f"{key} simulated {start}", partial(work, simulated_piece, found, start))
+        journal.run(
+            f"{key} simulated {start}", partial(work, simulated_piece, found, start, args.bits, args.simulate)
+        )
         for start in range(0, size, CHUNK)
     ]
-    each, number = (16, 1) if args.quick else ENCRYPTED[name]
+    each, number = ENCRYPTED[name] if args.encrypt is None else (max(args.encrypt, 1), int(args.encrypt > 0))
+    each, number = (16, 1) if args.quick else (each, number)
     encrypted = [
-        journal.run(f"{key} encrypted {each} {start}", partial(work, encrypted_piece, found, start, each))
+        journal.run(
+            f"{key} encrypted {each} {start}", partial(work, encrypted_piece, found, start, each, args.bits)
+        )
         for start in range(0, min(size, number * each), each)
     ]
     return simulated, encrypted
@@ -171,8 +186,10 @@ def table_6(args: argparse.Namespace, journal: Journal, outcome: Outcome, found:
     rows: list[list[object]] = []
     document = printed_in("004", "Table 6")
     for name, source in zip(ENCRYPTED, ("20 Newsgroups", "XGLUE-NC"), strict=True):
+        if name not in args.data:
+            continue
         simulated, encrypted = pieces(name, args, journal, found[name])
-        values = {
+        values: dict[str, float | None] = {
             "plain": share(simulated, "exact"),
             "plain map": share(simulated, "plain map"),
             "one look": share(simulated, "one look"),
@@ -183,21 +200,23 @@ def table_6(args: argparse.Namespace, journal: Journal, outcome: Outcome, found:
             "only rounded": float(sum(piece["only rounded"] for piece in simulated)),
             "McNemar p": mcnemar(simulated),
             "rows encrypted": float(sum(piece["rows"] for piece in encrypted)),
-            "plain there": share(encrypted, "exact"),
-            "encrypted": share(encrypted, "rounded"),
+            "plain there": share(encrypted, "exact") if encrypted else None,
+            "encrypted": share(encrypted, "rounded") if encrypted else None,
             "rows that differ": float(sum(piece["differ"] for piece in (*simulated, *encrypted))),
         }
-        outcome.values.update({f"{name} {what}": value for what, value in values.items()})
-        rows.append([name, *(f"{value:.4g}" for value in values.values())])
-        rows[-1] += [share(encrypted, "work_seconds"), document[f"{TABLE_BITS} bits, {source}, accuracy"]]
-    title = f"Dirichlet {ALPHA:g}, measures of {TABLE_BITS} bits"
+        measured = {what: value for what, value in values.items() if value is not None}
+        outcome.values.update({f"{named(name, args.bits)} {what}": value for what, value in measured.items()})
+        rows.append([name, *(None if value is None else f"{value:.4g}" for value in values.values())])
+        rows[-1] += [share(encrypted, "work_seconds") if encrypted else None]
+        rows[-1] += [document[f"{args.bits} bits, {source}, accuracy"]]
+    title = f"Dirichlet {ALPHA:g}, measures of {args.bits} bits"
     outcome.tables.append(Table(title, TABLE_6_HEADERS, rows))
 
 
 TABLE_6_HEADERS = (
     "data",
     "plain",
-    "8 bits, plain map",
+    "plain map",
     "fitted map, one look",
     f"simulated, {LOOKS} looks",
     "plain, ties drawn",
@@ -219,7 +238,7 @@ def flips(args: argparse.Namespace, journal: Journal, outcome: Outcome, measures
     for name in (DIGITS, NEWS):
         rows: list[list[object]] = []
         for bits in FLIP_BITS:
-            key = f"encrypted{' quick' if args.quick else ''} {name} flips at {bits} bits"
+            key = f"encrypted{' quick' if args.quick else ''} {name} flips{of_rows(args)} at {bits} bits"
             found = journal.run(key, partial(work, flips_piece, measures[name], bits))
             shown: list[object] = [bits]
             for map_ in ("plain", "fitted", "looks"):
@@ -261,6 +280,36 @@ def experiment(args: argparse.Namespace) -> Outcome:
 def options() -> argparse.ArgumentParser:
     """Common options, and where to keep what is done."""
     found = add_resume(parser(__doc__))
+    found.add_argument(
+        "--bits",
+        type=int,
+        choices=(TABLE_BITS, 16),
+        default=TABLE_BITS,
+        help=f"bits of a measure in the table (default: {TABLE_BITS})",
+    )
+    found.add_argument(
+        "--test-rows",
+        type=positive,
+        metavar="N",
+        help="number of test rows to ask about, evenly spread (default: all)",
+    )
+    found.add_argument(
+        "--simulate",
+        type=positive,
+        default=CHUNK,
+        metavar="N",
+        help=f"rows of each {CHUNK} that go through the circuit without encryption (default: all)",
+    )
+    found.add_argument(
+        "--encrypt", type=int, metavar="N", help="number of rows to encrypt, perhaps 0 (default: 128)"
+    )
+    found.add_argument(
+        "--data",
+        nargs="+",
+        choices=tuple(ENCRYPTED),
+        default=list(ENCRYPTED),
+        help="data sets of the table (default: both)",
+    )
     found.add_argument("--part", choices=("table", "flips"), help="part to run (default: both)")
     return found
 

@@ -2,7 +2,8 @@
 
 A section is Markdown with places for numbers. ``{{table: kahm/mnist | TITLE}}`` becomes the stored table of
 that title, ``{{values: kahm/mnist | all}}`` a list of its values (or of those that fit a pattern),
-``{{value: kahm/mnist | NAME | .4f}}`` one value, ``{{register}}`` a summary of the register.
+``{{value: kahm/mnist | NAME | .4f}}`` one value, ``{{beside: 004 | Table 1}}`` what a document prints in a
+table, method by method, with ours beside it, ``{{register}}`` a summary of the register.
 No number of ours is written into a section by hand.
 """
 
@@ -23,7 +24,7 @@ SECTIONS = Path(__file__).resolve().parent / "sections"
 PAGE = checking.ROOT / "docs" / "results.md"
 LISTING = checking.ROOT / "docs" / "register.md"
 ADVICE = "run python docs/generate.py"
-_PLACE = re.compile(r"\{\{(table|values|value): *([^|}]+?) *\| *([^|}]+?) *(?:\| *([^|}]+?) *)?\}\}")
+_PLACE = re.compile(r"\{\{(table|values|value|beside): *([^|}]+?) *\| *([^|}]+?) *(?:\| *([^|}]+?) *)?\}\}")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _NOTE = "<!-- Made by python docs/generate.py of experiments/results and experiments/register. -->"
 
@@ -43,6 +44,8 @@ def shown(raw: Mapping[str, stored.Raw]) -> dict[str, set[str]]:
     """Names of values that the page shows, by experiment: in a table, in a list, or one by one."""
     found: dict[str, set[str]] = {}
     for kind, experiment, name in places():
+        if kind == "beside":
+            continue  # rows of the register, which are used there
         result = raw.get(experiment, stored.empty(experiment))
         names = found.setdefault(experiment, set())
         if kind == "value":
@@ -80,7 +83,12 @@ def _is_among(value: float, numbers: set[tuple[float, int]]) -> bool:
 def results_page(raw: Mapping[str, stored.Raw], lines: Sequence[Line]) -> str:
     """The whole page."""
     text = "\n\n".join(sections())
-    text = _PLACE.sub(lambda found: _filled(raw, *found.groups()), text)
+    text = _PLACE.sub(
+        lambda found: (
+            beside(lines, found[2], found[3]) if found[1] == "beside" else _filled(raw, *found.groups())
+        ),
+        text,
+    )
     return f"{_NOTE}\n\n{text.replace('{{register}}', _summary(lines))}\n"
 
 
@@ -101,6 +109,26 @@ def _filled(raw: Mapping[str, stored.Raw], kind: str, experiment: str, name: str
     if name not in raw[experiment]["values"]:
         raise InvalidInputError(f"the results page shows {name!r}, which {experiment} does not have")
     return format(raw[experiment]["values"][name], form or ".4f")
+
+
+def beside(lines: Sequence[Line], document: str, item: str) -> str:
+    """What a document prints in a table and what was measured here, one line per method.
+
+    Rows of the register are named "method, setting"; the settings become columns.
+    """
+    chosen = [line for line in lines if (line.item.document, line.item.name) == (document, item)]
+    if not chosen:
+        raise InvalidInputError(f"the results page shows {document} {item}, which is not in the register")
+    named = {tuple(line.row.row.rsplit(", ", 1)): line for line in chosen}
+    methods = list(dict.fromkeys(name[0] for name in named))
+    settings = list(dict.fromkeys(name[-1] for name in named))
+    rows: list[list[Any]] = []
+    for method in methods:
+        found = [named.get((method, setting)) for setting in settings]
+        rows.append([method, *(None if line is None else _number(line.row.document) for line in found)])
+        rows[-1] += [None if line is None or line.ours is None else f"{line.ours:.4f}" for line in found]
+    sides = ("document", "here")
+    return markdown(("method", *(f"{side}, {setting}" for side in sides for setting in settings)), rows)
 
 
 def markdown(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -98,10 +98,9 @@ def test_transfer_fit_takes_several_sources(target, onefold) -> None:
         answer = onefold("transfer", "source", target / "part.npz", "--label", "y", *made)
         assert answer.returncode == 0, answer.stderr
     model, page = target / "m", target / "page.html"
-    named = ("--source", files[0], "--source", files[1])
-    answer = onefold(
-        "transfer", "fit", target / "target.npz", *named, "--label", "y", "--out", model, "--report", page
-    )
+    # Options may stand between the source and the table, as before.
+    options = ("--and-source", files[1], "--label", "y", "--out", model, "--report", page)
+    answer = onefold("transfer", "fit", files[0], *options, target / "target.npz")
     assert answer.returncode == 0, answer.stderr
     assert "with the sources" in answer.stdout
     assert "source 1: the same refined on unlabelled rows" in answer.stdout
@@ -110,9 +109,10 @@ def test_transfer_fit_takes_several_sources(target, onefold) -> None:
     assert all(any(line.startswith(start) for line in told["verdict"]) for start in about)
     loaded = TransferClassifier.load(model)
     assert [promise.record[0] for promise in loaded.guarantee_] == [4.0, 8.0]
-    answer = onefold("transfer", "fit", target / "target.npz", "--label", "y", "--out", model)
+    gone = ("--and-source", target / "none.source", "--label", "y", "--out", model)
+    answer = onefold("transfer", "fit", files[0], target / "target.npz", *gone)
     assert answer.returncode == 2
-    assert "name a source" in answer.stderr
+    assert "no such file" in answer.stderr
 
 
 SOURCE = ("source", "{source}", "--label", "y", "--out", "{out}")

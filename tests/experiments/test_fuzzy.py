@@ -1,13 +1,15 @@
 """The fuzzy experiments on tiny data: what they compare, and that finished pieces are not computed twice."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from experiments.fuzzy import private, robustness
+from experiments.data import stand_ins
+from experiments.fuzzy import photographs, private, robustness
 from experiments.harness import main, printed_in
 from onefold.privacy import AnalyticGaussian
 from onefold.privacy.calibration import gaussian_epsilon
@@ -77,3 +79,43 @@ def test_matched_noise_has_the_same_epsilon_per_record() -> None:
     scale = AnalyticGaussian(0.5, delta=private.DELTA, sensitivity=1.0).scale
     # Hardened noise is larger by about one part in a million.
     assert analytic == pytest.approx(gaussian_epsilon(private.RECORD_DELTA, scale, 8.0), rel=1e-5)
+
+
+def test_photographs_are_judged_by_the_documents_methods(tmp_path: Path, capsys) -> None:
+    stand_ins.write(tmp_path)
+    few = ["--tables", "Table 4.2", "Table 4.3", "--methods", *photographs.METHODS[:4]]
+    found = run(photographs, tmp_path, capsys, *few)
+    values = found["values"]
+    assert set(values) == {
+        f"{table}/{method}" for table in ("Table 4.2", "Table 4.3") for method in photographs.METHODS[:4]
+    }
+    assert values[f"Table 4.3/{photographs.PLAIN}"] > 0.8
+    assert values[f"Table 4.3/{photographs.PLAIN}"] >= values[f"Table 4.3/{photographs.GAUSSIAN}"]
+    printed = printed_in("003", "Table 4.3")
+    assert [row[-1] for row in found["tables"][1]["rows"]] == [
+        printed[name] for name in photographs.METHODS[:4]
+    ]
+
+
+def test_accuracy_by_class_counts_classes_not_rows() -> None:
+    nothing = np.zeros((0, 2))
+    truth = np.array([0, 0, 0, 1])
+    part = photographs.Division(nothing, truth[:0], nothing, truth, by_class=True)
+    assert part.accuracy(np.array([0, 0, 0, 0])) == 0.5
+    assert replace(part, by_class=False).accuracy(np.array([0, 0, 0, 0])) == 0.75
+
+
+def test_another_delta_has_a_table_and_names_of_its_own(data_dir: Path, capsys) -> None:
+    pytest.importorskip("dp_accounting")
+    more = ("--epsilons", "8", "--deltas", "1e-5", "1e-2", "--noises", "optimal", "classical")
+    found = run(private, data_dir, capsys, *more)
+    assert list(found["values"]) == [
+        "1000 none epsilon inf",
+        "1000 optimal epsilon 8",
+        "1000 classical epsilon 8",
+        "1000 optimal epsilon 8 delta 0.01",
+        "1000 classical epsilon 8 delta 0.01",
+    ]
+    rows = [table["rows"][-1] for table in found["tables"]]
+    assert rows[0][2] > rows[1][2]  # a larger delta needs less Gaussian noise
+    assert found["tables"][1]["rows"][0][6] == "inf"  # 64 pixels, one of them unchanged far too often

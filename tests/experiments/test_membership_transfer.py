@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from experiments.harness import printed_for, printed_in
-from experiments.membership import digits, domains, measuring, office, ranks, sources
+from experiments.membership import digits, domains, measuring, nonparametric, office, ranks, sources
 from onefold.privacy import OptimalNoise
 from onefold.transfer import PrivateSource
 
@@ -118,3 +118,11 @@ def test_accuracies_of_three_experts_are_reported_separately() -> None:
         assert found["source alone"] < 0.1
         assert found["target alone"] > 0.9
     assert measuring.transfer(source, "default", X, seen, X, y)["together"] > 0.9
+
+
+def test_nonparametric_experiment_runs_on_moved_negatives(capsys) -> None:
+    assert nonparametric.main(["--quick", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)["values"]
+    assert set(values) == {f"{nonparametric.DIGITS}/{method}" for method in nonparametric.METHODS}
+    assert values[f"{nonparametric.DIGITS}/nonparametric"] > 0.85
+    assert values[f"{nonparametric.DIGITS}/source alone"] < 0.2  # negatives mean nothing to it

@@ -214,6 +214,18 @@ def test_page_that_shows_what_is_not_stored_is_refused() -> None:
             page._filled(raw, kind, experiment, name, None)
 
 
+def test_printed_numbers_stand_beside_ours_by_method() -> None:
+    lines = checking.lines(reading.read(), checking.results())
+    table = page.beside(lines, "004", "Table 2").splitlines()
+    assert table[0].startswith(
+        "| method | document, rho 100 | document, rho 50 | document, rho 10 | here, rho 100"
+    )
+    assert "| CReFF | 0.7055 | 0.7308 | 0.8071 |  |  |  |" in table
+    assert sum(line.startswith("| SFM |") for line in table) == 1
+    with pytest.raises(InvalidInputError, match="not in the register"):
+        page.beside(lines, "004", "Table 99")
+
+
 # --- the commands -------------------------------------------------------------------------------------------
 
 

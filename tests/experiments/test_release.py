@@ -15,8 +15,10 @@ def values(capsys: pytest.CaptureFixture[str]) -> dict[str, float]:
 
 
 def test_toy_experiment_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert toy.main(["--json"]) == 0
+    assert toy.main(["--quick", "--json"]) == 0
     found = values(capsys)
+    assert found["draws, share identical to 1e-9"] == 1
+    assert found["draws, correlated bound, 5%"] < found["draws, correlated bound, 95%"] < 100
     assert [found[f"bound at lam {lam}"] for lam in ("0.0001", "0.01", "1")] == pytest.approx([200, 20, 2])
     assert found["identical to 1e-9"] == 1
 

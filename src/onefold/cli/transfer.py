@@ -84,22 +84,17 @@ def _add_fit(parts: Any) -> None:
         "fit",
         help="fit a classifier to a table with few labels",
         description="Fit a classifier to a table with few labels, with the help of a source, or of several: "
-        "onefold transfer fit TABLE --source A --source B.",
+        "onefold transfer fit A TABLE --and-source B.",
     )
-    parser.add_argument(
-        "source",
-        metavar="SOURCE",
-        nargs="?",
-        help="file written by onefold transfer source; left out where all are named with --source",
-    )
+    parser.add_argument("source", metavar="SOURCE", help="file written by onefold transfer source")
     shared.add_data(parser, "table of the target")
     parser.add_argument(
-        "--source",
+        "--and-source",
         metavar="FILE",
         dest="more_sources",
         action="append",
         default=[],
-        help="a source, or a further one; may be given again and again, with --strategy default only",
+        help="a further source; may be given again and again, with --strategy default only",
     )
     what = (
         "column with the classes; -1, and with a schema an empty cell, means unknown (default: that of the "
@@ -205,9 +200,7 @@ def _classes_in_words(source: Any, noise: shared.NoiseOptions, schema: Any) -> l
 
 def _source_files(args: argparse.Namespace) -> list[str]:
     """Files of all sources, in the order in which they are numbered."""
-    files = [name for name in (args.source, *args.more_sources) if name is not None]
-    if not files:
-        raise InvalidInputError("name a source: onefold transfer fit SOURCE TABLE, or --source FILE")
+    files = [args.source, *args.more_sources]
     for name in files:
         if not Path(name).is_file():
             raise InvalidInputError(f"{name}: no such file")

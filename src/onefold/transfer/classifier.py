@@ -149,7 +149,8 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     given the other) where labels are *not* scarce: the same mapping from source to target, induced by
     Student-t mappings in closed form, learned from the labelled rows alone. There is no labelling step, and
     rows without a label are only predicted. The document prints no formulas for it; this is its idea with
-    the means of 001.
+    the means of 001. Measured on photographs and on digits with 20 labels per class, it was never better than
+    its machines of the target alone, and 2 points behind "default".
 
     **"default"** is what was found to transfer: six experts, whose scores, counted in typical leads, are
     added with weights.
