@@ -87,6 +87,7 @@ def test_tables_are_the_default_method_and_persons_the_default_unit(here: Path, 
     assert io.load("m").guarantee_.person[0] == pytest.approx(4.0)
 
 
+@pytest.mark.slow
 def test_no_message_repeats_the_number_of_rows(here: Path, capsys) -> None:
     seen = set()
     for _ in range(3):
@@ -106,7 +107,7 @@ def test_cells_outside_the_contract_and_rows_without_a_class_stop_nothing(here: 
     assert "left out" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("method", ["tables", "moments"])
+@pytest.mark.parametrize("method", [pytest.param("tables", marks=pytest.mark.slow), "moments"])
 def test_one_record_does_not_decide_whether_there_is_a_model(here: Path, capsys, method: str) -> None:
     rows = table(n_rows=2000)
     words = ("--epsilon", "2", "--method", method)

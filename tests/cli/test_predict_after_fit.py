@@ -12,7 +12,7 @@ from onefold import AutoencoderClassifier, FoldingClassifier, io
 from onefold.cli.app import main
 from onefold.cli.tables import read_numbers
 
-KINDS = ["csv", "npz", "parquet"]
+KINDS = ["csv", "npz", pytest.param("parquet", marks=pytest.mark.slow)]
 
 
 def label_of(kind: str) -> str:

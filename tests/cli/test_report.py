@@ -271,7 +271,7 @@ def test_page_of_a_transfer_starts_with_what_the_source_was_worth(
 ) -> None:
     from onefold.cli.transfer import _worth
 
-    assert said in _worth(SimpleNamespace(source_gain_=gain, accuracy_=accuracy))
+    assert said in _worth(SimpleNamespace(source_gain_=gain, accuracy_=accuracy, sources=None))
 
 
 # --- what another epsilon would give ----------------------------------------------------------------------

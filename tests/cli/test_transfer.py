@@ -34,10 +34,11 @@ DIGITS = tuple(range(10))
         ),
         (("--epsilon", 8, "--unit", "record", "--classes", *DIGITS, "--radius", 5), (), "record"),
         (("--method", "noise", "--epsilon", 8, "--range", 0, 1), ("--strategy", "documented"), "entry"),
-        (
+        pytest.param(
             ("--method", "fabricated", "--epsilon", 8, "--range", 0, 1),
             ("--strategy", "nonparametric"),
             "entry",
+            marks=pytest.mark.slow,
         ),
     ],
 )
