@@ -1,8 +1,11 @@
-"""Numbers to predict: R2 of every way to learn them, beside the mean, ridge regression and boosting.
+"""Numbers to predict: errors of every way to learn them, beside the mean, ridge regression and boosting.
 
-Every table is split three times; at most ``--rows`` training rows. The schema is inferred from the training
-rows and stands for a declaration; nothing else is tuned by hand, and the test rows are looked at once. Lines
-with an epsilon are the mean of three draws of the noise. Sites get equal parts of the rows at random.
+Every table is divided once into a pool of training rows and a pool of test rows. The constants of private
+sums are chosen on the first alone (:mod:`experiments.tables.regression_constants`), and ridge regression and
+boosting choose theirs on it too. A split draws training rows, at most ``--rows``, from the first pool and
+test rows from the second. The schema is inferred from the training rows and stands for a declaration; the
+test rows are looked at once. Lines with an epsilon are the mean of three draws of the noise, whose seeds are
+fixed, so that a run can be repeated. Sites get equal parts of the rows at random.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy as np
 from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import RandomizedSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -29,7 +32,17 @@ from onefold.tables import Schema
 
 EPSILONS = (0.5, 1.0, 4.0, 8.0)
 N_SITES, LIFT = 10, 256
-PEERS = ("mean", "ridge", "boosting")
+TEST_SHARE, DRAWN = 0.4, 0.75  # of all rows for the pool of test rows; of a pool for one split
+DIVISION = 20_000  # seed that divides a table into its pools
+PEERS = ("mean", "ridge", "boosting", "boosting, searched")
+# What boosting is searched over, by cross-validation on the training rows.
+SEARCHED = {
+    "learning_rate": [0.03, 0.06, 0.1],
+    "max_leaf_nodes": [7, 15, 31],
+    "min_samples_leaf": [5, 20, 60],
+    "l2_regularization": [0.0, 1.0, 10.0],
+    "max_iter": [100, 200, 400],
+}
 OWN = ("moments", "moments, linear", "folding", "10 sites: sums", "10 sites: folding")
 PRIVATE = tuple(f"epsilon {epsilon:g}" for epsilon in EPSILONS)
 AT_SITES = tuple(f"10 sites, epsilon {epsilon:g}" for epsilon in (1.0, 8.0))
@@ -89,73 +102,120 @@ TABLES = {
 BUNDLED = ("diabetes", "friedman", "costs")
 
 
-def scores(table: Rows, seed: int, most: int, draws: int) -> dict[str, float]:
-    """R2 of every method on one split."""
-    train, test = train_test_split(np.arange(len(table)), test_size=0.3, random_state=seed)
-    train = train[:most]
+def pools(table: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers for training and for testing: the same for every split, so no choice sees a test row."""
+    order = np.random.default_rng(DIVISION).permutation(len(table))
+    n_test = round(TEST_SHARE * len(table))
+    return order[n_test:], order[:n_test]
+
+
+def split(table: Rows, seed: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Training and test rows of one split, each drawn from its pool."""
+    rng = np.random.default_rng(seed)
+    train, test = (rng.permutation(pool)[: round(DRAWN * len(pool))] for pool in pools(table))
+    return train[:most], test
+
+
+def errors(table: Rows, seed: int, most: int, draws: int, searches: int) -> tuple[dict[str, float], float]:
+    """The mean squared error of every method on one split, and the variance of the test outputs."""
+    train, test = split(table, seed, most)
     rows, queries = table.part(train), table.part(test)
     y, truth = (np.asarray(table.y[part], dtype=float) for part in (train, test))
     schema = Schema.infer(rows, table.label, task="regression")
     encoded, encoded_queries = schema.transform(rows), schema.transform(queries)
 
-    def explained(predicted: np.ndarray) -> float:
-        return float(1.0 - np.mean((predicted - truth) ** 2) / np.var(truth))
+    def error(predicted: np.ndarray) -> float:
+        return float(np.mean((predicted - truth) ** 2))
 
-    found = {"mean": explained(np.full(len(truth), y.mean()))}
+    found = {"mean": error(np.full(len(truth), y.mean()))}
     ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 5, 17))).fit(encoded, y)
-    found["ridge"] = explained(ridge.predict(encoded_queries))
+    found["ridge"] = error(ridge.predict(encoded_queries))
     nominal = [known.is_category for known in schema.features]
     boosting = HistGradientBoostingRegressor(categorical_features=nominal, random_state=0)
-    found["boosting"] = explained(
-        boosting.fit(raw_columns(schema, rows), y).predict(raw_columns(schema, queries))
-    )
-    found["moments"] = explained(MomentRegressor(None, schema=schema).fit(rows).predict(queries))
+    raw, raw_queries = raw_columns(schema, rows), raw_columns(schema, queries)
+    found["boosting"] = error(boosting.fit(raw, y).predict(raw_queries))
+    search = RandomizedSearchCV(boosting, SEARCHED, n_iter=searches, cv=3, random_state=seed)
+    found["boosting, searched"] = error(search.fit(raw, y).predict(raw_queries))
+    found["moments"] = error(MomentRegressor(None, schema=schema).fit(rows).predict(queries))
     linear = MomentRegressor(None, schema=schema, lift=None)
-    found["moments, linear"] = explained(linear.fit(rows).predict(queries))
-    found["folding"] = explained(FoldingRegressor().fit(encoded, y).predict(encoded_queries))
+    found["moments, linear"] = error(linear.fit(rows).predict(queries))
+    found["folding"] = error(FoldingRegressor().fit(encoded, y).predict(encoded_queries))
     sites = np.array_split(np.random.default_rng(seed).permutation(len(train)), N_SITES)
-    found["10 sites: sums"] = explained(_summed(schema, rows, sites, None, LIFT).predict(queries))
+    found["10 sites: sums"] = error(_summed(schema, rows, sites, None, LIFT).predict(queries))
     answers = [FoldingRegressor().fit(encoded[mine], y[mine]).answers(encoded_queries) for mine in sites]
     distances, outputs = (np.column_stack(part) for part in zip(*answers, strict=True))
-    found["10 sites: folding"] = explained(combine_numbers(distances, outputs))
-    for epsilon in EPSILONS:
-        drawn = [MomentRegressor(epsilon, schema=schema).fit(rows) for _ in range(draws)]
-        found[f"epsilon {epsilon:g}"] = float(np.mean([explained(model.predict(queries)) for model in drawn]))
+    found["10 sites: folding"] = error(combine_numbers(distances, outputs))
+    for name, epsilon in zip(PRIVATE, EPSILONS, strict=True):
+        drawn = [
+            MomentRegressor(epsilon, schema=schema, random_state=draw).fit(rows) for draw in range(draws)
+        ]
+        found[name] = float(np.mean([error(model.predict(queries)) for model in drawn]))
     for name, epsilon in zip(AT_SITES, (1.0, 8.0), strict=True):
-        summed = [_summed(schema, rows, sites, epsilon, None) for _ in range(draws)]
-        found[name] = float(np.mean([explained(model.predict(queries)) for model in summed]))
-    return found
+        summed = [_summed(schema, rows, sites, epsilon, None, draw) for draw in range(draws)]
+        found[name] = float(np.mean([error(model.predict(queries)) for model in summed]))
+    return found, float(np.var(truth))
 
 
 def _summed(
-    schema: Schema, rows: dict[str, np.ndarray], sites: list, epsilon: float | None, lift: int | None
+    schema: Schema,
+    rows: dict[str, np.ndarray],
+    sites: list,
+    epsilon: float | None,
+    lift: int | None,
+    draw: int = 0,
 ) -> MomentRegressor:
-    """The regression from sums of sites' moments."""
+    """The regression from sums of sites' moments; the noise of every site has a seed of its own."""
     federation = MomentFederation(schema, epsilon=epsilon, lift=lift)
     for number, mine in enumerate(sites):
         part = {name: values[mine] for name, values in rows.items()}
-        federation.add(number, federation.release(part))
+        if epsilon is None:
+            federation.add(number, federation.release(part))
+        else:
+            own = MomentRegressor(epsilon, schema=schema, random_state=1000 * draw + number)
+            federation.add(number, own.site_moments(part))
     return federation.fitted(MomentRegressor)
 
 
 def experiment(args: argparse.Namespace) -> Outcome:
     names = BUNDLED if args.quick else tuple(args.tables or TABLES)
-    splits, draws = (1, 1) if args.quick else (args.splits, 3)
+    splits, draws, searches = (1, 1, 2) if args.quick else (args.splits, 3, 20)
+    most = 300 if args.quick else args.rows
     methods = (*PEERS, *OWN, *PRIVATE, *AT_SITES)
     values: dict[str, float] = {}
-    columns = []
+    shown: dict[str, list] = {"R2": [], "RMSE": []}
+    used = {"training": 0, "test": 0}
     for name in names:
         table = TABLES[name](args.data_dir)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = [scores(table, seed, 300 if args.quick else args.rows, draws) for seed in range(splits)]
-        mean = {method: float(np.mean([each[method] for each in found])) for method in methods}
-        values |= {f"{name}: {method}": mean[method] for method in methods}
-        columns.append(mean)
-        harness.note(f"{name}: moments {mean['moments']:.3f}, boosting {mean['boosting']:.3f}")
-    lines = [[method, *(f"{mean[method]:.3f}" for mean in columns)] for method in methods]
-    title = f"R2 on test rows, mean of {splits} splits, at most {args.rows} training rows"
-    return Outcome(values, [Table(title, ["method", *names], lines)])
+            found = [errors(table, seed, most, draws, searches) for seed in range(splits)]
+        for part, rows in zip(used, split(table, 0, most), strict=True):
+            used[part] = max(used[part], len(rows))
+        measured = {
+            "R2": {m: np.array([1.0 - each[m] / variance for each, variance in found]) for m in methods},
+            "RMSE": {m: np.sqrt([each[m] for each, _ in found]) for m in methods},
+        }
+        for kind, of_methods in measured.items():
+            values |= {f"{name}: {m}, {kind}": float(of_methods[m].mean()) for m in methods}
+            shown[kind].append(of_methods)
+        r2 = {method: measured["R2"][method].mean() for method in methods}
+        harness.note(f"{name}: moments {r2['moments']:.3f}, boosting {r2['boosting']:.3f}")
+    title = f"on test rows, mean and deviation of {splits} splits, at most {most} training rows"
+    tables = [
+        Table(
+            f"{kind} {title}",
+            ["method", *names],
+            [[m, *(_cell(each[m]) for each in columns)] for m in methods],
+        )
+        for kind, columns in shown.items()
+    ]
+    return Outcome(values, tables, seeds=range(splits), rows=used)
+
+
+def _cell(found: np.ndarray) -> str:
+    """A mean and a deviation, with as many digits as a reader can use."""
+    digits = 3 if abs(found.mean()) < 1.0 else 2
+    return f"{found.mean():.{digits}f} ± {found.std():.{digits}f}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -163,7 +223,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument(
         "--rows", type=int, default=3000, help="largest number of training rows (default: 3000)"
     )
-    options.add_argument("--splits", type=int, default=3, help="number of random splits (default: 3)")
+    options.add_argument("--splits", type=int, default=5, help="number of random splits (default: 5)")
     options.add_argument("--tables", nargs="+", choices=TABLES, help="only these (default: all)")
     return harness.main(__file__, options, experiment, arguments)
 

@@ -1,0 +1,131 @@
+"""Constants of private sums of pairs, chosen on training rows alone.
+
+A private regression has three constants that no data owner should have to think about: which share of the
+squared length of a pair its output gets, which share of the privacy budget the sums get (the products get
+most of the rest), and how small an eigenvalue of the noisy matrix is still inverted. Here they are compared
+on rows of the pools of training rows of :mod:`experiments.tables.regression`, which no test row is in: part
+of them is fitted, the others are predicted. The error is in units of that of the mean, averaged over tables,
+splits, epsilons and draws of the noise. All candidates get the same noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import warnings
+from unittest.mock import patch
+
+import numpy as np
+
+from experiments import harness
+from experiments.harness import Outcome, Table
+from experiments.tables.data import Rows
+from experiments.tables.regression import BUNDLED, TABLES, pools
+from onefold import MomentRegressor
+from onefold.fabrication import moment_regressor, pair_map
+from onefold.models import ridge
+from onefold.tables import Schema
+
+OUTPUT_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
+SUM_SHARES = (0.1, 0.2, 0.28, 0.4)
+SMALLEST = (0.05, 0.1, 0.2, 0.4)
+EPSILONS = (1.0, 4.0, 8.0)
+COUNT_SHARE, CENTRE_SHARE = 0.02, 0.05  # the second is part of the format and gets nothing: none is released
+FITTED = 0.7  # share of the training rows that are fitted; the others are predicted
+Constants = tuple[float, float, float]  # share of the output, share of the sums, smallest eigenvalue
+
+
+def used() -> Constants:
+    """The constants that the package has."""
+    return pair_map.OUTPUT_SHARE, moment_regressor.SHARES[2], ridge.SMALLEST
+
+
+def inner_split(table: Rows, seed: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit and rows to predict, all from the pool of training rows."""
+    pool = np.random.default_rng(seed).permutation(pools(table)[0])
+    n_fitted = round(FITTED * len(pool))
+    return pool[:n_fitted][:most], pool[n_fitted:][:most]
+
+
+def relative_error(table: Rows, constants: Constants, seed: int, most: int, draws: int) -> float:
+    """Root mean squared error in units of that of the mean, averaged over epsilons and draws."""
+    fitted, predicted = inner_split(table, seed, most)
+    rows, queries = table.part(fitted), table.part(predicted)
+    y, truth = (np.asarray(table.y[part], dtype=float) for part in (fitted, predicted))
+    schema = Schema.infer(rows, table.label, task="regression")
+    alone = np.sqrt(np.mean((y.mean() - truth) ** 2))
+    of_output, of_sums, smallest = constants
+    shares = (CENTRE_SHARE, COUNT_SHARE, of_sums, 1.0 - COUNT_SHARE - of_sums)
+    with (
+        patch.object(pair_map, "OUTPUT_SHARE", of_output),
+        patch.object(moment_regressor, "SHARES", shares),
+        patch.object(ridge, "SMALLEST", smallest),
+    ):
+        found = [
+            MomentRegressor(epsilon, schema=schema, random_state=draw).fit(rows).predict(queries)
+            for epsilon in EPSILONS
+            for draw in range(draws)
+        ]
+    return float(np.mean([np.sqrt(np.mean((each - truth) ** 2)) for each in found]) / alone)
+
+
+def experiment(args: argparse.Namespace) -> Outcome:
+    names = BUNDLED if args.quick else tuple(TABLES)
+    splits, draws, most = (1, 1, 300) if args.quick else (args.splits, args.draws, args.rows)
+    tables = [TABLES[name](args.data_dir) for name in names]
+    found: dict[Constants, np.ndarray] = {}
+
+    def measure(constants: Constants) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found[constants] = np.array(
+                [
+                    [relative_error(table, constants, seed, most, draws) for seed in range(splits)]
+                    for table in tables
+                ]
+            )
+
+    # First the two shares together, then the smallest eigenvalue beside the best of them.
+    for of_output, of_sums in itertools.product(OUTPUT_SHARES, SUM_SHARES):
+        measure((of_output, of_sums, used()[2]))
+        harness.note(f"{of_output:g} {of_sums:g}: {found[of_output, of_sums, used()[2]].mean():.4f}")
+    best = min(found, key=lambda each: found[each].mean())
+    for smallest in SMALLEST:
+        if (constants := (*best[:2], smallest)) not in found:
+            measure(constants)
+    if used() not in found:
+        measure(used())
+    best = min(found, key=lambda each: found[each].mean())
+    values = {
+        "output share": best[0],
+        "share of the sums": best[1],
+        "smallest eigenvalue": best[2],
+        "error of the chosen": float(found[best].mean()),
+        "error of those in the package": float(found[used()].mean()),
+    }
+    lines = [
+        [
+            *(f"{each:g}" for each in constants),
+            *(f"{value:.4f}" for value in errors.mean(axis=1)),
+            f"{errors.mean():.4f}",
+        ]
+        for constants, errors in sorted(found.items())
+    ]
+    title = f"error of private sums in units of that of the mean, on training rows, mean of {splits} splits"
+    headers = ["output share", "sums", "smallest", *names, "mean"]
+    return Outcome(values, [Table(title, headers, lines, 3)], seeds=range(splits))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = harness.parser(__doc__)
+    options.add_argument(
+        "--rows", type=int, default=3000, help="largest number of fitted rows (default: 3000)"
+    )
+    options.add_argument("--splits", type=int, default=3, help="number of inner splits (default: 3)")
+    options.add_argument("--draws", type=int, default=2, help="draws of the noise (default: 2)")
+    return harness.main(__file__, options, experiment, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
