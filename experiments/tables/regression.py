@@ -1,11 +1,11 @@
 """Numbers to predict: errors of every way to learn them, beside the mean, ridge regression and boosting.
 
 Every table is divided once into a pool of training rows and a pool of test rows. The constants of private
-sums are chosen on the first alone (:mod:`experiments.tables.regression_constants`), and ridge regression and
-boosting choose theirs on it too. A split draws training rows, at most ``--rows``, from the first pool and
-test rows from the second. The schema is inferred from the training rows and stands for a declaration; the
-test rows are looked at once. Lines with an epsilon are the mean of three draws of the noise, whose seeds are
-fixed, so that a run can be repeated. Sites get equal parts of the rows at random.
+sums are chosen on the first alone (:mod:`experiments.tables.regression_constants`). A split draws training
+rows, at most ``--rows``, from the first pool and test rows from the second. The schema is inferred from the
+training rows and stands for a declaration; the test rows are looked at once. Lines with an epsilon are the
+mean of three draws of the noise, whose seeds are fixed, so that a run can be repeated. Sites get equal parts
+of the rows at random.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import numpy as np
 from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
-from sklearn.model_selection import RandomizedSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -34,15 +33,7 @@ EPSILONS = (0.5, 1.0, 4.0, 8.0)
 N_SITES, LIFT = 10, 256
 TEST_SHARE, DRAWN = 0.4, 0.75  # of all rows for the pool of test rows; of a pool for one split
 DIVISION = 20_000  # seed that divides a table into its pools
-PEERS = ("mean", "ridge", "boosting", "boosting, searched")
-# What boosting is searched over, by cross-validation on the training rows.
-SEARCHED = {
-    "learning_rate": [0.03, 0.06, 0.1],
-    "max_leaf_nodes": [7, 15, 31],
-    "min_samples_leaf": [5, 20, 60],
-    "l2_regularization": [0.0, 1.0, 10.0],
-    "max_iter": [100, 200, 400],
-}
+PEERS = ("mean", "ridge", "boosting")
 OWN = ("moments", "moments, linear", "folding", "10 sites: sums", "10 sites: folding")
 PRIVATE = tuple(f"epsilon {epsilon:g}" for epsilon in EPSILONS)
 AT_SITES = tuple(f"10 sites, epsilon {epsilon:g}" for epsilon in (1.0, 8.0))
@@ -116,7 +107,7 @@ def split(table: Rows, seed: int, most: int) -> tuple[np.ndarray, np.ndarray]:
     return train[:most], test
 
 
-def errors(table: Rows, seed: int, most: int, draws: int, searches: int) -> tuple[dict[str, float], float]:
+def errors(table: Rows, seed: int, most: int, draws: int) -> tuple[dict[str, float], float]:
     """The mean squared error of every method on one split, and the variance of the test outputs."""
     train, test = split(table, seed, most)
     rows, queries = table.part(train), table.part(test)
@@ -134,8 +125,6 @@ def errors(table: Rows, seed: int, most: int, draws: int, searches: int) -> tupl
     boosting = HistGradientBoostingRegressor(categorical_features=nominal, random_state=0)
     raw, raw_queries = raw_columns(schema, rows), raw_columns(schema, queries)
     found["boosting"] = error(boosting.fit(raw, y).predict(raw_queries))
-    search = RandomizedSearchCV(boosting, SEARCHED, n_iter=searches, cv=3, random_state=seed)
-    found["boosting, searched"] = error(search.fit(raw, y).predict(raw_queries))
     found["moments"] = error(MomentRegressor(None, schema=schema).fit(rows).predict(queries))
     linear = MomentRegressor(None, schema=schema, lift=None)
     found["moments, linear"] = error(linear.fit(rows).predict(queries))
@@ -178,7 +167,7 @@ def _summed(
 
 def experiment(args: argparse.Namespace) -> Outcome:
     names = BUNDLED if args.quick else tuple(args.tables or TABLES)
-    splits, draws, searches = (1, 1, 2) if args.quick else (args.splits, 3, 20)
+    splits, draws = (1, 1) if args.quick else (args.splits, 3)
     most = 300 if args.quick else args.rows
     methods = (*PEERS, *OWN, *PRIVATE, *AT_SITES)
     values: dict[str, float] = {}
@@ -188,7 +177,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
         table = TABLES[name](args.data_dir)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = [errors(table, seed, most, draws, searches) for seed in range(splits)]
+            found = [errors(table, seed, most, draws) for seed in range(splits)]
         for part, rows in zip(used, split(table, 0, most), strict=True):
             used[part] = max(used[part], len(rows))
         measured = {

@@ -28,9 +28,9 @@ from onefold.models import ridge
 from onefold.tables import Schema
 
 OUTPUT_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
-SUM_SHARES = (0.1, 0.2, 0.28, 0.4)
-SMALLEST = (0.05, 0.1, 0.2, 0.4)
-EPSILONS = (1.0, 4.0, 8.0)
+SUM_SHARES = (0.1, 0.28, 0.45)
+SMALLEST = (0.05, 0.1, 0.4)
+EPSILONS = (1.0, 8.0)
 COUNT_SHARE, CENTRE_SHARE = 0.02, 0.05  # the second is part of the format and gets nothing: none is released
 FITTED = 0.7  # share of the training rows that are fitted; the others are predicted
 Constants = tuple[float, float, float]  # share of the output, share of the sums, smallest eigenvalue
@@ -122,7 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument(
         "--rows", type=int, default=3000, help="largest number of fitted rows (default: 3000)"
     )
-    options.add_argument("--splits", type=int, default=3, help="number of inner splits (default: 3)")
+    options.add_argument("--splits", type=int, default=2, help="number of inner splits (default: 2)")
     options.add_argument("--draws", type=int, default=2, help="draws of the noise (default: 2)")
     return harness.main(__file__, options, experiment, arguments)
 

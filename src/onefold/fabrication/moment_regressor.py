@@ -23,6 +23,7 @@ from onefold.fabrication.plain_moments import RowMap, plain_moments
 from onefold.models.preparation import Preparation
 from onefold.models.ridge import LinearMap, PairSpectrum, ridge_of
 from onefold.privacy.contract import contract_pairs
+from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema
@@ -245,6 +246,30 @@ class MomentRegressor(RegressorMixin, OnMoments):
         if self.epsilon is None:
             return self._plain(self._encoded(rows), outputs, self.pair_map_)
         return voided_by(self.encoder, self._noisy(self._encoded(rows), outputs, person, self.pair_map_))
+
+    def promise(self, n_features: int | None = None, *, of_persons: bool = False) -> Guarantee:
+        """State what :meth:`fit` will promise, before any noise is drawn.
+
+        Parameters
+        ----------
+        n_features : int or None, default=None
+            Number of columns behind the encoder; None takes the width of the schema.
+        of_persons : bool, default=False
+            Whether :meth:`fit` will be told whose records they are.
+
+        Returns
+        -------
+        Guarantee
+            The promise.
+        """
+        self.check_settings()
+        if n_features is None:
+            if self.schema is None or self.encoder is not None:
+                raise InvalidInputError("n_features is missing: only a schema says how wide rows are")
+            n_features = self.schema.width
+        release = PrivateMoments(**self._release(of_persons))
+        found = release.promise(n_features + 1, of_persons=of_persons, schema=self.schema)
+        return found if self.schema is not None else found.provided(DECLARED_RANGES)
 
     def predict(self, X: Any) -> Floats:
         """Predict the output of each row.

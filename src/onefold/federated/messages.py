@@ -46,6 +46,7 @@ from onefold.privacy import Guarantee
 __all__ = [
     "MOMENTS",
     "MOST_LOOKS",
+    "NUMBERS",
     "VERSION",
     "Answers",
     "ClassLabels",
@@ -81,6 +82,7 @@ __all__ = [
 
 VERSION = 1
 MOMENTS = "moments"  # what a site has that sends private moments instead of answers
+NUMBERS = "numbers"  # the same for numbers to predict, with noise or without
 Header = dict[str, Any]
 ClassLabels = tuple[int, ...] | tuple[str, ...]
 
@@ -213,7 +215,7 @@ class Answers(_Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.measure == MOMENTS:
+        if self.measure in (MOMENTS, NUMBERS):
             raise MessageError("a site that sends moments answers no queries")
         object.__setattr__(self, "scale", _scale(self.measure, self.scale))
         if self.values.shape[1] != len(self.classes):
@@ -240,7 +242,7 @@ class Profile(_Checked):
         Labels the site has rows of.
     measure : str
         Name of the measure in which it answers; "moments" for a site that sends private moments, and
-        answers nothing.
+        "numbers" for one that sends moments of numbers to predict: these answer nothing.
     scale : float or None
         Factor at which a folding measure sees the data, weight of the public offset for the joined measure;
         None for the distance and for moments.
@@ -284,10 +286,28 @@ class Profile(_Checked):
         if self.measure == MOMENTS:
             if self.guarantee is None or self.sums is None:
                 raise MessageError("a site that sends moments has a guarantee and says which moments")
+        elif self.measure == NUMBERS:
+            if self.schema is None or self.sums is None or self.classes != (0,):
+                raise MessageError("a site for numbers to predict has a schema and says which moments")
         elif self.sums is not None and (self.schema is None or self.measure != "euclidean"):
             raise MessageError("a site that sends plain sums has a schema and measures distances")
         if type(self.n_features) is not int or not 0 < self.n_features < LARGEST_INTEGER:
             raise MessageError("n_features must be a whole number of at least 1")
+
+    @property
+    def sends_only_sums(self) -> bool:
+        """Whether the site answers no query: the sums that it sends once are all there is."""
+        return self.measure in (MOMENTS, NUMBERS)
+
+    @property
+    def sends_private_sums(self) -> bool:
+        """Whether these sums have a guarantee of their own."""
+        return self.sends_only_sums and self.guarantee is not None
+
+    @property
+    def sends_plain_sums(self) -> bool:
+        """Whether the site sends sums of its rows without noise."""
+        return self.sums is not None and not self.sends_private_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,10 +331,10 @@ class ModelParcel(_Checked):
 
 @dataclass(frozen=True, eq=False)
 class PlainSums(_Checked):
-    """The sums without noise of one site of a joined federation, sent once. **They are not private.**
+    """The sums without noise of one site, sent once. **They are not private.**
 
     Whether they are sums that rows can have is checked where they are opened, see
-    :meth:`onefold.federated.JoinedSums.from_bytes`.
+    :meth:`onefold.federated.JoinedSums.from_bytes` and :func:`onefold.federated.number_sums.pairs_in`.
 
     Parameters
     ----------
@@ -327,7 +347,8 @@ class PlainSums(_Checked):
     n_directions : int
         Number of random directions of the public lift.
     content : bytes
-        The sums, as :meth:`onefold.federated.JoinedSums.to_bytes` writes them.
+        The sums, as :meth:`onefold.federated.JoinedSums.to_bytes` writes them, or for numbers to predict
+        :meth:`onefold.privacy.PrivateMoments.to_bytes`.
     """
 
     site: str
@@ -793,7 +814,7 @@ def _reason(value: Any) -> str:
 
 
 def _measure(value: Any) -> str:
-    known = (*MAXIMA, MOMENTS)
+    known = (*MAXIMA, MOMENTS, NUMBERS)
     if not isinstance(value, str) or value not in known:
         raise MessageError(f"measure must be one of {', '.join(known)}")
     return value
@@ -801,7 +822,7 @@ def _measure(value: Any) -> str:
 
 def _scale(measure: str, scale: Any) -> float | None:
     """A number for the folding and the joined measures; None for distances and moments, which have none."""
-    if measure in ("euclidean", MOMENTS):
+    if measure in ("euclidean", MOMENTS, NUMBERS):
         if scale is not None:
             raise MessageError(f"the measure {measure} has no scale")
         return None

@@ -35,11 +35,12 @@ from onefold.federated.contract import message_classes, schema_fields
 from onefold.privacy import Guarantee, PrivateMoments
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.contract import contract_rows, encoding_of, under_contract
+from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import noise_drowns_classes
 from onefold.tables import Schema
 from onefold.tables.schema import differing
 
-__all__ = ["MomentFederation", "moments_in", "release_moments"]
+__all__ = ["MomentFederation", "moments_in", "plain_moments_in", "release_moments"]
 
 
 SMALLEST_CHANCE = 1e-300  # of a class: its logarithm stays finite
@@ -178,15 +179,46 @@ def moments_in(packed: bytes) -> PrivateMoments:
     >>> moments_in(release_moments(np.eye(2)[[0, 1] * 9], [0, 1] * 9, agreed)).classes_.tolist()
     [0, 1]
     """
+    found = _opened(packed)
+    if found.epsilon is None or not found.guarantee_.holds:
+        raise InvalidInputError("the moments have no guarantee that holds")
+    return found
+
+
+def plain_moments_in(packed: bytes) -> PrivateMoments:
+    """Open the moments without noise that a site sends; refused if no rows can have them.
+
+    Parameters
+    ----------
+    packed : bytes
+        What :meth:`MomentFederation.release` returned at the site, without noise.
+
+    Returns
+    -------
+    PrivateMoments
+        The moments, which promise nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sent = MomentFederation(x_range=(0, 1), y_range=(0, 1)).release(np.eye(2), [0.0, 1.0])
+    >>> plain_moments_in(sent).counts_.tolist()
+    [2.0]
+    """
+    found = _opened(packed)
+    if found.epsilon is not None:
+        raise InvalidInputError("the moments have noise, and were to have none")
+    check_possible(found)
+    return found
+
+
+def _opened(packed: bytes) -> PrivateMoments:
     try:
-        found = PrivateMoments.from_bytes(packed)
+        return PrivateMoments.from_bytes(packed)
     except OnefoldError:
         raise
     except Exception:  # a site sends what it likes: nothing of it may end the run
         raise InvalidInputError("the moments cannot be read") from None
-    if found.epsilon is None or not found.guarantee_.holds:
-        raise InvalidInputError("the moments have no guarantee that holds")
-    return found
 
 
 @dataclass(frozen=True)
@@ -364,7 +396,15 @@ class MomentFederation:
             self._agreed.check_settings()
         self._members: dict[Hashable, _Member] = {}
 
-    def release(self, X: Any, y: ArrayLike | None = None, *, person: Any = None, groups: Any = None) -> bytes:
+    def release(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        person: Any = None,
+        groups: Any = None,
+        ledger: AnyLedger = None,
+    ) -> bytes:
         """Return a site's part: what leaves the site, by the settings of this federation.
 
         Parameters
@@ -378,6 +418,8 @@ class MomentFederation:
             nothing in a regression.
         groups : array-like of shape (n,) or None, default=None
             Which rows belong together, without noise.
+        ledger : Ledger, path or None, default=None
+            The site's account, in which a release with noise is entered before any noise is drawn.
 
         Returns
         -------
@@ -387,7 +429,7 @@ class MomentFederation:
         if self._regressor is not None:
             if groups is not None:
                 raise InvalidInputError(NO_CLASSES)
-            agreed: MomentRegressor = clone(self._regressor)
+            agreed: MomentRegressor = clone(self._regressor).set_params(ledger=ledger)
             moments = agreed.site_moments(X, y, person)
             self._under_schema(moments)
             return moments.to_bytes()
@@ -413,6 +455,7 @@ class MomentFederation:
             centre=None,
             second_moments=cast(Any, self._kind),
             whitening=self.whitening,
+            ledger=ledger,
         )
         return release_moments(X, y, agreed, self.encoder, person, schema=self.schema)
 

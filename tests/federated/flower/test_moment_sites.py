@@ -11,30 +11,27 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from tests.reference.network import NAMES, InProcessNetwork
+
 from onefold.cli.app import main
 from onefold.exceptions import BudgetExceededError, FederationError, InvalidInputError, MessageError
 from onefold.federated import LocalModel, MomentFederation, release_moments
 from onefold.federated.declared import declared_moments
-from onefold.federated.flower import Federation, Site, site_app
-from onefold.federated.flower.folders import SiteFolder
-from onefold.federated.flower.registry import NO_MOMENTS, NO_RULE, OTHER_MOMENTS, Registry, Status
-from onefold.federated.flower.server_app import Reception
-from onefold.federated.flower.site_app import KEPT_OUT, MODEL, PROFILE, SUMS
+from onefold.federated.flower import Site, site_app
+from onefold.federated.flower.registry import NO_MOMENTS, NO_RULE, OTHER_MOMENTS, Status
+from onefold.federated.flower.site_app import PROFILE, SUMS
 from onefold.federated.messages import (
     Answers,
     Failure,
     FailureCode,
-    Message,
     PrivateSums,
     Profile,
     Query,
     from_bytes,
-    to_bytes,
 )
 from onefold.privacy import Laplace, Ledger, PrivateMoments, domain_of
 from onefold.tables import Field, Schema
 
-NAMES = ("north", "south", "west")
 SCHEMA = Schema(
     (
         Field("age", low=0, high=100),
@@ -58,66 +55,14 @@ def table(seed: int, n: int = 400) -> dict[str, list[Any]]:
     }
 
 
-class Present:
-    """A node as Flower lists it."""
-
-    def __init__(self, node_id: int, since: str) -> None:
-        self.node_id, self.last_activated_at = node_id, since
-
-
-class Network:
-    """A server and its sites in this process: a message that is sent is answered at once."""
-
-    def __init__(self, root: Path, **settings: Any) -> None:
-        self.federation = Federation.create(root / "f", NAMES, insecure=True, **settings)
-        self.server, self.root = self.federation.folder, root / "f"
-        self.reception = Reception(self.server, Registry(self.server), self.send)
-        self.kinds: list[str] = []
-        self.told: dict[str, str] = {}
-        self.changed: Message | None = None
-        self._replies: dict[str, list[Message]] = {}
-
-    def folder(self, name: str) -> SiteFolder:
-        return SiteFolder(self.root / "sites" / name)
-
-    def site(self, name: str) -> Site:
-        return Site(self.folder(name).root)
-
-    def send(self, kind: str, nodes: dict[str, int], messages: Any, *_: object) -> dict[str, str]:
-        numbers = {}
-        for site, node in nodes.items():
-            folder = self.folder(NAMES[node])
-            self.kinds.append(kind)
-            reply: Message = site_app.read_profile(folder)
-            if kind == SUMS:
-                reply = site_app._sums(folder) if self.changed is None else self.changed
-            elif kind == MODEL:
-                reply = site_app.model_parcel(folder)
-            elif kind == KEPT_OUT:
-                self.told[NAMES[node]] = messages[0].reason
-            else:
-                assert kind == PROFILE
-            number = str(len(self._replies))
-            self._replies[number] = [from_bytes(to_bytes(reply))]
-            numbers[number] = site
-        return numbers
-
-    def look(self, name: str) -> Status:
-        self.reception.look([Present(NAMES.index(name), str(len(self._replies)))])
-        while self.reception.waiting:
-            for number in self.reception.waiting:
-                self.reception.take(number, self._replies[number])
-        return self.reception.registry.sites[name].status
+class Network(InProcessNetwork):
+    """Sites that send private moments of classes."""
 
     def come(self, name: str, agreed: PrivateMoments = AGREED, **options: Any) -> Status:
         """A site releases moments and connects; where it stands then."""
         options = {"schema": SCHEMA, "X": table(NAMES.index(name)), "y": None} | options
-        self.site(name).fit_moments(moments=agreed, ledger=self._own(name), **options)
+        self.site(name).fit_moments(moments=agreed, ledger=self.own_ledger(name), **options)
         return self.look(name)
-
-    def _own(self, name: str) -> Path | None:
-        path = self.folder(name).ledger
-        return path if path.exists() else None
 
 
 @pytest.fixture

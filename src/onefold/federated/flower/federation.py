@@ -58,8 +58,9 @@ from onefold.federated.flower.site_app import column_names
 from onefold.federated.flower.spool import NOT_RUNNING, Spool
 from onefold.federated.flower.sums import KeptSums
 from onefold.federated.joined_server import JoinedFederation
-from onefold.federated.messages import MOMENTS, Profile, columns_digest
+from onefold.federated.messages import MOMENTS, NUMBERS, Profile, columns_digest
 from onefold.federated.moments import MomentFederation
+from onefold.federated.number_sums import NumberResult, answered_by
 from onefold.federated.queriers import SigningKey, find_signing_key, user_name
 from onefold.tables import Schema
 
@@ -75,6 +76,14 @@ ANSWERED_BY_SERVER = (
     "the sites have sent private moments, from which the server answers: no site's answer can be encrypted "
     "(leave out --encrypted or --query-key; the rows of the query stay at the server)"
 )
+
+
+NOBODY = "no site has joined the federation yet"
+PREDICT_NUMBERS = (
+    "the sites predict numbers, not classes: ask with predict_numbers, as onefold federate query --schema "
+    "does by itself; no answer of a site can be encrypted or combined by a rule"
+)
+NO_NUMBERS = "the sites tell classes apart and predict no numbers: ask with query"
 
 
 class Federation:
@@ -366,11 +375,44 @@ class Federation:
         ------
         FederationError
             If the sites send none, or a file is damaged.
+
+        See Also
+        --------
+        numbers : The same for numbers to predict.
         """
         found = KeptSums(self.folder).moments(Registry(self.folder).members)
         if found is None:
             raise FederationError("no site of this federation sends private moments")
         return found
+
+    def numbers(self, schema: Schema) -> MomentFederation:
+        """Return the moments of numbers to predict that the sites sent, for example to fit a model to some.
+
+        Parameters
+        ----------
+        schema : Schema
+            The declared contract of the sites' tables.
+
+        Returns
+        -------
+        MomentFederation
+            The moments of the sites that take part.
+
+        Raises
+        ------
+        FederationError
+            If the sites send none, or a file is damaged.
+        """
+        found = KeptSums(self.folder).numbers(Registry(self.folder).members, schema)
+        if found is None:
+            raise FederationError("no site of this federation sends moments of numbers to predict")
+        return found
+
+    @property
+    def predicts_numbers(self) -> bool:
+        """Whether the sites that take part sent moments of numbers to predict."""
+        profiles = (site.profile for site in Registry(self.folder).members.values())
+        return any(profile is not None and profile.measure == NUMBERS for profile in profiles)
 
     def wait_for(self, sites: Iterable[str] = (), timeout: float = 300.0) -> Self:
         """Wait until the server is running and some sites have joined and are connected.
@@ -549,6 +591,41 @@ class Federation:
             results = [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
         return joined(results, self._kept_out())
 
+    def predict_numbers(self, X: Any, *, schema: Schema, level: float = 0.9) -> NumberResult:
+        """Predict the number of every row from the sum of what the sites sent.
+
+        No site is asked or sees the rows, and the server need not be running.
+
+        Parameters
+        ----------
+        X : table
+            Rows, whose columns may stand in any order.
+        schema : Schema
+            The declared contract of the sites' tables.
+        level : float, default=0.9
+            Share of the numbers that the intervals are meant to hold.
+
+        Returns
+        -------
+        NumberResult
+            Predictions, their intervals, and what the sites' records are promised.
+
+        Raises
+        ------
+        FederationError
+            If no site takes part, or a file is damaged.
+        InvalidInputError
+            If the schema is not that of the sites, or they predict no numbers.
+        """
+        members = Registry(self.folder).members
+        if not members:
+            raise FederationError(NOBODY)
+        check_query_schema(schema, [site.profile for site in members.values() if site.profile is not None])
+        model = self._loaded.numbers(members, schema)
+        if model is None:
+            raise InvalidInputError(NO_NUMBERS)
+        return answered_by(model, X, level, tuple(members), self._kept_out())
+
     def _own_key(
         self,
         rows: Array,
@@ -662,8 +739,10 @@ class Federation:
             raise InvalidInputError(f"there are {len(names)} column names for {rows.shape[1]} feature(s)")
         members = Registry(self.folder).members
         if not members:
-            raise FederationError("no site has joined the federation yet")
+            raise FederationError(NOBODY)
         profiles: list[Profile] = [site.profile for site in members.values() if site.profile is not None]
+        if any(profile.measure == NUMBERS for profile in profiles):
+            raise InvalidInputError(PREDICT_NUMBERS)
         if not mix:
             _check_alike(profiles)
         check_query_schema(schema, profiles)

@@ -20,7 +20,6 @@ from onefold._base.foreign import parse_json
 from onefold.exceptions import FederationError, MessageError, OnefoldError
 from onefold.federated.flower.folders import SiteFolder, write_private
 from onefold.federated.messages import (
-    MOMENTS,
     PlainSums,
     PrivateSums,
     Profile,
@@ -151,7 +150,7 @@ def _belongs(folder: SiteFolder, path: Path, place: Path, profile: Profile) -> b
     try:
         if path == folder.model:
             content = place.read_bytes()
-            return profile.measure != MOMENTS and hashlib.sha256(content).hexdigest() == profile.model_digest
+            return not profile.sends_only_sums and _sum(content) == profile.model_digest
         if path == folder.sums:
             found = from_bytes(place.read_bytes()) if profile.sums is not None else None
             return isinstance(found, PlainSums | PrivateSums) and _sum(found.content) == profile.sums

@@ -1,4 +1,4 @@
-"""What a federation object keeps in memory between queries: models, and the model that private moments make.
+"""What a federation object keeps in memory between queries: models, and the models that sums make.
 
 Reading a model takes longer than asking it. What was read stays while the site that it belongs to takes part,
 speaks of the same digest, and its file is the same; anything else is read again or forgotten.
@@ -19,7 +19,9 @@ from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.registry import RegistryEntry
 from onefold.federated.flower.sums import KeptSums
 from onefold.federated.local_model import LocalModel
-from onefold.federated.messages import MOMENTS, Profile
+from onefold.federated.messages import MOMENTS, NUMBERS, Profile
+from onefold.federated.number_sums import MomentRegressor, regressor_of
+from onefold.tables import Schema
 
 __all__ = ["Answering", "Loaded"]
 
@@ -42,6 +44,7 @@ class Loaded:
         self._lock = threading.Lock()
         self._models: dict[str, tuple[Stamp, LocalModel | None]] = {}
         self._moments: tuple[dict[str, Stamp], Answering] | None = None
+        self._numbers: tuple[str, dict[str, Stamp], MomentRegressor] | None = None
 
     def models(self, profiles: Mapping[str, Profile]) -> dict[str, LocalModel | None]:
         """The model of each site that sent one; None where the file is gone, damaged or another."""
@@ -58,11 +61,7 @@ class Loaded:
 
     def moments(self, members: Mapping[str, RegistryEntry]) -> Answering | None:
         """What answers from the sum of private moments; None if the sites send none."""
-        stamps = {
-            name: _stamp(str(site.profile.sums), self._folder.sums_of(name))
-            for name, site in members.items()
-            if site.profile is not None and site.profile.measure == MOMENTS
-        }
+        stamps = self._stamps(members, MOMENTS)
         with self._lock:
             if self._moments is not None and self._moments[0] == stamps:
                 return self._moments[1]
@@ -73,10 +72,30 @@ class Loaded:
             self._moments = stamps, made.answering()
             return self._moments[1]
 
+    def numbers(self, members: Mapping[str, RegistryEntry], schema: Schema) -> MomentRegressor | None:
+        """The regression from the sum of moments of numbers to predict; None if the sites send none."""
+        stamps = self._stamps(members, NUMBERS)
+        with self._lock:
+            if self._numbers is not None and self._numbers[:2] == (schema.digest, stamps):
+                return self._numbers[2]
+            self._numbers = None
+            made = KeptSums(self._folder).numbers(members, schema)
+            if made is None:
+                return None
+            self._numbers = schema.digest, stamps, regressor_of(made)
+            return self._numbers[2]
+
+    def _stamps(self, members: Mapping[str, RegistryEntry], measure: str) -> dict[str, Stamp]:
+        return {
+            name: _stamp(str(site.profile.sums), self._folder.sums_of(name))
+            for name, site in members.items()
+            if site.profile is not None and site.profile.measure == measure
+        }
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
-            self._models, self._moments = {}, None
+            self._models, self._moments, self._numbers = {}, None, None
 
 
 def _stamp(digest: str, path: Path) -> Stamp:

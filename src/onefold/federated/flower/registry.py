@@ -16,7 +16,7 @@ from onefold._base.files import file_lock, remove_file
 from onefold.exceptions import FileFormatError, InvalidInputError, TamperedLogError
 from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.log import MembershipEvent, MembershipLog
-from onefold.federated.messages import LONGEST_TEXT, MOMENTS, Profile, check_name, from_parts, to_parts
+from onefold.federated.messages import LONGEST_TEXT, Profile, check_name, from_parts, to_parts
 from onefold.tables.schema import differing
 
 __all__ = ["FederationStatus", "Registry", "RegistryEntry", "SiteStatus", "Status"]
@@ -34,8 +34,12 @@ NO_MOMENTS = (
     "no-moments: the other sites send private moments; fit with --epsilon, --unit record and --method moments"
 )
 OTHER_MOMENTS = "other-moments: the other sites answer queries; fit with --method rows"
+OTHER_NOISE = (
+    "other-noise: sums with noise and sums without are not added up; fit like the other sites, with "
+    "--epsilon or with --send-plain-sums"
+)
 NO_RULE = (
-    "moments-refused: the rule of this server withstands lying sites, which a sum of noisy moments cannot; "
+    "moments-refused: the rule of this server withstands lying sites, which a sum of moments cannot; "
     "its operator can take the rule min, or you fit with --method rows"
 )
 
@@ -83,8 +87,8 @@ class RegistryEntry:
         known, profile = (self.name, self.status.value, self.reason, online), self.profile
         if profile is None:
             return SiteStatus(*known, **noted)
-        sums = profile.sums is not None and profile.measure != MOMENTS and self.status is Status.MEMBER
-        measure = "joined" if sums else profile.measure
+        sums = profile.sends_plain_sums and self.status is Status.MEMBER
+        measure = "joined" if sums and not profile.sends_only_sums else profile.measure
         model = (profile.n_features, measure, profile.model_digest, profile.guarantee)
         return SiteStatus(*known, list(profile.classes), *model, profile.schema, sums, **noted)
 
@@ -128,7 +132,8 @@ class SiteStatus:
     features : int or None, default=None
         Number of features.
     measure : str or None, default=None
-        Measure of its answers; "moments" for a site that sent private moments and is not asked.
+        Measure of its answers; "moments" for a site that sent private moments and is not asked, "numbers" for
+        one that sent moments of numbers to predict.
     model : str or None, default=None
         SHA-256 sum of its model.
     guarantee : dict or None, default=None
@@ -371,9 +376,10 @@ class Registry:
 
     def _objection(self, name: str, profile: Profile, sites: Mapping[str, RegistryEntry]) -> str | None:
         others = [s.profile for s in sites.values() if s.status is Status.MEMBER and s.name != name]
-        if profile.measure == MOMENTS and self.folder.settings.rule != "min":
+        if profile.sends_only_sums and self.folder.settings.rule != "min":
             return NO_RULE
-        if profile.sums is not None and profile.measure != MOMENTS and self.folder.settings.mode == "model":
+        is_joined = profile.sums is not None and not profile.sends_only_sums
+        if is_joined and self.folder.settings.mode == "model":
             return "other-sums: a server in model mode takes none"
         return _objection(name, profile, [other for other in others if other is not None])
 
@@ -428,8 +434,10 @@ def _objection(name: str, profile: Profile, others: list[Profile]) -> str | None
         # First, because measure, scale and features follow from it.
         if profile.schema != other.schema:
             return _other_schema(profile, other)
-        if (profile.measure == MOMENTS) != (other.measure == MOMENTS):
-            return NO_MOMENTS if other.measure == MOMENTS else OTHER_MOMENTS
+        if profile.sends_only_sums != other.sends_only_sums:
+            return NO_MOMENTS if other.sends_only_sums else OTHER_MOMENTS
+        if profile.sends_only_sums and profile.sends_private_sums != other.sends_private_sums:
+            return OTHER_NOISE
         if (profile.sums is None) != (other.sums is None):
             return NO_SUMS if profile.sums is None else OTHER_SUMS
         if profile.measure != other.measure:

@@ -48,7 +48,6 @@ from onefold.federated.flower.sums import KeptSums, SiteSums
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import (
     LONGEST_TEXT,
-    MOMENTS,
     Answers,
     Failure,
     FailureCode,
@@ -618,8 +617,8 @@ class Reception:
             self._modelless.add(node)
 
     def _sends_a_model(self, profile: Profile) -> bool:
-        """Whether a model travels: private moments are sent in both modes, and are all there is."""
-        return self.settings.mode == "model" and profile.measure != MOMENTS
+        """Whether a model travels: sums that are all there is are sent in both modes."""
+        return self.settings.mode == "model" and not profile.sends_only_sums
 
     def _has_what_it_sends(self, name: str, profile: Profile) -> bool:
         """Whether nothing has to travel before the site takes part."""

@@ -31,14 +31,16 @@ from onefold.federated.flower.site_app import (
     read_profile,
     store_model,
     store_moments,
+    store_numbers,
     withdraw_sums,
 )
-from onefold.federated.flower.sums import NEEDS_SCHEMA, NO_NOISE
+from onefold.federated.flower.sums import NEEDS_CONSENT, NEEDS_SCHEMA, NO_NOISE
 from onefold.federated.forgotten import ForgottenPersons, without_forgotten
 from onefold.federated.local_model import LocalModel
 from onefold.federated.log import SiteEvent
-from onefold.federated.messages import MOMENTS, Profile, check_digest
+from onefold.federated.messages import NUMBERS, Profile, check_digest
 from onefold.federated.moments import release_moments
+from onefold.federated.number_sums import NumberRelease
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger, Ledger, all_of
 from onefold.privacy.moments import PrivateMoments
@@ -136,12 +138,17 @@ class Site:
     @property
     def sends_plain_sums(self) -> bool:
         """Whether sums of the rows go to the server without noise: the fit of the model was told so."""
-        return self.profile.sums is not None and not self.sends_moments
+        return self.profile.sends_plain_sums
 
     @property
     def sends_moments(self) -> bool:
         """Whether private moments of the rows go to the server, which then answers queries by itself."""
-        return self.profile.measure == MOMENTS
+        return self.profile.sends_private_sums
+
+    @property
+    def predicts_numbers(self) -> bool:
+        """Whether what goes to the server are moments of numbers to predict, with noise or without."""
+        return self.profile.measure == NUMBERS
 
     @property
     def model_may_leave(self) -> bool:
@@ -323,6 +330,62 @@ class Site:
         released = release_moments(X, y, agreed, person=person, schema=schema)
         kept = None if recipe is None else {**recipe, "rows": n_rows}
         store_moments(self.folder, released, columns, kept, check=unchanged)
+        return self
+
+    def fit_numbers(
+        self,
+        X: Any,
+        agreed: NumberRelease,
+        *,
+        person: Any = None,
+        send_plain_sums: bool = False,
+        ledger: AnyLedger = None,
+        recipe: Mapping[str, Any] | None = None,
+        confirm: Confirm | None = None,
+    ) -> Self:
+        """Keep the moments of rows with their numbers to predict, to be sent to the server once.
+
+        The server adds up what the sites sent and predicts from the sum, so this site sees no query and keeps
+        no model. With noise the release is entered in the folder's ledger as in :meth:`fit`.
+
+        Parameters
+        ----------
+        X : table
+            Rows of this site.
+        agreed : NumberRelease
+            What all sites agree on: the schema, and epsilon for noise.
+        person : array-like of shape (n,), False or None, default=None
+            Who each row is about, with noise: the release then protects persons. None takes the person column
+            of a schema that declares ``rows_per_person``; False takes none.
+        send_plain_sums : bool, default=False
+            Let moments **without noise, which are not private**, go to the server. It is needed where
+            ``agreed`` has no epsilon, and the server cannot turn it on.
+        ledger : Ledger or path, default=None
+            Account in which the release is entered before any noise is drawn, besides the folder's own.
+        recipe : mapping of str to Any, default=None
+            How this release was made, as in :meth:`fit`.
+        confirm : callable, default=None
+            Called before anything is drawn, spent or changed, as in :meth:`fit`.
+
+        Returns
+        -------
+        Site
+            This object.
+        """
+        unchanged = partial(self._check_list, self.forgotten.marks)
+        schema = agreed.schema
+        X, _, person = without_forgotten(self.forgotten, X, None, person, schema)
+        if send_plain_sums != (agreed.epsilon is None):
+            raise InvalidInputError(NO_NOISE if send_plain_sums else NEEDS_CONSENT)
+        by_schema = schema.person is not None and schema.rows_per_person is not None
+        of_persons = by_schema if person is None else person is not False
+        promise, n_rows = agreed.promise(of_persons=of_persons), count_rows(X)
+        if confirm is not None:
+            confirm(promise, n_rows)
+        unchanged()  # before anything is spent
+        released = agreed.of(X, person=person, ledger=self._ledgers(promise, ledger))
+        kept = None if recipe is None else {**recipe, "rows": n_rows}
+        store_numbers(self.folder, released, agreed, kept, check=unchanged)
         return self
 
     def forget(self, person: Any) -> Self:

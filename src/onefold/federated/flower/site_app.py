@@ -46,13 +46,22 @@ from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSett
 from onefold.federated.flower.keeping import Changed, keep, read_profile, served_model, settle, write_profile
 from onefold.federated.flower.sightings import facts_of
 from onefold.federated.flower.summing import take_step
-from onefold.federated.flower.sums import digest_of, joined_model, kept_sums, moments_profile, sums_of
+from onefold.federated.flower.sums import (
+    NUMBERS_RADIUS,
+    SiteSums,
+    digest_of,
+    joined_model,
+    kept_sums,
+    moments_profile,
+    sums_of,
+)
 from onefold.federated.guard import QueryGuard
 from onefold.federated.joined_server import declared_agreement
 from onefold.federated.local_model import LocalModel
 from onefold.federated.log import SiteEvent
 from onefold.federated.messages import (
     MOMENTS,
+    NUMBERS,
     Answers,
     ClassLabels,
     Failure,
@@ -60,6 +69,7 @@ from onefold.federated.messages import (
     Limits,
     Message,
     ModelParcel,
+    PlainSums,
     PrivateSums,
     Profile,
     PublicScores,
@@ -74,6 +84,7 @@ from onefold.federated.messages import (
     to_bytes,
     to_parts,
 )
+from onefold.federated.number_sums import NumberRelease
 from onefold.federated.queriers import AnySignature, SentSignature, SumSignature
 from onefold.federated.rules import align
 
@@ -100,6 +111,7 @@ __all__ = [
     "sealed",
     "store_model",
     "store_moments",
+    "store_numbers",
     "to_records",
     "warm",
     "withdraw_sums",
@@ -300,7 +312,27 @@ def store_moments(
     The site has nothing else: it answers no query and has no model to send.
     """
     sums = PrivateSums(folder.settings.name, content)
-    profile = moments_profile(sums, columns_digest(columns))
+    return _store_sums(folder, sums, moments_profile(sums, MOMENTS, columns_digest(columns)), recipe, check)
+
+
+def store_numbers(
+    folder: SiteFolder,
+    content: bytes,
+    agreed: NumberRelease,
+    recipe: Notes | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Profile:
+    """Keep moments of numbers to predict, as :func:`store_moments` does; plain sums if they have no noise."""
+    name, schema = folder.settings.name, agreed.schema.digest
+    sums: SiteSums = PrivateSums(name, content)
+    if agreed.epsilon is None:
+        sums = PlainSums(name, schema, NUMBERS_RADIUS, agreed.n_directions, content)
+    return _store_sums(folder, sums, moments_profile(sums, NUMBERS), recipe, check)
+
+
+def _store_sums(
+    folder: SiteFolder, sums: SiteSums, profile: Profile, recipe: Notes | None, check: Callable[[], None]
+) -> Profile:
     keep(folder, profile, {folder.sums: to_bytes(sums), **_notes(folder, profile, recipe)}, check)
     return profile
 
@@ -321,9 +353,11 @@ def withdraw_sums(folder: SiteFolder) -> None:
     """Delete plain sums that were to be sent, if there are any; what was sent stays sent."""
     profile = read_profile(folder) if folder.profile.exists() else None
     if profile is not None and profile.sums is not None:
-        if profile.measure == MOMENTS:
+        if profile.sends_only_sums:
             raise InvalidInputError(
-                "this site has private moments to send and no answers: fit it again with --method rows"
+                "this site predicts numbers, from sums alone: fit it again with --epsilon"
+                if profile.measure == NUMBERS
+                else "this site has private moments to send and no answers: fit it again with --method rows"
             )
         write_profile(folder, replace(profile, sums=None))
         settle(folder)
@@ -333,7 +367,7 @@ def warm(folder: SiteFolder) -> None:
     """Load the model, if there is one, so that a process forked from this one need not."""
     with suppress(Exception):
         profile = read_profile(folder)
-        if profile.measure == MOMENTS:
+        if profile.sends_only_sums:
             return
         model = _served(folder, profile)
         if profile.sums is not None and model.schema_ is not None:  # drawing the lift takes a while too
@@ -426,7 +460,7 @@ def _check_query(
     settings: SiteSettings, profile: Profile, query: Query, lock: QueryKey | None = None
 ) -> None:
     """Refuse a query that the model cannot answer, or whose answers may not leave in clear."""
-    if profile.measure == MOMENTS:  # what it may give away is with the server
+    if profile.sends_only_sums:  # what it may give away is with the server
         raise QueryRefused(FailureCode.MALFORMED)
     if query.features.shape[1] != profile.n_features:
         raise QueryRefused(FailureCode.WRONG_FEATURES)
@@ -476,7 +510,7 @@ def _sums(folder: SiteFolder) -> Message:
 
 def may_send(settings: SiteSettings, profile: Profile) -> bool:
     """Whether the model may leave: with a standing guarantee, or because the site insists."""
-    if profile.measure == MOMENTS:  # there is no model but the moments
+    if profile.sends_only_sums:  # there is no model but the moments
         return False
     stands = profile.guarantee is not None and bool(profile.guarantee["holds"])
     return settings.sends == "raw-model" or (settings.sends == "private-model" and stands)

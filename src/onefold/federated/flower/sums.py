@@ -4,12 +4,12 @@ What may be sent is in one file of the site's folder, which only a fit makes. Pr
 fit with noise for whole records or persons (``onefold federate site --method moments``): their guarantee is
 all they need. **Plain sums are not private**, see :mod:`onefold.federated.joined`: the file is the site's
 consent, and only a fit that was told so makes it (``--send-plain-sums``). Without the file nothing is sent,
-whatever the server asks for.
+whatever the server asks for. Moments of numbers to predict are one or the other.
 
 The server keeps one file for each site. What it makes of them follows from the files of the sites that take
 part now: whole numbers add up to the same sum in every order, so a site that has left leaves no trace. With
-plain sums it publishes scores, which sites add to their answers. With private moments it answers queries
-itself, and sites are not asked.
+plain sums it publishes scores, which sites add to their answers. With private moments, and with all moments
+of numbers to predict, it answers queries itself, and sites are not asked.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from onefold.federated.joined_server import JoinedFederation, declared_agreement
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import (
     MOMENTS,
+    NUMBERS,
     Limits,
     PlainSums,
     PrivateSums,
@@ -43,10 +44,13 @@ from onefold.federated.messages import (
     to_parts,
 )
 from onefold.federated.moments import MomentFederation, moments_in
+from onefold.federated.number_sums import pairs_in
+from onefold.tables import Schema
 
 __all__ = ["KeptSums", "SiteSums", "digest_of", "joined_model", "kept_sums", "moments_profile", "sums_of"]
 
 SiteSums = PlainSums | PrivateSums
+NUMBERS_RADIUS = 1.0  # of pairs: the schema says how they become so short
 
 NEEDS_SCHEMA = (
     "plain sums need a schema (--schema FILE): classes, units and the length of a row must be declared, "
@@ -55,6 +59,10 @@ NEEDS_SCHEMA = (
 NEEDS_DISTANCES = (
     "plain sums need distances with leave-one-out errors in closed form: leave out the estimator (--model) "
     "and the measure (--measure)"
+)
+NEEDS_CONSENT = (
+    "numbers are predicted from sums over all sites: give epsilon for private moments (--epsilon), or agree "
+    "that sums leave without noise, which are not private (--send-plain-sums)"
 )
 NO_NOISE = (
     "plain sums do not go with noise (--epsilon): they carry none, so nothing that the noise promises would "
@@ -80,18 +88,29 @@ def sums_of(site: str, model: LocalModel) -> PlainSums:
     return PlainSums(site, model.schema_.digest, agreed.radius, agreed.n_directions, content)
 
 
-def moments_profile(sums: PrivateSums, columns: str | None = None) -> Profile:
-    """What a site says about the private moments that it sends; refused if they promise nothing."""
-    moments = moments_in(sums.content)
+def moments_profile(sums: SiteSums, measure: str = MOMENTS, columns: str | None = None) -> Profile:
+    """What a site says about the moments that it sends; refused if they are not what it may send so."""
+    plain = isinstance(sums, PlainSums)
+    if measure == NUMBERS:
+        moments = pairs_in(sums.content, plain=plain)
+        n_features = moments.n_features_in_ - 1 - 2 * (sums.n_directions if plain else 0)
+        of_other = plain and (sums.schema, sums.radius) != (moments.guarantee_.schema, NUMBERS_RADIUS)
+        if n_features < 1 or of_other:
+            raise InvalidInputError("these are not the sums that the site speaks of")
+    else:
+        moments = moments_in(sums.content)
+        n_features = moments.n_features_in_
     if len(sums.content) > Limits().max_bytes:
         raise InvalidInputError("the moments of so many columns are larger than a message: use fewer columns")
     promise, digest = moments.guarantee_, digest_of(sums)
     classes = plain_labels(np.sort(message_classes(moments.classes_)))
-    known = (classes, MOMENTS, None, moments.n_features_in_)
     return Profile(
         sums.site,
-        *known,
-        promise.to_dict(),
+        classes,
+        measure,
+        None,
+        n_features,
+        None if plain else promise.to_dict(),
         digest,
         columns=columns,
         schema=promise.schema,
@@ -151,24 +170,22 @@ class KeptSums:
         if digest_of(sums) != profile.sums or sums.site != name:
             raise InvalidInputError("these are not the sums that the site speaks of")
         others = {other: entry for other, entry in members.items() if other != name}
-        if isinstance(sums, PrivateSums):
-            self._check_private(sums, profile, others)
+        if isinstance(sums, PrivateSums) or profile.measure == NUMBERS:
+            self._check_moments(sums, profile, others)
         else:
             self._check_plain(sums, profile, others)
         write_private(self.folder.sums_of(name), to_bytes(sums))
 
-    def _check_private(
-        self, sums: PrivateSums, profile: Profile, others: Mapping[str, RegistryEntry]
-    ) -> None:
-        if to_parts(moments_profile(sums, profile.columns)) != to_parts(profile):
+    def _check_moments(self, sums: SiteSums, profile: Profile, others: Mapping[str, RegistryEntry]) -> None:
+        if to_parts(moments_profile(sums, profile.measure, profile.columns)) != to_parts(profile):
             raise InvalidInputError("these are not the moments that the site speaks of")
-        beside = self.moments(others)
-        if beside is not None:
-            beside.add(sums.site, sums.content)
+        beside = self._summed(others, profile.measure) or MomentFederation()
+        beside.most_rows = self.folder.settings.most_rows
+        beside.add(sums.site, sums.content)
 
     def _check_plain(self, sums: PlainSums, profile: Profile, others: Mapping[str, RegistryEntry]) -> None:
         name = sums.site
-        if profile.measure == MOMENTS or sums.schema != profile.schema:
+        if profile.sends_only_sums or sums.schema != profile.schema:
             raise InvalidInputError("these are not the sums that the site speaks of")
         agreed, found = _opened(sums)
         JoinedFederation(agreed, most_rows=self.folder.settings.most_rows).add(name, found)
@@ -196,7 +213,7 @@ class KeptSums:
     def joined(self, members: Mapping[str, RegistryEntry]) -> JoinedFederation | None:
         """The plain sums of each site that takes part, beside each other; None if they send none."""
         made: JoinedFederation | None = None
-        for name, profile in _senders(members, private=False).items():
+        for name, profile in _senders(members, None).items():
             agreed, found = _opened(self._plain(name, profile))
             made = JoinedFederation(agreed) if made is None else made
             made.add(name, found)
@@ -204,10 +221,22 @@ class KeptSums:
 
     def moments(self, members: Mapping[str, RegistryEntry]) -> MomentFederation | None:
         """The private moments of the sites that take part, to answer from; None if they send none."""
+        return self._summed(members, MOMENTS)
+
+    def numbers(self, members: Mapping[str, RegistryEntry], schema: Schema) -> MomentFederation | None:
+        """The moments of numbers to predict, under the schema of the sites; None if they send none."""
+        return self._summed(members, NUMBERS, schema)
+
+    def _summed(
+        self, members: Mapping[str, RegistryEntry], measure: str, schema: Schema | None = None
+    ) -> MomentFederation | None:
         made: MomentFederation | None = None
-        for name, profile in _senders(members, private=True).items():
-            made = MomentFederation() if made is None else made
-            made.add(name, _read(self.folder.sums_of(name), profile).content)
+        for name, profile in _senders(members, measure).items():
+            sums = _read(self.folder.sums_of(name), profile)
+            if made is None:
+                lift = sums.n_directions if isinstance(sums, PlainSums) else 0
+                made = MomentFederation(schema, lift=None if schema is None else lift or None)
+            made.add(name, sums.content)
         return made
 
     def _plain(self, name: str, profile: Profile) -> PlainSums:
@@ -217,7 +246,7 @@ class KeptSums:
 
     def _add_up(self, members: Mapping[str, RegistryEntry]) -> None:
         """Bring the total up to date: newcomers are added, and after any change it is made anew."""
-        senders = _senders(members, private=False)
+        senders = _senders(members, None)
         wanted = {name: str(profile.sums) for name, profile in senders.items()}
         if wanted == self._added:
             return
@@ -242,12 +271,13 @@ def _opened(sums: PlainSums) -> tuple[Agreement, JoinedSums]:
     return Agreement(found.moments.classes_, sums.radius, sums.n_directions, of_table=True), found
 
 
-def _senders(members: Mapping[str, RegistryEntry], *, private: bool) -> dict[str, Profile]:
+def _senders(members: Mapping[str, RegistryEntry], measure: str | None) -> dict[str, Profile]:
+    """Sites that send moments of this measure; None for those that send plain sums and answer queries."""
     found = {name: site.profile for name, site in members.items() if site.profile is not None}
     return {
         name: profile
         for name, profile in found.items()
-        if profile.sums is not None and (profile.measure == MOMENTS) == private
+        if profile.sums is not None and (profile.measure if profile.sends_only_sums else None) == measure
     }
 
 
@@ -257,7 +287,7 @@ def _read(path: Path, profile: Profile) -> SiteSums:
         found = from_bytes(path.read_bytes())
     except (OSError, MessageError):
         found = None
-    kind = PrivateSums if profile.measure == MOMENTS else PlainSums
+    kind = PrivateSums if profile.sends_private_sums else PlainSums
     if not isinstance(found, kind) or digest_of(found) != profile.sums:
         raise FederationError(f"{path}: the sums of {profile.site} are not here, or damaged")
     return found
