@@ -11,6 +11,7 @@ of the rows at random.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import warnings
 
@@ -194,17 +195,17 @@ def experiment(args: argparse.Namespace) -> Outcome:
         Table(
             f"{kind} {title}",
             ["method", *names],
-            [[m, *(_cell(each[m]) for each in columns)] for m in methods],
+            [[m, *(_cell(each[m], kind) for each in columns)] for m in methods],
         )
         for kind, columns in shown.items()
     ]
     return Outcome(values, tables, seeds=range(splits), rows=used)
 
 
-def _cell(found: np.ndarray) -> str:
+def _cell(found: np.ndarray, kind: str) -> str:
     """A mean and a deviation, with as many digits as a reader can use."""
-    digits = 3 if abs(found.mean()) < 1.0 else 2
-    return f"{found.mean():.{digits}f} ± {found.std():.{digits}f}"
+    digits = 3 if kind == "R2" else 2 - math.floor(math.log10(found.mean()))
+    return f"{found.mean():.{max(digits, 0)}f} ± {found.std():.{max(digits, 0)}f}"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -203,7 +203,7 @@ def run_predict(args: argparse.Namespace, out: str, model: Any, names: list[str]
     if "low" in columns:
         lines[0] += f"; low and high are intervals meant to hold {100 * level:g} % of the numbers"
     if rows.labels is not None:
-        found = measures_of(columns, rows)
+        found = measures_of(columns, np.asarray(rows.labels, dtype=np.float64), rows.with_label)
         result["measures"] = found
         lines.append(in_words(found, f"{len(rows.labels)} rows"))
         warn_if_useless(found)
@@ -237,10 +237,8 @@ def measures(model: Any, rows: Any, truth: Floats, mean: float) -> dict[str, flo
     return found | {"level": LEVEL, "covered": float(np.mean((low <= truth) & (truth <= high)))}
 
 
-def measures_of(columns: dict[str, AnyArray], rows: KnownRows) -> dict[str, float]:
-    """How good predictions are where the true number is known."""
-    assert rows.labels is not None
-    truth, known = np.asarray(rows.labels, dtype=np.float64), rows.with_label
+def measures_of(columns: dict[str, AnyArray], truth: Floats, known: AnyArray) -> dict[str, float]:
+    """How good predictions are in the rows that are known, whose true numbers these are."""
     found = _errors(columns["prediction"][known], truth, float(np.mean(truth)))
     if "low" in columns:
         inside = (columns["low"][known] <= truth) & (truth <= columns["high"][known])

@@ -13,7 +13,7 @@ from onefold.cli import arguments as shared
 from onefold.cli import explaining
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, print_json, say, show
-from onefold.cli.federate import common
+from onefold.cli.federate import common, numbers
 from onefold.cli.federate.approvals import signing_key
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_columns
 from onefold.cli.tables import WHOLE, agreement, identifiers_of, labels_of, read_labelled, read_numbers
@@ -245,9 +245,9 @@ def add_query(parts: Any) -> None:
     """Declare ``query``."""
     parser = parts.add_parser(
         "query",
-        help="predict the classes of a table by the federation",
-        description="Predict the class of every row of a table from the answers of all sites, or from the "
-        "sum of the private moments that they sent, and then no site sees the rows. The table must "
+        help="predict the classes or numbers of a table by the federation",
+        description="Predict the class of every row of a table from the answers of all sites, or its class "
+        "or number from the sum of moments that they sent, and then no site sees the rows. The table must "
         "have the columns of the sites, in their order; with --schema in any order, with further columns, "
         f"missing cells and categories that no site has seen. {PARTLY}",
     )
@@ -256,6 +256,10 @@ def add_query(parts: Any) -> None:
     option(parser, "--out PRED", OUT)
     option(parser, "--label COL", "column with the true classes; makes the command print the accuracy")
     option(parser, "--id COL", "column to copy into the table of predictions")
+    level = (
+        "share of the numbers that intervals are meant to hold, where sites predict numbers (default: 0.9)"
+    )
+    option(parser, "--level F", level, shared.fraction)
     shared.add_ignore(parser)
     common.add_schema(parser)
     flag(parser, "--measures", "also write the combined measure of every class")
@@ -294,6 +298,10 @@ def run_query(args: argparse.Namespace) -> int:
     from onefold.federated.flower import Federation
 
     federation = Federation(args.folder)
+    if federation.predicts_numbers:
+        return numbers.run_query(args, federation, _destination(args.out, args.json, args.data))
+    if args.level is not None:
+        raise InvalidInputError("--level is for a federation that predicts numbers; this one tells classes")
     given = {name: getattr(args, name) for name in ENCRYPTION if getattr(args, name) is not None}
     named = given if args.fit_on is None else given | {"fit-on": args.fit_on}
     _check_query(args.encrypted, args.query_key, args.out, named, args.label, args.measures)

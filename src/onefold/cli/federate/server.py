@@ -186,13 +186,15 @@ def status_in_words(found: Any) -> list[str]:
         reason = f" ({site.reason})" if site.reason else ""
         status = "takes part" if site.status == "member" else site.status
         sums = "; the server has plain sums of its rows" if site.sums else ""
-        sums = "; sent private moments" if site.measure == "moments" else sums
+        private = site.measure == "moments" or (site.measure == "numbers" and not site.sums)
+        sums = "; sent private moments" if private else sums
         words.append(f"{site.name:<{WIDTH}} {status}{reason}, {there}; {_promise(site)}{sums}")
         words.append(f"{'':<{WIDTH}} {_noted(site)}")
-    if any(site.status == "member" and site.measure == "moments" for site in found.sites):
+    measures = {site.measure for site in found.sites if site.status == "member"}
+    if measures & {"moments", "numbers"}:
+        sums = "private moments" if "moments" in measures else "moments of numbers to predict"
         words.append(
-            "Queries are answered here, from the sum of the sites' private moments: no site is asked or sees "
-            "one."
+            f"Queries are answered here, from the sum of the sites' {sums}: no site is asked or sees one."
         )
     if found.certificate is not None and found.authority is not None:
         ends = f"{found.certificate[:10]}, that of its authority on {found.authority[:10]}"
@@ -223,9 +225,11 @@ def _promise(site: SiteStatus) -> str:
     guarantee = site.guarantee
     if site.features is None or site.classes is None:
         return "has not said anything about itself"
-    text = f"{len(site.classes)} classes, {site.features} features"
+    numbers = site.measure == "numbers"
+    predicts = "numbers to predict" if numbers else f"{len(site.classes)} classes"
+    text = f"{predicts}, {site.features} features"
     if guarantee is None:
-        return f"{text}; NOT private: answers are functions of raw rows"
+        return f"{text}; NOT private: {'sums of' if numbers else 'answers are functions of'} raw rows"
     if not guarantee["holds"]:
         return f"{text}; guarantee VOID"
     unit = guarantee["unit"]

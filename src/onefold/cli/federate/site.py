@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
-from onefold.cli import reports
+from onefold.cli import regression, reports
 from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import count_of, say, show, without_bars
-from onefold.cli.federate import common, sources
+from onefold.cli.federate import common, numbers, sources
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
 from onefold.tables import read_table
@@ -64,7 +64,7 @@ WHOM_IN_WORDS = {
     "purposes": "It answers what you have approved of each querier and purpose",
 }
 
-WAYS = ("iid", "dirichlet", "classes")
+WAYS = ("iid", "dirichlet", "classes", "sorted")
 METHODS = ("auto", "joined", "folding", "moments")
 OF_A_SITE = ("moments", "rows")
 GOOD = 0.8  # of what telling the classes apart gains: a forecast worth the trouble
@@ -90,7 +90,7 @@ def add_site(parts: Any) -> None:
     parser.add_argument("table", nargs="?", metavar="DATA", help=about)
     option(parser, "--folder DIR", "folder of the site", default=".")
     option(parser, "--data FILE", "the same as DATA")
-    option(parser, "--label COL", "column of the table that holds the classes")
+    option(parser, "--label COL", "column of the table that holds the classes; numbers need --schema")
     shared.add_ignore(parser, "column of the table to leave out")
     common.add_schema(parser)
     flag(parser, "--fit-only", "fit the model, print its guarantee and exit without connecting")
@@ -188,8 +188,11 @@ def run_site(args: argparse.Namespace) -> int:
 
     site = Site(args.folder)
     _check_data(args)
-    _check_method(args)
-    _check_plain_sums(site, args)
+    if numbers.is_wanted(args):
+        numbers.check_site(args)
+    else:
+        _check_method(args)
+        _check_plain_sums(site, args)
     only = args.send_answers_only or args.send_encrypted_only
     site.configure(
         per_minute=args.per_minute,
@@ -223,6 +226,9 @@ def run_site(args: argparse.Namespace) -> int:
 def fit(site: Site, args: argparse.Namespace) -> dict[str, Any]:
     """Fit the site's model, or release its moments; what was forecast, for JSON."""
     with without_bars(args.json):
+        if numbers.is_wanted(args):
+            numbers.fit(site, args)
+            return {}
         if args.method == "moments":
             return _release(site, args)
         _fit(site, args)
@@ -476,18 +482,20 @@ def _tell(site: Site, as_json: bool, forecast: dict[str, Any]) -> None:
     limits = {"per_minute": settings.per_minute, "total": settings.total}
     limits |= {"querier": settings.caller_total, "caller": settings.caller_total}
     promise = None if profile.guarantee is None else Guarantee.from_dict(profile.guarantee)
-    words = [
-        f"site {profile.site}: {len(profile.classes)} classes, {profile.n_features} features",
-        *([RAW] if promise is None else shared.promise_in_words(promise)),
-    ]
-    if not site.sends_moments:
+    predicts = "numbers to predict" if site.predicts_numbers else f"{len(profile.classes)} classes"
+    words = [f"site {profile.site}: {predicts}, {profile.n_features} features"]
+    if promise is not None:
+        words += shared.promise_in_words(promise)
+    elif not site.predicts_numbers:
+        words.append(RAW)
+    if not profile.sends_only_sums:
         words.append(
             f"Limits: {settings.per_minute} rows a minute, {settings.total} for ever, "
             f"{settings.caller_total} for each querier."
         )
         words.append(f"{WHOM_IN_WORDS[settings.approval]} (onefold federate approvals --help).")
-    if site.sends_moments:
-        words.append(MOMENTS_LEAVE)
+    if profile.sends_only_sums:
+        words += [MOMENTS_LEAVE] if site.sends_moments else []
     elif settings.sends == "private-model" and not leaves:
         words.append(
             "The model stays here: it has no guarantee that holds, and --send-raw-model was not given."
@@ -501,11 +509,12 @@ def _tell(site: Site, as_json: bool, forecast: dict[str, Any]) -> None:
         words.append(f"The model stays here; only {what}{sums} leave.")
     words += _sums_in_words(site)
     if site.sends_plain_sums:
-        words.append(PLAIN_SUMS)
-        say(PLAIN_SUMS, not as_json)
+        plain = numbers.PLAIN_NUMBERS if site.predicts_numbers else PLAIN_SUMS
+        words.append(plain)
+        say(plain, not as_json)
     told = {"profile": to_parts(profile)[0], "limits": limits, "model_may_leave": leaves}
     told |= {"sends_plain_sums": site.sends_plain_sums, "sends_moments": site.sends_moments} | forecast
-    told |= {"approval": settings.approval}
+    told |= {"approval": settings.approval, "predicts_numbers": site.predicts_numbers}
     show(told, words, as_json=as_json)
 
 
@@ -537,20 +546,30 @@ def add_simulate(parts: Any) -> None:
         "simulate",
         help="simulate a whole federation in one process",
         description="Spread a table over several sites, fit a model at each, combine their answers in one "
-        "round, and compare with one model of all rows. Nothing leaves this process, and no noise is added.",
+        "round, and compare with one model of all rows. Nothing leaves this process, and no noise is added "
+        "unless --epsilon asks for it.",
     )
     shared.add_data(parser)
-    option(parser, "--label COL", "column that holds the classes; needed without --schema")
+    label = "column that holds the classes, or the numbers to predict; needed without --schema"
+    option(parser, "--label COL", label)
+    shared.add_task(
+        parser,
+        "what to predict, a class or a number (default: regression where the label of --schema is a number)",
+    )
     shared.add_ignore(parser)
     common.add_schema(parser)
     shared.add_sites(parser)
     method = (
         "what sites send: answers plus exact sums of rows (as federate site --send-plain-sums does), answers "
-        "alone (as it does without), or sums alone; auto takes sums for a table with a schema, else both"
+        "alone (as it does without), or sums alone; auto takes sums for a table with a schema and for "
+        "numbers to predict, else both"
     )
     option(parser, "--method", method, default="auto", choices=METHODS)
-    ways = "how rows are spread over the sites: equally, with unequal classes, or with few classes at each"
-    option(parser, "--partition", ways, default="dirichlet", choices=WAYS)
+    ways = (
+        "how rows are spread over the sites: equally, with unequal classes, with few classes at each, or "
+        "sorted by the number to predict (default: dirichlet; iid for numbers)"
+    )
+    option(parser, "--partition", ways, choices=WAYS)
     alpha = "concentration for --partition dirichlet; a smaller one makes the sites less alike"
     option(parser, "--alpha A", alpha, shared.positive, 0.3)
     few = "number of classes at each site, for --partition classes"
@@ -559,6 +578,10 @@ def add_simulate(parts: Any) -> None:
     lie = "let the first F sites (see --liars) send false answers of this kind"
     option(parser, "--lie", lie, choices=LIES)
     option(parser, "--seed N", "seed with which the rows are spread", shared.seed, 0)
+    noise = "noise of each site for this privacy loss of a record, for numbers to predict (default: none)"
+    option(parser, "--epsilon E", noise, shared.positive)
+    delta = "probability with which the loss may be exceeded, with --epsilon"
+    option(parser, "--delta D", delta, shared.fraction, 1e-5)
     common.add_json(parser)
     reports.add_report(parser, card=False)
     parser.set_defaults(run=run_simulate)
@@ -574,6 +597,12 @@ def run_simulate(args: argparse.Namespace) -> int:
         raise InvalidInputError("--liars must be smaller than --sites: at least one site has to be honest")
     common.check_rule(args.rule, args.held_out)
     reports.check_report(args)
+    if regression.is_wanted(args):
+        numbers.check_simulation(args)
+        return numbers.run_simulation(args)
+    if args.epsilon is not None or args.partition == "sorted":
+        raise InvalidInputError("--epsilon and --partition sorted are for numbers to predict")
+    args.partition = "dirichlet" if args.partition is None else args.partition
     schema, names, y = common.schema_of(args), None, None
     X: Any
     if schema is not None:

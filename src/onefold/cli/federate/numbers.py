@@ -1,0 +1,247 @@
+"""Numbers to predict at several sites: what ``federate site``, ``query`` and ``simulate`` do with them.
+
+Sites send moments once, with noise or with consent without, and whoever has the server's folder predicts from
+the sum. No site is asked, so there is nothing to encrypt, to approve or to combine by a rule.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING, Any
+
+from onefold.cli import arguments as shared
+from onefold.cli import contracts, regression
+from onefold.cli.console import busy, count_of, print_json, say, show
+from onefold.cli.federate import common, sources
+from onefold.cli.outputs import STANDARD_OUTPUT, write_columns
+from onefold.exceptions import InvalidInputError
+from onefold.tables import Schema, read_table
+
+if TYPE_CHECKING:
+    from onefold.federated import RegressionSimulation
+    from onefold.federated.flower import Federation, Site
+
+# Options of a site that are about classes, answers or models, with the value that stands for "not given".
+NOT_AT_A_SITE: dict[str, Any] = {
+    **dict.fromkeys(("model", "measure", "scale", "label_epsilon", "sensitivity", "radius")),
+    **dict.fromkeys(("range", "classes", "rows_about", "sites", "accuracy_without_noise")),
+    **dict.fromkeys(("no_smoothing", "send_raw_model", "send_model", "anyway"), False),
+    **dict.fromkeys(("send_answers_only", "send_encrypted_only"), False),
+    "noise": "optimal",
+    "sampler": "hardened",
+}
+NOT_IN_A_QUERY: dict[str, Any] = {
+    **dict.fromkeys(("encrypted", "measures", "probabilities", "sets", "mix"), False),
+    **dict.fromkeys(("query_key", "fit_on", "bits", "bound", "floor", "power", "looks", "keys")),
+    **dict.fromkeys(("calibrate", "calibrate_label", "rule", "liars", "held_out", "held_out_label")),
+    **dict.fromkeys(("explain", "against")),
+}
+NO_QUERIES = (
+    "numbers are predicted from sums over all sites, and no site answers queries about them: give --epsilon "
+    "E for private moments, or --send-plain-sums for sums without noise, which are not private"
+)
+PLAIN_NUMBERS = """\
+PLAIN SUMS LEAVE THIS SITE, NOT PRIVATE: a server that takes this site gets the number of its rows, their sums
+and one matrix of products of the rows and the numbers to predict, without noise, and keeps them until it
+removes the site. Sums of few rows show the rows. Neither a minimum number of rows nor encryption is a
+guarantee, only noise is. The server predicts from the sum of all sites: this site is not asked, sees no
+query, and keeps no model."""
+
+
+# --- site -------------------------------------------------------------------------------------------------
+
+
+def is_wanted(args: argparse.Namespace) -> bool:
+    """Whether the label that the schema declares is a number."""
+    if args.schema is None:
+        return False
+    known = args.schema if isinstance(args.schema, Schema) else Schema.load(args.schema)
+    return bool(known.predicts_number)
+
+
+def check_site(args: argparse.Namespace) -> None:
+    """Refuse options that make no sense for numbers to predict."""
+    for name, usual in NOT_AT_A_SITE.items():
+        if getattr(args, name) != usual:
+            shown = f"--{name.replace('_', '-')}"
+            raise InvalidInputError(f"{shown} is for classes: a site for numbers to predict sends sums only")
+    if args.method == "rows":
+        raise InvalidInputError("numbers are predicted from sums: leave out --method rows")
+    if args.epsilon is None:
+        if not args.send_plain_sums:
+            raise InvalidInputError(NO_QUERIES)
+        return
+    if args.send_plain_sums:
+        raise InvalidInputError(
+            "--send-plain-sums does not go with --epsilon: the sums carry no noise, so nothing that noise "
+            "promises would hold"
+        )
+    if args.unit == "entry":
+        raise InvalidInputError("moments protect whole records: give --unit record or --unit person")
+    if not args.delta > 0:
+        raise InvalidInputError("moments need --delta above 0")
+
+
+def fit(site: Site, args: argparse.Namespace) -> None:
+    """Make the moments of the site's table, and keep them in its folder to be sent."""
+    from onefold.federated.number_sums import NumberRelease
+
+    schema = common.schema_of(args, "range", "classes", "person", "rows_per_person")
+    by_person = args.unit == "person" and args.epsilon is not None
+    if by_person and (schema.person is None or schema.rows_per_person is None):
+        raise InvalidInputError("--unit person needs a schema with a person column and rowsPerPerson")
+    agreed = NumberRelease(schema, args.epsilon, args.delta)
+    table = sources.read_by_schema(args, schema, private=args.epsilon is not None)
+    site.fit_numbers(
+        table,
+        agreed,
+        person=None if by_person else False,
+        send_plain_sums=bool(args.send_plain_sums),
+        ledger=args.ledger,
+        **sources.again(site, args, schema),
+    )
+
+
+# --- query ------------------------------------------------------------------------------------------------
+
+
+def run_query(args: argparse.Namespace, federation: Federation, out: str | None) -> int:
+    """Read, predict from the sum of the sites, write, tell."""
+    for name, usual in NOT_IN_A_QUERY.items():
+        if getattr(args, name) != usual:
+            shown = f"--{name.replace('_', '-')}"
+            raise InvalidInputError(
+                f"{shown}: the sites of this federation predict numbers, from a sum at the server; no answer "
+                f"of a site can be encrypted, combined or taken apart: leave out {shown}"
+            )
+    schema = common.schema_of(args)
+    if schema is None:
+        raise InvalidInputError("the sites have a schema: give it with the query (--schema FILE)")
+    table = read_table(args.data, schema=schema)
+    level = regression.LEVEL if args.level is None else args.level
+    with busy(f"predicting {table.n_rows} rows", args.quiet):
+        result = federation.predict_numbers(table, schema=schema, level=level)
+    columns = {} if args.id is None else {args.id: read_table(args.data, columns=[args.id])[args.id]}
+    columns |= {"prediction": result.predictions, "low": result.low, "high": result.high}
+    if out is not None:
+        write_columns(out, columns)
+    found = None
+    if schema.label is not None and schema.label.name in table:
+        truth, known = schema.outputs(table, strict=False)
+        if len(truth):
+            found = regression.measures_of(columns, truth, known)
+    told: dict[str, Any] = {"rows": result.n_rows, "answered": list(result.sites), "level": level}
+    told |= {"kept_out": dict(result.kept_out), "guarantee": result.guarantee.to_dict()}
+    told |= {"numbers": result.predictions.tolist()} if out is None else {"predictions": out}
+    told |= {} if found is None else {"measures": found}
+    if args.json:
+        print_json(told)
+    else:
+        where = f", written to {out}" if out not in (None, STANDARD_OUTPUT) else ""
+        sites = count_of(len(result.sites), "site")
+        say(f"{result.n_rows} rows by the sum of {sites}{where}", args.quiet)
+        if found is not None:
+            say(regression.in_words(found, f"{found['rows']} rows"), args.quiet)
+    if found is not None:
+        regression.warn_if_useless(found)
+    for site, reason in result.kept_out.items():
+        say(f"{site} is kept out, and its sums do not count: {reason}", args.quiet)
+    return 0
+
+
+# --- simulate ---------------------------------------------------------------------------------------------
+
+
+def check_simulation(args: argparse.Namespace) -> None:
+    """Refuse options about classes and answers, and choose what was left open."""
+    if args.method not in ("auto", "folding", "moments"):
+        raise InvalidInputError("--method joined is for classes: numbers take moments (sums) or folding")
+    args.method = "moments" if args.method == "auto" else args.method
+    args.partition = "iid" if args.partition is None else args.partition
+    if args.partition not in ("iid", "sorted"):
+        raise InvalidInputError(
+            f"--partition {args.partition} spreads classes: give iid, or sorted by the number to predict"
+        )
+    if args.rule != "min" or args.lie is not None or args.held_out is not None:
+        raise InvalidInputError("--rule, --lie and --held-out are for classes: leave them out for numbers")
+    if args.method == "folding" and args.epsilon is not None:
+        raise InvalidInputError("--epsilon is for --method moments: answers by folding have no noise")
+
+
+def run_simulation(args: argparse.Namespace) -> int:
+    """Read, simulate, tell."""
+    from onefold.federated import simulate_regression
+
+    schema, table = _table(args)
+    result = simulate_regression(
+        table,
+        n_clients=args.sites,
+        method=args.method,
+        spread="sorted" if args.partition == "sorted" else "even",
+        schema=schema,
+        epsilon=args.epsilon,
+        delta=args.delta,
+        random_state=args.seed,
+    )
+    told = {
+        "task": "regression",
+        "sites": args.sites,
+        "test_rows": result.n_test,
+        "method": result.method,
+        "sum_bytes": result.n_bytes if result.method == "moments" else 0,
+        "rmse": {
+            "mean": result.rmse_mean,
+            "alone": list(result.rmse_alone),
+            "federated": result.rmse,
+            "pooled": result.rmse_pooled,
+        },
+        "r2": {"alone": result.r2_alone.tolist(), "federated": result.r2, "pooled": result.r2_pooled},
+        "guarantee": None if args.epsilon is None or result.guarantee is None else result.guarantee.to_dict(),
+    }
+    words = _compared(result, args)
+    if args.report is not None:
+        from onefold.cli import reports
+        from onefold.report.numbers import of_number_simulation
+
+        settings = {"partition": args.partition, "seed": args.seed, "epsilon": args.epsilon}
+        page = of_number_simulation(args.data, result, settings, words)
+        words.append(reports.written(args.report, page))
+    show(told, words, as_json=args.json)
+    regression.warn_if_useless({"rmse": result.rmse, "rmse_of_the_mean": result.rmse_mean})
+    return 0
+
+
+def _table(args: argparse.Namespace) -> tuple[Schema, Any]:
+    """The schema, declared or inferred from the table, and the table."""
+    schema = common.schema_of(args)
+    if schema is not None:
+        return schema, read_table(args.data, schema=schema)
+    if args.label is None:
+        raise InvalidInputError("--label COL is missing, or --schema FILE that names the column")
+    if args.epsilon is not None:
+        raise InvalidInputError("--epsilon needs --schema FILE: noise is in units of declared ranges")
+    encoders = shared.encoders_of(args)
+    table = contracts.read_columns(args.data, [args.label, *args.ignore], args.json)
+    return contracts.inferred(table, args.label, args.ignore, None, encoders, task="regression"), table
+
+
+def _compared(result: RegressionSimulation, args: argparse.Namespace) -> list[str]:
+    alone = sorted(result.rmse_alone)
+    r2 = "{:.3f}".format
+    words = [
+        f"{args.sites} sites, {result.n_test} rows for testing, method {result.method}, root mean square "
+        "errors (and R2):",
+        f"mean       {result.rmse_mean:.4g}, always predicting the mean",
+        f"alone      {alone[0]:.4g} to {alone[-1]:.4g}, {math.fsum(alone) / len(alone):.4g} on average",
+        f"federated  {result.rmse:.4g} ({r2(result.r2)}), one round",
+        f"pooled     {result.rmse_pooled:.4g} ({r2(result.r2_pooled)}), all rows in one place, without noise",
+    ]
+    if args.epsilon is not None and result.guarantee is not None:
+        return [*words, *shared.promise_in_words(result.guarantee)]
+    if result.method == "moments":
+        words.append(
+            "Exact sums of rows travelled, which reveal rows; federate site sends none unless it is told to "
+            "(--send-plain-sums)."
+        )
+    return [*words, "No noise was added: this says nothing about privacy."]
