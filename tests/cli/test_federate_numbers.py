@@ -249,6 +249,23 @@ def test_query_without_the_schema_of_the_sites_is_one_line(
     assert "--schema FILE" in capsys.readouterr().err
 
 
+def test_query_explains_numbers_from_the_sum(
+    net: InProcessNetwork, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert site("north", *NOISE) == 0
+    net.look("north")
+    found = told(capsys, "query", "asked.csv", *BY_SCHEMA, "--folder", "f", "--explain", 2)
+    assert len(found["because"]) == 2
+    assert all("the usual" in each for each in found["because"])
+
+
+def test_page_of_a_simulation_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    assert run("simulate", "north.csv", *BY_SCHEMA, "--sites", 3, "--report", "page.html") == 0
+    assert "report written to page.html" in capsys.readouterr().out
+    assert "always the mean" in Path("page.html").read_text("utf-8")
+
+
 def test_level_is_for_numbers_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("query", "asked.csv", "--folder", "f", "--level", "0.9") == 2
     assert "tells classes" in capsys.readouterr().err

@@ -116,7 +116,6 @@ def test_proposed_schema_has_a_range_for_the_number(folder: Path, tmp_path: Path
         (["--label", "ward", "--task", "regression"], "'ward' does not hold numbers"),
         (["--label", "cost"], "the task regression"),
         (["--label", "cost", "--task", "regression", "--model", "folding"], "--model is for classes"),
-        (["--label", "cost", "--task", "regression", "--report", "p.html"], "--report is for classes"),
         (["--label", "cost", "--task", "regression", "--epsilon", "1"], "--epsilon needs --schema"),
         (["--label", "ward", "--task", "regression", "--schema", "SCHEMA"], "'ward' is no number"),
         (["--task", "classification", "--schema", "SCHEMA"], "'cost' is a number"),
@@ -173,3 +172,54 @@ def test_model_of_numbers_has_no_classes_to_write(folder: Path, tmp_path: Path, 
     code, _, error = run(capsys, "predict", model, folder / "test.csv", option, "--out", tmp_path / "p.csv")
     assert code != 0
     assert "predicts numbers" in error
+
+
+def test_pages_tell_the_error_beside_the_mean_and_show_no_folder(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    model, fitted, asked = tmp_path / "m.onefold", tmp_path / "fit.html", tmp_path / "predict.html"
+    words = ("fit", folder / "train.csv", "--label", "cost", "--task", "regression", "--out", model)
+    code, told, _ = run(capsys, *words, "--test-size", 0.25, "--report", fitted)
+    assert code == 0
+    assert "report written to" in told
+    words = ("predict", model, folder / "test.csv", "--label", "cost", "--out", tmp_path / "p.csv")
+    assert run(capsys, *words, "--report", asked)[0] == 0
+    for page in (fitted, asked):
+        text, numbers = page.read_text("utf-8"), json.loads(page.with_suffix(".json").read_text("utf-8"))
+        assert "always predicting the mean would be off by" in numbers["verdict"][0]
+        titles = [section["title"] for section in numbers["sections"]]
+        assert {"Error", "Observed and predicted", "How far predictions are off"} <= set(titles)
+        (error,) = [section["facts"] for section in numbers["sections"] if section["title"] == "Error"]
+        assert error["R2"] > 0.85
+        assert error["95 % interval of R2"][0] < error["R2"] < error["95 % interval of R2"][1]
+        assert str(folder) not in text
+        assert str(tmp_path) not in text
+
+
+def test_page_of_a_private_model_tells_no_error_of_rows(folder: Path, tmp_path: Path, capsys) -> None:
+    pytest.importorskip("matplotlib")
+    page = tmp_path / "p.html"
+    words = ("fit", folder / "train.csv", "--schema", folder / "costs.schema.json", "--epsilon", 4)
+    assert run(capsys, *words, "--out", tmp_path / "m", "--report", page)[0] == 0
+    numbers = json.loads(page.with_suffix(".json").read_text("utf-8"))
+    assert "odds" in numbers["verdict"][0]
+    assert "Error" not in [section["title"] for section in numbers["sections"]]
+    assert "train.csv" not in page.read_text("utf-8")
+
+
+def test_explanations_name_columns_and_amounts(folder: Path, tmp_path: Path, capsys) -> None:
+    model, out = tmp_path / "m.onefold", tmp_path / "p.csv"
+    words = ("--schema", folder / "costs.schema.json", "--epsilon", 8, "--out", model)
+    assert run(capsys, "fit", folder / "train.csv", *words)[0] == 0
+    asked = ("predict", model, folder / "test.csv", "--out", out, "--explain", 3)
+    code, told, _ = run(capsys, *asked, "--json")
+    assert code == 0
+    sentences = json.loads(told)["because"]
+    assert len(sentences) == 3
+    assert all("the usual" in each and ("adds" in each or "takes" in each) for each in sentences)
+    with out.open(newline="") as file:
+        assert [line["because"] for line in csv.DictReader(file)][:4] == [*sentences, ""]
+    code, _, error = run(capsys, "predict", model, folder / "test.csv", "--out", out, "--against", out)
+    assert code != 0
+    assert "--against goes with --explain N" in error

@@ -11,17 +11,19 @@ from onefold._base.arrays import AnyArray
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import option
 from onefold.exceptions import InvalidInputError
-from onefold.models import ClassReasons
+from onefold.models import ClassReasons, NumberReasons
 from onefold.models.explanation import FEWEST_ROWS
 
 BECAUSE = "because"
+Reasons = ClassReasons | NumberReasons
 
 
 def add_explain(parser: Any, cost: str = "") -> None:
     """Declare the options."""
     about = (
-        "say for the first N rows which columns decided, in words, and write it in a column because; a row "
-        f"is compared with others, those of DATA unless --against names a file{cost}"
+        "say for the first N rows which columns decided, or moved a predicted number, in words, and write it "
+        "in a column because; a row is compared with others, those of DATA unless --against names a "
+        f"file{cost}"
     )
     option(parser, "--explain N", about, shared.whole)
     others = (
@@ -42,12 +44,12 @@ def check_explain(args: Any, n_rows: int | None = None) -> None:
         )
 
 
-def because(found: Sequence[ClassReasons], n_rows: int) -> AnyArray:
+def because(found: Sequence[Reasons], n_rows: int) -> AnyArray:
     """The column of sentences, empty where nothing was explained."""
     said = [str(each) for each in found]
     return np.array(said + [""] * (n_rows - len(said)))
 
 
-def lines(found: Sequence[ClassReasons], most: int = 5) -> list[str]:
+def lines(found: Sequence[Reasons], most: int = 5) -> list[str]:
     """The first sentences, to be shown."""
     return [f"row {number}: {each}" for number, each in enumerate(found[:most], 1)]

@@ -6,19 +6,26 @@ import argparse
 import math
 import time
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onefold._base.arrays import AnyArray, Floats, Index
 from onefold.cli import arguments as shared
-from onefold.cli import contracts
+from onefold.cli import contracts, explaining, reports
 from onefold.cli.console import busy, count_of, print_json, say, show, without_bars
 from onefold.cli.models import KnownRows, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, write_columns, write_private_model
 from onefold.exceptions import InvalidInputError, OnefoldWarning
+from onefold.models import NumberReasons, explain_numbers
+from onefold.models.explanation import compared_with
 from onefold.tables import Schema
+
+if TYPE_CHECKING:
+    from onefold.report import Display
+    from onefold.report.numbers import NumberEvaluation
 
 LEVEL = 0.9  # of intervals
 # Options of classifiers, with the value that stands for "not given".
@@ -32,7 +39,6 @@ ONLY_CLASSES = {
     "model": "wide",
     "scale": "auto",
     "raw": False,
-    "report": None,
 }
 
 
@@ -68,6 +74,7 @@ def run_fit(args: argparse.Namespace, out: str) -> int:
     with busy("fitting", args.quiet):
         model = MomentRegressor(None, schema=schema).fit(contracts.take(rows, train), outputs[train])
     error, spread = math.sqrt(model.held_out_error_), float(np.std(outputs[train]))
+    found, shown = None, None
     result: dict[str, Any] = {
         "model": out,
         "task": "regression",
@@ -82,9 +89,13 @@ def run_fit(args: argparse.Namespace, out: str) -> int:
         "--test-size F measures it",
     ]
     if held.size:
-        found = measures(model, contracts.take(rows, held), outputs[held], float(np.mean(outputs[train])))
-        result["held_out"] = found
-        lines[1] = in_words(found, f"{held.size} rows held out")
+        part, mean = contracts.take(rows, held), float(np.mean(outputs[train]))
+        columns = {"prediction": np.asarray(model.predict(part))}
+        columns |= dict(zip(("low", "high"), model.predict_interval(part, LEVEL).T, strict=True))
+        found = measured(columns, outputs[held], mean=mean, level=LEVEL, bounded=persons is None)
+        result["held_out"] = found.to_dict()
+        lines[1] = found.words(f"{held.size} rows held out")
+        shown = evidence(schema, columns["prediction"], outputs[held])
     warn_if_useless(result["held_out"] if held.size else result["estimated"])
     io.save(model, out)
     result["file_bytes"] = Path(out).stat().st_size
@@ -92,6 +103,9 @@ def run_fit(args: argparse.Namespace, out: str) -> int:
         f"model written to {out} ({result['file_bytes'] / 1e6:.2f} MB); it holds exact sums over the fitted "
         "rows and errors of single rows: guard it like the data"
     )
+    if args.report is not None:
+        about = {"evaluation": found, "evidence": shown, "about": "rows that were held out"}
+        lines.append(_page(args, f"Model of {reports.file_name(args.data)}", result, out, None, **about))
     show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
 
@@ -179,6 +193,9 @@ def _run_private(args: argparse.Namespace, out: str) -> int:
         f"model written to {out}, its guarantee to {promise}",
         *shared.promise_in_words(model.guarantee_),
     ]
+    if args.report is not None:
+        # The digest of the table would tell whoever has a copy that this is the one.
+        lines.append(_page(args, "Private model", result, out, model.guarantee_))
     show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
 
@@ -188,7 +205,7 @@ def _run_private(args: argparse.Namespace, out: str) -> int:
 
 def run_predict(args: argparse.Namespace, out: str, model: Any, names: list[str] | None) -> int:
     """Read, predict numbers and their intervals, write, tell."""
-    for name in ("probabilities", "distances", "scores", "report", "explain"):
+    for name in ("probabilities", "distances", "scores"):
         if getattr(args, name):
             raise InvalidInputError(f"{args.model}: this model predicts numbers: leave out --{name}")
     rows = read_rows(
@@ -197,16 +214,24 @@ def run_predict(args: argparse.Namespace, out: str, model: Any, names: list[str]
     level = LEVEL if args.level is None else args.level
     columns = {} if rows.ids is None else {args.id: rows.ids}
     columns |= predictions(model, rows, level)
+    why = _explained(args, model, names, rows)
+    if why:
+        columns[explaining.BECAUSE] = explaining.because(why, len(rows))
     write_columns(out, columns)
     result: dict[str, Any] = {"predictions": out, "rows": len(rows), "level": level}
+    result |= {explaining.BECAUSE: list(map(str, why))} if why else {}
     lines = [f"{len(rows)} rows predicted, written to {out}"]
     if "low" in columns:
         lines[0] += f"; low and high are intervals meant to hold {100 * level:g} % of the numbers"
+    lines += explaining.lines(why)
     if rows.labels is not None:
-        found = measures_of(columns, np.asarray(rows.labels, dtype=np.float64), rows.with_label)
-        result["measures"] = found
-        lines.append(in_words(found, f"{len(rows.labels)} rows"))
-        warn_if_useless(found)
+        truth = np.asarray(rows.labels, dtype=np.float64)
+        found = measured(columns, truth, rows.with_label, level=level)
+        result["measures"] = found.to_dict()
+        lines.append(found.words(f"{found.rows} rows"))
+        warn_if_useless(result["measures"])
+        if args.report is not None:
+            lines.append(_report(args, model, result, found, truth, columns["prediction"][rows.with_label]))
     if args.json:
         print_json(result)
     elif out != STANDARD_OUTPUT and not args.quiet:
@@ -227,47 +252,88 @@ def predictions(model: Any, rows: KnownRows, level: float) -> dict[str, AnyArray
     return columns
 
 
-# --- what a model is worth --------------------------------------------------------------------------------
+def _explained(
+    args: argparse.Namespace, model: Any, names: list[str] | None, rows: KnownRows
+) -> list[NumberReasons]:
+    """Which columns push predictions up or down, for the first rows; nothing if nobody asked."""
+    explaining.check_explain(args)
+    explaining.check_explain(args, len(rows))
+    if args.explain is None:
+        return []
+    others = rows if args.against is None else read_rows(args.against, model, names, quiet=True, numbers=True)
+    with busy("explaining", args.quiet):
+        return explain_numbers(model, rows.block(0, args.explain), compared_with(others.rows), names=names)
 
 
-def measures(model: Any, rows: Any, truth: Floats, mean: float) -> dict[str, float]:
-    """How good predictions of rows that were held out are."""
-    low, high = model.predict_interval(rows, LEVEL).T
-    found = _errors(np.asarray(model.predict(rows)), truth, mean)
-    return found | {"level": LEVEL, "covered": float(np.mean((low <= truth) & (truth <= high)))}
+# --- pages ------------------------------------------------------------------------------------------------
 
 
-def measures_of(columns: dict[str, AnyArray], truth: Floats, known: AnyArray) -> dict[str, float]:
-    """How good predictions are in the rows that are known, whose true numbers these are."""
-    found = _errors(columns["prediction"][known], truth, float(np.mean(truth)))
-    if "low" in columns:
-        inside = (columns["low"][known] <= truth) & (truth <= columns["high"][known])
-        found["covered"] = float(np.mean(inside))
-    return found
+def evidence(schema: Schema | None, predicted: AnyArray, truth: Floats) -> dict[str, Display]:
+    """Pictures of predicted and observed numbers."""
+    from onefold.report import ErrorsDisplay, ObservedDisplay
 
-
-def _errors(predicted: Floats, truth: Floats, mean: float) -> dict[str, float]:
-    error, alone = float(np.mean((predicted - truth) ** 2)), float(np.mean((mean - truth) ** 2))
-    spread = float(np.var(truth))
+    label = None if schema is None else schema.label
+    called = "number" if label is None else f"{label.name} ({label.unit})" if label.unit else label.name
+    given = (truth, np.asarray(predicted, dtype=np.float64), called)
     return {
-        "rows": len(truth),
-        "rmse": math.sqrt(error),
-        "rmse_of_the_mean": math.sqrt(alone),
-        "mean_absolute_error": float(np.mean(np.abs(predicted - truth))),
-        "r2": 1.0 - error / spread if spread > 0.0 else math.nan,
+        "Observed and predicted": ObservedDisplay.from_predictions(*given),
+        "How far predictions are off": ErrorsDisplay.from_predictions(*given),
     }
 
 
-def in_words(found: dict[str, float], about: str) -> str:
-    """The same in a line."""
-    alone = f"root mean square; the mean alone {found['rmse_of_the_mean']:.4g}"
-    line = f"{about}: error {found['rmse']:.4g} ({alone}), R2 {found['r2']:.3f}"
-    if "covered" in found:
-        line += f", {100 * found['covered']:.0f} % of the numbers are in their intervals"
-    return line
+def _page(
+    args: argparse.Namespace, title: str, result: dict[str, Any], model: str, promise: Any, **more: Any
+) -> str:
+    from onefold.report.numbers import of_numbers
+
+    facts = reports.facts_of(result, **{"the model": model, "the schema": getattr(args, "schema", None)})
+    estimated = None if more.get("evaluation") is not None else result.get("estimated")
+    told = {"guarantee": promise, "card": reports.card_of(args), "estimated": estimated}
+    return reports.written(args.report, of_numbers(title, facts, **told, **more))
 
 
-def warn_if_useless(found: dict[str, float]) -> None:
+def _report(
+    args: argparse.Namespace,
+    model: Any,
+    result: dict[str, Any],
+    found: NumberEvaluation,
+    truth: Floats,
+    predicted: AnyArray,
+) -> str:
+    """The page about predictions; beside a promise nothing tells which raw rows the errors come from."""
+    promise = getattr(model, "guarantee_", None)
+    private = promise is not None and promise.holds
+    told = {name: value for name, value in result.items() if not (private and name == "predictions")}
+    whose = "" if private else f" of {reports.file_name(args.data)}"
+    title = f"Predictions of {reports.file_name(args.model)}{whose.replace(' of ', ' for ', 1)}"
+    about = f"the {found.rows} rows{whose} whose number is known"
+    shown = evidence(getattr(model, "schema", None), predicted, truth)
+    return _page(args, title, told, args.model, promise, evaluation=found, evidence=shown, about=about)
+
+
+# --- what a model is worth --------------------------------------------------------------------------------
+
+
+def measured(
+    columns: dict[str, AnyArray],
+    truth: Floats,
+    known: AnyArray | None = None,
+    *,
+    mean: float | None = None,
+    level: float | None = None,
+    bounded: bool = True,
+) -> NumberEvaluation:
+    """How good predictions are in the rows that are known, whose true numbers these are."""
+    from onefold.report.numbers import evaluate_numbers
+
+    rows = slice(None) if known is None else known
+    ends = (columns["low"][rows], columns["high"][rows]) if "low" in columns else None
+    return evaluate_numbers(
+        columns["prediction"][rows], truth, mean=mean, ends=ends, level=level, bounded=bounded
+    )
+
+
+def warn_if_useless(found: Mapping[str, Any]) -> None:
     """Warn if the mean is as good."""
     if not found["rmse"] < found["rmse_of_the_mean"]:
         warnings.warn("the model is no better than always answering the mean", OnefoldWarning, stacklevel=3)

@@ -284,9 +284,34 @@ class MomentRegressor(RegressorMixin, OnMoments):
         ndarray of shape (n_samples,)
             Outputs, inside the declared range if there is one.
         """
-        queries = self._embed(X)
-        found = self.pair_map_.outputs(self._linear.of(queries))
+        found = self.unclipped(X)
         return np.clip(found, self.pair_map_.low, self.pair_map_.high) if self._is_declared else found
+
+    def unclipped(self, X: Any) -> Floats:
+        """Compute the linear form of each row, which may lie outside the declared range of outputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or table
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            What :meth:`predict` clips.
+        """
+        return self.pair_map_.outputs(self._linear.of(self._embed(X)))
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether the linear form is a sum of one function per column.
+
+        So it is without a lift and an encoder, where ranges of columns are declared: other rows are shortened
+        as a whole if they are very long.
+        """
+        check_is_fitted(self)
+        declared = self.schema is not None or self.x_range is not None
+        return declared and self.encoder_ is None and self.pair_map_.n_directions == 0
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Floats:
         """Predict for each row an interval that holds the output of about the share ``level`` of rows.

@@ -13,6 +13,7 @@ from onefold.models.membership import (
     MembershipMapping,
     WideMembershipAutoencoder,
 )
+from onefold.models.number_reasons import NumberReasons, explain_numbers
 from onefold.models.pool import StackMemory
 from onefold.models.preparation import ColumnSpread, Preparation, find_preparation
 
@@ -34,6 +35,7 @@ __all__ = [
     "FoldingClassifier",
     "FoldingRegressor",
     "MembershipMapping",
+    "NumberReasons",
     "Preparation",
     "StackMemory",
     "WideFuzzyAutoencoder",
@@ -43,6 +45,7 @@ __all__ = [
     "check_measure",
     "consecutive",
     "explain",
+    "explain_numbers",
     "explain_rows",
     "find_preparation",
     "maximum_of",

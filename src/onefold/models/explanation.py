@@ -137,7 +137,7 @@ class ClassReasons:
 
 
 @dataclass(frozen=True)
-class _Columns:
+class Columns:
     """A table column by column, as the schema reads it, and how to make a table of such columns again."""
 
     names: tuple[str, ...]
@@ -149,7 +149,7 @@ class _Columns:
         return len(self.cells[0])
 
     @classmethod
-    def of(cls, X: Any, schema: Schema | None, names: Sequence[str] | None) -> _Columns:
+    def of(cls, X: Any, schema: Schema | None, names: Sequence[str] | None) -> Columns:
         """Columns of a matrix, or of a table that a schema declares."""
         if schema is None:
             return cls._of_matrix(X, names)
@@ -163,7 +163,7 @@ class _Columns:
         return cls(kept, tuple(parsed[name] for name in kept), fields, rebuild)
 
     @classmethod
-    def _of_matrix(cls, X: Any, names: Sequence[str] | None) -> _Columns:
+    def _of_matrix(cls, X: Any, names: Sequence[str] | None) -> Columns:
         given = getattr(X, "columns", None) if names is None else names
         rows = np.asarray(X)
         if rows.ndim != 2 or not np.issubdtype(rows.dtype, np.number):
@@ -174,7 +174,7 @@ class _Columns:
         nothing = (None,) * len(called)
         return cls(tuple(called), tuple(rows.T), nothing, lambda made: np.stack(made, axis=1))
 
-    def reason(self, place: int, row: int, weight: float, others: _Columns) -> ColumnReason:
+    def reason(self, place: int, row: int, weight: float, others: Columns) -> ColumnReason:
         """What a column says, in words."""
         known, name = self.fields[place], self.names[place]
         cell = self.cells[place][row]
@@ -314,8 +314,39 @@ def explain_rows(
     check_parameter("n_orders", n_orders, Whole(2))
     if len(classes) < 2:
         raise InvalidInputError("there is one class only: nothing decides between classes")
-    rows = _Columns.of(X, schema, names)
-    others = rows if background is None else _Columns.of(background, schema, names)
+    rows, others = columns_to_compare(X, background, schema, names)
+    drawn = np.random.default_rng(SEED)
+    return [
+        _explained(score, classes, rows, number, others, n_reasons, n_orders, drawn)
+        for number in range(len(rows))
+    ]
+
+
+def columns_to_compare(
+    X: Any, background: Any, schema: Schema | None, names: Sequence[str] | None
+) -> tuple[Columns, Columns]:
+    """Columns of the rows to explain and of those to compare with; refused if they do not go together.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_columns), or table
+        Rows to explain.
+    background : array-like, table or None
+        Rows to compare with; None takes ``X``.
+    schema : Schema or None
+        The contract of the table.
+    names : sequence of str or None
+        Names of the columns of a matrix.
+
+    Returns
+    -------
+    rows : Columns
+        Rows to explain.
+    others : Columns
+        Rows to compare with.
+    """
+    rows = Columns.of(X, schema, names)
+    others = rows if background is None else Columns.of(background, schema, names)
     n_columns = len(rows.names)
     if n_columns != len(others.names):
         raise InvalidInputError("the rows to compare with have other columns than those to explain")
@@ -327,11 +358,7 @@ def explain_rows(
         raise InvalidInputError(
             f"an explanation compares a row with others: give at least {FEWEST_ROWS} rows (background)"
         )
-    drawn = np.random.default_rng(SEED)
-    return [
-        _explained(score, classes, rows, number, others, n_reasons, n_orders, drawn)
-        for number in range(len(rows))
-    ]
+    return rows, others
 
 
 def rows_asked(n_rows: int, n_columns: int, n_orders: int = 20) -> int:
@@ -357,15 +384,65 @@ def rows_asked(n_rows: int, n_columns: int, n_orders: int = 20) -> int:
 def _explained(
     score: Score,
     classes: AnyArray,
-    rows: _Columns,
+    rows: Columns,
     number: int,
-    others: _Columns,
+    others: Columns,
     n_reasons: int,
     n_orders: int,
     drawn: np.random.Generator,
 ) -> ClassReasons:
+    orders, beside = plan_of(len(rows.names), len(others), n_orders, drawn)
+    chosen: list[int] = []
+
+    def lead(asked: Any) -> Floats:
+        """How far the predicted class of the row, which comes first, is ahead of its runner-up."""
+        found = np.asarray(score(asked), dtype=np.float64)
+        chosen.extend(np.argsort(-found[0], kind="stable")[:2].tolist())
+        return np.asarray(found[:, chosen[0]] - found[:, chosen[1]])
+
+    own, leads, weights = credits_of(lead, rows, number, others, orders, beside)
+    winner, rival = chosen
+    strongest = np.argsort(-weights, kind="stable")
+    return ClassReasons(
+        classes[winner],
+        classes[rival],
+        own,
+        float(leads[:, 0].mean()),
+        tuple(rows.reason(int(place), number, float(weights[place]), others) for place in strongest),
+        n_reasons,
+    )
+
+
+def credits_of(
+    value: Callable[[Any], Floats], rows: Columns, number: int, others: Columns, orders: Index, beside: Index
+) -> tuple[float, Floats, Floats]:
+    """What each column adds to a value of a row on the way from other rows to it, averaged over orders.
+
+    Parameters
+    ----------
+    value : callable
+        From rows, of which the first is the row itself, to one number each.
+    rows : Columns
+        Rows to explain.
+    number : int
+        Which of them.
+    others : Columns
+        Rows to compare with.
+    orders : ndarray of shape (n_orders, n_columns)
+        Orders in which the columns change.
+    beside : ndarray of shape (n_orders,)
+        Which row each order starts from.
+
+    Returns
+    -------
+    own : float
+        Value of the row.
+    values : ndarray of shape (n_orders, n_columns + 1)
+        Values on the way, from the row compared with to the row itself.
+    weights : ndarray of shape (n_columns,)
+        What each column adds, on average.
+    """
     n_columns = len(rows.names)
-    orders, beside = _plan(n_columns, len(others), n_orders, drawn)
     # Row (k, i): the first i columns of order k are those of the row, the others those of comparison row k.
     rank = np.argsort(orders, axis=1)
     steps = np.arange(n_columns + 1)[None, :, None] > rank[:, None, :]
@@ -374,22 +451,13 @@ def _explained(
         cells = np.concatenate([rows.cells[k][number : number + 1], others.cells[k]])
         chosen = np.where(steps[:, :, k], 0, 1 + beside[:, None]).ravel()
         asked.append(cells[np.concatenate([[0], chosen])])
-    found = np.asarray(score(rows.rebuild(asked)), dtype=np.float64)
-    winner, rival = np.argsort(-found[0], kind="stable")[:2]
-    leads = (found[1:, winner] - found[1:, rival]).reshape(len(orders), n_columns + 1)
-    weights = np.take_along_axis(np.diff(leads, axis=1), rank, axis=1).mean(axis=0)
-    strongest = np.argsort(-weights, kind="stable")
-    return ClassReasons(
-        classes[winner],
-        classes[rival],
-        float(found[0, winner] - found[0, rival]),
-        float(leads[:, 0].mean()),
-        tuple(rows.reason(int(place), number, float(weights[place]), others) for place in strongest),
-        n_reasons,
-    )
+    found = value(rows.rebuild(asked))
+    values = found[1:].reshape(len(orders), n_columns + 1)
+    weights = np.take_along_axis(np.diff(values, axis=1), rank, axis=1).mean(axis=0)
+    return float(found[0]), values, weights
 
 
-def _plan(n_columns: int, n_others: int, n_orders: int, drawn: np.random.Generator) -> tuple[Index, Index]:
+def plan_of(n_columns: int, n_others: int, n_orders: int, drawn: np.random.Generator) -> tuple[Index, Index]:
     """Orders of the columns, each followed by its reverse, and the row that each pair is compared with."""
     pairs = math.ceil(n_orders / 2)
     forth = drawn.permuted(np.tile(np.arange(n_columns), (pairs, 1)), axis=1)

@@ -213,10 +213,13 @@ def of_model(
         else:
             lines, promise = privacy_verdict(guarantee), privacy_sections(guarantee)
         verdict = [*lines, *told, *raw]
-    learned = _learned("What was learned from what", facts)
+    learned = learned_section("What was learned from what", facts)
     pictures = [Section(name, display=display) for name, display in (evidence or {}).items()]
     return Report(
-        "model", title, verdict, [learned, *sections, *pictures, *promise, _card(card), _sums(facts)]
+        "model",
+        title,
+        verdict,
+        [learned, *sections, *pictures, *promise, card_section(card), sums_section(facts)],
     )
 
 
@@ -296,7 +299,8 @@ def _per_class(found: Evaluation) -> Section:
     )
 
 
-def _card(card: Mapping[str, str] | None) -> Section:
+def card_section(card: Mapping[str, str] | None) -> Section:
+    """What people say about a model, or that nobody does."""
     if not card:
         return Section("What its makers say", [NO_CARD])
     known = {name: card.get(name) for name in CARD}
@@ -304,12 +308,13 @@ def _card(card: Mapping[str, str] | None) -> Section:
     return Section("What its makers say", [MAKERS], facts={**known, **more})
 
 
-def _learned(title: str, facts: Mapping[str, Any]) -> Section:
+def learned_section(title: str, facts: Mapping[str, Any]) -> Section:
     """What is for reading; the long sums stand at the end."""
     return Section(title, facts={name: value for name, value in facts.items() if not _is_sum(name)})
 
 
-def _sums(facts: Mapping[str, Any]) -> Section:
+def sums_section(facts: Mapping[str, Any]) -> Section:
+    """The long sums of files, at the end."""
     kept = {name: value for name, value in facts.items() if _is_sum(name)}
     return Section("Files that this page is about", facts=kept, notes=[FAITHFUL])
 
@@ -357,9 +362,9 @@ def of_table(
         The report.
     """
     pictures = [Section(name, display=display) for name, display in (evidence or {}).items()]
-    made = _learned("What was made from what", facts)
+    made = learned_section("What was made from what", facts)
     promised, gaps = privacy_sections(guarantee)
-    sections = [made, promised, *quality, *pictures, gaps, _card(card), _sums(facts)]
+    sections = [made, promised, *quality, *pictures, gaps, card_section(card), sums_section(facts)]
     return Report("table", title, privacy_verdict(guarantee), sections)
 
 
@@ -410,8 +415,8 @@ def of_transfer(
     lines, promised = _of_sources(promises)
     verdict = [*told[:1], *lines, TARGET]
     worth = Section("What the source was worth", notes=told)
-    learned = _learned("What was learned from what", facts)
-    sections = [learned, worth, experts, *promised, _card(card), _sums(facts)]
+    learned = learned_section("What was learned from what", facts)
+    sections = [learned, worth, experts, *promised, card_section(card), sums_section(facts)]
     return Report("transfer", title, verdict, sections)
 
 
@@ -486,7 +491,7 @@ def of_distances(
     groups = {"rows that were learned from": members, "other rows": others}
     level = f"{100 * attack.confidence:g} % interval"
     sections = [
-        _learned("What was attacked", facts),
+        learned_section("What was attacked", facts),
         Section("The numbers", headers=["what", "value", level], rows=[list(row) for row in rows]),
         Section("Members found against outsiders accused", display=MembershipDisplay.from_attack(attack)),
         Section(
@@ -495,7 +500,7 @@ def of_distances(
         Section("What this means, and what it does not", notes=[n for n in notes if n != NOT_PRIVATE]),
     ]
     if any(map(_is_sum, facts)):
-        sections.append(replace(_sums(facts), notes=()))
+        sections.append(replace(sums_section(facts), notes=()))
     return Report("audit", title, verdict, sections)
 
 
@@ -661,7 +666,7 @@ def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> 
     digests = {
         f"digest of the model of {site['name']}": site["model"] for site in members if site.get("model")
     }
-    sections.append(_sums(digests))
+    sections.append(sums_section(digests))
     return Report("federation", f"Federation {name}", verdict, sections)
 
 

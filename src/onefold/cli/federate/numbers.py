@@ -11,12 +11,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
-from onefold.cli import contracts, regression
+from onefold.cli import contracts, explaining, regression, reports
 from onefold.cli.console import busy, count_of, print_json, say, show
 from onefold.cli.federate import common, sources
 from onefold.cli.outputs import STANDARD_OUTPUT, write_columns
 from onefold.exceptions import InvalidInputError
+from onefold.models import NumberReasons, explain_numbers
+from onefold.models.explanation import compared_with
 from onefold.tables import Schema, read_table
+from onefold.tables.columns import rows_of
 
 if TYPE_CHECKING:
     from onefold.federated import RegressionSimulation
@@ -35,7 +38,6 @@ NOT_IN_A_QUERY: dict[str, Any] = {
     **dict.fromkeys(("encrypted", "measures", "probabilities", "sets", "mix"), False),
     **dict.fromkeys(("query_key", "fit_on", "bits", "bound", "floor", "power", "looks", "keys")),
     **dict.fromkeys(("calibrate", "calibrate_label", "rule", "liars", "held_out", "held_out_label")),
-    **dict.fromkeys(("explain", "against")),
 }
 NO_QUERIES = (
     "numbers are predicted from sums over all sites, and no site answers queries about them: give --epsilon "
@@ -124,30 +126,51 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
         result = federation.predict_numbers(table, schema=schema, level=level)
     columns = {} if args.id is None else {args.id: read_table(args.data, columns=[args.id])[args.id]}
     columns |= {"prediction": result.predictions, "low": result.low, "high": result.high}
+    why = _explained(args, federation, schema, table)
+    if why:
+        columns[explaining.BECAUSE] = explaining.because(why, result.n_rows)
     if out is not None:
         write_columns(out, columns)
     found = None
     if schema.label is not None and schema.label.name in table:
         truth, known = schema.outputs(table, strict=False)
         if len(truth):
-            found = regression.measures_of(columns, truth, known)
+            found = regression.measured(columns, truth, known, level=level)
     told: dict[str, Any] = {"rows": result.n_rows, "answered": list(result.sites), "level": level}
     told |= {"kept_out": dict(result.kept_out), "guarantee": result.guarantee.to_dict()}
     told |= {"numbers": result.predictions.tolist()} if out is None else {"predictions": out}
-    told |= {} if found is None else {"measures": found}
+    told |= {} if found is None else {"measures": found.to_dict()}
+    told |= {explaining.BECAUSE: list(map(str, why))} if why else {}
     if args.json:
         print_json(told)
     else:
         where = f", written to {out}" if out not in (None, STANDARD_OUTPUT) else ""
         sites = count_of(len(result.sites), "site")
         say(f"{result.n_rows} rows by the sum of {sites}{where}", args.quiet)
+        for line in explaining.lines(why):
+            say(line, args.quiet)
         if found is not None:
-            say(regression.in_words(found, f"{found['rows']} rows"), args.quiet)
+            say(found.words(f"{found.rows} rows"), args.quiet)
     if found is not None:
-        regression.warn_if_useless(found)
+        regression.warn_if_useless(found.to_dict())
     for site, reason in result.kept_out.items():
         say(f"{site} is kept out, and its sums do not count: {reason}", args.quiet)
     return 0
+
+
+def _explained(
+    args: argparse.Namespace, federation: Federation, schema: Schema, table: Any
+) -> list[NumberReasons]:
+    """Which columns push predictions up or down, by the model of the sum: no site is asked."""
+    from onefold.federated.number_sums import regressor_of
+
+    explaining.check_explain(args)
+    explaining.check_explain(args, table.n_rows)
+    if args.explain is None:
+        return []
+    others = table if args.against is None else read_table(args.against, schema=schema)
+    rows = rows_of(table, slice(0, args.explain))
+    return explain_numbers(regressor_of(federation.numbers(schema)), rows, compared_with(others))
 
 
 # --- simulate ---------------------------------------------------------------------------------------------
@@ -201,11 +224,11 @@ def run_simulation(args: argparse.Namespace) -> int:
     }
     words = _compared(result, args)
     if args.report is not None:
-        from onefold.cli import reports
         from onefold.report.numbers import of_number_simulation
 
         settings = {"partition": args.partition, "seed": args.seed, "epsilon": args.epsilon}
-        page = of_number_simulation(args.data, result, settings, words)
+        title = f"Federation of {reports.file_name(args.data)}, simulated"
+        page = of_number_simulation(title, result, settings, words)
         words.append(reports.written(args.report, page))
     show(told, words, as_json=args.json)
     regression.warn_if_useless({"rmse": result.rmse, "rmse_of_the_mean": result.rmse_mean})

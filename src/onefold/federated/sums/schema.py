@@ -116,6 +116,11 @@ class _AboutCentre(_Summed):
 
 def _agreed(schema: Schema, epsilon: float, delta: float) -> PrivateMoments:
     """The release that all sites agree on, about a private centre."""
+    if schema.predicts_number:
+        raise InvalidInputError(
+            "encrypted sums of moments are for classes: for numbers to predict let each site send private "
+            "moments (onefold federate site --epsilon)"
+        )
     if schema.classes is None:
         raise InvalidInputError("moments need classes: a label with constraints.enum in the schema")
     return PrivateMoments(

@@ -1,0 +1,296 @@
+"""Reports on predicted numbers: how far predictions are off, beside always predicting the mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onefold.report.builders import (
+    ALIKE,
+    RAW_ROWS,
+    card_section,
+    learned_section,
+    privacy_sections,
+    privacy_verdict,
+    sums_section,
+)
+from onefold.report.displays import Display
+from onefold.report.document import Report, Section
+
+if TYPE_CHECKING:
+    from onefold.federated import RegressionSimulation
+    from onefold.privacy import Guarantee
+
+__all__ = ["NumberEvaluation", "evaluate_numbers", "of_number_simulation", "of_numbers"]
+
+STEPS = 1.96  # standard errors of a 95 % interval
+HOLDS_SUMS = (
+    "It promises no privacy: the file holds exact sums over the rows that it was fitted to, and errors of "
+    "single rows. Guard it like the data."
+)
+APPROXIMATE = (
+    "The interval of R2 is a large-sample approximation, for independent rows that the model was not fitted "
+    "to."
+)
+PICTURES = "The pictures count rows by their numbers: a cell with one row tells about where this row lies."
+
+
+@dataclass(frozen=True)
+class NumberEvaluation:
+    """What predictions of numbers are worth.
+
+    Attributes
+    ----------
+    rows : int
+        Number of rows with a known number.
+    rmse, rmse_of_the_mean : float
+        Root of the mean squared error, and that of always predicting the mean.
+    mean_absolute_error : float
+        Mean of the absolute errors.
+    r2 : float
+        Share of the variance that is explained; NaN where all numbers are equal.
+    r2_interval : tuple of float or None
+        95 % interval of this share; None where rows depend on each other or say nothing.
+    covered, level : float or None
+        Share of the numbers inside their intervals, and the share that was aimed at.
+    """
+
+    rows: int
+    rmse: float
+    rmse_of_the_mean: float
+    mean_absolute_error: float
+    r2: float
+    r2_interval: tuple[float, float] | None = None
+    covered: float | None = None
+    level: float | None = None
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether the mean is as good."""
+        return not self.rmse < self.rmse_of_the_mean
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values; what was not measured is left out."""
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        return known | ({} if self.r2_interval is None else {"r2_interval": list(self.r2_interval)})
+
+    def words(self, about: str) -> str:
+        """The measures in a line; ``about`` says which rows they are about."""
+        alone = f"root mean square; the mean alone {self.rmse_of_the_mean:.4g}"
+        line = f"{about}: error {self.rmse:.4g} ({alone}), R2 {self.r2:.3f}"
+        if self.r2_interval is not None:
+            low, high = self.r2_interval
+            line += f" (95 % interval {low:.3f} to {high:.3f})"
+        if self.covered is not None:
+            line += f", {100 * self.covered:.0f} % of the numbers are in their intervals"
+        return line
+
+
+def evaluate_numbers(
+    predicted: ArrayLike,
+    observed: ArrayLike,
+    *,
+    mean: float | None = None,
+    ends: tuple[ArrayLike, ArrayLike] | None = None,
+    level: float | None = None,
+    bounded: bool = True,
+) -> NumberEvaluation:
+    """Compare predicted numbers with the true ones.
+
+    Parameters
+    ----------
+    predicted : array-like of shape (n,)
+        What was predicted.
+    observed : array-like of shape (n,)
+        The true numbers.
+    mean : float or None, default=None
+        What always predicting the mean would say, known from the rows that were learned from; None takes the
+        mean of ``observed``.
+    ends : pair of array-like of shape (n,) or None, default=None
+        Lower and upper ends of intervals.
+    level : float or None, default=None
+        Share of the numbers that the intervals aim at.
+    bounded : bool, default=True
+        Whether the rows are independent of each other, so that R2 has an interval.
+
+    Returns
+    -------
+    NumberEvaluation
+        The measures.
+
+    Examples
+    --------
+    >>> found = evaluate_numbers([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
+    >>> round(found.rmse, 3), round(found.r2, 3), found.rmse < found.rmse_of_the_mean
+    (0.577, 0.786, True)
+    """
+    guess, truth = (np.asarray(part, dtype=np.float64) for part in (predicted, observed))
+    errors, constant = guess - truth, float(truth.mean()) if mean is None else mean
+    squared, spread = float(np.mean(errors**2)), float(np.var(truth))
+    interval = None
+    if bounded and spread > 0.0 and len(truth) > 2:
+        # By the delta method: what each row adds to 1 - mean(e^2) / var(y), to first order.
+        parts = (squared * (truth - truth.mean()) ** 2 / spread - errors**2) / spread
+        wide = STEPS * float(parts.std(ddof=1)) / math.sqrt(len(truth))
+        middle = 1.0 - squared / spread
+        interval = middle - wide, min(middle + wide, 1.0)
+    inside = None
+    if ends is not None:
+        low, high = (np.asarray(end, dtype=np.float64) for end in ends)
+        inside = float(np.mean((low <= truth) & (truth <= high)))
+    return NumberEvaluation(
+        len(truth),
+        math.sqrt(squared),
+        math.sqrt(float(np.mean((constant - truth) ** 2))),
+        float(np.mean(np.abs(errors))),
+        1.0 - squared / spread if spread > 0.0 else math.nan,
+        interval,
+        inside,
+        None if inside is None else level,
+    )
+
+
+def of_numbers(
+    title: str,
+    facts: Mapping[str, Any],
+    *,
+    evaluation: NumberEvaluation | None = None,
+    about: str = "rows that the model was not fitted to",
+    evidence: Mapping[str, Display] | None = None,
+    guarantee: Guarantee | None = None,
+    card: Mapping[str, str] | None = None,
+    estimated: Mapping[str, float] | None = None,
+) -> Report:
+    """Report on a model that predicts numbers.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the page.
+    facts : mapping of str to Any
+        What was learned from what: names and values.
+    evaluation : NumberEvaluation or None, default=None
+        How good predictions of rows with known numbers are; None if there were no such rows.
+    about : str, default="rows that the model was not fitted to"
+        Which rows these were.
+    evidence : mapping of str to Display or None, default=None
+        Pictures under their headings.
+    guarantee : Guarantee or None, default=None
+        What is promised; None, or one that does not hold, promises nothing.
+    card : mapping of str to str or None, default=None
+        What people say about the model: any of the fields of a model card.
+    estimated : mapping of str to float or None, default=None
+        The model's own estimate of its error, where no rows were held out.
+
+    Returns
+    -------
+    Report
+        The report.
+
+    Examples
+    --------
+    >>> page = of_numbers("Costs", {"rows": 3}, evaluation=evaluate_numbers([1.0, 2.0], [1.0, 3.0]))
+    >>> page.verdict[0]
+    'Predictions are off by 0.7071 (root mean square); always predicting the mean would be off by 1.'
+    """
+    told, sections = _goodness(evaluation, about, estimated)
+    private = guarantee is not None and guarantee.holds
+    verdict, promise = [*told, HOLDS_SUMS], list[Section]()
+    if guarantee is not None and private:
+        raw = [] if evaluation is None else [RAW_ROWS]
+        verdict, promise = [*privacy_verdict(guarantee), *told, *raw], privacy_sections(guarantee)
+    pictures = [Section(name, [PICTURES], display=display) for name, display in (evidence or {}).items()]
+    return Report(
+        "model",
+        title,
+        verdict,
+        [
+            learned_section("What was learned from what", facts),
+            *sections,
+            *pictures,
+            *promise,
+            card_section(card),
+            sums_section(facts),
+        ],
+    )
+
+
+def _goodness(
+    found: NumberEvaluation | None, about: str, estimated: Mapping[str, float] | None
+) -> tuple[list[str], list[Section]]:
+    """The verdict on the error, and the section that shows it."""
+    if found is None:
+        if estimated is None:
+            return ["How good it is was not measured: no rows with known numbers were given."], []
+        beside = estimated.get("rmse_of_the_mean")
+        mean = "" if beside is None else f"; always predicting the mean would be off by {beside:.4g}"
+        told = f"By its own estimate predictions are off by {estimated['rmse']:.4g} (root mean square){mean}."
+        facts = {name.replace("_", " "): value for name, value in estimated.items()}
+        return [told], [Section("Estimated error", facts=facts)]
+    told = (
+        f"Predictions are off by {found.rmse:.4g} (root mean square); always predicting the mean would be "
+        f"off by {found.rmse_of_the_mean:.4g}."
+    )
+    facts = {
+        "rows": found.rows,
+        "root mean square error": found.rmse,
+        "the same for the mean": found.rmse_of_the_mean,
+        "mean absolute error": found.mean_absolute_error,
+        "R2": found.r2,
+    }
+    if found.r2_interval is not None:
+        facts["95 % interval of R2"] = [round(end, 4) for end in found.r2_interval]
+    if found.covered is not None:
+        facts["share of numbers inside their intervals"] = found.covered
+        facts["share that was aimed at"] = found.level
+    useless = ["So the predictions are of no use."] if found.is_useless else []
+    why = APPROXIMATE if found.r2_interval is not None else ALIKE
+    return [told, *useless], [Section("Error", [f"Measured on {about}.", why], facts)]
+
+
+def of_number_simulation(
+    title: str, result: RegressionSimulation, settings: Mapping[str, Any], told: Sequence[str]
+) -> Report:
+    """Report on a federation for numbers that was simulated in one process.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the page.
+    result : RegressionSimulation
+        What :func:`onefold.federated.simulate_regression` returned.
+    settings : mapping of str to Any
+        Parameters of the run.
+    told : sequence of str
+        The result in words.
+
+    Returns
+    -------
+    Report
+        The report.
+    """
+    rows = [["always the mean", result.rmse_mean, None]]
+    alone = zip(result.rmse_alone, result.r2_alone.tolist(), strict=True)
+    rows += [[f"site {place} alone", *pair] for place, pair in enumerate(alone, 1)]
+    rows += [["together, one round", result.rmse, result.r2]]
+    rows += [["all rows in one place, without noise", result.rmse_pooled, result.r2_pooled]]
+    lead = (
+        f"Together the sites are off by {result.rmse:.4g} (root mean square) in one round; alone by "
+        f"{min(result.rmse_alone):.4g} to {max(result.rmse_alone):.4g}, and always predicting the mean by "
+        f"{result.rmse_mean:.4g}."
+    )
+    holds = result.guarantee is not None and result.guarantee.holds
+    promise = privacy_verdict(result.guarantee) if holds and result.guarantee is not None else []
+    nothing = ["No noise was added: this says nothing about privacy."]
+    sections = [
+        Section("The numbers", headers=["model", "root mean square error", "R2"], rows=rows),
+        Section("In words", notes=[line for line in told if line.strip()]),
+        Section("Settings", facts=settings),
+        *(privacy_sections(result.guarantee) if holds and result.guarantee is not None else []),
+    ]
+    return Report("comparison", title, [lead, *(promise or nothing)], sections)
