@@ -79,7 +79,7 @@ def test_displays_count_all_rows_and_come_back_from_plain_values(
         assert np.sum(display.counts) == 500
         assert read_display(display.to_dict()) == display
         assert "cost (EUR)" in display.describe()
-        assert display.to_svg().startswith("<svg")
+        assert "<svg" in display.to_svg()
     constant = ObservedDisplay.from_predictions([1.0, 1.0], [1.0, 1.0])
     assert np.sum(constant.counts) == 2
     for wrong in (([1.0], [1.0, 2.0]), ([], []), ([np.nan], [1.0])):

@@ -11,18 +11,27 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import Array, Floats
-from onefold._base.foreign import NOT_READABLE
 from onefold._base.validation import Entry, Number, Whole, check_parameter, check_parameters, check_rows
 from onefold.encoders import learns
-from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.fabrication.on_moments import OnMoments, encoding_words, of_the_release, voided_by
-from onefold.fabrication.pair_map import PairMap, checked_range, declared_map, pair_sums
-from onefold.fabrication.plain_moments import RowMap, plain_moments
-from onefold.models.preparation import Preparation
+from onefold.exceptions import InvalidInputError
+from onefold.fabrication.on_moments import (
+    Kept,
+    OnMoments,
+    encoding_words,
+    of_the_release,
+    read_on_moments,
+    voided_by,
+)
+from onefold.fabrication.pair_map import (
+    DeclaredPairs,
+    PairMap,
+    checked_range,
+    declared_pairs,
+    pair_sums,
+)
+from onefold.fabrication.plain_moments import plain_moments
 from onefold.models.ridge import LinearMap, PairSpectrum, ridge_of
-from onefold.privacy.contract import contract_pairs
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import PrivateMoments
@@ -32,8 +41,6 @@ __all__ = ["MomentRegressor"]
 
 REGRESSOR = "moment regressor"  # kind of its files
 CONSTRAINTS: dict[str, Entry] = {"lift": ("auto", Whole(1), None)}
-DIRECTIONS = 512  # of a lift, but no more than half the rows
-FEWEST_DIRECTIONS = 32
 MOST_LEFT_OUT = 1000  # rows that are left out, one by one, for the width of intervals
 ONE_CLASS = (0,)  # the label of every pair
 SHARES = (0.05, 0.02, 0.28, 0.70)  # of a centre, which is not released, of counts, sums and products
@@ -204,12 +211,12 @@ class MomentRegressor(RegressorMixin, OnMoments):
         self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
         encoded = self._encoded(rows)
         if self.epsilon is not None:
-            pair_map = self._declared(rows.shape[1], 0)
+            pair_map = self._about_pairs.map(rows.shape[1], 0)
             moments = self._noisy(encoded, outputs, person, pair_map)  # which a ledger may refuse
             self.pair_map_, self.residuals_ = pair_map, None
             self._adopt(voided_by(self.encoder, moments))
             return self
-        maps = self._maps(encoded, outputs)
+        maps = self._about_pairs.maps(encoded, outputs, self.lift)
         found = [self._exact(encoded, outputs, each) for each in maps]
         best = int(np.argmin([error for *_, error in found]))
         self.pair_map_, (moments, spectrum, ridge, error) = maps[best], found[best]
@@ -242,7 +249,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
         rows, outputs, person = self._read(X, y, person)
         self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
         lift = 0 if self.lift in (None, "auto") else int(self.lift)
-        self.pair_map_ = self._declared(rows.shape[1], lift)
+        self.pair_map_ = self._about_pairs.map(rows.shape[1], lift)
         if self.epsilon is None:
             return self._plain(self._encoded(rows), outputs, self.pair_map_)
         return voided_by(self.encoder, self._noisy(self._encoded(rows), outputs, person, self.pair_map_))
@@ -300,7 +307,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
         ndarray of shape (n_samples,)
             What :meth:`predict` clips.
         """
-        return self.pair_map_.outputs(self._linear.of(self._embed(X)))
+        queries = self._embed(X)
+        return self.pair_map_.outputs(self._linear.of(queries))
 
     @property
     def is_additive(self) -> bool:
@@ -351,21 +359,14 @@ class MomentRegressor(RegressorMixin, OnMoments):
             The file to write.
         """
         check_is_fitted(self)
-        if self.encoder_ is not None:
-            raise InvalidInputError(
-                "a regressor with an encoder has no file: save its moments_, and use from_moments"
-            )
         about = {
-            "schema": None if self.schema is None else self.schema.to_dict(),
             "pairs": self.pair_map_.to_dict(),
             "x_range": None if self.x_range is None else self._box.tolist(),
             "declared": self._is_declared,
             "names": [str(name) for name in getattr(self, "feature_names_in_", [])],
         }
-        arrays: dict[str, Any] = {"moments": np.frombuffer(self.moments_.to_bytes(), dtype=np.uint8)}
-        if self.residuals_ is not None:
-            arrays["residuals"] = self.residuals_
-        save_archive(path, REGRESSOR, about, arrays)
+        errors = {} if self.residuals_ is None else {"residuals": self.residuals_}
+        self._write(path, REGRESSOR, "regressor", about, errors)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "MomentRegressor":
@@ -381,27 +382,26 @@ class MomentRegressor(RegressorMixin, OnMoments):
         MomentRegressor
             The fitted regressor, which answers as the saved one did.
         """
-        about, arrays = read_archive(path, REGRESSOR)
-        try:
-            schema = None if about["schema"] is None else Schema.from_dict(about["schema"])
-            moments = PrivateMoments.from_bytes(arrays["moments"].astype(np.uint8).tobytes())
-            pair_map = PairMap.from_dict(about["pairs"])
-            declared = about["declared"] is True and schema is None  # a schema has the range itself
-            ends = (pair_map.low, pair_map.high) if declared else None
-            found = cls(**_of_the_release(moments), x_range=about["x_range"], y_range=ends, schema=schema)
-            found._restore(moments, None, pair_map)
-            names = about["names"]
-            if names and schema is None:
-                if [type(name) for name in names] != [str] * found.n_features_in_:
-                    raise ValueError("its columns do not have one name each")
-                found.feature_names_in_ = np.array(names, dtype=object)
-            if "residuals" in arrays:
-                if moments.epsilon is not None:
-                    raise ValueError("errors of rows do not go with noise")
-                found.residuals_ = _checked_residuals(arrays["residuals"])
-            return found
-        except NOT_READABLE:
-            raise FileFormatError(f"{os.fspath(path)}: the contents are not those of a regressor") from None
+        return read_on_moments(path, REGRESSOR, "regressor", cls._of_kept)
+
+    @classmethod
+    def _of_kept(cls, kept: Kept) -> "MomentRegressor":
+        about, moments, schema = kept.about, kept.moments, kept.schema
+        pair_map = PairMap.from_dict(about["pairs"])
+        declared = about["declared"] is True and schema is None  # a schema has the range itself
+        ends = (pair_map.low, pair_map.high) if declared else None
+        found = cls(**_of_the_release(moments), x_range=about["x_range"], y_range=ends, schema=schema)
+        found._restore(moments, None, pair_map)
+        names = about["names"]
+        if names and schema is None:
+            if [type(name) for name in names] != [str] * found.n_features_in_:
+                raise ValueError("its columns do not have one name each")
+            found.feature_names_in_ = np.array(names, dtype=object)
+        if "residuals" in kept.arrays:
+            if moments.epsilon is not None:
+                raise ValueError("errors of rows do not go with noise")
+            found.residuals_ = _checked_residuals(kept.arrays["residuals"])
+        return found
 
     @classmethod
     def from_moments(
@@ -447,7 +447,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
         check_is_fitted(moments)
         found.check_settings(at_sites=True)
         width = moments.n_features_in_ - 1 - 2 * int(lift or 0)
-        found._restore(moments, encoder, found._declared(width, int(lift or 0)))
+        found._restore(moments, encoder, found._about_pairs.map(width, int(lift or 0)))
         return found
 
     # --- what was declared ------------------------------------------------------------------------------
@@ -492,43 +492,11 @@ class MomentRegressor(RegressorMixin, OnMoments):
     def _box(self) -> Floats:
         return checked_range("x_range", self.x_range, self.n_features_in_)
 
-    def _ends(self, outputs: Array | None = None) -> Floats:
-        """The range of outputs: declared, or that of the outputs themselves."""
-        given = self.y_range
-        if self.schema is not None and self.schema.label is not None:
-            given = (self.schema.label.low, self.schema.label.high)
-        if given is None and outputs is not None:
-            return checked_range("the range of y", (outputs.min(), outputs.max()), empty=True)
-        return checked_range("y_range", given)
-
-    def _declared(self, width: int, n_directions: int) -> PairMap:
-        """The map by what was declared."""
-        schema = None if self.encoder is not None else self.schema
-        box = None if self.x_range is None else checked_range("x_range", self.x_range, width)
-        low, high = self._ends()
-        return PairMap(declared_map(schema, box, n_directions), float(low), float(high))
+    @property
+    def _about_pairs(self) -> DeclaredPairs:
+        return DeclaredPairs(self.schema, self.encoder, self.x_range, self.y_range)
 
     # --- the moments ------------------------------------------------------------------------------------
-
-    def _maps(self, rows: Array, outputs: Array) -> list[PairMap]:
-        """The maps that are compared, without noise."""
-        low, high = self._ends(outputs)
-        if self.lift == "auto":
-            most = min(DIRECTIONS, len(rows) // 2)
-            lifts = [0, most] if most >= FEWEST_DIRECTIONS else [0]
-        else:
-            lifts = [0 if self.lift is None else int(self.lift)]
-        schema, box = None, None
-        if self.encoder is None:
-            schema, box = self.schema, None if self.x_range is None else self._box
-        unknown = (schema is None and box is None and self.encoder is None) or learns(self.encoder)
-        found = []
-        for lift in lifts:
-            of_rows = declared_map(schema, box, lift)
-            if unknown:
-                of_rows = RowMap(lift, None, Preparation.of(rows))
-            found.append(PairMap(of_rows, float(low), float(high)))
-        return found
 
     def _exact(
         self, rows: Array, outputs: Array, pair_map: PairMap
@@ -572,17 +540,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
                 raise InvalidInputError("y must hold one number for each row") from None
             return rows, single, None if person is False else person
         self._name_features(schema)
-        if schema.source == "private" and self.epsilon is None:  # which only noise would forbid
-            rows = schema.encode(schema.parse(X))
-            assert schema.label is not None  # as the settings were checked
-            numbers, known = schema.outputs(X if y is None else {schema.label.name: y}, strict=False)
-            if known.shape != (len(rows),):
-                raise InvalidInputError("y must hold one number for each row")
-            return rows[known], numbers, None
-        rows, found, person = contract_pairs(schema, X, y, False if self.epsilon is None else person)
-        if self.epsilon is None and not len(rows):
-            raise InvalidInputError("no row of the table has a number in the label column")
-        return rows, np.asarray(found, dtype=np.float64), person
+        rows, found, person = declared_pairs(schema, X, y, person, noisy=self.epsilon is not None)
+        return rows, found, person
 
     def _encoded(self, rows: Array) -> Floats:
         """Rows as the pair map takes them."""

@@ -13,14 +13,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import Array, Floats, Index, Labels
-from onefold._base.foreign import NOT_READABLE
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Entry, OneOf, Whole, check_parameters, check_rows
-from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.exceptions import InvalidInputError
 from onefold.fabrication.moment_fabricator import MomentFabricator
-from onefold.fabrication.on_moments import ClassesOnMoments, encoding_words, of_the_release
+from onefold.fabrication.on_moments import (
+    ClassesOnMoments,
+    Kept,
+    encoding_words,
+    of_the_release,
+    read_on_moments,
+)
 from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, plain_moments, statistic_of
 from onefold.models.discriminant import TAILS, LinearScores, PooledSpectrum, Statistic, fold_ridge
 from onefold.models.explanation import ClassReasons, explain
@@ -515,17 +519,11 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             The file to write.
         """
         check_is_fitted(self)
-        if self.encoder_ is not None:
-            raise InvalidInputError(
-                "a classifier with an encoder has no file: save its moments_, and use from_moments"
-            )
         about = {name: getattr(self, name) for name in OF_THE_HEAD}
-        about["schema"] = None if self.schema is None else self.schema.to_dict()
         if self.row_map_ is not None:
             about["rows"] = self.row_map_.to_dict()
             about["found"] = [self.rule_, self.ridge_, self.temperature_]
-        release = np.frombuffer(self.moments_.to_bytes(), dtype=np.uint8)
-        save_archive(path, CLASSIFIER, about, {"moments": release})
+        self._write(path, CLASSIFIER, "classifier", about)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "MomentClassifier":
@@ -541,26 +539,25 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         MomentClassifier
             The fitted classifier, which answers as the saved one did.
         """
-        about, arrays = read_archive(path, CLASSIFIER)
-        try:
-            schema = None if about["schema"] is None else Schema.from_dict(about["schema"])
-            moments = PrivateMoments.from_bytes(arrays["moments"].astype(np.uint8).tobytes())
-            more: dict[str, Any] = {name: about[name] for name in OF_THE_HEAD if name in about}
-            found = cls.from_moments(moments, schema=schema, **more)
-            if "rows" in about:
-                found.row_map_ = RowMap.from_dict(about["rows"])
-                width = moments.n_features_in_ - 2 * found.row_map_.n_directions
-                rule, ridge, temperature = about["found"]
-                if rule not in RULES or not (ridge > 0.0 and temperature > 0.0) or width < 1:
-                    raise ValueError("no rule, or one for other rows")
-                found.rule_, found.ridge_ = rule, float(ridge)
-                scores = PooledSpectrum(*statistic_of(moments)).scores(found.rule_, found.ridge_)
-                found._take(moments, scores, float(temperature))
-                if schema is None:
-                    found.n_features_in_ = width
-            return found
-        except NOT_READABLE:
-            raise FileFormatError(f"{os.fspath(path)}: the contents are not those of a classifier") from None
+        return read_on_moments(path, CLASSIFIER, "classifier", cls._of_kept)
+
+    @classmethod
+    def _of_kept(cls, kept: Kept) -> "MomentClassifier":
+        about, moments, schema = kept.about, kept.moments, kept.schema
+        more: dict[str, Any] = {name: about[name] for name in OF_THE_HEAD if name in about}
+        found = cls.from_moments(moments, schema=schema, **more)
+        if "rows" in about:
+            found.row_map_ = RowMap.from_dict(about["rows"])
+            width = moments.n_features_in_ - 2 * found.row_map_.n_directions
+            rule, ridge, temperature = about["found"]
+            if rule not in RULES or not (ridge > 0.0 and temperature > 0.0) or width < 1:
+                raise ValueError("no rule, or one for other rows")
+            found.rule_, found.ridge_ = rule, float(ridge)
+            scores = PooledSpectrum(*statistic_of(moments)).scores(found.rule_, found.ridge_)
+            found._take(moments, scores, float(temperature))
+            if schema is None:
+                found.n_features_in_ = width
+        return found
 
     @classmethod
     def from_moments(

@@ -1,18 +1,22 @@
 """What the estimators on moments share: rows are read, encoded, released once, and forgotten."""
 
 import copy
+import os
 import warnings
-from typing import Any, Literal, Self
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Floats, Labels
+from onefold._base.archive import read_archive, save_archive
+from onefold._base.arrays import AnyArray, Arrays, Floats, Labels
+from onefold._base.foreign import NOT_READABLE
 from onefold._base.validation import check_rows
 from onefold.encoders import condition, description, learns
-from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.contract import NO_LABELS, contract_rows, encoding_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
@@ -21,6 +25,17 @@ from onefold.privacy.terms import NOTHING
 from onefold.tables import Schema
 
 LEARNED_ENCODER = "the encoder was fitted to the raw data"
+Path = str | os.PathLike[str]
+Model = TypeVar("Model")
+
+
+class Kept(NamedTuple):
+    """What the file of an estimator on moments holds."""
+
+    about: Mapping[str, Any]
+    arrays: Mapping[str, AnyArray]
+    moments: PrivateMoments
+    schema: Schema | None
 
 
 class OnMoments(BaseEstimator):
@@ -68,6 +83,19 @@ class OnMoments(BaseEstimator):
             if given["rows_per_person"] is None and of_persons:
                 given["rows_per_person"] = schema.rows_per_person
         return given if given["radius"] is not None else given | {"radius": 1.0}
+
+    def _write(
+        self, path: Path, kind: str, what: str, about: dict[str, Any], arrays: Arrays | None = None
+    ) -> None:
+        """Write a file of this estimator: the release, its guarantee, the schema, and what is given."""
+        check_is_fitted(self)
+        if self.encoder_ is not None:
+            raise InvalidInputError(
+                f"a {what} with an encoder has no file: save its moments_, and use from_moments"
+            )
+        plain = about | {"schema": None if self.schema is None else self.schema.to_dict()}
+        release = np.frombuffer(self.moments_.to_bytes(), dtype=np.uint8)
+        save_archive(path, kind, plain, {"moments": release, **(arrays or {})})
 
     def _name_features(self, schema: Schema) -> None:
         self.n_features_in_ = len(schema.features)
@@ -210,6 +238,17 @@ class ClassesOnMoments(OnMoments):
             raise InvalidInputError(NO_LABELS)
         self._name_features(self.schema)
         return rows, found, person
+
+
+def read_on_moments(path: Path, kind: str, what: str, make: Callable[[Kept], Model]) -> Model:
+    """Read a file of an estimator on moments; refused if ``make`` cannot make one of what it holds."""
+    about, arrays = read_archive(path, kind)
+    try:
+        schema = None if about["schema"] is None else Schema.from_dict(about["schema"])
+        moments = PrivateMoments.from_bytes(arrays["moments"].astype(np.uint8).tobytes())
+        return make(Kept(about, arrays, moments, schema))
+    except NOT_READABLE:
+        raise FileFormatError(f"{os.fspath(path)}: the contents are not those of a {what}") from None
 
 
 def encoding_words(schema: Schema | None, encoder: Any) -> str:

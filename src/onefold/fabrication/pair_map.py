@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import Array, Floats
+from onefold.encoders import learns
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication.plain_moments import RowMap
 from onefold.models.preparation import Preparation
 from onefold.models.ridge import PairSums
+from onefold.privacy.contract import contract_pairs
 from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema
 
-__all__ = ["PairMap", "checked_range", "declared_map", "pair_sums"]
+__all__ = ["DeclaredPairs", "PairMap", "checked_range", "declared_map", "declared_pairs", "pair_sums"]
 
 # Share of the squared length of a pair that its output may have; the row has the rest. Noise is the same in
 # all products, so what is longer gets relatively less of it.
@@ -26,6 +28,8 @@ OUTPUT_SHARE = 0.3
 # Declared ranges have this length in the units of a lift, whose kernel has the width one: entries that fill
 # their range evenly then have about the deviation one.
 SPAN = 3.0
+DIRECTIONS = 512  # of a lift, but no more than half the rows
+FEWEST_DIRECTIONS = 32
 LARGEST = 1e150  # end of a range: squares must stay finite
 
 
@@ -161,6 +165,100 @@ def declared_map(schema: Schema | None, x_range: Floats | None, n_directions: in
     return RowMap(
         n_directions, math.sqrt(square / len(location)), Preparation(np.array(location), np.array(scale))
     )
+
+
+@dataclass(frozen=True)
+class DeclaredPairs:
+    """What was declared about rows and their outputs before anybody looked at them, and what follows.
+
+    Parameters
+    ----------
+    schema : Schema or None
+        Declares columns and the range of the label.
+    encoder : transformer or None
+        What rows go through first.
+    x_range : pair or None
+        Range of the columns, without a schema and an encoder.
+    y_range : pair of floats or None
+        Range of the outputs, without a schema.
+    """
+
+    schema: Schema | None
+    encoder: Any
+    x_range: Any
+    y_range: Any
+
+    def ends(self, outputs: Array | None = None) -> tuple[float, float]:
+        """Return the range of outputs: declared, or that of the outputs themselves."""
+        given = self.y_range
+        if self.schema is not None and self.schema.label is not None:
+            given = (self.schema.label.low, self.schema.label.high)
+        if given is None and outputs is not None:
+            low, high = checked_range("the range of y", (outputs.min(), outputs.max()), empty=True)
+        else:
+            low, high = checked_range("y_range", given)
+        return float(low), float(high)
+
+    def map(self, width: int, n_directions: int) -> PairMap:
+        """Return the map of pairs by what was declared alone."""
+        schema = None if self.encoder is not None else self.schema
+        box = None if self.x_range is None else checked_range("x_range", self.x_range, width)
+        return PairMap(declared_map(schema, box, n_directions), *self.ends())
+
+    def maps(self, rows: Array, outputs: Array, lift: Any) -> list[PairMap]:
+        """Return the maps that are compared without noise; what was not declared is taken from the rows."""
+        if lift == "auto":
+            most = min(DIRECTIONS, len(rows) // 2)
+            lifts = [0, most] if most >= FEWEST_DIRECTIONS else [0]
+        else:
+            lifts = [0 if lift is None else int(lift)]
+        schema, box = None, None
+        if self.encoder is None:
+            schema = self.schema
+            box = None if self.x_range is None else checked_range("x_range", self.x_range, rows.shape[1])
+        unknown = (schema is None and box is None and self.encoder is None) or learns(self.encoder)
+        ends = self.ends(outputs)
+        if unknown:
+            return [PairMap(RowMap(each, None, Preparation.of(rows)), *ends) for each in lifts]
+        return [PairMap(declared_map(schema, box, each), *ends) for each in lifts]
+
+
+def declared_pairs(schema: Schema, X: Any, y: Any, person: Any, *, noisy: bool) -> tuple[Floats, Floats, Any]:
+    """Return rows, outputs and persons of a table by its schema; rows without a number are left out.
+
+    Parameters
+    ----------
+    schema : Schema
+        What is declared about the table; its label is a number.
+    X : table
+        The rows.
+    y : array-like of shape (n,) or None
+        Their outputs; None takes the label column.
+    person : array-like of shape (n,), False or None
+        Who each row is about.
+    noisy : bool
+        Whether noise is to be added: the schema must then be declared, and no cell decides on an error.
+
+    Returns
+    -------
+    rows : ndarray of shape (m, p)
+        Encoded rows.
+    outputs : ndarray of shape (m,)
+        Their outputs.
+    person : Any
+        Who they are about.
+    """
+    if schema.source == "private" and not noisy:  # which only noise would forbid
+        rows = schema.encode(schema.parse(X))
+        assert schema.label is not None  # as the settings were checked
+        numbers, known = schema.outputs(X if y is None else {schema.label.name: y}, strict=False)
+        if known.shape != (len(rows),):
+            raise InvalidInputError("y must hold one number for each row")
+        return rows[known], numbers, None
+    rows, found, person = contract_pairs(schema, X, y, person if noisy else False)
+    if not noisy and not len(rows):
+        raise InvalidInputError("no row of the table has a number in the label column")
+    return rows, np.asarray(found, dtype=np.float64), person
 
 
 def pair_sums(moments: PrivateMoments) -> PairSums:
