@@ -91,6 +91,8 @@ def main() -> int:
     args = parser.parse_args()
     if args.quick and args.store:
         parser.error("a quick run only shows that everything works: it is never stored")
+    if args.store and not set(args.names or SUITES) <= set(storing.TABLES):
+        parser.error(f"only these are stored: {', '.join(storing.TABLES)}")
     SUITES["load"] = partial(load.rows, plan=load.Plan(args.minutes, args.queries, args.sites))
     warnings.simplefilter("ignore", DataScaleWarning)
     sizes = QUICK if args.quick else FULL if args.full else Sizes()

@@ -1,7 +1,7 @@
-"""Keep what was measured: ``--store`` writes rows as values, and as tables that the results page shows.
+"""Keep what was measured: ``--store`` writes the tables that the results page shows.
 
-Every row becomes a value with the name of the row. Suites whose numbers stand on the results page have a
-function here that arranges the details of their rows as readers want to see them.
+Seconds and bytes of one machine are no values that another one could be held to, so a suite is stored as
+tables. Those whose numbers stand on the results page have a function here that arranges them for readers.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def store(suite: str, rows: Sequence[Row], arguments: Sequence[str], seconds: fl
         "seconds": round(seconds, 1),
         "machine": machine(),
     }
-    values = {row.name: round(row.ratio, 6) for row in rows}
-    tables = TABLES[suite](rows) if suite in TABLES else []
-    stored.store(path, run, values, tables, {})
+    stored.store(path, run, {}, TABLES[suite](rows), {})
     return path
 
 
