@@ -192,7 +192,7 @@ def _item(lines: Sequence[Line]) -> str:
             _number(line.ours),
             None if line.difference is None else f"{line.difference:+.4g}",
             line.row.status + marks.get(line.row.reason, ""),
-            f"`{line.row.experiment}`" if line.row.ours else None,
+            f"`{line.row.experiment}`" if line.ours is not None else None,
         ]
         for line in lines
     ]

@@ -150,6 +150,7 @@ def test_value_without_a_tolerance_is_found(root: Path) -> None:
         ([{**TABLE, "rows": TABLE["rows"] * 2}], "two rows have one name"),
         ([changed_row(document=True)], "a number or words"),
         ([changed_row(tolerance=-1)], "0 or more"),
+        ([changed_row(mean_of="of no row")], "a mean has rows of the item"),
     ],
 )
 def test_register_that_cannot_be_read_is_refused_in_one_line(
@@ -181,6 +182,23 @@ def test_line_knows_where_its_number_comes_from(root: Path) -> None:
     assert told["seeds"] == [0, 1, 2]
     assert told["date"] == RUN["date"]
     assert told["raw_result"] == "experiments/results/folder/script.json"
+
+
+def test_mean_of_rows_is_computed_and_waits_for_all_of_them(root: Path) -> None:
+    def mean(second: dict[str, Any]) -> checking.Line:
+        rows = [
+            {"row": "one, accuracy", "document": 0.95, "ours": "a", "status": "reproduced"},
+            {"row": "two, accuracy", "document": 0.95, "status": "not available", "reason": REASON, **second},
+            {"row": "mean of accuracy", "mean_of": ", accuracy", "status": "reproduced", "document": 0.95},
+        ]
+        write(root, {**TABLE, "rows": rows})
+        read = reading.read(root / "experiments/register")
+        return checking.lines(read, checking.results(root / "experiments/results"))[-1]
+
+    both = mean({"ours": "a", "status": "reproduced"})
+    assert both.ours == pytest.approx(0.955)
+    assert both.as_json()["date"] == RUN["date"]
+    assert mean({}).ours is None
 
 
 # --- the page -----------------------------------------------------------------------------------------------
