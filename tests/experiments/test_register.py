@@ -291,13 +291,22 @@ def test_run_remembers_what_is_finished(tmp_path: Path, capfd) -> None:
     assert told.out == ""
 
 
+def test_paragraph_with_a_number_that_is_not_stored_says_so(monkeypatch, tmp_path: Path) -> None:
+    raw, items = checking.results(), reading.read()
+    assert page.unmarked(raw, items) == []
+    told = ["Measured: 0.12345 at epsilon 0.5.", "Not stored: 0.54321.", "| 0.54321 |"]
+    (tmp_path / "1.txt").write_text("\n\n".join([*told, "{{values: kahm/mnist | all}}"]))
+    monkeypatch.setattr(page, "SECTIONS", tmp_path)
+    assert page.unmarked(raw, items) == ["1.txt: 0.12345 in 'Measured: 0.12345 at epsilon 0.5.'"]
+
+
 def test_table_of_the_readme_shows_stored_numbers() -> None:
     """Accuracy in percent at ten sites; onefold is the federation that ``simulate`` takes by itself."""
     result = checking.results()["federated_heads/run"]
     tables = page._numbers(cell for table in result["tables"] for row in table["rows"] for cell in row)
     text = (checking.ROOT / "README.md").read_text(encoding="utf-8")
     lines = text.partition("| data | ridge (AFL) |")[2].partition("\n\n")[0].splitlines()[2:]
-    assert len(lines) == 7
+    assert len(lines) == 9
     for line in lines:
         name, *cells = (cell.strip(" *") for cell in line.strip("|").split("|"))
         data = name.removesuffix(", a table").removesuffix(", 9 persons") + ", 10 sites"
