@@ -23,7 +23,9 @@ from onefold.privacy import Guarantee, PrivateMoments
 from onefold.privacy.ledger import AnyLedger
 from onefold.tables import Schema
 
-__all__ = ["NumberRelease", "NumberResult", "answered_by", "pairs_in", "regressor_of"]
+__all__ = ["NumberRelease", "NumberResult", "Regressor", "answered_by", "pairs_in", "regressor_of"]
+
+Regressor = MomentRegressor  # for rooms that see a federation and no estimators
 
 
 @dataclass(frozen=True)

@@ -230,13 +230,13 @@ def _goodness(
         beside = estimated.get("rmse_of_the_mean")
         mean = "" if beside is None else f"; always predicting the mean would be off by {beside:.4g}"
         told = f"By its own estimate predictions are off by {estimated['rmse']:.4g} (root mean square){mean}."
-        facts = {name.replace("_", " "): value for name, value in estimated.items()}
-        return [told], [Section("Estimated error", facts=facts)]
+        shown = {name.replace("_", " "): value for name, value in estimated.items()}
+        return [told], [Section("Estimated error", facts=shown)]
     told = (
         f"Predictions are off by {found.rmse:.4g} (root mean square); always predicting the mean would be "
         f"off by {found.rmse_of_the_mean:.4g}."
     )
-    facts = {
+    facts: dict[str, Any] = {
         "rows": found.rows,
         "root mean square error": found.rmse,
         "the same for the mean": found.rmse_of_the_mean,

@@ -20,7 +20,7 @@ from onefold.federated.flower.registry import RegistryEntry
 from onefold.federated.flower.sums import KeptSums
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import MOMENTS, NUMBERS, Profile
-from onefold.federated.number_sums import MomentRegressor, regressor_of
+from onefold.federated.number_sums import Regressor, regressor_of
 from onefold.tables import Schema
 
 __all__ = ["Answering", "Loaded"]
@@ -44,7 +44,7 @@ class Loaded:
         self._lock = threading.Lock()
         self._models: dict[str, tuple[Stamp, LocalModel | None]] = {}
         self._moments: tuple[dict[str, Stamp], Answering] | None = None
-        self._numbers: tuple[str, dict[str, Stamp], MomentRegressor] | None = None
+        self._numbers: tuple[str, dict[str, Stamp], Regressor] | None = None
 
     def models(self, profiles: Mapping[str, Profile]) -> dict[str, LocalModel | None]:
         """The model of each site that sent one; None where the file is gone, damaged or another."""
@@ -72,7 +72,7 @@ class Loaded:
             self._moments = stamps, made.answering()
             return self._moments[1]
 
-    def numbers(self, members: Mapping[str, RegistryEntry], schema: Schema) -> MomentRegressor | None:
+    def numbers(self, members: Mapping[str, RegistryEntry], schema: Schema) -> Regressor | None:
         """The regression from the sum of moments of numbers to predict; None if the sites send none."""
         stamps = self._stamps(members, NUMBERS)
         with self._lock:

@@ -93,10 +93,13 @@ def moments_profile(sums: SiteSums, measure: str = MOMENTS, columns: str | None 
     plain = isinstance(sums, PlainSums)
     if measure == NUMBERS:
         moments = pairs_in(sums.content, plain=plain)
-        n_features = moments.n_features_in_ - 1 - 2 * (sums.n_directions if plain else 0)
-        of_other = plain and (sums.schema, sums.radius) != (moments.guarantee_.schema, NUMBERS_RADIUS)
-        if n_features < 1 or of_other:
-            raise InvalidInputError("these are not the sums that the site speaks of")
+        n_features = moments.n_features_in_ - 1
+        if isinstance(sums, PlainSums):
+            n_features -= 2 * sums.n_directions
+            if (sums.schema, sums.radius) != (moments.guarantee_.schema, NUMBERS_RADIUS):
+                raise InvalidInputError("these are not the sums that the site speaks of")
+        if n_features < 1:
+            raise InvalidInputError("the sums have too few columns for such a lift")
     else:
         moments = moments_in(sums.content)
         n_features = moments.n_features_in_
