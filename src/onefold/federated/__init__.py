@@ -12,6 +12,7 @@ from onefold.federated.joined_server import JoinedFederation
 from onefold.federated.local_model import Forgotten, LocalModel
 from onefold.federated.log import MembershipLog
 from onefold.federated.moments import MomentFederation, release_moments
+from onefold.federated.number_sums import NumberRelease, NumberResult
 from onefold.federated.regression import RegressionSimulation, combine_numbers, simulate_regression
 from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.simulate import Simulation, simulate
@@ -53,6 +54,8 @@ __all__ = [
     "MembershipLog",
     "MomentFederation",
     "MomentSum",
+    "NumberRelease",
+    "NumberResult",
     "Offset",
     "OpenedSum",
     "PublicHolder",
