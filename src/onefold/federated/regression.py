@@ -262,7 +262,8 @@ def _parts(
     rows = _Pairs.of(given, schema)
     if test is not None:
         return rows, _Pairs.of(test, schema)
-    order = np.random.default_rng(random_state).permutation(len(rows.outputs))
+    rng = np.random.default_rng(random_state)
+    order = rng.permutation(len(rows.outputs))
     n_test = round(TEST_SHARE * len(order))
     if not n_test:
         raise InvalidInputError("too few rows have a number to predict: some must be left for testing")
