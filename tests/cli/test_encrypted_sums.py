@@ -94,6 +94,33 @@ def test_opened_model_predicts_and_has_its_guarantee(here: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["accuracy"] > 0.8
 
 
+def test_opened_model_predicts_numbers_where_the_label_is_one(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = [Field("ward", "string", levels=("a", "b", "c", "d"))]
+    Schema([*fields, Field("age", role="label", low=0, high=100)], rows_about=4000).save("schema.json")
+    for number, site in enumerate((*SITES, "new")):
+        rng = np.random.default_rng(number)
+        ward = rng.choice(list("abcd"), 1000)
+        age = (20 + 40 * (ward == "a") + rng.normal(0, 5, 1000)).clip(0, 100).round(1)
+        with Path(f"{site}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["ward", "age"], *zip(ward, age, strict=True)])
+    at = "share/ages.contract"
+    new("ages")
+    contribute(*SITES, contract=at)
+    step("sign", *HOLDERS, at=at)
+    step("answer", *HOLDERS, at=at)
+    capsys.readouterr()
+    do("sum", "open", "--contract", at, "--out", "ages.onefold")
+    said = capsys.readouterr().out
+    assert "epsilon 2 per record" in said
+    assert "numbers to predict: fitted to private moments" in said
+    assert main(["predict", "ages.onefold", "new.csv", "--label", "age", "--out", "p.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["measures"]["r2"] > 0.8
+    new("twice", "--rounds", 2, code=2)
+    assert "numbers to predict take one" in error(capsys)
+
+
 def test_two_rounds_by_files_end_in_a_model_and_are_charged_once(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

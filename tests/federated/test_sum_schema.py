@@ -89,6 +89,41 @@ def test_opened_moments_classify(tmp_path: Path) -> None:
     assert model.guarantee_.n_owners == 4
 
 
+COST = Field("cost", role="label", low=0, high=1000)
+
+
+def priced(seed: int, n: int = 1000) -> dict[str, Any]:
+    found = table(seed, n)
+    return found | {"cost": 100 + 5 * found["age"] + 200 * (found["ward"] == "x")}
+
+
+def test_opened_moments_predict_numbers_with_the_noise_of_one_release(tmp_path: Path) -> None:
+    schema = Schema([AGE, WARD, COST], rows_about=4000)
+    total = SchemaSum("r", PARTIES, schema, "moments", 1.0)
+    sent = [
+        total.total.contribute(site, total.vector(priced(i)), tmp_path, ledger=None)
+        for i, site in enumerate(SITES)
+    ]
+    found: Any = total.result(
+        total.total.together(sent, [SumHolder(total.total, key, tmp_path) for key in KEYS])
+    )
+    new = priced(9)
+    assert np.sqrt(np.mean((found.predict(new) - new["cost"]) ** 2)) < 0.3 * np.std(new["cost"])
+    assert found.guarantee_.holds
+    assert found.guarantee_.record == (1.0, total.total.contract.guarantee.record[1])
+    counts, deviation = found.moments_.counts_[0], found.moments_.count_noise_[0]
+    assert abs(counts - 4000) < 6 * deviation < 60
+
+
+def test_numbers_take_one_round_and_protect_persons() -> None:
+    with pytest.raises(InvalidInputError, match="numbers to predict take one"):
+        SchemaSum("r", PARTIES, Schema([AGE, COST]), "moments", rounds=2)
+    schema = Schema([AGE, WARD, COST, WHO], rows_about=4000, rows_per_person=2)
+    total = SchemaSum("r", PARTIES, schema)
+    assert total.total.guarantee.unit == "person"
+    assert total.vector(priced(0)).dtype == np.int64
+
+
 @pytest.mark.parametrize("fields", [[AGE, ILL], [Field("age", low=0, high=100), WARD, ILL]])
 def test_opened_tables_make_rows_with_declared_or_even_bins(tmp_path: Path, fields: list[Field]) -> None:
     total = SchemaSum("r", PARTIES, Schema(fields, rows_about=4000), "tables", 3.0)

@@ -105,7 +105,10 @@ def _add_new(steps: Any) -> None:
     option(parser, "--holders FILE", "file of the key holders, of onefold federate keys", required=True)
     sites = f"names of the sites, or their public files ({PUBLIC}) if sites sign what they send"
     option(parser, "--sites SITE", sites, required=True, nargs="+")
-    what = "what is summed: moments, for a classifier; or tables of counts, for synthetic rows"
+    what = (
+        "what is summed: moments, for a classifier, or a regression if the label of the schema is a number; "
+        "or tables of counts, for synthetic rows"
+    )
     option(parser, "--what", what, default="moments", choices=("moments", "tables"))
     rounds = (
         "rounds of moments: 1 about the declared middle, or 2, of which the first finds a private centre; "
@@ -627,9 +630,10 @@ def _write(args: argparse.Namespace, made: Any, is_table: bool) -> tuple[dict[st
         guarantee = write_private_model(args.out, made)
         size = round(max(float(made.moments_.counts_.sum()), 0.0))
         counted = "persons" if made.guarantee_.unit == "person" else "rows"
+        predicts = f"{len(made.classes_)} classes" if hasattr(made, "classes_") else "numbers to predict"
         words = [
             f"about {size} {counted} (with noise), {count_of(len(made.schema.features), 'feature')}, "
-            f"{len(made.classes_)} classes: fitted to private moments",
+            f"{predicts}: fitted to private moments",
             f"model written to {args.out}, its guarantee to {guarantee}",
         ]
         return {"model": args.out, f"{counted}_about": size, "guarantee": guarantee}, words

@@ -1,4 +1,4 @@
-"""Sums for tables of a declared schema: a private classifier, or private synthetic rows, of all sites.
+"""Sums for tables of a declared schema: a private classifier or regressor, or private rows, of all sites.
 
 What is summed follows from the schema and from public numbers alone, so that the contract can be written
 before anybody looks at a row. Files of contracts hold both: what is summed, and the contract of the sum.
@@ -21,7 +21,9 @@ from onefold._base.files import read_saved, write_whole
 from onefold._base.fixed_point import MOST_ROWS
 from onefold._base.validation import Instance, Number, OneOf, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.fabrication import MomentClassifier, TableCounts, TableSynthesizer
+from onefold.fabrication import MomentClassifier, MomentRegressor, TableCounts, TableSynthesizer
+from onefold.fabrication.moment_regressor import ONE_CLASS, SHARES
+from onefold.fabrication.pair_map import DeclaredPairs, declared_pairs
 from onefold.fabrication.plan import CountingPlan
 from onefold.federated.sums.contract import SumContract
 from onefold.federated.sums.encrypted import EncryptedSum, OpenedSum
@@ -49,19 +51,20 @@ class _Summed(Protocol):
 
     def vector(self, table: Any) -> Integers: ...
 
-    def result(self, opened: OpenedSum, anyway: bool) -> MomentClassifier | TableSynthesizer: ...
+    def result(
+        self, opened: OpenedSum, anyway: bool
+    ) -> MomentClassifier | MomentRegressor | TableSynthesizer: ...
 
 
-class _Moments(_Summed):
-    """Moments of records about the declared middle of the schema."""
+class _AtOnce(_Summed):
+    """Moments about a public centre: counts, sums and second moments in one round."""
 
     def __init__(
-        self, round_id: str, parties: SumParties, schema: Schema, epsilon: float, delta: float
+        self, round_id: str, parties: SumParties, schema: Schema, agreed: PrivateMoments, width: int
     ) -> None:
-        agreed = _agreed(schema, epsilon, delta).set_params(centre=middle_of(schema))
-        rounds = MomentRounds(agreed, schema.width, schema.person is not None, schema)
+        rounds = MomentRounds(agreed, width, schema.person is not None, schema)
         about = schema.rows_about or ROWS_ABOUT
-        self._schema, self._rounds = schema, rounds.at_once(about)
+        self.schema, self._rounds = schema, rounds.at_once(about)
         largest = STEPS * _most_rows(parties)
         blocks = [
             SumBlock(part.name, part.length, largest, part.sigma * LARGER, part.change, part.triangle)
@@ -71,15 +74,53 @@ class _Moments(_Summed):
         digest = hashlib.sha256(told).hexdigest()
         self.contract = parties.contract(round_id, blocks, promise=rounds.promise, agreement=digest)
 
+    def rows(self, table: Any) -> tuple[Any, Any, Any]:
+        """Rows, labels and persons of a table."""
+        return _encoded(self.schema, table)
+
     def vector(self, table: Any) -> Integers:
-        rows = _encoded(self._schema, table)
+        rows = self.rows(table)
         return np.concatenate([self._rounds.first_vector(*rows), self._rounds.second_vector(*rows)])
 
-    def result(self, opened: OpenedSum, anyway: bool) -> MomentClassifier:
+    def moments(self, opened: OpenedSum) -> PrivateMoments:
+        """The moments of all sites' rows."""
         excess, n_counts = excess_of(opened, self.contract), self.contract.blocks[0].length
         rounds = self._rounds.after(opened.vector[:n_counts], excess)
-        moments = rounds.finished(opened.vector[n_counts:], excess, opened.guarantee)
-        return MomentClassifier.from_moments(moments, schema=self._schema)
+        return rounds.finished(opened.vector[n_counts:], excess, opened.guarantee)
+
+
+class _Moments(_AtOnce):
+    """Moments of records about the declared middle of the schema."""
+
+    def __init__(
+        self, round_id: str, parties: SumParties, schema: Schema, epsilon: float, delta: float
+    ) -> None:
+        agreed = _agreed(schema, epsilon, delta).set_params(centre=middle_of(schema))
+        super().__init__(round_id, parties, schema, agreed, schema.width)
+
+    def result(self, opened: OpenedSum, anyway: bool) -> MomentClassifier:
+        return MomentClassifier.from_moments(self.moments(opened), schema=self.schema)
+
+
+class _Numbers(_AtOnce):
+    """Moments of pairs of a record and its number to predict, mapped by their declared ranges."""
+
+    def __init__(
+        self, round_id: str, parties: SumParties, schema: Schema, epsilon: float, delta: float
+    ) -> None:
+        given: dict[str, Any] = {"classes": ONE_CLASS, "shares": SHARES, "second_moments": "pooled"}
+        agreed = PrivateMoments(epsilon, delta, centre=None, **given)
+        self._map = DeclaredPairs(schema, None, None, None).map(schema.width, 0)
+        super().__init__(round_id, parties, schema, agreed, schema.width + 1)
+
+    def rows(self, table: Any) -> tuple[Any, Any, Any]:
+        rows, outputs, person = declared_pairs(self.schema, table, None, None, noisy=True)
+        return self._map.apply(np.column_stack([rows, outputs])), np.zeros(len(rows), dtype=np.int64), person
+
+    def result(self, opened: OpenedSum, anyway: bool) -> MomentRegressor:
+        moments = self.moments(opened)
+        moments.encoding_ = ""  # of pairs, which the schema alone does not describe
+        return MomentRegressor.from_moments(moments, schema=self.schema)
 
 
 class _Centre(_Summed):
@@ -117,10 +158,7 @@ class _AboutCentre(_Summed):
 def _agreed(schema: Schema, epsilon: float, delta: float) -> PrivateMoments:
     """The release that all sites agree on, about a private centre."""
     if schema.predicts_number:
-        raise InvalidInputError(
-            "encrypted sums of moments are for classes: for numbers to predict let each site send private "
-            "moments (onefold federate site --epsilon)"
-        )
+        raise InvalidInputError("a round for a private centre is for classes: numbers to predict take one")
     if schema.classes is None:
         raise InvalidInputError("moments need classes: a label with constraints.enum in the schema")
     return PrivateMoments(
@@ -200,7 +238,8 @@ class SchemaSum:
     schema : Schema
         What was declared about the tables. A person column makes the guarantee one for persons.
     what : {"moments", "tables"}, default="moments"
-        Moments of records, for a classifier; or counts of cells and of pairs of cells, for synthetic rows.
+        Moments of records, for a classifier, or for a regressor where the label is a number; or counts of
+        cells and of pairs of cells, for synthetic rows.
     epsilon : float, default=1.0
         Privacy loss for a record, or for a person.
     delta : float or None, default=None
@@ -274,6 +313,8 @@ class SchemaSum:
         if rounds not in (1, 2) or (rounds == 2 and what != "moments"):
             raise InvalidInputError("rounds must be 1, or 2 for moments")
         kind: Any = KINDS[what] if rounds == 1 else _Centre
+        if kind is _Moments and schema.predicts_number:
+            kind = _Numbers
         self._rounds, self._answers = rounds, tuple[bytes, ...]()
         self.first: SchemaSum | None = None
         self._summed: _Summed = kind(round_id, parties, schema, self._epsilon, self._delta)
