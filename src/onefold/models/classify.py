@@ -21,7 +21,9 @@ ENCODED = WideKAHM(n_layers=1, scale="auto")
 
 
 class AutoencoderClassifier(ClassModels):
-    """Classifier with one autoencoder per class.
+    """Classifier with one autoencoder per class: the class whose autoencoder moves a row least is predicted.
+
+    There are no gradients. A fitted classifier holds the rows it was fitted to, and so does its file.
 
     Parameters
     ----------
@@ -180,6 +182,9 @@ class AutoencoderClassifier(ClassModels):
 
 class FoldingClassifier(ClassModels):
     """Space-folding classifier: one-layer machines on small batches of consecutive rows.
+
+    The class whose nearest machine folds a row least is predicted. A fitted classifier holds the rows it was
+    fitted to, and so does its file.
 
     Parameters
     ----------
