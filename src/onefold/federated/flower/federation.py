@@ -15,24 +15,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from onefold._base.arrays import Array
-from onefold._base.validation import Number, Whole, check_parameter
 from onefold.exceptions import FederationError, InvalidInputError
-from onefold.federated.contract import check_query_schema, class_labels
+from onefold.federated.contract import check_query_schema
 from onefold.federated.fhe import Querier
 from onefold.federated.flower.asking import (
     Collected,
     Combining,
     QueryResult,
-    Sign,
     ask_members,
     finite_rows,
     joined,
     keep_held_out,
     new_query_id,
-    unsigned,
 )
 from onefold.federated.flower.encrypted import (
     ANSWERS_SUFFIXES,
@@ -49,19 +44,27 @@ from onefold.federated.flower.loaded import Answering, Loaded
 from onefold.federated.flower.nodes import ServerNode
 from onefold.federated.flower.numbers import serve_numbers
 from onefold.federated.flower.processes import Watch
+from onefold.federated.flower.questions import (
+    ANSWERED_BY_SERVER,
+    NOBODY,
+    asker_of,
+    check_encrypted,
+    checked_rows,
+    labelled,
+    signed_by,
+)
 from onefold.federated.flower.registry import FederationStatus, Registry, RegistryEntry, Status
 from onefold.federated.flower.renewal import expiry, expiry_warnings, renew
 from onefold.federated.flower.rounding import PlainMap, chosen_map, cost
 from onefold.federated.flower.setup import add_site, create_federation, make_site_folder
 from onefold.federated.flower.sightings import Sighting, Sightings
-from onefold.federated.flower.site_app import column_names
 from onefold.federated.flower.spool import NOT_RUNNING, Spool
 from onefold.federated.flower.sums import KeptSums
 from onefold.federated.joined_server import JoinedFederation
-from onefold.federated.messages import MOMENTS, NUMBERS, Profile, columns_digest
+from onefold.federated.messages import MOMENTS, NUMBERS
 from onefold.federated.moments import MomentFederation
 from onefold.federated.number_sums import NumberResult, answered_by
-from onefold.federated.queriers import SigningKey, find_signing_key, user_name
+from onefold.federated.queriers import SigningKey
 from onefold.tables import Schema
 
 __all__ = ["Federation"]
@@ -72,17 +75,7 @@ BATCH_SIZE = 5000
 
 PathLike = str | os.PathLike[str]
 
-ANSWERED_BY_SERVER = (
-    "the sites have sent private moments, from which the server answers: no site's answer can be encrypted "
-    "(leave out --encrypted or --query-key; the rows of the query stay at the server)"
-)
 
-
-NOBODY = "no site has joined the federation yet"
-PREDICT_NUMBERS = (
-    "the sites predict numbers, not classes: ask with predict_numbers, as onefold federate query --schema "
-    "does by itself; no answer of a site can be encrypted or combined by a rule"
-)
 NO_NUMBERS = "the sites tell classes apart and predict no numbers: ask with query"
 
 
@@ -210,7 +203,7 @@ class Federation:
             If there is a federation already, or a setting cannot be used.
         """
         settings = ServerSettings(host, port, mode, rule, n_liars, insecure, most_rows)
-        rows = _labelled(held_out, schema)
+        rows = labelled(held_out, schema)
         if (rule == "weighted") != (rows is not None):
             raise InvalidInputError("the weighted rule needs held-out rows (--held-out FILE), others none")
         place = Path(root)
@@ -553,14 +546,14 @@ class Federation:
             If the rows do not have the features of the sites, or the options do not go together.
         """
         if encrypted:
-            self._check_encrypted(rule, n_liars, held_out)
+            check_encrypted(self.settings, rule, n_liars, held_out)
         elif any(value is not None for value in (bits, bound, power, floor, looks, fit_on, keys)):
             raise InvalidInputError(
                 "bits, bound, power, floor, looks, fit_on and keys are for encrypted queries"
             )
         else:
-            combining = Combining(self.folder, rule, n_liars, _labelled(held_out, schema))
-        rows, members = self._check_query(X, schema, columns, timeout, batch_size, mix)
+            combining = Combining(self.folder, rule, n_liars, labelled(held_out, schema))
+        rows, members = checked_rows(self.folder, X, schema, columns, timeout, batch_size, mix)
         moments = self._loaded.moments(members)
         if moments is not None:
             if encrypted:
@@ -571,13 +564,13 @@ class Federation:
                     "sites for a rule to combine (leave out --rule, --liars and --held-out)"
                 )
             return _of_sum(rows, moments, tuple(members), self._kept_out())
-        asker, key_of_asker = _asker(querier)
+        asker, key_of_asker = asker_of(querier)
         if encrypted:
             if fit_on is not None:
                 fit_on = finite_rows(fit_on if schema is None else schema.transform(fit_on))
             numbers = (BITS if bits is None else bits, (bound, power, floor), looks)
             own, key = self._own_key(rows, members, *numbers, fit_on, keys)
-            sign = self._sign(key_of_asker, purpose, len(rows), "min")
+            sign = signed_by(key_of_asker, self.folder.federation_id, purpose, len(rows), "min")
             parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size, sign)
             about = key.description | cost(key.parameters, [part.n_rows for part in parts], parts[0].looks)
             return decrypted(own, key.query_key.classes, parts, about)
@@ -585,7 +578,7 @@ class Federation:
         asked = [combining.query(rows[start : start + batch_size], new_query_id()) for start in starts]
         queries = [each.mixed for each in asked]
         amount = sum(len(query.features) for query in queries)
-        sign = self._sign(key_of_asker, purpose, amount, combining.server.rule)
+        sign = signed_by(key_of_asker, self.folder.federation_id, purpose, amount, combining.server.rule)
         # Closed here and not by the garbage collector: of a query that fails nothing stays in the spool.
         with closing(ask_members(self.folder, queries, asker, timeout, sign, self._loaded)) as gathered:
             results = [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
@@ -697,78 +690,18 @@ class Federation:
         """
         if Path(out).suffix not in ANSWERS_SUFFIXES:
             raise InvalidInputError(f"{out}: the name must end in {ANSWERS_SUFFIXES[0]}")
-        self._check_encrypted(None, None, None)
+        check_encrypted(self.settings, None, None, None)
         key = QueryKeyFile.load(query_key)
-        rows, members = self._check_query(X, schema, columns, timeout, batch_size, mix)
+        rows, members = checked_rows(self.folder, X, schema, columns, timeout, batch_size, mix)
         if any(site.profile is not None and site.profile.measure == MOMENTS for site in members.values()):
             raise InvalidInputError(ANSWERED_BY_SERVER)
-        asker, key_of_asker = _asker(querier)
-        sign = self._sign(key_of_asker, purpose, len(rows), "min")
+        asker, key_of_asker = asker_of(querier)
+        sign = signed_by(key_of_asker, self.folder.federation_id, purpose, len(rows), "min")
         if (stated := key.signature) is not None:  # the holder of the key asks, whoever sends the rows
             asker, sign = stated.name, lambda query, query_key: stated
         parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size, sign)
         save_answers(out, key.query_key, parts)
         return collected(Path(out), key.key_id, parts)
-
-    def _sign(self, key: SigningKey | None, purpose: str, amount: int, rule: str) -> Sign:
-        """What signs the messages of one question."""
-        if key is None:
-            return unsigned
-        federation = self.folder.federation_id
-        return lambda query, query_key: key.sign(
-            query, federation, purpose=purpose, amount=amount, rule=rule, query_key=query_key
-        )
-
-    def _check_query(
-        self,
-        X: Any,
-        schema: Schema | None,
-        columns: Sequence[str] | None,
-        timeout: float,
-        batch_size: int,
-        mix: bool,
-    ) -> tuple[Array, Mapping[str, RegistryEntry]]:
-        """The rows, and those who will be asked: at least one, with the same schema or the same columns."""
-        check_parameter("timeout", timeout, Number(above=0))
-        check_parameter("batch_size", batch_size, Whole(1))
-        if schema is None:
-            rows, names = finite_rows(X), column_names(X) if columns is None else tuple(columns)
-        else:
-            rows, names = finite_rows(schema.transform(X)), None
-        if names is not None and len(names) != rows.shape[1]:
-            raise InvalidInputError(f"there are {len(names)} column names for {rows.shape[1]} feature(s)")
-        members = Registry(self.folder).members
-        if not members:
-            raise FederationError(NOBODY)
-        profiles: list[Profile] = [site.profile for site in members.values() if site.profile is not None]
-        if any(profile.measure == NUMBERS for profile in profiles):
-            raise InvalidInputError(PREDICT_NUMBERS)
-        if not mix:
-            _check_alike(profiles)
-        check_query_schema(schema, profiles)
-        widths = {profile.n_features for profile in profiles}
-        if widths and rows.shape[1] not in widths:
-            raise InvalidInputError(
-                f"the rows have {rows.shape[1]} feature(s), those of the sites have {max(widths)}"
-            )
-        digest = columns_digest(names)
-        if digest is not None and any(profile.columns not in (None, digest) for profile in profiles):
-            raise InvalidInputError("the columns are not those of the sites, or in another order")
-        return rows, members
-
-    def _check_encrypted(self, rule: str | None, n_liars: int | None, held_out: Any) -> None:
-        settings = self.settings
-        if settings.mode == "model":
-            raise InvalidInputError("encrypted queries are for query mode: in model mode no site is asked")
-        if (settings.rule if rule is None else rule) != "min":
-            raise InvalidInputError(
-                "an encrypted query can only take the minimum, because nobody reads the answers of a single "
-                "site: give the rule min (--rule min)"
-            )
-        if n_liars is not None:
-            raise InvalidInputError("the rule min withstands no lying site: leave out n_liars (--liars)")
-        if held_out is not None:
-            raise InvalidInputError("held-out rows (--held-out) are for the weighted rule only")
 
     def _kept_out(self) -> dict[str, str]:
         """Sites that are there and not asked, and why."""
@@ -879,17 +812,6 @@ def _find_folder(folder: PathLike | None) -> ServerFolder:
     raise InvalidInputError(f"no federation in {where}: {advice}")
 
 
-def _check_alike(profiles: Sequence[Profile]) -> None:
-    """Refuse to combine answers with noise and answers without: those without would decide alone."""
-    noisy = sorted(profile.site for profile in profiles if profile.guarantee is not None)
-    plain = sorted(profile.site for profile in profiles if profile.guarantee is None)
-    if noisy and plain:
-        raise InvalidInputError(
-            f"{', '.join(noisy)} answer(s) with noise and {', '.join(plain)} without, so {', '.join(plain)} "
-            "would decide alone: let all sites add noise or none, or say that you want this (--mix)"
-        )
-
-
 def _of_sum(
     rows: Array, answering: Answering, sites: tuple[str, ...], kept_out: Mapping[str, str]
 ) -> QueryResult:
@@ -912,21 +834,3 @@ def _noted(note: Sighting) -> dict[str, Any]:
         "declared_rows": told.get("rows"),
         "budget": told.get("budget"),
     }
-
-
-def _labelled(held_out: tuple[Any, Any] | None, schema: Schema | None) -> tuple[Array, Array] | None:
-    """Held-out rows as sites are asked about them, and their classes."""
-    if held_out is None:
-        return None
-    if schema is None:
-        return finite_rows(held_out[0]), np.asarray(held_out[1])
-    return finite_rows(schema.transform(held_out[0])), class_labels(schema, *held_out)
-
-
-def _asker(querier: str | SigningKey | None) -> tuple[str, SigningKey | None]:
-    """The name of who asks, and the key that signs, if there is one."""
-    if isinstance(querier, SigningKey):
-        return querier.key.name, querier
-    name = user_name() if querier is None else querier
-    key = find_signing_key(name)
-    return (name if key is None else key.key.name), key
