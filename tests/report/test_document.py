@@ -11,8 +11,9 @@ import pytest
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy import Guarantee, Laplace
 from onefold.report import ConfusionDisplay, Report, Section, report_page, write_report
-from onefold.report.builders import of_federation, of_model, of_table, privacy_sections, privacy_verdict
+from onefold.report.builders import of_model, of_table, privacy_sections, privacy_verdict
 from onefold.report.evaluation import evaluate
+from onefold.report.federations import of_federation
 
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.]*\d)")
 
