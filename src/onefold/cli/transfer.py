@@ -21,7 +21,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.tables.reading import read_table
 
 if TYPE_CHECKING:
-    from onefold.report.builders import HeldOut
+    from onefold.report.builders import HeldOutAccuracy
 
 MOST_NAMES = 10  # of classes that are listed
 LEAST_SHARE = 0.005  # of the weight, of an expert that is named
@@ -259,13 +259,13 @@ def run_fit(args: argparse.Namespace) -> int:
     return 0
 
 
-def _held_out(model: Any, labelled: int) -> HeldOut | None:
+def _held_out(model: Any, labelled: int) -> HeldOutAccuracy | None:
     """How good the model is on its labelled rows, if each was held out once; None if none was."""
-    from onefold.report.builders import HeldOut
+    from onefold.report.builders import HeldOutAccuracy
 
     if model.source_gain_ is None or model.accuracy_ is None:
         return None
-    return HeldOut(labelled, model.accuracy_, model.majority_, model.accuracy_ - model.source_gain_)
+    return HeldOutAccuracy(labelled, model.accuracy_, model.majority_, model.accuracy_ - model.source_gain_)
 
 
 def _report(
@@ -273,7 +273,7 @@ def _report(
     model: Any,
     sources: list[Any],
     result: dict[str, Any],
-    held: HeldOut | None,
+    held: HeldOutAccuracy | None,
     told: list[str],
 ) -> str:
     """Two pages in one: what each source promises, and what all are worth to the target."""
@@ -377,7 +377,7 @@ def _changed_in_words(model: Any, free: int) -> list[str]:
     return [f"{model.decisions_changed_} of {free} labels found would differ without {which}"] * (free > 0)
 
 
-def _in_words(model: Any, free: int, held: HeldOut | None) -> list[str]:
+def _in_words(model: Any, free: int, held: HeldOutAccuracy | None) -> list[str]:
     """What the source contributed, or all of them, and whether the model is worth anything."""
     which = "the source" if model.sources is None else "the sources"
     lines = _changed_in_words(model, free)

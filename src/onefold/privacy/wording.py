@@ -16,7 +16,7 @@ UNSEEN = (
     "columns), and other releases about the same people."
 )
 CHANGES = "changes by more than"
-CERTAIN = 1e6  # odds that nobody tells from certainty
+CERTAIN = 1e4  # odds that nobody tells from certainty
 UNSTATED = f"nothing {CHANGES} the noise was made for (not checked)"
 
 

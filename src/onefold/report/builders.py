@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CARD",
-    "HeldOut",
+    "HeldOutAccuracy",
     "accuracy_ends",
     "files_section",
     "of_battery",
@@ -402,12 +402,14 @@ def _of_sources(promises: Sequence[Guarantee]) -> tuple[list[str], list[Section]
     verdict, sections = [], []
     for number, (promise, lines) in enumerate(zip(promises, told, strict=True), 1):
         whose = "the source" if len(promises) == 1 else f"source {number}"
-        verdict += [f"About the rows of {whose}: {line}" for line in lines if line not in shared]
+        own = " ".join(line for line in lines if line not in shared)
+        verdict += [f"About the rows of {whose}: {own}"] if own else []
         found = privacy_sections(promise)
         if len(promises) > 1:
             found = [replace(section, title=f"Source {number}: {section.title}") for section in found]
         sections += found
-    return [*verdict, *(f"About the rows of every source: {line}" for line in shared)], sections
+    every = [f"About the rows of every source: {' '.join(shared)}"] if shared else []
+    return [*verdict, *every], sections
 
 
 def of_transfer(
@@ -417,7 +419,7 @@ def of_transfer(
     guarantee: Guarantee | Sequence[Guarantee],
     experts: Section,
     card: Mapping[str, str] | None = None,
-    accuracy: HeldOut | None = None,
+    accuracy: HeldOutAccuracy | None = None,
 ) -> Report:
     """Report on a classifier that a private source has helped.
 
@@ -435,7 +437,7 @@ def of_transfer(
         The weights that were found.
     card : mapping of str to str or None, default=None
         What people say about the model.
-    accuracy : HeldOut or None, default=None
+    accuracy : HeldOutAccuracy or None, default=None
         How good predictions of labelled rows were while their labels were hidden.
 
     Returns
@@ -455,7 +457,7 @@ def of_transfer(
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutAccuracy:
     """How good a transferred classifier is on labelled rows, each while its label was hidden.
 
     Parameters
@@ -490,7 +492,7 @@ class HeldOut:
         )
 
 
-def _held_out(found: HeldOut) -> Section:
+def _held_out(found: HeldOutAccuracy) -> Section:
     values = {
         "most frequent label": found.majority,
         "without the source": found.without,

@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from onefold.report.builders import accuracy_ends, files_section
+from onefold.exceptions import OnefoldError
+from onefold.privacy import Guarantee
+from onefold.report.builders import accuracy_ends, files_section, privacy_verdict
 from onefold.report.comparison import Comparison
 from onefold.report.displays import AccuracyDisplay, ClassCountsDisplay
 from onefold.report.document import Report, Section
@@ -171,19 +173,14 @@ def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> 
     """
     sites = status.get("sites", [])
     members = [site for site in sites if site.get("status") == "member"]
-    private = sum((site.get("guarantee") or {}).get("holds", False) is True for site in members)
-    verdict = [
-        f"{len(members)} of {len(sites)} sites take part.",
-        f"{private} of them answer with a promise of privacy that holds; the others answer without any."
-        if members
-        else "Nobody can be asked.",
-    ]
+    kept = [site for site in members if (site.get("guarantee") or {}).get("holds", False) is True]
+    verdict = [f"{len(members)} of {len(sites)} sites take part.", *_promised(kept, len(members))]
     rows = [
         [
             str(site.get("name")),
             str(site.get("status")),
             "yes" if site.get("online") else "no",
-            str(site.get("last_seen") or "never"),
+            _moment(site.get("last_seen")),
             site.get("queries", 0),
             site.get("rows_answered", 0),
             str(site.get("reason") or ""),
@@ -191,21 +188,62 @@ def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> 
         for site in sites
     ]
     headers = ["site", "status", "there now", "last seen", "queries", "rows answered", "reason"]
+    if not any(row[-1] for row in rows):
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
     sections = [
         Section("The sites", headers=headers, rows=rows),
         Section("What was agreed", facts=_agreed(status, members)),
-        Section("In words", notes=[line for line in told if line.strip()]),
+        Section("In words", notes=_whole_lines(told)),
     ]
+    by_text: dict[str, list[str]] = {}
     for site in members:
         if site.get("guarantee"):
-            promised = str(site["guarantee"].get("text", "")).split("\n")
-            sections.append(Section(f"What {site['name']} promises", notes=promised))
+            by_text.setdefault(str(site["guarantee"].get("text", "")), []).append(str(site["name"]))
+    for text, names in by_text.items():
+        whose = f"{names[0]} promises" if len(names) == 1 else f"{', '.join(names)} promise, each"
+        sections.append(Section(f"What {whose}", notes=text.split("\n")))
     sections.append(Section("What is not covered", notes=FEDERATION_GAPS))
     digests = {
         f"digest of the model of {site['name']}": site["model"] for site in members if site.get("model")
     }
     sections.append(files_section(digests))
     return Report("federation", f"Federation {name}", verdict, sections)
+
+
+def _promised(kept: Sequence[Mapping[str, Any]], n_members: int) -> list[str]:
+    """What members promise about their records: in full where all promise the same."""
+    if not n_members:
+        return ["Nobody can be asked."]
+    if len(kept) < n_members:
+        return [
+            f"{len(kept)} of them answer with a promise of privacy that holds; the others answer without any."
+        ]
+    try:
+        told = [privacy_verdict(Guarantee.from_dict(site["guarantee"])) for site in kept]
+    except OnefoldError:  # of another version of onefold: its text is shown below
+        told = [[]]
+    same = (
+        [f"About the rows of each: {' '.join(told[0])}"]
+        if told[0] and all(lines == told[0] for lines in told)
+        else []
+    )
+    return ["All of them answer with a promise of privacy that holds.", *same]
+
+
+def _moment(stamp: Any) -> str:
+    """A time of the log as people write it."""
+    return "never" if not stamp else str(stamp).replace("T", " ").replace("+00:00", " UTC")
+
+
+def _whole_lines(told: Sequence[str]) -> list[str]:
+    """Lines of a status, each with the ones that go on below it."""
+    found: list[str] = []
+    for line in filter(str.strip, told):
+        if line[0].isspace() and found:
+            found[-1] += f"; {line.strip()}"
+        else:
+            found.append(" ".join(line.split()))
+    return found
 
 
 def _agreed(status: Mapping[str, Any], members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -197,17 +197,22 @@ def shown(value: Any) -> str:
 
 
 def _numeric(section: Section) -> set[int]:
-    """Columns of a table that hold numbers only."""
+    """Columns of a table that hold numbers only, and perhaps cells without any."""
     columns = zip(*section.rows, strict=False)
-    return {place for place, cells in enumerate(columns) if all(_is_number(cell) for cell in cells)}
+    return {
+        place
+        for place, cells in enumerate(columns)
+        if any(map(_is_number, cells)) and all(cell == "" or _is_number(cell) for cell in cells)
+    }
 
 
 def _layout(section: Section) -> str:
     """Classes of a section: a table over both columns, or in smaller letters; what no page may divide."""
     columns = len(section.headers) if section.rows else 0
     found = [name for name, least in (("wide", WIDE), ("tight", TIGHT)) if columns >= least]
-    lines = len(section.rows) + len(section.facts) + (PICTURE if section.display is not None else 0)
-    whole = lines <= SHORT and len(section.notes) <= 1
+    picture = PICTURE if section.display is not None else 0
+    lines = len(section.rows) + len(section.facts) + picture
+    whole = bool(picture or section.rows) and lines <= SHORT and len(section.notes) <= 1
     return " ".join(found + ["whole"] * whole)
 
 

@@ -189,9 +189,9 @@ class ConfusionDisplay(Display):
         return f"Matrix of true against predicted classes: {told}."
 
     def _size(self) -> tuple[float, float]:
-        return PAGE_WIDTH, min(
-            5.2, 1.7 + (0.5 if len(self.classes) <= FEW_CLASSES else 0.36) * len(self.classes)
-        )
+        n_classes = len(self.classes)
+        few = n_classes <= FEW_CLASSES
+        return PAGE_WIDTH, 1.2 + 0.42 * n_classes if few else min(5.2, 1.5 + 0.36 * n_classes)
 
     def _draw(self, axes: Any) -> None:
         counts = np.asarray(self.counts)

@@ -141,14 +141,14 @@ class PrivacyUtilityDisplay(Display):
             )
         if self.whole and len(self.scores) == 1:  # there is room for the numbers themselves
             for epsilon, score in zip(self.epsilons, next(iter(self.scores.values())), strict=True):
-                place = (0, -13) if score > HIGH else (0, 6)
                 axes.annotate(
                     f"{score:.2f}",
                     (epsilon, score),
-                    place,
+                    (0, -14 if score > HIGH else 7),
                     textcoords="offset points",
                     ha="center",
                     fontsize=9,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8},
                 )
         if self.marked is not None:
             axes.axvline(self.marked, color=AMBER, linewidth=2, alpha=0.6, label="this release", zorder=1)
