@@ -1,10 +1,11 @@
-"""``python -m benchmarks [names] [--json] [--quick | --full]``: ratios, and whether goals are met."""
+"""Ratios, and whether goals are met: ``python -m benchmarks [names] [--json] [--quick|--full] [--store]``."""
 
 import argparse
 import json
 import os
 import platform
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -28,6 +29,7 @@ from benchmarks import (
     querying,
     release,
     small_machines,
+    storing,
     sum_costs,
     sums,
     sums_network,
@@ -72,6 +74,9 @@ def main() -> int:
         "--full", action="store_true", help="run the largest sizes; loading then takes about ten minutes"
     )
     parser.add_argument(
+        "--store", action="store_true", help="keep what was measured in experiments/results/benchmarks"
+    )
+    parser.add_argument(
         "--threads", type=int, default=min(2, os.cpu_count() or 1), help="number of BLAS threads (default: 2)"
     )
     plan = load.Plan()
@@ -84,18 +89,27 @@ def main() -> int:
             f"--{option}", type=type(default), default=default, help=f"load: {what} (default: {default})"
         )
     args = parser.parse_args()
+    if args.quick and args.store:
+        parser.error("a quick run only shows that everything works: it is never stored")
+    if args.store and not set(args.names or SUITES) <= set(storing.TABLES):
+        parser.error(f"only these are stored: {', '.join(storing.TABLES)}")
     SUITES["load"] = partial(load.rows, plan=load.Plan(args.minutes, args.queries, args.sites))
     warnings.simplefilter("ignore", DataScaleWarning)
     sizes = QUICK if args.quick else FULL if args.full else Sizes()
     found: list[Row] = []
     with threadpool_limits(args.threads, user_api="blas"):
         for name in args.names or SUITES:
+            start = time.monotonic()
             try:
                 rows = SUITES[name](sizes)
             except OnefoldError as error:  # most likely: no MNIST here
                 print(f"{name}: left out: {error}", file=sys.stderr)
                 continue
             found += rows
+            if args.store and rows:
+                arguments = [word for word in sys.argv[1:] if word not in {*SUITES, "--json", "--store"}]
+                path = storing.store(name, rows, arguments, time.monotonic() - start)
+                print(f"{name}: stored in {path.name}", file=sys.stderr)
             if not args.json:
                 for row in rows:
                     show(row)

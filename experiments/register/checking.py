@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from experiments import stored
-from experiments.register import tolerances
+from experiments.register import reading, tolerances
 from experiments.register.reading import Item, Row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +67,7 @@ class Line:
             "rows": self.run.get("rows"),
             "date": self.run.get("date"),
             "transcribed": bool(self.run.get("transcribed")),
-            "raw_result": f"experiments/results/{row.experiment}.json" if row.ours else None,
+            "raw_result": f"experiments/results/{row.experiment}.json" if self.ours is not None else None,
             "value": row.ours,
             "code": self.item.code or None,
             "test": self.item.test or None,
@@ -87,7 +87,24 @@ def results(folder: Path = RESULTS) -> dict[str, stored.Raw]:
 
 def lines(items: Iterable[Item], raw: Mapping[str, stored.Raw]) -> list[Line]:
     """Every row of the register with the stored value and the run that it came from."""
-    return [_line(item, row, raw.get(row.experiment)) for item in items for row in item.rows]
+    return [
+        (_mean if row.mean_of else _line)(item, row, raw.get(row.experiment))
+        for item in items
+        for row in item.rows
+    ]
+
+
+def _mean(item: Item, row: Row, raw: stored.Raw | None) -> Line:
+    """The mean of other rows, nothing as long as one of them is missing; its run is the latest of theirs."""
+    parts = [_line(item, part, raw) for part in reading.parts_of(row, item.rows)]
+    found = [part.ours for part in parts if part.ours is not None]
+    if len(found) < len(parts):
+        return Line(item, row, None, {})
+    return Line(item, row, sum(found) / len(found), max((part.run for part in parts), key=_date))
+
+
+def _date(run: Mapping[str, Any]) -> str:
+    return str(run["date"])
 
 
 def _line(item: Item, row: Row, raw: stored.Raw | None) -> Line:
@@ -128,18 +145,20 @@ def _faults_of(line: Line, root: Path) -> list[str]:
     found = []
     if row.status != "reproduced" and len(row.reason) < _SHORTEST_REASON:
         found.append(f"{place}: {row.status!r} needs a reason")
+    if row.mean_of and line.ours is None and row.status != "not available":
+        found.append(f"{place}: a row of the mean has no stored value")
     if row.ours is not None and line.ours is None:
         found.append(f"{place}: {row.ours!r} is not stored for {row.experiment or 'any experiment'}")
     if row.experiment and not is_script(root, row.experiment):
         found.append(f"{place}: there is no experiment {row.experiment}")
-    if row.status == "not available" and row.ours is not None:
+    if row.status == "not available" and (row.ours or line.ours) is not None:
         found.append(f"{place}: it has a value, so it is available")
     if row.status == "reproduced" and line.item.kind in MEASURED:
         if line.ours is None and not (line.item.page and row.document is None):
             found.append(f"{place}: 'reproduced' without a stored value")
         if line.difference is not None and not abs(line.difference) <= row.tolerance:
             found.append(f"{place}: {line.ours:g} is not within {row.tolerance:g} of {row.document}")
-    if row.status in ("differs", "other data") and line.item.kind in MEASURED and row.ours is None:
+    if row.status in ("differs", "other data") and line.item.kind in MEASURED and line.ours is None:
         found.append(f"{place}: {row.status!r} without a stored value")
     return found
 

@@ -3,8 +3,9 @@
 A section is Markdown with places for numbers. ``{{table: kahm/mnist | TITLE}}`` becomes the stored table of
 that title, ``{{values: kahm/mnist | all}}`` a list of its values (or of those that fit a pattern),
 ``{{value: kahm/mnist | NAME | .4f}}`` one value, ``{{beside: 004 | Table 1}}`` what a document prints in a
-table, method by method, with ours beside it, ``{{register}}`` a summary of the register.
-No number of ours is written into a section by hand.
+table, method by method, with ours beside it, ``{{register}}`` a summary of the register, ``{{copied}}`` how
+many stored values were copied from earlier pages. A paragraph with a decimal number that is not stored says
+so: :func:`unmarked` finds those that do not.
 """
 
 from __future__ import annotations
@@ -89,7 +90,77 @@ def results_page(raw: Mapping[str, stored.Raw], lines: Sequence[Line]) -> str:
         ),
         text,
     )
-    return f"{_NOTE}\n\n{text.replace('{{register}}', _summary(lines))}\n"
+    text = text.replace("{{register}}", _summary(lines)).replace("{{copied}}", _copied(raw))
+    return f"{_NOTE}\n\n{text}\n"
+
+
+def _copied(raw: Mapping[str, stored.Raw]) -> str:
+    """How much of what is stored was not measured by the scripts of this version."""
+    by_hand = sum(len(_by_hand(result)) for result in raw.values())
+    every = sum(len(result["values"]) for result in raw.values())
+    return (
+        f"Of {every} stored values {by_hand} were copied from earlier pages and files of results; their runs "
+        "say `transcribed`, and a new run replaces them."
+    )
+
+
+def _by_hand(result: stored.Raw) -> set[str]:
+    copied: set[str] = set()
+    for run in result["runs"]:  # the last run that measured a value counts
+        measured = set(run["measured"]) & set(result["values"])
+        copied = copied | measured if run.get("transcribed") else copied - measured
+    return copied
+
+
+NOT_STORED = "not stored"
+# Settings and names of things, which nobody measures: epsilon 0.5, Dirichlet 0.1, Tables 4.2 to 4.4.
+_SETTING = re.compile(
+    r"(?:epsilons?|Dirichlet|delta|lam|rho|theta|scale|Tables?|Fig\.|Thm|Prop\.|Sec\.|version|below|at least)"
+    r"(?: (?:per (?:entry|record|pixel)|of))? [\d.,e-]+(?:(?:,| and| to| or) [\d.]+)*"
+)
+_DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
+
+
+def unmarked(raw: Mapping[str, stored.Raw], items: Iterable[reading.Item]) -> list[str]:
+    """One line for every paragraph with decimal numbers that are neither stored nor marked as not stored.
+
+    A number may be any of the experiments that its section shows, rounded, or one that a document prints. The
+    mark of a table may be in the paragraph before it.
+    """
+    printed = [row.document for item in items for row in item.rows]
+    documents = {(float(value), 9) for value in printed if isinstance(value, int | float)}
+    documents |= _numbers(value for value in printed if isinstance(value, str))
+    found = []
+    for path in sorted(SECTIONS.glob("[0-9]*.txt")):
+        text = path.read_text(encoding="utf-8")
+        known = documents | _stored_numbers(raw, {place[2] for place in _PLACE.finditer(text)})
+        before = ""
+        for block in text.split("\n\n"):
+            said = block if not block.startswith("|") else f"{before} {block}"
+            plain = _SETTING.sub(" ", re.sub(r"`[^`]*`|\([^)]*\.md[^)]*\)", " ", _PLACE.sub(" ", block)))
+            missing = [number for number in _DECIMAL.findall(plain) if not _is_known(number, known)]
+            if missing and NOT_STORED not in said.lower():
+                found.append(f"{path.name}: {', '.join(missing)} in {' '.join(block.split())[:60]!r}")
+            before = block
+    return found
+
+
+def _stored_numbers(raw: Mapping[str, stored.Raw], experiments: set[str]) -> set[tuple[float, int]]:
+    """Every stored number of these experiments, with how many digits after the point are kept."""
+    results = [raw[name] for name in experiments if name in raw]
+    values = {(float(value), 9) for result in results for value in result["values"].values()}
+    tables = (table["rows"] for result in results for table in result["tables"])
+    return values | _numbers(cell for rows in tables for row in rows for cell in row)
+
+
+def _is_known(text: str, known: set[tuple[float, int]]) -> bool:
+    """Whether a number is a stored one, as it is or in percent, rounded as it is written."""
+    step = 10.0 ** -len(text.partition(".")[2])
+    return any(
+        abs(scale * value - float(text)) <= 0.5001 * step
+        for value, _ in known
+        for scale in (1, 100, -1, -100)
+    )
 
 
 def _filled(raw: Mapping[str, stored.Raw], kind: str, experiment: str, name: str, form: str | None) -> str:
@@ -192,7 +263,7 @@ def _item(lines: Sequence[Line]) -> str:
             _number(line.ours),
             None if line.difference is None else f"{line.difference:+.4g}",
             line.row.status + marks.get(line.row.reason, ""),
-            f"`{line.row.experiment}`" if line.row.ours else None,
+            f"`{line.row.experiment}`" if line.ours is not None else None,
         ]
         for line in lines
     ]

@@ -10,7 +10,7 @@ the number that the document prints, in the same unit. Whether a status is true 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ class Row:
     status, reason : see :data:`STATUSES`; every status but "reproduced" needs a reason.
     experiment : script that measures it, for instance ``kahm/private``.
     tolerance : largest distance between both numbers that counts as reproduced.
+    mean_of : in place of ``ours``: how the names of the item's rows end whose mean this row is.
     """
 
     row: str
@@ -58,6 +59,7 @@ class Row:
     reason: str = ""
     experiment: str = ""
     tolerance: float = DEFAULT_TOLERANCE
+    mean_of: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,17 @@ def _item(place: str, document: str, given: dict[str, Any]) -> Item:
     names = [row.row for row in rows]
     if len(set(names)) < len(names):
         raise InvalidInputError(f"{place}: two rows have one name")
+    for row in rows:
+        if row.mean_of and (row.ours or not parts_of(row, rows)):
+            raise InvalidInputError(
+                f"{place}, {row.row}: a mean has rows of the item, and no value of its own"
+            )
     return Item(document=document, **{**given, "rows": rows})
+
+
+def parts_of(row: Row, rows: Iterable[Row]) -> list[Row]:
+    """The rows of which a row is the mean."""
+    return [part for part in rows if part.row.endswith(row.mean_of) and not part.mean_of]
 
 
 def _inherited(given: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,7 +169,7 @@ def _check_keys(
         fault = f"unknown key {unknown[0]!r}" if unknown else f"{missing[0]!r} is missing"
         raise InvalidInputError(f"{place}: {fault}")
     for key in needed | (
-        known & {"reason", "status", "experiment", "code", "test", "page", "ours"} & set(given)
+        known & {"reason", "status", "experiment", "code", "test", "page", "ours", "mean_of"} & set(given)
     ):
         if not isinstance(given[key], str) or not given[key]:
             raise InvalidInputError(f"{place}: {key!r} must be words")

@@ -150,6 +150,7 @@ def test_value_without_a_tolerance_is_found(root: Path) -> None:
         ([{**TABLE, "rows": TABLE["rows"] * 2}], "two rows have one name"),
         ([changed_row(document=True)], "a number or words"),
         ([changed_row(tolerance=-1)], "0 or more"),
+        ([changed_row(mean_of="of no row")], "a mean has rows of the item"),
     ],
 )
 def test_register_that_cannot_be_read_is_refused_in_one_line(
@@ -181,6 +182,23 @@ def test_line_knows_where_its_number_comes_from(root: Path) -> None:
     assert told["seeds"] == [0, 1, 2]
     assert told["date"] == RUN["date"]
     assert told["raw_result"] == "experiments/results/folder/script.json"
+
+
+def test_mean_of_rows_is_computed_and_waits_for_all_of_them(root: Path) -> None:
+    def mean(second: dict[str, Any]) -> checking.Line:
+        rows = [
+            {"row": "one, accuracy", "document": 0.95, "ours": "a", "status": "reproduced"},
+            {"row": "two, accuracy", "document": 0.95, "status": "not available", "reason": REASON, **second},
+            {"row": "mean of accuracy", "mean_of": ", accuracy", "status": "reproduced", "document": 0.95},
+        ]
+        write(root, {**TABLE, "rows": rows})
+        read = reading.read(root / "experiments/register")
+        return checking.lines(read, checking.results(root / "experiments/results"))[-1]
+
+    both = mean({"ours": "a", "status": "reproduced"})
+    assert both.ours == pytest.approx(0.955)
+    assert both.as_json()["date"] == RUN["date"]
+    assert mean({}).ours is None
 
 
 # --- the page -----------------------------------------------------------------------------------------------
@@ -273,13 +291,22 @@ def test_run_remembers_what_is_finished(tmp_path: Path, capfd) -> None:
     assert told.out == ""
 
 
+def test_paragraph_with_a_number_that_is_not_stored_says_so(monkeypatch, tmp_path: Path) -> None:
+    raw, items = checking.results(), reading.read()
+    assert page.unmarked(raw, items) == []
+    told = ["Measured: 0.12345 at epsilon 0.5.", "Not stored: 0.54321.", "| 0.54321 |"]
+    (tmp_path / "1.txt").write_text("\n\n".join([*told, "{{values: kahm/mnist | all}}"]))
+    monkeypatch.setattr(page, "SECTIONS", tmp_path)
+    assert page.unmarked(raw, items) == ["1.txt: 0.12345 in 'Measured: 0.12345 at epsilon 0.5.'"]
+
+
 def test_table_of_the_readme_shows_stored_numbers() -> None:
     """Accuracy in percent at ten sites; onefold is the federation that ``simulate`` takes by itself."""
     result = checking.results()["federated_heads/run"]
     tables = page._numbers(cell for table in result["tables"] for row in table["rows"] for cell in row)
     text = (checking.ROOT / "README.md").read_text(encoding="utf-8")
     lines = text.partition("| data | ridge (AFL) |")[2].partition("\n\n")[0].splitlines()[2:]
-    assert len(lines) == 7
+    assert len(lines) == 9
     for line in lines:
         name, *cells = (cell.strip(" *") for cell in line.strip("|").split("|"))
         data = name.removesuffix(", a table").removesuffix(", 9 persons") + ", 10 sites"

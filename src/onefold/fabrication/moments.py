@@ -55,9 +55,11 @@ MOST_LEFT_OUT = 1000  # rows that are left out, one by one, to find the temperat
 class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     """Discriminants in closed form on moments: one release, without gradients, and without the rows.
 
-    With noise (``epsilon``) each class is a Gaussian with the repaired mean and covariance of its noisy
-    moments. Without noise (``epsilon=None``) counts, class sums and one pooled second moment, in whole
-    numbers, give a ridge regression and a linear discriminant analysis, whose scores are added.
+    With noise (``epsilon``) a public rule (``second_moments``) takes either second moments of each class,
+    which then is a Gaussian with repaired mean and covariance, or one of all records, for a linear
+    discriminant that allows for the noise. Without noise (``epsilon=None``) counts, class sums and one pooled
+    second moment, in whole numbers, give a ridge regression and a linear discriminant analysis, whose scores
+    are added.
 
     Parameters
     ----------

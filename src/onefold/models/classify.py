@@ -519,7 +519,9 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
 
 
 class AutoencoderClassifier(ClassModels):
-    """Classifier with one autoencoder per class.
+    """Classifier with one autoencoder per class: the class whose autoencoder moves a row least is predicted.
+
+    There are no gradients. A fitted classifier holds the rows it was fitted to, and so does its file.
 
     Parameters
     ----------
@@ -678,6 +680,9 @@ class AutoencoderClassifier(ClassModels):
 
 class FoldingClassifier(ClassModels):
     """Space-folding classifier: one-layer machines on small batches of consecutive rows.
+
+    The class whose nearest machine folds a row least is predicted. A fitted classifier holds the rows it was
+    fitted to, and so does its file.
 
     Parameters
     ----------

@@ -60,10 +60,11 @@ class _Rows(BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class PrivateSource:
-    """What a target may know of a source: never a raw row.
+    """What a data owner hands out in place of raw rows: models of private rows, or private moments.
 
-    Made by :meth:`fit`, :meth:`from_rows` or :meth:`from_moments`, not by its constructor. It can be saved
-    and shipped; files hold arrays and JSON, no pickle.
+    Made by :meth:`fit`, :meth:`from_rows` or :meth:`from_moments`, not by its constructor. Without a
+    mechanism it is made of raw rows, and ``guarantee_`` is void. It can be saved and shipped; files hold
+    arrays and JSON, no pickle.
 
     Parameters
     ----------

@@ -47,8 +47,9 @@ Server: `{host}:{port}`, {mode} mode, rule {rule}{plaintext}. Sites: {sites}.
 
        onefold federate site rows.csv --folder . --schema schema.json --epsilon 1 --unit record
 
-   It prints a forecast, and what is promised about the rows and what is not, before anything is sent. Without
-   `--epsilon` the answers are functions of raw rows. For columns of plain numbers in one range, `--label
+   It prints a forecast, and what is promised about the rows and what is not, before anything is sent. It then
+   sends noisy sums of the rows once, and the server answers queries from them. Without `--epsilon` the site
+   answers queries itself, by functions of raw rows. For columns of plain numbers in one range, `--label
    COLUMN --classes A B --range 0 1` takes the place of the schema.
 4. **Ask**, on the server's machine:
 
@@ -60,8 +61,9 @@ Server: `{host}:{port}`, {mode} mode, rule {rule}{plaintext}. Sites: {sites}.
    never had the site. What was answered before cannot be taken back.
 
 Columns of `rows.csv` and `new.csv` must be the same, in the same order and units; with one schema file at all
-sites and queries, order and further columns do not matter. The certificates are valid for a year. Keep
-`server/` and its `ca.key` readable by your account only. `docs/deploy.md` says what a mode reveals to whom.
+sites and queries, order and further columns do not matter. The certificates are valid for a year, and
+`onefold federate renew --folder server` renews them. Keep `server/` and its `ca.key` readable by your account
+only. `docs/deploy.md` says what a mode reveals to whom.
 """
 
 
@@ -71,9 +73,9 @@ KEYS_MADE = """\
    --own-keys`. For a site that joins later, `onefold federate add NAME --make DIR --folder server` makes
    a folder."""
 APPROVING = """\
-   Queries are signed with a key of the one who asks, made at the first query. Each site answers a querier
-   once its data owner has approved it, so the first query waits. **At each site**, after comparing the id of
-   the key with the querier in person:
+   Queries are signed with a key of the one who asks, made at the first query. A site that answers queries
+   itself waits until its data owner has approved the querier. **At each such site**, after comparing the id
+   of the key with the querier in person:
 
        onefold federate approvals list --folder .
        onefold federate approvals approve NAME --folder .

@@ -86,9 +86,10 @@ class OpenedSum:
 class EncryptedSum:
     r"""The sum of one whole-number vector per site, opened by t of n key holders, with shared noise.
 
-    Nobody sees the vector of a single site, and each site adds only its share of the noise: Q sites reach the
-    accuracy of one private release of all records. The same object serves all roles, each of which calls its
-    own method; nothing secret is kept in it.
+    Nobody sees the vector of a single site unless t holders collude, and each site adds only its share of the
+    noise. The opened sum has little more noise than one private release of all records: as much more as the
+    sites that may fail, or collude, would have added. The same object serves all roles, each of which calls
+    its own method; nothing secret is kept in it.
 
     Parameters
     ----------
