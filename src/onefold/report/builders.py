@@ -619,7 +619,7 @@ def of_battery(found: Sequence[Any], releases: int, cannot_see: Sequence[str]) -
         if failed
         else f"None of {len(found)} looks contradicts a claim ({releases} releases of each dataset)."
     )
-    limits = "Such attacks find mistakes; that they find none proves no privacy."
+    limits = [] if failed else ["Such attacks find mistakes; that they find none proves no privacy."]
     rows = [
         [
             f"{finding.target}, {finding.unit}: {finding.check}",
