@@ -297,7 +297,8 @@ class Ledger:
         return f"epsilon {shown(epsilon, 6)} per {change}, delta {shown(delta, 3)}"
 
     def __str__(self) -> str:
-        lines = [f"{sum(event.count for event in self._events)} releases, basic composition:", self.spent]
+        n_releases = sum(event.count for event in self._events)
+        lines = [f"Releases entered: {n_releases}. Spent, by basic composition:", self.spent]
         if any(event.labels != "counted" for event in self._events):
             lines.append("Not in these numbers: the labels of releases that do not say 'labels counted'.")
         limits = [] if self.limit_epsilon is None else [f"epsilon {self.limit_epsilon:g} per {self.unit}"]
