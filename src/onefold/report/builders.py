@@ -635,6 +635,6 @@ def of_battery(found: Sequence[Any], releases: int, cannot_see: Sequence[str]) -
     return Report(
         "audit",
         "Attacks on releases",
-        [verdict, limits],
+        [verdict, *limits],
         [looks, Section("What this cannot see", notes=cannot_see)],
     )
