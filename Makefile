@@ -46,11 +46,12 @@ exact: $(VENV)/.all-ready ## what is promised to the last bit, under several BLA
 	$(KERNELS) $(ARGS)
 
 # Only this target needs the fuzzer, which has no wheels for some systems: it is not among the locked packages,
-# and without it the target says so and ends well.
+# and without it the target says so and ends well. RUNS=300 tries the same inputs in every run of the same code,
+# SECONDS=30 others each time.
 SECONDS ?= 30
-fuzz: $(VENV)/.all-ready ## search for files that a reader neither uses nor refuses; SECONDS=30 is the time it takes
-	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --quiet atheris==3.0.0 || true
-	$(BIN)/python tests/fuzz.py --seconds $(SECONDS)
+fuzz: $(VENV)/.all-ready ## search for files that a reader neither uses nor refuses: SECONDS=30 in all, or RUNS=300 inputs a group
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --quiet --retries 1 atheris==3.0.0 || true
+	$(BIN)/python tests/fuzz.py $(if $(RUNS),--runs $(RUNS),--seconds $(SECONDS))
 
 nightly: test-all ## everything: slow tests, new random examples, 10 000 simulated federations, every kernel and interpreter
 	$(PYTEST) $(WORKERS) -m "not slow" --hypothesis-profile=search

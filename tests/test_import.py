@@ -13,7 +13,7 @@ from onefold.exceptions import MissingDependencyError
 
 FOUNDATION = "import sklearn.base, numpy, scipy.linalg"
 ONEFOLD = "import onefold; onefold.KAHM"
-ROUNDS = 4
+ROUNDS, FEWEST = 4, 2
 
 
 # scikit-learn loads pandas where it is installed, which would hide a slow import of ours behind it.
@@ -33,8 +33,11 @@ def _seconds(statement: str) -> float:
 def test_import_takes_less_than_twice_its_foundation() -> None:
     _seconds(ONEFOLD)  # byte code and file cache are warm from here on
     # Alternating, so that a busy moment of the machine meets both; the best of each is the least disturbed.
-    pairs = [(_seconds(FOUNDATION), _seconds(ONEFOLD)) for _ in range(ROUNDS)]
-    foundation, ours = (min(column) for column in zip(*pairs, strict=True))
+    pairs: list[tuple[float, float]] = []
+    foundation, ours = 0.0, 0.0
+    while len(pairs) < FEWEST or (len(pairs) < ROUNDS and ours >= 2 * foundation):
+        pairs.append((_seconds(FOUNDATION), _seconds(ONEFOLD)))
+        foundation, ours = (min(column) for column in zip(*pairs, strict=True))
     assert ours < 2 * foundation
 
 

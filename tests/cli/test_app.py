@@ -45,11 +45,11 @@ def test_help_of_a_command_goes_to_standard_output(name: str, capsys) -> None:
     assert shown.err == ""
 
 
-def test_help_lists_every_command_and_version_prints_one_line(onefold) -> None:
-    shown = onefold("--help")
+def test_help_lists_every_command_and_version_prints_one_line(process) -> None:
+    shown = process("--help")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert re.findall(r"^    ([a-z]+)", shown.stdout, flags=re.MULTILINE) == NAMES
-    assert onefold("--version").stdout == f"onefold {package.__version__}\n"
+    assert process("--version").stdout == f"onefold {package.__version__}\n"
 
 
 def test_help_does_not_import_scikit_learn() -> None:

@@ -117,8 +117,8 @@ def test_demo_reads_a_dataset_from_a_folder(capsys, tmp_path: Path) -> None:
     assert "LOW below HIGH" in capsys.readouterr().err
 
 
-def test_demo_runs_as_a_process_and_leaves_no_file(onefold, tmp_path: Path) -> None:
-    done = onefold("demo", "--dataset", "iris", "--sites", "2", "--json", cwd=tmp_path)
+def test_demo_runs_as_a_process_and_leaves_no_file(process, tmp_path: Path) -> None:
+    done = process("demo", "--dataset", "iris", "--sites", "2", "--json", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     settings = json.loads(done.stdout)["settings"]
     assert settings["sites"] == settings["owners"] == 2  # "owners" is the name in 0.1

@@ -190,10 +190,10 @@ def test_text_labels_and_float32_survive_fit_and_predict(tmp_path: Path, capsys)
         assert [row["prediction"] for row in csv.DictReader(lines)] == y.tolist()
 
 
-def test_warning_is_printed_in_one_line(digits, tmp_path: Path, onefold) -> None:
+def test_warning_is_printed_in_one_line(digits, tmp_path: Path, process) -> None:
     big = tmp_path / "big.npz"
     np.savez(big, X=digits.X_train[:60] * 1e4, y=digits.y_train[:60])
-    done = onefold("fit", big, "--label", "y", "--out", tmp_path / "m", "--scale", "1", "--quiet")
+    done = process("fit", big, "--label", "y", "--out", tmp_path / "m", "--scale", "1", "--quiet")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.startswith("onefold: warning: ")
     assert done.stderr.count("\n") == 1
