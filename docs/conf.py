@@ -36,6 +36,7 @@ html_theme = "furo"
 html_title = "onefold"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b7a75", "color-brand-content": "#0b7a75"},

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from onefold.cli.demo import RANGES, Plan, compare
 from onefold.datasets import load
-from onefold.report.builders import of_comparison
+from onefold.report.federations import of_comparison
 
 if __name__ == "__main__":
     study = compare(Plan(load("digits"), 5, 0, None, 4.0, 8.0, RANGES["digits"]))

@@ -1,13 +1,16 @@
-"""What every test shares: few BLAS threads, and a way to take an optional dependency away."""
+"""What every test shares: few BLAS threads, a way to take an optional dependency away, and a browser."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from tests.browsing import chromium
 
 # Test matrices are small: more threads only cost time. Set before numpy is first imported. Nothing may depend
 # on it: tests/kernels.py runs the exact tests with two threads too, and the nightly run all of them.
@@ -41,3 +44,15 @@ def block_import(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 monkeypatch.setitem(sys.modules, name, None)
 
     return block
+
+
+@pytest.fixture(scope="session")
+def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture
+def browser(downloads: Path) -> Iterator[Any]:
+    """Chromium without a window; each test has one of its own."""
+    with chromium(downloads) as driver:
+        yield driver

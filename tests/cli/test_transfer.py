@@ -87,6 +87,11 @@ def test_transfer_fit_says_what_the_source_contributed(target, onefold) -> None:
     sections = json.loads((target / "page.json").read_text())["sections"]
     (weights,) = [part for part in sections if part["title"] == "Weights of the experts"]
     assert sum(share for *_, share in weights["rows"]) == pytest.approx(1.0, abs=0.001)
+    (accuracy,) = [part for part in sections if part["title"] == "Accuracy"]
+    low, high = accuracy["facts"]["95 % interval of the accuracy"]
+    assert 0.0 <= low < accuracy["facts"]["accuracy"] < high <= 1.0
+    assert len(accuracy["display"]["intervals"]) == 3
+    assert re.search(r"held-out labelled rows: [\d.]+ % \(95 % confidence: [\d.]+ to [\d.]+\)", answer.stdout)
 
 
 def test_transfer_fit_takes_several_sources(target, onefold) -> None:

@@ -104,9 +104,11 @@ def test_odds_are_those_of_the_best_test_between_two_possibilities() -> None:
         best = max(best, (min(grown * wrong + delta, 1 - (1 - wrong - delta) / grown, 1.0) + 1 - wrong) / 2)
     assert best == pytest.approx((grown + delta) / (1 + grown), abs=1e-3)
     said = Guarantee("record", (0.1, 0.0), (epsilon, delta), 3, clipped=True).odds("record")
-    assert f"({shown(100 * (grown + delta) / (1 + grown))} in 100)" in said
-    assert f"at most {shown((grown + delta) / (1 - delta))} to 1" in said
+    assert f"in at most {shown(100 * (grown + delta) / (1 + grown))} of 100 cases" in said
+    assert f"odds of at most {shown((grown + delta) / (1 - delta))} to 1" in said
     assert "the features of one record" in said
+    large = Guarantee("record", (50.0, 0.0), (256.0, 0.0), 3, clipped=True).odds("record")
+    assert "may be practically certain after seeing the release (epsilon 256)" in large
 
 
 @many

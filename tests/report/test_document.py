@@ -8,11 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onefold.audit import AttackFinding
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy import Guarantee, Laplace
-from onefold.report import ConfusionDisplay, Report, Section, report_page, write_report
-from onefold.report.builders import of_federation, of_model, of_table, privacy_sections, privacy_verdict
+from onefold.report import AccuracyDisplay, ConfusionDisplay, Report, Section, report_page, write_report
+from onefold.report.builders import (
+    HeldOutAccuracy,
+    of_battery,
+    of_model,
+    of_table,
+    of_transfer,
+    privacy_sections,
+    privacy_verdict,
+)
 from onefold.report.evaluation import evaluate
+from onefold.report.federations import of_federation
 
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.]*\d)")
 
@@ -165,6 +175,49 @@ def test_large_epsilon_of_a_record_is_no_protection() -> None:
     assert told[1].startswith("A whole record is practically not protected (epsilon 50)")
 
 
+def test_weak_promise_is_called_weak_and_what_was_asked_for_comes_first() -> None:
+    wide = Laplace(1.0, sensitivity=1.0).guarantee(n_features=10)
+    told = privacy_verdict(wide)
+    assert told[0] == wide.odds("entry")
+    assert told[1] == wide.odds("record")
+    assert told[2].startswith("At this epsilon the bound says little.")
+    firm = privacy_verdict(Laplace(1.0, sensitivity=1.0).guarantee(n_features=3))
+    assert not any("says little" in line for line in firm)
+
+
+def test_sources_with_the_same_gaps_name_them_once() -> None:
+    promises = [Laplace(epsilon, sensitivity=1.0).guarantee(n_features=2) for epsilon in (0.5, 1.0)]
+    held = HeldOutAccuracy(50, 0.96, 0.1, 0.92)
+    page = of_transfer("t", {}, ["It was worth something."], promises, Section("Weights"), None, held)
+    assert page.verdict[0].startswith(
+        "96 of 100 held-out labelled rows are predicted right (95 % confidence: 86"
+    )
+    assert "always answering the most frequent label would get 10" in page.verdict[0]
+    assert page.verdict[2] == f"About the rows of source 1: {promises[0].odds('record')}"
+    assert sum("A person with several records" in line for line in page.verdict) == 1
+    (accuracy,) = [section for section in page.sections if section.title == "Accuracy"]
+    assert accuracy.facts["95 % interval of the accuracy"] == [0.8628, 0.9952]
+    assert isinstance(accuracy.display, AccuracyDisplay)
+    assert len(accuracy.display.intervals or []) == 3
+
+
+def test_page_of_attacks_is_a_table_and_never_calls_silence_a_proof() -> None:
+    looks = [AttackFinding("Laplace", "entry", "noise", 1.0, 0.0, None, True, "as claimed")]
+    page = of_battery(looks, 300, [])
+    assert page.verdict[1] == "Such attacks find mistakes; that they find none proves no privacy."
+    assert page.sections[0].rows == [["Laplace, entry: noise", 1.0, "", "stands", "as claimed"]]
+    wrong = AttackFinding("Laplace", "entry", "likelihood ratio", 1.0, 0.0, 1.6, False, "too far")
+    page = of_battery([*looks, wrong], 300, [])
+    assert page.verdict == ["1 of 2 looks contradict a claim."]
+    assert page.sections[0].rows[1][2:4] == [1.6, "CONTRADICTED"]
+
+
+def test_void_verdict_has_another_colour() -> None:
+    promise = Laplace(1.0, sensitivity=1.0).guarantee(n_features=3)
+    assert 'class="verdict void"' in report_page(of_table("t", promise.voided("a seed was given"), {}))
+    assert 'class="verdict void"' not in report_page(of_table("t", promise, {}))
+
+
 def test_verdict_says_whether_labels_are_covered() -> None:
     plain = Laplace(0.5, sensitivity=1.0).guarantee(n_features=4)
     assert privacy_verdict(plain)[-1] == "Labels and class sizes are not covered."
@@ -188,7 +241,22 @@ def test_page_of_a_federation_shows_what_its_status_says(tmp_path: Path) -> None
     assert agreed.facts == {"mode": status["mode"], "rule": status["rule"], "measure": "folding"}
     assert others[-1].facts == {"digest of the model of north": "ab"}
     assert len(table.rows) == len(status["sites"])
-    assert [row[3] for row in table.rows] == [first["last_seen"]] + ["never"] * (len(table.rows) - 1)
+    assert [row[3] for row in table.rows] == ["2027-01-31 12:00:00 UTC"] + ["never"] * (len(table.rows) - 1)
+
+
+def test_page_of_a_federation_says_what_all_its_members_promise() -> None:
+    promise = Laplace(0.5, sensitivity=1.0).guarantee(n_features=4)
+    north = {"name": "north", "status": "member", "guarantee": promise.to_dict()}
+    south = {"name": "south", "status": "member", "guarantee": promise.to_dict()}
+    told = ["north  takes part, online", "       last seen never", "id of the federation: 12"]
+    page = of_federation("f", {"sites": [north, south]}, told)
+    assert page.verdict[1] == "All of them answer with a promise of privacy that holds."
+    assert promise.odds("record") in page.verdict[2]
+    assert "What north, south promise, each" in [section.title for section in page.sections]
+    assert page.sections[2].notes == ["north takes part, online; last seen never", "id of the federation: 12"]
+    mixed = of_federation("f", {"sites": [north, south | {"guarantee": None}]}, [])
+    assert mixed.verdict[1].startswith("1 of them answer with a promise")
+    assert of_federation("f", {"sites": []}, []).verdict[1] == "Nobody can be asked."
 
 
 def test_section_keeps_its_picture() -> None:

@@ -51,5 +51,6 @@ def test_section_says_what_the_curve_costs_and_shows_every_number() -> None:
     curve = noise_forecast(lambda epsilon: Laplace(epsilon, sensitivity=1.0), 1.0, 1.0)
     section = curve_section(curve)
     assert FREE in section.text
-    assert section.notes == [curve.describe()]
+    drawn = [text.get_text() for text in curve.plot().ax_.texts]
+    assert drawn == [f"{share:.2f}" for share in curve.scores["forecast"]]
     assert section.display is curve

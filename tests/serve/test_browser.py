@@ -20,6 +20,7 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
+from tests.browsing import CONTRAST, narrow, sideways
 
 PATIENCE = 90.0
 
@@ -73,12 +74,6 @@ def gone(part: Any) -> bool:
 
 def tells(browser: Any, identifier: str, text: str) -> None:
     WebDriverWait(browser, PATIENCE).until(lambda _: text in browser.find_element(By.ID, identifier).text)
-
-
-def sideways(browser: Any) -> int:
-    """By how many pixels the page is wider than its window."""
-    wide: int = browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
-    return wide
 
 
 def test_private_table_from_file_to_download(
@@ -216,32 +211,12 @@ def test_all_controls_have_names_and_headings_have_an_order(browser: Any, addres
         assert part.get_attribute("role") == kind or part.get_attribute("aria-live") == "polite"
 
 
-CONTRAST = """
-const light = (rgb) => {
-  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  const [r, g, b] = rgb.slice(0, 3).map((v) => linear(v / 255));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-};
-const parts = (colour) => (colour.match(/[\\d.]+/g) || []).map(Number);
-const behind = (node) => {
-  for (let each = node; each; each = each.parentElement) {
-    const found = parts(getComputedStyle(each).backgroundColor);
-    if (found.length === 3 || found[3] === 1) return found;
-  }
-  return [255, 255, 255];
-};
-const wrong = [];
-for (const node of document.querySelectorAll("body *")) {
-  if (!node.checkVisibility({visibilityProperty: true}) || node.disabled) continue;
-  const own = [...node.childNodes].some((each) => each.nodeType === 3 && each.textContent.trim());
-  if (!own && !["INPUT", "SELECT"].includes(node.tagName)) continue;
-  const style = getComputedStyle(node);
-  const colour = node instanceof SVGElement ? style.fill : style.color;
-  const [one, other] = [light(parts(colour)), light(behind(node))].sort((a, b) => b - a);
-  const ratio = (one + 0.05) / (other + 0.05);
-  if (ratio < 4.5 || Number(style.opacity) < 1) wrong.push([node.outerHTML.slice(0, 90), ratio.toFixed(2)]);
-}
-return wrong;
+# Controls that reach out of the card of their column.
+OUTSIDE = """
+return [...document.querySelectorAll("#fields input, #fields select")].filter((each) =>
+  each.checkVisibility({visibilityProperty: true})
+  && each.getBoundingClientRect().right > each.closest("tr").getBoundingClientRect().right
+).map((each) => each.outerHTML);
 """
 
 
@@ -251,12 +226,12 @@ def test_contrast_is_enough_and_nothing_scrolls_sideways_at_400_pixels(
 ) -> None:
     dressed = {"features": [{"name": "prefers-color-scheme", "value": dress}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", dressed)
-    narrow = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
+    narrow(browser)
     browser.get(address)
     assert sideways(browser) <= 0
     age, sick = opened(browser, address, table)
     assert age.size["width"] <= 400
+    assert browser.execute_script(OUTSIDE) == []
     WebDriverWait(browser, PATIENCE).until(lambda b: b.find_elements(By.CSS_SELECTOR, "#curve-image svg"))
     assert sideways(browser) <= 0
     sick.find_element(By.CSS_SELECTOR, "input[type=checkbox]").click()

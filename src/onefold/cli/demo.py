@@ -61,7 +61,7 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, then print a table or JSON and write the page if asked to."""
     from onefold import datasets
-    from onefold.report.builders import of_comparison
+    from onefold.report.federations import of_comparison
 
     if args.sites < 2:
         raise InvalidInputError("--sites must be at least 2: one site alone is no federation")
@@ -79,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
     )
     study = compare(plan)
     words = [f"{study.title}\n{fill(study.lead, WIDTH)}\n\n{study.table()}\n"]
-    words += [fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in study.notes]
+    told = [*study.notes, *(f"{name}: {' '.join(lines)}" for name, lines in study.promises.items())]
+    words += [fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in told]
     if args.report is not None:
         with busy("drawing", quiet=False):
             words += ["", reports.written(args.report, of_comparison(study))]
@@ -152,10 +153,18 @@ def compare(plan: Plan) -> Comparison:
         entries=_entries(plan, result, noisy, moments, leaving),
         class_names=[str(label) for label in result.classes],
         counts=result.class_counts.tolist(),
-        notes=_notes(result, noisy, moments, leaving),
+        notes=_notes(result, leaving),
         settings=_settings(plan),
         facts=_facts(result, noisy, moments, leaving),
+        promises={
+            _name_of(plan.epsilon, "entry"): _lines(noisy.guarantee),
+            _name_of(plan.record_epsilon, "record"): _lines(moments.guarantee),
+        },
     )
+
+
+def _name_of(epsilon: float, unit: str) -> str:
+    return f"private, epsilon {epsilon:g} per {unit}"
 
 
 def _noisy_federation(
@@ -219,7 +228,7 @@ def _entries(
         ),
         Entry("all data pooled", "pooled", total, classes, result.pooled),
         Entry("federated, one round", "federated", total, classes, result.federated),
-        Entry(f"private, epsilon {plan.epsilon:g} per entry", "private", total, classes, noisy.accuracy),
+        Entry(_name_of(plan.epsilon, "entry"), "private", total, classes, noisy.accuracy),
         Entry(
             f"the same after site {leaving.site + 1} left",
             "private",
@@ -228,7 +237,7 @@ def _entries(
             leaving.accuracy,
         ),
         Entry(
-            f"private, epsilon {plan.record_epsilon:g} per record",
+            _name_of(plan.record_epsilon, "record"),
             "private",
             total,
             classes,
@@ -237,7 +246,7 @@ def _entries(
     ]
 
 
-def _notes(result: Simulation, noisy: Private, moments: Private, leaving: Leaving) -> list[str]:
+def _notes(result: Simulation, leaving: Leaving) -> list[str]:
     n_sites, n_classes = result.class_counts.shape
     per_query = n_sites * n_classes
     same = "the same to the last bit as" if leaving.exact else "NOT the same as"
@@ -249,18 +258,18 @@ def _notes(result: Simulation, noisy: Private, moments: Private, leaving: Leavin
         f"{per_query * result.n_test} in all. The queries went to every site; no gradient was computed. "
         "No noise was added: a class with one sample sends this very sample as its sum, and answers are "
         "distances to raw data. This line makes no claim of differential privacy.",
-        "Private per entry: every site models data fabricated from a noisy copy. " + _plain(noisy.guarantee),
+        "Private per entry: every site models data fabricated from a noisy copy.",
         f"Site {leaving.site + 1} left. The others did nothing, and every answer is {same} that of a "
         "federation that never had it.",
         "Private per record: every site sent noisy counts, sums and second moments, once; the list of "
-        "classes is taken as public. " + _plain(moments.guarantee),
+        "classes is taken as public.",
         "Noise is drawn anew in every run, so the private accuracies change a little.",
         "Pooled means that all training samples were brought to one place: it is a yardstick, not an option.",
     ]
 
 
-def _plain(guarantee: Guarantee) -> str:
-    return " ".join(" ".join(shared.promise_in_words(guarantee)).split())
+def _lines(guarantee: Guarantee) -> list[str]:
+    return "\n".join(shared.promise_in_words(guarantee)).split("\n")
 
 
 def _settings(plan: Plan) -> dict[str, Any]:

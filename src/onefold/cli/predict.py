@@ -136,9 +136,17 @@ def _report(
 ) -> str:
     # Beside a promise nothing tells which raw rows the accuracies come from.
     private = getattr(model, "guarantee_", None) is not None
-    told = {name: value for name, value in result.items() if not (private and name == "predictions")}
+    facts: dict[str, Any] = {
+        "model": reports.file_name(args.model),
+        "kind": type(model).__name__,
+        "features": int(getattr(model, "n_features_in_", 0)) or None,
+        "classes": [str(label) for label in model.classes_],
+        "rows predicted": len(rows),
+    }
+    if not private and "predictions" in result:
+        facts["predictions"] = reports.file_name(result["predictions"])
     files = {"the model": args.model, "the rows": None if private else args.data}
-    facts = reports.facts_of(told, **files)
+    facts |= reports.facts_of({}, **files)
     assert rows.labels is not None
     shown = reports.evidence(model, rows.labelled, rows.labels)
     whose = "" if private else f" of {reports.file_name(args.data)}"

@@ -112,7 +112,7 @@ def _of_numbers(path: Path) -> Report:
 def _of_folder(args: argparse.Namespace, folder: Path) -> Report:
     from onefold.cli.federate.server import status_in_words
     from onefold.federated.flower import Federation
-    from onefold.report.builders import of_federation
+    from onefold.report.federations import of_federation
 
     try:
         federation = Federation(folder)

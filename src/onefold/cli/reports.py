@@ -160,7 +160,7 @@ def table_report(args: argparse.Namespace, title: str, result: Mapping[str, Any]
     from onefold.privacy import Guarantee
     from onefold.report import Section
     from onefold.report.builders import of_table
-    from onefold.report.forecast import curve_section
+    from onefold.report.forecast import curve_section, worth
     from onefold.tables import Schema
 
     facts = facts_of(
@@ -177,9 +177,11 @@ def table_report(args: argparse.Namespace, title: str, result: Mapping[str, Any]
         fields = Schema.load(args.schema).fields
         facts["columns"] = [known.name for known in fields if known.role in ("feature", "label")]
     curve = forecast_in(result["promise"]) or forecast_in(result.get("report"))
+    told = []
     if curve is not None and promise.holds:  # a void guarantee has no epsilon to mark
         quality.append(curve_section(curve))
-    return of_table(title, promise, facts, quality=quality, card=card_of(args))
+        told.append(worth(curve))
+    return of_table(title, promise, facts, quality=quality, worth=told, card=card_of(args))
 
 
 def forecast_in(plain: Any) -> PrivacyUtilityDisplay | None:
@@ -197,7 +199,9 @@ def forecast_in(plain: Any) -> PrivacyUtilityDisplay | None:
 
 
 def _numbers(part: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.replace("_", " "): value for name, value in part.items() if isinstance(value, int | float)}
+    """The single numbers, without those that the page has elsewhere."""
+    known = {name: value for name, value in part.items() if isinstance(value, int | float)}
+    return {name.replace("_", " "): value for name, value in known.items() if name != "rows"}
 
 
 def _lines(text: Any) -> list[str]:

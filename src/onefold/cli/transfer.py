@@ -6,7 +6,7 @@ import argparse
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from onefold.cli.outputs import check_writable
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
 from onefold.tables.reading import read_table
+
+if TYPE_CHECKING:
+    from onefold.report.builders import HeldOutAccuracy
 
 MOST_NAMES = 10  # of classes that are listed
 LEAST_SHARE = 0.005  # of the weight, of an expert that is named
@@ -243,36 +246,60 @@ def run_fit(args: argparse.Namespace) -> int:
         "accuracy": model.accuracy_,
         "majority": model.majority_,
     }
+    held = _held_out(model, len(labels) - free)
+    result["accuracy_interval"] = None if held is None else list(held.interval)
     words = [f"{len(labels)} rows, {free} without a label; model written to {args.out}"]
-    words += [*_missing_in_words(model, labels), *_in_words(model, free)]
+    words += [*_missing_in_words(model, labels), *_in_words(model, free, held)]
     if args.report is not None:
-        words.append(_report(args, model, sources, result, words))
+        told = [*_missing_in_words(model, labels), *_changed_in_words(model, free)]
+        words.append(_report(args, model, sources, result, held, told))
     show(result, words, as_json=args.json, quiet=args.quiet)
     guard = "the model holds means and covariances, or rows, of the target: guard it like the data"
     say(guard, args.quiet or args.json)
     return 0
 
 
+def _held_out(model: Any, labelled: int) -> HeldOutAccuracy | None:
+    """How good the model is on its labelled rows, if each was held out once; None if none was."""
+    from onefold.report.builders import HeldOutAccuracy
+
+    if model.source_gain_ is None or model.accuracy_ is None:
+        return None
+    return HeldOutAccuracy(labelled, model.accuracy_, model.majority_, model.accuracy_ - model.source_gain_)
+
+
 def _report(
-    args: argparse.Namespace, model: Any, sources: list[Any], result: dict[str, Any], words: list[str]
+    args: argparse.Namespace,
+    model: Any,
+    sources: list[Any],
+    result: dict[str, Any],
+    held: HeldOutAccuracy | None,
+    told: list[str],
 ) -> str:
     """Two pages in one: what each source promises, and what all are worth to the target."""
     from onefold.report import Section
     from onefold.report.builders import of_transfer
 
     files = _source_files(args)
-    which = "the source" if len(files) == 1 else "the sources"
-    facts = reports.facts_of(result, **{"the model": args.out, which: ", ".join(files)})
-    total = sum(model.weights_.values()) or 1.0  # the sentences beside the table tell shares
+    whose = ["the source"] if len(files) == 1 else [f"source {number}" for number in range(1, len(files) + 1)]
+    facts = {
+        "model": reports.file_name(args.out),
+        "target": f"{result['rows']} rows of {Path(args.data).name}, {result['unlabelled']} without a label",
+        **{name: reports.file_name(file) for name, file in zip(whose, files, strict=True)},
+        "strategy": args.strategy,
+        **reports.facts_of({}, **{"the model": args.out}, **dict(zip(whose, files, strict=True))),
+    }
+    weights = model.weights_ or {}
+    total = sum(weights.values()) or 1.0
+    ordered = sorted(weights.items(), key=lambda pair: -pair[1])
     experts = Section(
         "Weights of the experts",
         headers=["expert", "weight", "share"],
-        rows=[(name, weight, round(weight / total, 4)) for name, weight in model.weights_.items()],
+        rows=[(_expert(name), weight, round(weight / total, 4)) for name, weight in ordered],
     )
     title = f"Transfer to {Path(args.data).name}"
-    told = [_worth(model), *words[1:]]
     promises = [source.guarantee_ for source in sources]
-    page = of_transfer(title, facts, told, promises, experts, reports.card_of(args))
+    page = of_transfer(title, facts, [_worth(model), *told], promises, experts, reports.card_of(args), held)
     return reports.written(args.report, page)
 
 
@@ -345,14 +372,29 @@ def _missing_in_words(model: Any, labels: AnyArray) -> list[str]:
     return [words.format(", ".join(names[:MOST_NAMES])) for words, names in told if names]
 
 
-def _in_words(model: Any, free: int) -> list[str]:
+def _changed_in_words(model: Any, free: int) -> list[str]:
+    which = "the source" if model.sources is None else "the sources"
+    return [f"{model.decisions_changed_} of {free} labels found would differ without {which}"] * (free > 0)
+
+
+def _in_words(model: Any, free: int, held: HeldOutAccuracy | None) -> list[str]:
     """What the source contributed, or all of them, and whether the model is worth anything."""
     which = "the source" if model.sources is None else "the sources"
-    lines = [f"{model.decisions_changed_} of {free} labels found would differ without {which}"] * (free > 0)
+    lines = _changed_in_words(model, free)
     if model.accuracy_ is not None:
         rows = "labelled rows" if model.source_gain_ is None else "held-out labelled rows"
         right, most = 100 * model.accuracy_, 100 * model.majority_
-        lines.append(f"accuracy on {rows}: {right:.1f} %; the most frequent label alone: {most:.1f} %")
+        spread = ""
+        if held is not None:
+            from onefold.report.evaluation import rounded_down, rounded_up
+
+            low, high = held.interval
+            spread = (
+                f" (95 % confidence: {100 * rounded_down(low, 3):.1f} to {100 * rounded_up(high, 3):.1f})"
+            )
+        lines.append(
+            f"accuracy on {rows}: {right:.1f} %{spread}; the most frequent label alone: {most:.1f} %"
+        )
     if model.source_gain_ is None:
         return lines
     if model.accuracy_ is not None:

@@ -16,6 +16,7 @@ UNSEEN = (
     "columns), and other releases about the same people."
 )
 CHANGES = "changes by more than"
+CERTAIN = 1e4  # odds that nobody tells from certainty
 UNSTATED = f"nothing {CHANGES} the noise was made for (not checked)"
 
 
@@ -59,13 +60,16 @@ def odds(guarantee: "Guarantee", unit: str) -> str:
     shrunk = math.exp(-epsilon)
     right = (1.0 + delta * shrunk) / (1.0 + shrunk)
     after = math.inf if epsilon > 700.0 else (math.exp(epsilon) + delta) / (1.0 - delta)
-    text = (
-        f"An attacker who knows everything but {what}, and thinks two possibilities equally likely (odds "
-        f"1 to 1), is right after seeing the release with odds of at most {shown(after)} to 1 "
-        f"({shown(100 * right)} in 100)"
-    )
+    text = f"An attacker who knows everything but {what}, and thinks two possibilities equally likely, "
+    if after > CERTAIN:
+        text += f"may be practically certain after seeing the release (epsilon {shown(epsilon)})"
+    else:
+        text += (
+            f"is right after seeing the release in at most {shown(100 * right)} of 100 cases "
+            f"(odds of at most {shown(after)} to 1)"
+        )
     if delta:
-        text += f"; with a probability of up to {shown(delta, 3)}, counted here, it may disclose more"
+        text += f"; this counts in a chance of up to {shown(delta, 3)} that the release discloses more"
     return f"{text}{', if the conditions are true' * bool(assumptions(guarantee))}."
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from onefold.report.comparison import Comparison
 from onefold.report.displays import (
     AccuracyDisplay,
-    ClassCountsDisplay,
     ConfusionDisplay,
     Display,
     FoldingDisplay,
@@ -21,19 +19,18 @@ from onefold.report.evaluation import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from onefold.audit import AttackResult, MembershipAudit
-    from onefold.federated import Simulation
     from onefold.privacy import Guarantee
     from onefold.report.evaluation import Evaluation
 
 __all__ = [
     "CARD",
+    "HeldOutAccuracy",
+    "accuracy_ends",
+    "files_section",
     "of_battery",
-    "of_comparison",
     "of_distances",
-    "of_federation",
     "of_membership",
     "of_model",
-    "of_simulation",
     "of_table",
     "of_transfer",
     "privacy_sections",
@@ -49,6 +46,10 @@ TARGET = (
     "Nothing is promised about the rows of the target: the file holds them, or their means and covariances."
 )
 LARGE = 20.0  # an epsilon that no longer protects: odds of 10^8 to 1
+FIRM = 6.0  # an epsilon up to which the bound says something: 99.75 of 100
+WEAK = (
+    "At this epsilon the bound says little. Attacks that are known usually find less, but that is no promise."
+)
 RAW_ROWS = (
     "The accuracies on this page come from raw rows and are covered by no epsilon: do not publish this page."
 )
@@ -57,13 +58,12 @@ ORDERED = (
 )
 INDEPENDENT = "Intervals and bounds hold if the rows are independent and the model was not fitted to them."
 ALIKE = "Rows of one person are alike: there are no intervals and bounds."
+HIDDEN = (
+    "Measured on the {rows} labelled rows, each while its label was hidden. The intervals hold for "
+    "independent rows, and only roughly: the labels that are left in are nearly the same every time."
+)
 NOT_PRIVATE = "The numbers are computed from raw rows and are not private."
 LABELS = "Labels and class sizes are not covered."
-FEDERATION_GAPS = (
-    "Sites that are asked see the queries; a server that holds models sees the models.",
-    "Under the rule min one site that lies decides every answer.",
-    "onefold cannot check that all sites use the same units, or that a row is of one person only.",
-)
 MAKERS = "These lines were written by people; onefold cannot check them."
 NO_CARD = (
     "Nothing is stated about its intended use, what it is not intended for, its data, its limits and whom to "
@@ -98,8 +98,11 @@ def privacy_verdict(guarantee: Guarantee) -> list[str]:
     if person <= LARGE:
         return [guarantee.odds("person"), *labels]
     if record <= LARGE:
+        # Of a weak promise, what was asked for comes first.
+        asked = guarantee.unit == "entry" and guarantee.entry[0] <= FIRM < record
         more = f"A person with several records is {_weak(person)} as a person."
-        return [guarantee.odds("record"), more, *labels]
+        weak = [WEAK] if record > FIRM else []
+        return [guarantee.odds("entry")] * asked + [guarantee.odds("record"), *weak, more, *labels]
     if _bounded(guarantee.entry[0]):
         more = f"A whole record is {_weak(record)}, and neither is a person."
         return [guarantee.odds("entry"), more, *labels]
@@ -219,7 +222,7 @@ def of_model(
         "model",
         title,
         verdict,
-        [learned, *sections, *pictures, *promise, card_section(card), sums_section(facts)],
+        [learned, *sections, *pictures, *promise, card_section(card), files_section(facts)],
     )
 
 
@@ -233,8 +236,12 @@ def _goodness(
             f"estimate from rows that it left out; always answering the most frequent class would get "
             f"{100 * estimated['majority']:.0f}."
         )
-        shown = {name: estimated[name] for name in ("accuracy", "balanced_accuracy", "majority")}
-        return [guess], [Section("Estimated accuracy", facts=_spaced(shown))]
+        shown = {
+            "accuracy": estimated["accuracy"],
+            "balanced accuracy": estimated["balanced_accuracy"],
+            "most frequent class": estimated["majority"],
+        }
+        return [guess], [Section("Estimated accuracy", facts=shown)]
     if found is None:
         return ["How good it is was not measured: no rows of known class were given."], []
     low, high = _interval(found)
@@ -253,21 +260,35 @@ def _goodness(
     return told, [_accuracies(found, about, low, high), _per_class(found)]
 
 
-def _interval(found: Evaluation) -> tuple[Any, Any]:
+def accuracy_ends(share: float, rows: int) -> tuple[float, float]:
+    """The 95 % confidence interval of an accuracy.
+
+    Parameters
+    ----------
+    share : float
+        Share of the rows that were predicted right.
+    rows : int
+        Number of independent rows.
+
+    Returns
+    -------
+    tuple of (float, float)
+        Its ends.
+    """
     from onefold.audit import clopper_pearson
 
-    if not found.bounded:
-        return None, None
-    return clopper_pearson(round(found.accuracy * found.rows), found.rows)
+    return clopper_pearson(round(share * rows), rows)
+
+
+def _interval(found: Evaluation) -> tuple[Any, Any]:
+    return accuracy_ends(found.accuracy, found.rows) if found.bounded else (None, None)
 
 
 def _accuracies(found: Evaluation, about: str, low: float | None, high: float | None) -> Section:
-    from onefold.audit import clopper_pearson
-
     values = {"most frequent class": found.majority, "linear model": found.linear}
     values |= {"gradient boosting": found.boosting, "this model": found.accuracy}
     known = {name: value for name, value in values.items() if value is not None}
-    ends = [clopper_pearson(round(value * found.rows), found.rows) for value in known.values()]
+    ends = [accuracy_ends(value, found.rows) for value in known.values()]
     kinds = ["federated" if name == "this model" else "reference" for name in known]
     picture = AccuracyDisplay(list(known), list(known.values()), kinds, ends if found.bounded else None)
     facts: dict[str, Any] = {"rows": found.rows, "accuracy": found.accuracy}
@@ -285,7 +306,7 @@ def _per_class(found: Evaluation) -> Section:
     from onefold.report.evaluation import missed
 
     lost = missed(found.classes, found.confusion, bounded=found.bounded)
-    headers = ["class", "rows", "missed"] + ["missed at most, 95 % confidence"] * found.bounded
+    headers = ["class", "rows", "missed"] + ["share missed at most, 95 % confidence"] * found.bounded
     rows = [
         [str(each["class"]), each["rows"], each["missed"]]
         + ([rounded_up(each["at_most"], 4)] if found.bounded else [])
@@ -313,18 +334,25 @@ def learned_section(title: str, facts: Mapping[str, Any]) -> Section:
     return Section(title, facts={name: value for name, value in facts.items() if not _is_sum(name)})
 
 
-def sums_section(facts: Mapping[str, Any]) -> Section:
-    """The long sums of files, at the end."""
+def files_section(facts: Mapping[str, Any]) -> Section:
+    """The digests among the facts, for whoever wants to know that this is the file.
+
+    Parameters
+    ----------
+    facts : mapping of str to Any
+        Names and values; digests have names that say so.
+
+    Returns
+    -------
+    Section
+        The section.
+    """
     kept = {name: value for name, value in facts.items() if _is_sum(name)}
     return Section("Files that this page is about", facts=kept, notes=[FAITHFUL])
 
 
 def _is_sum(name: str) -> bool:
     return name.startswith(("SHA-256", "digest"))
-
-
-def _spaced(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.replace("_", " "): value for name, value in facts.items()}
 
 
 # --- tables that are given away -----------------------------------------------------------------------------
@@ -337,6 +365,7 @@ def of_table(
     *,
     evidence: Mapping[str, Display] | None = None,
     quality: Sequence[Section] = (),
+    worth: Sequence[str] = (),
     card: Mapping[str, str] | None = None,
 ) -> Report:
     """Report on a table that was released, fabricated or synthesized.
@@ -353,6 +382,8 @@ def of_table(
         Pictures under their headings, such as the privacy-utility curve.
     quality : sequence of Section, default=()
         What is known about the use of the table.
+    worth : sequence of str, default=()
+        The same in sentences for the verdict.
     card : mapping of str to str or None, default=None
         What people say about the table: any of the fields of a model card.
 
@@ -364,21 +395,25 @@ def of_table(
     pictures = [Section(name, display=display) for name, display in (evidence or {}).items()]
     made = learned_section("What was made from what", facts)
     promised, gaps = privacy_sections(guarantee)
-    sections = [made, promised, *quality, *pictures, gaps, card_section(card), sums_section(facts)]
-    return Report("table", title, privacy_verdict(guarantee), sections)
+    sections = [made, promised, gaps, *quality, *pictures, card_section(card), files_section(facts)]
+    return Report("table", title, [*privacy_verdict(guarantee), *worth], sections)
 
 
 def _of_sources(promises: Sequence[Guarantee]) -> tuple[list[str], list[Section]]:
     """Verdict and sections about the promises of sources: different records, so no number is about all."""
+    told = [privacy_verdict(promise) for promise in promises]
+    shared = [line for line in told[0] if len(told) > 1 and all(line in lines for lines in told)]
     verdict, sections = [], []
-    for number, promise in enumerate(promises, 1):
+    for number, (promise, lines) in enumerate(zip(promises, told, strict=True), 1):
         whose = "the source" if len(promises) == 1 else f"source {number}"
-        verdict += [f"About the rows of {whose}: {line}" for line in privacy_verdict(promise)]
+        own = " ".join(line for line in lines if line not in shared)
+        verdict += [f"About the rows of {whose}: {own}"] if own else []
         found = privacy_sections(promise)
         if len(promises) > 1:
             found = [replace(section, title=f"Source {number}: {section.title}") for section in found]
         sections += found
-    return verdict, sections
+    every = [f"About the rows of every source: {' '.join(shared)}"] if shared else []
+    return [*verdict, *every], sections
 
 
 def of_transfer(
@@ -388,6 +423,7 @@ def of_transfer(
     guarantee: Guarantee | Sequence[Guarantee],
     experts: Section,
     card: Mapping[str, str] | None = None,
+    accuracy: HeldOutAccuracy | None = None,
 ) -> Report:
     """Report on a classifier that a private source has helped.
 
@@ -405,6 +441,8 @@ def of_transfer(
         The weights that were found.
     card : mapping of str to str or None, default=None
         What people say about the model.
+    accuracy : HeldOutAccuracy or None, default=None
+        How good predictions of labelled rows were while their labels were hidden.
 
     Returns
     -------
@@ -413,11 +451,69 @@ def of_transfer(
     """
     promises = list(guarantee) if isinstance(guarantee, Sequence) else [guarantee]
     lines, promised = _of_sources(promises)
-    verdict = [*told[:1], *lines, TARGET]
+    measured = [] if accuracy is None else [_held_out(accuracy)]
+    first = [] if accuracy is None else [accuracy.in_words()]
+    verdict = [*first, *told[:1], *lines, TARGET]
     worth = Section("What the source was worth", notes=told)
     learned = learned_section("What was learned from what", facts)
-    sections = [learned, worth, experts, *promised, card_section(card), sums_section(facts)]
+    sections = [learned, *measured, worth, experts, *promised, card_section(card), files_section(facts)]
     return Report("transfer", title, verdict, sections)
+
+
+@dataclass(frozen=True)
+class HeldOutAccuracy:
+    """How good a transferred classifier is on labelled rows, each while its label was hidden.
+
+    Parameters
+    ----------
+    rows : int
+        Number of these rows.
+    accuracy : float
+        Share of them that are predicted right.
+    majority : float
+        Share that the most frequent label alone gets right.
+    without : float
+        Share that are predicted right without the source.
+    """
+
+    rows: int
+    accuracy: float
+    majority: float
+    without: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % confidence interval of the accuracy, for independent rows."""
+        return accuracy_ends(self.accuracy, self.rows)
+
+    def in_words(self) -> str:
+        """Say it in one sentence, beside what guessing gets."""
+        low, high = self.interval
+        ends = f"{100 * rounded_down(low, 2):.0f} to {100 * rounded_up(high, 2):.0f}"
+        return (
+            f"{100 * self.accuracy:.0f} of 100 held-out labelled rows are predicted right (95 % confidence: "
+            f"{ends}); always answering the most frequent label would get {100 * self.majority:.0f}."
+        )
+
+
+def _held_out(found: HeldOutAccuracy) -> Section:
+    values = {
+        "most frequent label": found.majority,
+        "without the source": found.without,
+        "this model": found.accuracy,
+    }
+    kinds = ["reference", "reference", "federated"]
+    ends = [accuracy_ends(value, found.rows) for value in values.values()]
+    low, high = found.interval
+    facts = {
+        "labelled rows": found.rows,
+        "accuracy": found.accuracy,
+        "95 % interval of the accuracy": [rounded_down(low, 4), rounded_up(high, 4)],
+    }
+    bars = AccuracyDisplay(
+        list(values), list(values.values()), kinds, ends, "accuracy on held-out labelled rows"
+    )
+    return Section("Accuracy", [HIDDEN.format(rows=found.rows)], facts, display=bars)
 
 
 # --- attacks ------------------------------------------------------------------------------------------------
@@ -500,7 +596,7 @@ def of_distances(
         Section("What this means, and what it does not", notes=[n for n in notes if n != NOT_PRIVATE]),
     ]
     if any(map(_is_sum, facts)):
-        sections.append(replace(sums_section(facts), notes=()))
+        sections.append(replace(files_section(facts), notes=()))
     return Report("audit", title, verdict, sections)
 
 
@@ -527,154 +623,22 @@ def of_battery(found: Sequence[Any], releases: int, cannot_see: Sequence[str]) -
         if failed
         else f"None of {len(found)} looks contradicts a claim ({releases} releases of each dataset)."
     )
-    looks = Section("The looks", notes=[str(finding) for finding in found])
-    return Report(
-        "audit", "Attacks on releases", [verdict], [looks, Section("What this cannot see", notes=cannot_see)]
-    )
-
-
-# --- several sites ------------------------------------------------------------------------------------------
-
-
-def of_comparison(comparison: Comparison) -> Report:
-    """Report on classifiers of several sites, alone and together.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        The classifiers and the class counts of the sites.
-
-    Returns
-    -------
-    Report
-        The report.
-    """
-    entries = comparison.entries
-    bars = AccuracyDisplay(
-        [entry.name for entry in entries],
-        [entry.accuracy for entry in entries],
-        [entry.kind for entry in entries],
-        label="accuracy on the test samples",
-    )
-    counts = ClassCountsDisplay(comparison.owner_names, list(comparison.class_names), comparison.counts)
-    rows = [[entry.name, entry.samples, entry.classes, entry.accuracy] for entry in entries]
-    sections = [
-        Section("Accuracy", display=bars),
-        Section("Samples of each class at each site", display=counts),
-        Section("The numbers", headers=["classifier", "samples", "classes", "accuracy"], rows=rows),
-    ]
-    if comparison.notes:
-        sections.append(Section("How to read this", notes=comparison.notes))
-    if comparison.settings:
-        sections.append(Section("Settings", facts=comparison.settings))
-    return Report("comparison", comparison.title, [comparison.lead], sections)
-
-
-def of_simulation(title: str, result: Simulation, settings: Mapping[str, Any], told: Sequence[str]) -> Report:
-    """Report on a federation that was simulated in one process.
-
-    Parameters
-    ----------
-    title : str
-        Heading of the page.
-    result : Simulation
-        What :func:`onefold.federated.simulate` returned.
-    settings : mapping of str to Any
-        Parameters of the run.
-    told : sequence of str
-        The result in words.
-
-    Returns
-    -------
-    Report
-        The report.
-    """
-    sizes = result.class_counts.sum(axis=1)
-    sites = [f"site {place + 1}" for place in range(len(sizes))]
-    values = dict(zip((f"{name} alone" for name in sites), map(float, result.alone), strict=True))
-    kinds = ["alone"] * len(sites) + ["federated", "pooled"]
-    values |= {"together, one round": float(result.federated), "all rows in one place": float(result.pooled)}
-    rows = [list(pair) for pair in values.items()]
-    if not math.isfinite(result.pooled):
-        values.popitem(), kinds.pop(), rows.pop()
-    lead = (
-        f"Together the sites predict {100 * result.federated:.0f} of 100 rows right in one round; alone they "
-        f"predict {100 * min(result.alone):.0f} to {100 * max(result.alone):.0f}."
-    )
-    counts = ClassCountsDisplay(sites, [str(name) for name in result.classes], result.class_counts.tolist())
-    sections = [
-        Section("Accuracy", display=AccuracyDisplay(list(values), list(values.values()), kinds)),
-        Section("Rows of each class at each site", display=counts),
-        Section("The numbers", headers=["classifier", "accuracy"], rows=rows),
-        Section("In words", notes=[line for line in told if line.strip()]),
-        Section("Settings", facts=settings),
-    ]
-    return Report(
-        "comparison", title, [lead, "No noise was added: this says nothing about privacy."], sections
-    )
-
-
-def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> Report:
-    """Report on a federation: who takes part, under which promise, and what has been asked.
-
-    Parameters
-    ----------
-    name : str
-        Name of the federation, or of its folder.
-    status : mapping of str to Any
-        What ``onefold federate status --json`` prints.
-    told : sequence of str
-        The same in words, line by line.
-
-    Returns
-    -------
-    Report
-        The report.
-    """
-    sites = status.get("sites", [])
-    members = [site for site in sites if site.get("status") == "member"]
-    private = sum((site.get("guarantee") or {}).get("holds", False) is True for site in members)
-    verdict = [
-        f"{len(members)} of {len(sites)} sites take part.",
-        f"{private} of them answer with a promise of privacy that holds; the others answer without any."
-        if members
-        else "Nobody can be asked.",
-    ]
+    limits = [] if failed else ["Such attacks find mistakes; that they find none proves no privacy."]
     rows = [
         [
-            str(site.get("name")),
-            str(site.get("status")),
-            "yes" if site.get("online") else "no",
-            str(site.get("last_seen") or "never"),
-            site.get("queries", 0),
-            site.get("rows_answered", 0),
-            str(site.get("reason") or ""),
+            f"{finding.target}, {finding.unit}: {finding.check}",
+            _bound(finding.epsilon),
+            "" if finding.bound is None else round(finding.bound, 3),
+            "stands" if finding.passed else "CONTRADICTED",
+            finding.words,
         ]
-        for site in sites
+        for finding in found
     ]
-    headers = ["site", "status", "there now", "last seen", "queries", "rows answered", "reason"]
-    sections = [
-        Section("The sites", headers=headers, rows=rows),
-        Section("What was agreed", facts=_agreed(status, members)),
-        Section("In words", notes=[line for line in told if line.strip()]),
-    ]
-    for site in members:
-        if site.get("guarantee"):
-            promised = str(site["guarantee"].get("text", "")).split("\n")
-            sections.append(Section(f"What {site['name']} promises", notes=promised))
-    sections.append(Section("What is not covered", notes=FEDERATION_GAPS))
-    digests = {
-        f"digest of the model of {site['name']}": site["model"] for site in members if site.get("model")
-    }
-    sections.append(sums_section(digests))
-    return Report("federation", f"Federation {name}", verdict, sections)
-
-
-def _agreed(status: Mapping[str, Any], members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How answers are combined, and what all members have in common."""
-    facts = {name: status[name] for name in ("mode", "rule") if status.get(name) is not None}
-    for name in ("measure", "features", "classes", "schema"):
-        found = [site.get(name) for site in members]
-        if found and found[0] is not None and all(each == found[0] for each in found):
-            facts["digest of the schema" if name == "schema" else name] = found[0]
-    return facts
+    headers = ["release, unit and look", "epsilon claimed", "found at least", "claim", "what was seen"]
+    looks = Section("The looks", headers=headers, rows=rows)
+    return Report(
+        "audit",
+        "Attacks on releases",
+        [verdict, *limits],
+        [looks, Section("What this cannot see", notes=cannot_see)],
+    )

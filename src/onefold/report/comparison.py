@@ -73,7 +73,10 @@ class Comparison:
     settings : dict, default={}
         Parameters of the run.
     facts : dict, default={}
-        Further numbers, written to the JSON and not shown to people.
+        Further numbers, written to the JSON and not shown to people; "test_samples" gives accuracies their
+        intervals.
+    promises : dict of str to list of str, default={}
+        What is promised, in sentences, by the name of the classifier.
 
     See Also
     --------
@@ -100,6 +103,7 @@ class Comparison:
     notes: Sequence[str] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    promises: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def owners(self) -> list[Entry]:

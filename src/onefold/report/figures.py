@@ -105,7 +105,7 @@ def class_counts(comparison: Comparison) -> str:
 
 
 def _shown(comparison: Comparison, title: str) -> str:
-    from onefold.report.builders import of_comparison
+    from onefold.report.federations import of_comparison
 
     (display,) = [part.display for part in of_comparison(comparison).sections if part.title == title]
     assert display is not None

@@ -29,8 +29,11 @@ __all__ = [
 ]
 
 WIDE, TIGHT = 5, 9  # columns of a table
-SHORT = 12  # lines of a table that stays in one piece
+SHORT = 16  # lines of a section that stays in one piece
+PICTURE = 10  # lines that are as high as a picture
 MOST_NAMES = 12  # of a list in a line
+RANGE = re.compile(r"-?[\d.]+(e[-+]?\d+)? to -?[\d.]+(e[-+]?\d+)?")  # which no line may divide
+VOID = "No privacy is promised"
 SUM = re.compile(r"[0-9a-f]{64}")  # SHA-256
 
 
@@ -121,6 +124,8 @@ def report_page(report: Report) -> str:
         "numeric": _numeric,
         "layout": _layout,
         "is_sum": _is_sum,
+        "is_range": _is_range,
+        "void": _is_void,
     }
     markup = require("markupsafe", "report").Markup
     page: str = environment.from_string(source).render(report=report, style=markup(style()))
@@ -192,22 +197,36 @@ def shown(value: Any) -> str:
 
 
 def _numeric(section: Section) -> set[int]:
-    """Columns of a table that hold numbers only."""
+    """Columns of a table that hold numbers only, and perhaps cells without any."""
     columns = zip(*section.rows, strict=False)
-    return {place for place, cells in enumerate(columns) if all(_is_number(cell) for cell in cells)}
+    return {
+        place
+        for place, cells in enumerate(columns)
+        if any(map(_is_number, cells)) and all(cell == "" or _is_number(cell) for cell in cells)
+    }
 
 
 def _layout(section: Section) -> str:
     """Classes of a section: a table over both columns, or in smaller letters; what no page may divide."""
     columns = len(section.headers) if section.rows else 0
     found = [name for name, least in (("wide", WIDE), ("tight", TIGHT)) if columns >= least]
-    lines = max(len(section.rows), len(section.facts))
-    whole = section.display is not None or (lines <= SHORT and len(section.notes) <= 1)
+    picture = PICTURE if section.display is not None else 0
+    lines = len(section.rows) + len(section.facts) + picture
+    whole = bool(picture or section.rows) and lines <= SHORT and len(section.notes) <= 1
     return " ".join(found + ["whole"] * whole)
 
 
 def _is_sum(value: Any) -> bool:
     return isinstance(value, str) and SUM.fullmatch(value) is not None
+
+
+def _is_range(value: Any) -> bool:
+    return isinstance(value, str) and RANGE.fullmatch(value) is not None
+
+
+def _is_void(report: Report) -> bool:
+    """Whether the verdict is that nothing is promised: it has another colour."""
+    return any(line.startswith(VOID) for line in report.verdict)
 
 
 def _is_number(cell: Any) -> bool:
@@ -251,7 +270,7 @@ def comparison_page(comparison: Comparison) -> str:
     >>> page.splitlines()[0]
     '<!DOCTYPE html>'
     """
-    from onefold.report.builders import of_comparison
+    from onefold.report.federations import of_comparison
 
     return report_page(of_comparison(comparison))
 

@@ -14,10 +14,10 @@ from onefold.report.builders import (
     ALIKE,
     RAW_ROWS,
     card_section,
+    files_section,
     learned_section,
     privacy_sections,
     privacy_verdict,
-    sums_section,
 )
 from onefold.report.displays import Display
 from onefold.report.document import Report, Section
@@ -215,7 +215,7 @@ def of_numbers(
             *pictures,
             *promise,
             card_section(card),
-            sums_section(facts),
+            files_section(facts),
         ],
     )
 

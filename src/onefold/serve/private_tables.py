@@ -144,7 +144,7 @@ def _verdict(guarantee: Guarantee, unit: str) -> list[str]:
     if unit != "entry" or not guarantee.holds:
         return told
     asked = guarantee.odds("entry")
-    return told if told[0] == asked else [asked, *told]
+    return told if asked in told else [asked, *told]
 
 
 def _first_rows(path: Path) -> list[list[str]]:

@@ -168,7 +168,7 @@ def run_status(args: argparse.Namespace) -> int:
     found = Federation(args.folder).status()
     words = status_in_words(found)
     if args.report is not None:
-        from onefold.report.builders import of_federation
+        from onefold.report.federations import of_federation
 
         page = of_federation(Path(args.folder).resolve().parent.name, found.to_dict(), words)
         words.append(reports.written(args.report, page))

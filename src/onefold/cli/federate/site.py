@@ -634,10 +634,14 @@ def run_simulate(args: argparse.Namespace) -> int:
     told |= {"federated": result.federated, "honest": result.honest, "guarantee": None}
     words = _compared(result, args.sites, args.rule, args.lie, args.liars)
     if args.report is not None:
-        from onefold.report.builders import of_simulation
+        from onefold.report.federations import of_simulation
 
-        settings = {"rule": args.rule, "partition": args.partition, "seed": args.seed, "lie": args.lie}
-        page = of_simulation(f"Federation of {Path(args.data).name}, simulated", result, settings, words)
+        settings = {"sites": args.sites, "what the sites sent": result.method, "rule": args.rule}
+        settings |= {"how rows were spread": args.partition, "seed": args.seed}
+        if args.lie is not None:
+            settings |= {"lying sites": args.liars, "what they send": args.lie}
+        title = f"Federation of {Path(args.data).name}, simulated"
+        page = of_simulation(title, result, settings, _caveats(result)[:-1])  # the verdict has the last one
         words.append(reports.written(args.report, page))
     show(told, words, as_json=args.json)
     return 0
@@ -655,9 +659,12 @@ def _compared(result: Simulation, n_sites: int, rule: str, lie: str | None, n_li
             f"lying      {result.federated:.4f}, the same with {count_of(n_liars, 'lying site')}: {lie}"
         )
     words.append(f"pooled     {result.pooled:.4f}, all rows in one place")
-    if result.method != "folding":
-        words.append(
-            "Exact sums of rows travelled, which reveal rows; federate site sends none unless it is told to "
-            "(--send-plain-sums)."
-        )
-    return [*words, "No noise was added: this says nothing about privacy."]
+    return [*words, *_caveats(result)]
+
+
+def _caveats(result: Simulation) -> list[str]:
+    sums = (
+        "Exact sums of rows travelled, which reveal rows; federate site sends none unless it is told to "
+        "(--send-plain-sums)."
+    )
+    return [*[sums] * (result.method != "folding"), "No noise was added: this says nothing about privacy."]

@@ -6,6 +6,7 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields
+from textwrap import wrap
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "TEAL",
     "VIOLET",
     "Display",
+    "in_lines",
     "new_figure",
     "read_display",
     "shortened",
@@ -173,6 +175,13 @@ def shortened(name: str, most: int = 22) -> str:
     """A name of limited length, with the dollar signs escaped that matplotlib would read as a formula."""
     text = name if len(name) <= most else name[: most - 1] + "…"
     return text.replace("$", r"\$")
+
+
+def in_lines(name: str, width: int = 12, most: int = 3) -> str:
+    """A name in a few short lines, for an axis."""
+    return shortened(
+        "\n".join(wrap(name, width, max_lines=most, placeholder="…")) or name, width * most + most
+    )
 
 
 def bare(axes: Any, *sides: str) -> None:

@@ -20,6 +20,7 @@ from onefold.report.displays._display import (
     VIOLET,
     Display,
     bare,
+    in_lines,
     shortened,
 )
 
@@ -27,6 +28,7 @@ __all__ = ["AccuracyDisplay", "CalibrationDisplay", "ConfusionDisplay"]
 
 KIND_COLOURS = {"alone": PALE, "reference": PALE, "pooled": SLATE, "federated": TEAL, "private": VIOLET}
 MANY_CLASSES = 20  # above this number the cells of a matrix are too small for text
+FEW_CLASSES = 4  # up to this number they are wide
 CONFIDENCE = 0.95
 FEWEST = 25  # rows of a group that says something
 
@@ -82,10 +84,11 @@ class AccuracyDisplay(Display):
     def _draw(self, axes: Any) -> None:
         places = range(len(self.names))
         axes.barh(places, self.values, color=[KIND_COLOURS[kind] for kind in self.kinds], height=0.7)
-        for place, value, kind in zip(places, self.values, self.kinds, strict=True):
-            inside = value > 0.15
+        ends = [(value, value) for value in self.values] if self.intervals is None else self.intervals
+        for place, value, kind, (low, high) in zip(places, self.values, self.kinds, ends, strict=True):
+            inside = min(value, low) > 0.15  # else the number would lie under the interval
             axes.text(
-                0.012 if inside else value + 0.012,
+                0.012 if inside else max(value, high) + 0.012,
                 place,
                 f"{value:.3f}",
                 va="center",
@@ -93,9 +96,9 @@ class AccuracyDisplay(Display):
                 fontweight="bold" if kind == "federated" else "normal",
             )
         if self.intervals is not None:
-            low, high = np.transpose(np.asarray(self.intervals, dtype=np.float64))
-            ends = np.abs(np.vstack([self.values - low, high - self.values]))
-            axes.errorbar(self.values, places, xerr=ends, fmt="none", ecolor=INK, elinewidth=1, capsize=3)
+            lows, highs = np.transpose(np.asarray(self.intervals, dtype=np.float64))
+            away = np.abs(np.vstack([self.values - lows, highs - self.values]))
+            axes.errorbar(self.values, places, xerr=away, fmt="none", ecolor=INK, elinewidth=1, capsize=3)
         axes.set_yticks(places, [shortened(name, 32) for name in self.names])
         axes.invert_yaxis()
         axes.set_xlim(0, 1)
@@ -186,20 +189,28 @@ class ConfusionDisplay(Display):
         return f"Matrix of true against predicted classes: {told}."
 
     def _size(self) -> tuple[float, float]:
-        return PAGE_WIDTH, min(5.2, 1.5 + 0.36 * len(self.classes))
+        n_classes = len(self.classes)
+        few = n_classes <= FEW_CLASSES
+        return PAGE_WIDTH, 1.2 + 0.42 * n_classes if few else min(5.2, 1.5 + 0.36 * n_classes)
 
     def _draw(self, axes: Any) -> None:
         counts = np.asarray(self.counts)
         shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        axes.imshow(shares, cmap="GnBu", vmin=0, vmax=1)
+        axes.imshow(
+            shares, cmap="GnBu", vmin=0, vmax=1, aspect="auto" if len(counts) <= FEW_CLASSES else "equal"
+        )
         few = len(self.classes) <= MANY_CLASSES
         if few:
             for place, count in np.ndenumerate(counts):
-                colour = "white" if shares[place] > 0.6 else INK if count else PALE
-                axes.text(place[1], place[0], str(count), ha="center", va="center", color=colour, fontsize=8)
-            names = [shortened(str(name), 12) for name in self.classes]
-            axes.set_xticks(range(len(names)), names, rotation=60 if max(map(len, names)) > 2 else 0)
-            axes.set_yticks(range(len(names)), names)
+                colour = "white" if shares[place] > 0.6 else INK if count else SLATE
+                axes.text(place[1], place[0], str(count), ha="center", va="center", color=colour, fontsize=9)
+            places, names = range(len(self.classes)), [str(name) for name in self.classes]
+            axes.set_yticks(places, [shortened(name, 24) for name in names])
+            short = [shortened(name, 12) for name in names]
+            if len(names) <= FEW_CLASSES:  # the cells are wide enough for a few words
+                axes.set_xticks(places, [in_lines(name) for name in names])
+            else:
+                axes.set_xticks(places, short, rotation=60 if max(map(len, short)) > 2 else 0)
         axes.set_xlabel("predicted class")
         axes.set_ylabel("true class")
         axes.tick_params(length=0)
@@ -340,7 +351,7 @@ class CalibrationDisplay(Display):
         axes.set_ylim(max(0.0, low - 0.02), 1.02)
         axes.set_xlabel("stated probability of the predicted class")
         axes.set_ylabel("share of right answers")
-        axes.legend(fontsize=8, frameon=False)
+        axes.legend(fontsize=9, frameon=False)
         bare(axes)
 
 

@@ -131,5 +131,5 @@ class FoldingDisplay(Display):
             axes.stairs(shares, self.edges, color=colour, linewidth=1.2, label=shortened(name, 32))
         axes.set_xlabel(self.label)
         axes.set_ylabel("share of the group")
-        axes.legend(fontsize=8, frameon=False)
+        axes.legend(fontsize=9, frameon=False)
         bare(axes)

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from onefold.exceptions import InvalidInputError
-from onefold.report.displays._display import AMBER, INK, SLATE, TEAL, VIOLET, Display, bare, shortened
+from onefold.report.displays._display import (
+    AMBER,
+    INK,
+    PAGE_WIDTH,
+    SLATE,
+    TEAL,
+    VIOLET,
+    Display,
+    bare,
+    shortened,
+)
 
 if TYPE_CHECKING:
     from onefold.audit import AttackResult
@@ -20,6 +30,7 @@ __all__ = ["MembershipDisplay", "PrivacyUtilityDisplay"]
 STYLES = ((TEAL, "o"), (AMBER, "s"), (SLATE, "^"), (VIOLET, "D"))
 SMALLEST_RATE = 1e-4
 MOST_CORNERS = 400
+HIGH = 0.85  # a score below which its number is written, so that nothing is cut
 
 
 @dataclass(frozen=True)
@@ -106,11 +117,11 @@ class PrivacyUtilityDisplay(Display):
         """
         told = [
             f"{name} "
-            + ", ".join(f"{score:.3f} at {e:g}" for e, score in zip(self.epsilons, scores, strict=True))
+            + ", ".join(f"{score:.3f} at {e:.3g}" for e, score in zip(self.epsilons, scores, strict=True))
             for name, scores in self.scores.items()
         ]
         told += [f"{name} {score:.3f}" for name, score in self.references.items()]
-        here = "" if self.marked is None else f" This release is at epsilon {self.marked:g}."
+        here = "" if self.marked is None else f" This release is at epsilon {self.marked:.4g}."
         return f"{self.measure.capitalize()} against epsilon per {self.unit}: {'; '.join(told)}.{here}"
 
     def _draw(self, axes: Any) -> None:
@@ -128,16 +139,27 @@ class PrivacyUtilityDisplay(Display):
                 capsize=2,
                 label=shortened(name, 32),
             )
+        if self.whole and len(self.scores) == 1:  # there is room for the numbers themselves
+            for epsilon, score in zip(self.epsilons, next(iter(self.scores.values())), strict=True):
+                axes.annotate(
+                    f"{score:.2f}",
+                    (epsilon, score),
+                    (0, -14 if score > HIGH else 7),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=9,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8},
+                )
         if self.marked is not None:
-            axes.axvline(self.marked, color=AMBER, linewidth=2, alpha=0.6, label="this release")
+            axes.axvline(self.marked, color=AMBER, linewidth=2, alpha=0.6, label="this release", zorder=1)
         axes.set_xscale("log")
-        axes.set_xticks(self.epsilons, [f"{epsilon:.3g}" for epsilon in self.epsilons], fontsize=8)
+        axes.set_xticks(self.epsilons, [f"{epsilon:.3g}" for epsilon in self.epsilons])
         axes.minorticks_off()
         axes.set_xlabel(f"epsilon per {self.unit}: left private, right useful")
         axes.set_ylabel(self.measure)
         if self.whole:
             axes.set_ylim(0.0, 1.02)
-        axes.legend(fontsize=8, frameon=False)
+        axes.legend(fontsize=9, frameon=False)
         bare(axes)
 
 
@@ -212,7 +234,7 @@ class MembershipDisplay(Display):
         )
 
     def _size(self) -> tuple[float, float]:
-        return 4.2, 4.0
+        return PAGE_WIDTH, 3.6
 
     def _draw(self, axes: Any) -> None:
         ends = (SMALLEST_RATE, 1.0)
@@ -229,5 +251,5 @@ class MembershipDisplay(Display):
         axes.set_ylim(*ends)
         axes.set_xlabel("share of outsiders accused")
         axes.set_ylabel("share of members found")
-        axes.legend(fontsize=8, frameon=False, loc="upper left")
+        axes.legend(fontsize=9, frameon=False, loc="lower right")
         bare(axes)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from onefold.report.displays._display import INK, PAGE_WIDTH, Display, bare, shortened
+from onefold.report.displays._display import INK, PAGE_WIDTH, SLATE, Display, bare, in_lines, shortened
 
 __all__ = ["ClassCountsDisplay"]
 
 MANY_CLASSES = 20
+FEW_CLASSES = 4
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,15 @@ class ClassCountsDisplay(Display):
         axes.imshow(counts, cmap="GnBu", aspect="auto", vmin=0, vmax=max(top, 1))
         if len(self.classes) <= MANY_CLASSES:
             for (row, column), count in np.ndenumerate(counts):
-                colour = "white" if count > 0.6 * top else INK if count else "#9aa5b1"
+                colour = "white" if count > 0.6 * top else INK if count else SLATE
                 size = 8 if count < 1000 else 6
                 axes.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=size)
-            axes.set_xticks(range(len(self.classes)), [shortened(name, 9) for name in self.classes])
-            if max(map(len, self.classes), default=0) > 2:
-                axes.tick_params(axis="x", labelrotation=60)
+            if len(self.classes) <= FEW_CLASSES:  # the cells are wide enough for a few words
+                axes.set_xticks(range(len(self.classes)), [in_lines(name) for name in self.classes])
+            else:
+                axes.set_xticks(range(len(self.classes)), [shortened(name, 9) for name in self.classes])
+                if max(map(len, self.classes)) > 2:
+                    axes.tick_params(axis="x", labelrotation=60)
         axes.set_yticks(range(len(counts)), [shortened(name) for name in self.sites])
         axes.set_xlabel("class")
         axes.tick_params(length=0)

@@ -18,6 +18,7 @@ const EVENTS = {
 const STATES = { member: ["takes part", "good"], removed: ["removed", "bad"] };
 
 const rows = (number) => `${number.toLocaleString("en")} row${number === 1 ? "" : "s"}`;
+const entries = (number) => `${number.toLocaleString("en")} ${number === 1 ? "entry" : "entries"}`;
 const time = (text) => text.slice(0, 19).replace("T", " ");
 const event = (name) => pill(...(EVENTS[name] || [name.replaceAll("-", " ")]));
 const purposeOf = (each) => (each.purpose === null ? "every purpose" : each.purpose);
@@ -76,7 +77,7 @@ export function showSite(site) {
   ])));
   showBudget(site.budget);
   lines("ledger", site.ledger);
-  $("log-state").textContent = site.log_error ? `The log is WRONG: ${site.log_error}` : `${site.log_entries} entries; none was changed afterwards.`;
+  $("log-state").textContent = site.log_error ? `The log is WRONG: ${site.log_error}` : `${entries(site.log_entries)}; none was changed afterwards.`;
   $("log-state").className = site.log_error ? "wrong" : "";
   $("log-table").hidden = !site.log.length;
   const heads = namesOf("log");
@@ -139,7 +140,7 @@ function showBudget(budget) {
 
 export function showFederation(found) {
   Object.assign($("federation-state"), { textContent: found.running ? "server runs" : "server does not run", className: `pill ${found.running ? "good" : "bad"}` });
-  $("federation-facts").textContent = `In ${found.mode} mode, answers are combined by the rule “${found.rule}”. The log of who came and went has ${found.log_entries} entries; none was changed afterwards.`;
+  $("federation-facts").textContent = `In ${found.mode} mode, answers are combined by the rule “${found.rule}”. The log of who came and went has ${entries(found.log_entries)}; none was changed afterwards.`;
   lines("warnings", found.warnings || []);
   const names = namesOf("sites");
   fill("sites", found.sites.map((site) => {

@@ -170,7 +170,8 @@ async function preview() {
 }
 
 function showLearnable(told) {
-  $("odds").textContent = (told.unknown.length ? "Once every column that is used is known: " : "") + told.odds;
+  const once = "Once every column that is used is known: "; // the sentence goes on, in a small letter
+  $("odds").textContent = told.unknown.length ? once + told.odds[0].toLowerCase() + told.odds.slice(1) : told.odds;
   $("gauge-bar").style.setProperty("--share", `${Math.max(2 * told.right - 100, 1)}%`);
   const ofEntries = unit() === "entry";
   $("learnable-table").classList.toggle("entries", ofEntries);
