@@ -7,6 +7,7 @@ import argparse
 import ast
 import importlib
 import importlib.util
+import json
 import re
 import shlex
 from pathlib import Path
@@ -294,3 +295,13 @@ def test_messages_that_a_page_quotes_are_those_of_the_programs() -> None:
             if said not in whole and not any(piece in said for piece in pieces if " " in piece):
                 wrong.append(f"{_id(path)}: {quoted}")
     assert wrong == []
+
+
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    changelog = (TOP / "CHANGELOG.md").read_text("utf-8")
+    newest = re.search(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d{2}-\d{2}$", changelog, re.MULTILINE)
+    citation = re.search(r"^version: (\S+)$", (TOP / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
+    bill = json.loads((TOP / "docs/sbom.cdx.json").read_text("utf-8"))["metadata"]["component"]["version"]
+    assert newest is not None
+    assert citation is not None
+    assert {newest[1], citation[1], bill} == {onefold.__version__}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from onefold._base.moved import redirect_moved_modules
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # The one table of what is found at top level: name -> the module it is, or lives in.
 _HOMES = {
