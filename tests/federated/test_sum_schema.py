@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from onefold import MomentRegressor
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated import HolderKey, SchemaSum, SumHolder, SumParties
 from onefold.federated.sums.schema import middle_of
@@ -112,7 +113,11 @@ def test_opened_moments_predict_numbers_with_the_noise_of_one_release(tmp_path: 
     assert found.guarantee_.holds
     assert found.guarantee_.record == (1.0, total.total.contract.guarantee.record[1])
     counts, deviation = found.moments_.counts_[0], found.moments_.count_noise_[0]
-    assert abs(counts - 4000) < 6 * deviation < 60
+    assert abs(counts - 4000) < 6 * deviation
+    everybody = {name: np.concatenate([priced(i)[name] for i in range(len(SITES))]) for name in priced(0)}
+    once = MomentRegressor(1.0, schema=schema, random_state=0).fit(everybody).moments_.count_noise_[0]
+    contract = total.total.contract  # all sites came, and fewer would have been enough
+    assert deviation == pytest.approx(once * np.sqrt(len(SITES) / contract.least_adding), rel=0.01)
 
 
 def test_numbers_take_one_round_and_protect_persons() -> None:
