@@ -138,16 +138,23 @@ def unmarked(raw: Mapping[str, stored.Raw], items: Iterable[reading.Item]) -> li
 
 
 def unmarked_elsewhere(
-    raw: Mapping[str, stored.Raw], paths: Iterable[Path], constants: Mapping[str, Sequence[str]]
+    raw: Mapping[str, stored.Raw],
+    items: Iterable[reading.Item],
+    paths: Iterable[Path],
+    constants: Mapping[str, Sequence[str]],
 ) -> list[str]:
     """The same for pages written by hand, where decimals of two digits and more count.
 
     A number may be any of the experiments and benchmarks that its section of the page names by their
-    commands, or one of the page's constants: lengths, versions, defaults, what follows from a formula.
+    commands, or one of the page's constants: lengths, versions, defaults, what follows from a formula. The
+    page of a folder of experiments may have all numbers of the folder, and those that a document prints.
     """
     found = []
+    documents = _printed(items)
     for path in paths:
         own = {(float(number), 9) for number in constants.get(path.name, ())}
+        beside = {name for name in raw if name.startswith(f"{path.parent.name}/")}
+        own |= _stored_numbers(raw, beside) | (documents if beside else set())
         text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         for section in re.split(r"\n(?=#+ )", text):
             known = own | _stored_numbers(raw, named_in(section))
