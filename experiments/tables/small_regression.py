@@ -15,13 +15,14 @@ import math
 import sys
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from experiments import harness
 from experiments.harness import Outcome, Table
 from onefold import MomentRegressor
-from onefold.fabrication.pair_map import DeclaredPairs, PairMap, pair_sums
+from onefold.fabrication.pair_map import OUTPUT_SHARE, DeclaredPairs, pair_sums
 from onefold.models.ridge import PairSums, ridge_of
 
 KINDS = {"normal": 0.5, "even": 0.2, "skewed": 0.8}  # share of the variance that the columns explain
@@ -59,6 +60,13 @@ def generated_pairs(
     return X, np.clip(2.0 * (y - low) / (high - low) - 1.0, -1.0, 1.0)
 
 
+class Pool(NamedTuple):
+    """Pairs as a release maps them: of length at most one together."""
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+
 @cache
 def levels(epsilon: float) -> tuple[float, float, float]:
     """Standard deviations of the noise that a release adds to the count, to sums, and to squares."""
@@ -67,9 +75,11 @@ def levels(epsilon: float) -> tuple[float, float, float]:
     return found.count_noise, found.sum_noise, found.product_noise
 
 
-def mapped(width: int) -> PairMap:
-    """How a release maps pairs of so many columns."""
-    return DeclaredPairs(None, None, **RANGES).map(width, 0)
+def pool_of(kind: str, width: int, explained: float, size: int, rng: np.random.Generator) -> Pool:
+    """Generated pairs as a release maps them."""
+    X, y = generated_pairs(kind, width, explained, size, rng)
+    pair_map = DeclaredPairs(None, None, **RANGES).map(width, 0)
+    return Pool(pair_map.inputs(X), pair_map.scaled(y))
 
 
 def noisy(sums: PairSums, epsilon: float, sites: int, rng: np.random.Generator) -> PairSums:
@@ -115,32 +125,31 @@ def adassp(X: np.ndarray, y: np.ndarray, epsilon: float, rng: np.random.Generato
     return np.linalg.solve(products + noise + ridge * np.eye(width), right) / math.sqrt(2.0)
 
 
-def scores(
-    X: np.ndarray, y: np.ndarray, size: int, epsilon: float, sites: int, rng: np.random.Generator
-) -> dict[str, float]:
+def scores(pool: Pool, size: int, epsilon: float, sites: int, rng: np.random.Generator) -> dict[str, float]:
     """R2 of every method after one draw of the rows and of the noise; AdaSSP at one site only."""
-    order = rng.permutation(len(X))
+    order = rng.permutation(len(pool.outputs))
     train, test = order[:size], order[size : size + N_TEST]
-    pair_map = mapped(X.shape[1])
-    inputs, outputs = pair_map.inputs(X), pair_map.scaled(y)
-    share = float(pair_map.scaled(np.array([1.0]))[0]) ** 2  # of the squared length of a pair
-    exact = replace(PairSums.of(inputs[train], outputs[train]), row_square=1.0 - share, output_square=share)
+    sums = PairSums.of(pool.inputs[train], pool.outputs[train])
+    exact = replace(sums, row_square=1.0 - OUTPUT_SHARE, output_square=OUTPUT_SHARE)
     given = noisy(exact, epsilon, sites, rng)
-    free, ours = ridge_of(exact), ridge_of(given)
+    queries, truth = pool.inputs[test], pool.outputs[test]
     weights, offset = one_ridge(given)
-    found = {
+    predicted = {
         "private mean": np.full(N_TEST, given.sums[-1] / max(given.count, 1.0)),
-        "onefold": ours.of(inputs[test]),
-        "one ridge": inputs[test] @ weights + offset,
-        "without noise": free.of(inputs[test]),
+        "onefold": ridge_of(given).of(queries),
+        "one ridge": queries @ weights + offset,
+        "without noise": ridge_of(exact).of(queries),
     }
-    predicted = {method: np.clip(pair_map.outputs(each), -1.0, 1.0) for method, each in found.items()}
+    largest = math.sqrt(OUTPUT_SHARE)
     if sites == 1:
-        short = X / math.sqrt(X.shape[1])
-        linear = adassp(short[train], y[train], epsilon, rng)
-        predicted["AdaSSP"] = np.clip(short[test] @ linear[:-1] + linear[-1], -1.0, 1.0)
-    variance = np.var(y[test])
-    return {name: 1.0 - float(np.mean((y[test] - each) ** 2) / variance) for name, each in predicted.items()}
+        short = pool.inputs / math.sqrt(1.0 - OUTPUT_SHARE)
+        linear = adassp(short[train], pool.outputs[train] / largest, epsilon, rng)
+        predicted["AdaSSP"] = (short[test] @ linear[:-1] + linear[-1]) * largest
+    variance = np.var(truth)
+    return {
+        name: 1.0 - float(np.mean((truth - np.clip(each, -largest, largest)) ** 2) / variance)
+        for name, each in predicted.items()
+    }
 
 
 def experiment(args: argparse.Namespace) -> Outcome:
@@ -150,15 +159,15 @@ def experiment(args: argparse.Namespace) -> Outcome:
     behind_mean, behind_one = [], []
     for width in widths:
         pools = [
-            generated_pairs(kind, width, share, max(sizes) + N_TEST, np.random.default_rng([width, place]))
+            pool_of(kind, width, share, max(sizes) + N_TEST, np.random.default_rng([width, place]))
             for place, (kind, share) in enumerate(KINDS.items())
         ]
         for size in sizes:
             for epsilon in EPSILONS:
                 for sites in SITES:
                     found = [
-                        scores(X, y, size, epsilon, sites, np.random.default_rng([draw, width, size, sites]))
-                        for X, y in pools
+                        scores(pool, size, epsilon, sites, np.random.default_rng([draw, width, size, sites]))
+                        for pool in pools
                         for draw in range(draws)
                     ]
                     mean = {name: float(np.mean([each[name] for each in found])) for name in found[0]}

@@ -10,8 +10,9 @@ from onefold._base.arrays import Floats
 
 __all__ = ["denoised_spectrum", "mean_inside"]
 
-# An interval of fewer deviations than this: the law is flat in it, and differences of its ends are rounding.
-NARROW = 1e-4
+# Where differences of densities would be rounding: so many deviations outside the law stands at the nearest
+# end, and in an interval of so few it is flat.
+FAR, NARROW = 1e3, 1e-4
 
 
 def mean_inside(value: float, deviation: float, low: float, high: float) -> float:
@@ -36,9 +37,10 @@ def mean_inside(value: float, deviation: float, low: float, high: float) -> floa
     float
         A number in the interval.
     """
-    if not deviation > 0.0:
-        return min(max(value, low), high)
-    if high - low < NARROW * deviation and low < value < high:
+    nearest = min(max(value, low), high)
+    if abs(value - nearest) >= FAR * deviation:  # so it is without noise
+        return nearest
+    if high - low < NARROW * deviation:
         return (low + high) / 2.0
     first, last = (low - value) / deviation, (high - value) / deviation
     # Probabilities far to the right are all 1 in floating point: such an interval is looked at from behind.
