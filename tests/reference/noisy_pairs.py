@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 
 from reference.denoised import without_noise
 
-SHARES = (0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+SHARES = [0.05 * step for step in range(20)] + [0.99]  # with the prior weights share (1 - share)^2
 
 
 def cut_off_mean(value, deviation, low, high):
@@ -60,7 +60,8 @@ def regression(count, sums, products, levels, row_square, output_square, doubt=4
         tau = share * v / trace
         law = n * S @ (tau * np.eye(p)) @ (n * S).T  # of the weights
         law = law + of_noise + (1 - share) * v * n * S + tau * n**2 * wrong / p * np.eye(p)
-        mixture.append(multivariate_normal.logpdf(c, np.zeros(p), law))
+        prior = (0.05 if share == 0 else share) * (1 - share) ** 2
+        mixture.append(multivariate_normal.logpdf(c, np.zeros(p), law) + math.log(prior))
         kept.append(tau * n * S @ np.linalg.inv(law))
     odds = [math.exp(each - max(mixture)) for each in mixture]
     K = sum(weight * matrix for weight, matrix in zip(odds, kept, strict=True)) / sum(odds)

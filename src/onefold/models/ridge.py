@@ -33,8 +33,10 @@ MOST_FREEDOM = 0.5
 LARGEST_LEVERAGE = 0.95
 # Variances below this share of the largest are the rounding of a constant column.
 ROUNDING = 1e-10
-# With noise: shares of the variance of y that the columns may explain, each as likely as the others.
-EXPLAINED = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+# With noise: shares of the variance of y that the columns may explain, and how likely each is beforehand: a
+# third is likeliest, nothing and everything are not likely.
+EXPLAINED = (*(step / 20.0 for step in range(20)), 0.99)
+LIKELY = tuple(max(share, EXPLAINED[1]) * (1.0 - share) ** 2 for share in EXPLAINED)
 # Half of what drives eigenvalues apart is believed where it is this much, in squared deviations of noise.
 DOUBT = 4.0
 # Squared distance of the mean of y from zero that is to be expected, in units of the largest square of y.
@@ -364,11 +366,11 @@ def _noisy_ridge(pairs: PairSums) -> LinearMap:
     known = _cleaned(pairs)
     size, c, true = known.size, known.across, known.size * known.values
     likelihoods, factors = [], []
-    for share in EXPLAINED:
+    for share, likely in zip(EXPLAINED, LIKELY, strict=True):
         spread = share * known.variance / (float(known.values.sum()) or 1.0)
         rest = (1.0 - share) * known.variance
         total = true**2 * spread + known.noise + known.doubt * spread + rest * true
-        likelihoods.append(-0.5 * float(np.sum(np.log(total) + c**2 / total)))
+        likelihoods.append(math.log(likely) - float(np.sum(np.log(total) + c**2 / total)) / 2.0)
         factors.append(spread * true / total)
     mixture = np.exp(np.array(likelihoods) - max(likelihoods))
     factor = mixture @ np.array(factors) / mixture.sum()
