@@ -4,8 +4,8 @@ Every table is divided once into a pool of training rows and a pool of test rows
 sums are chosen on the first alone (:mod:`experiments.tables.regression_constants`). A split draws training
 rows, at most ``--rows``, from the first pool and test rows from the second. The schema is inferred from the
 training rows and stands for a declaration; the test rows are looked at once. Lines with an epsilon are the
-mean of three draws of the noise, whose seeds are fixed, so that a run can be repeated. Sites get equal parts
-of the rows at random.
+mean of three draws of the noise, of 50 where there are fewer than 500 training rows; their seeds are fixed,
+so that a run can be repeated. Sites get equal parts of the rows at random.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from onefold.federated import MomentFederation, combine_numbers
 from onefold.tables import Schema
 
 EPSILONS = (0.5, 1.0, 4.0, 8.0)
+DRAWS, FEW_ROWS, DRAWS_OF_FEW = 3, 500, 50  # of the noise; noise decides what few rows give
 N_SITES, LIFT = 10, 256
 TEST_SHARE, DRAWN = 0.4, 0.75  # of all rows for the pool of test rows; of a pool for one split
 DIVISION = 20_000  # seed that divides a table into its pools
@@ -113,6 +114,8 @@ def errors(
 ) -> tuple[dict[str, float], float]:
     """The mean squared error of every method on one split, and the variance of the test outputs."""
     train, test = split(table, seed, most)
+    if len(train) < FEW_ROWS and draws >= DRAWS:
+        draws = DRAWS_OF_FEW
     rows, queries = table.part(train), table.part(test)
     y, truth = (np.asarray(table.y[part], dtype=float) for part in (train, test))
     schema = Schema.infer(rows, table.label, task="regression")
@@ -173,7 +176,7 @@ def _summed(
 
 def experiment(args: argparse.Namespace) -> Outcome:
     names = BUNDLED if args.quick else tuple(args.tables or TABLES)
-    splits, draws = (1, 1) if args.quick else (args.splits, 3)
+    splits, draws = (1, 1) if args.quick else (args.splits, DRAWS)
     most = 300 if args.quick else args.rows
     others = () if args.private else (*PEERS, *OWN)
     methods = (*others, *PRIVATE, *AT_SITES)
