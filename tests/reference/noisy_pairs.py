@@ -25,7 +25,7 @@ def cut_off_mean(value, deviation, low, high):
     return sum(quad(lambda x: x * density(x), *end, epsabs=0, limit=200)[0] for end in ends) / mass
 
 
-def regression(count, sums, products, levels, row_square, output_square, doubt=4.0, middle=1 / 6):
+def regression(count, sums, products, levels, row_square, output_square, doubt=1.0, middle=1 / 12):
     """Return weights, offset and estimated error on other pairs."""
     count_noise, sum_noise, product_noise = levels
     p = len(sums) - 1

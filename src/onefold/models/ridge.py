@@ -38,9 +38,9 @@ ROUNDING = 1e-10
 EXPLAINED = (*(step / 20.0 for step in range(20)), 0.99)
 LIKELY = tuple(max(share, EXPLAINED[1]) * (1.0 - share) ** 2 for share in EXPLAINED)
 # Half of what drives eigenvalues apart is believed where it is this much, in squared deviations of noise.
-DOUBT = 4.0
+DOUBT = 1.0
 # Squared distance of the mean of y from zero that is to be expected, in units of the largest square of y.
-MIDDLE = 1.0 / 6.0
+MIDDLE = 1.0 / 12.0
 
 
 @dataclass(frozen=True)
