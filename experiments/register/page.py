@@ -166,7 +166,9 @@ def named_in(text: str) -> set[str]:
     """Experiments and benchmarks that a text names, by their commands or above a stored table."""
     commands = re.findall(r"experiments\.(\w+)\.(\w+)|experiment (\w+)/(\w+)|stored: (\w+)/(\w+)", text)
     named = {"/".join(filter(None, parts)) for parts in commands}
-    return named | {f"benchmarks/{name.replace('-', '_')}" for name in re.findall(r"benchmarks ([\w-]+)", text)}
+    return named | {
+        f"benchmarks/{name.replace('-', '_')}" for name in re.findall(r"benchmarks ([\w-]+)", text)
+    }
 
 
 def _printed(items: Iterable[reading.Item]) -> set[tuple[float, int]]:
