@@ -179,7 +179,6 @@ def experiment(args: argparse.Namespace) -> Outcome:
                     behind_mean.append(mean["private mean"] - mean["onefold"])
                     behind_one.append(mean["one ridge"] - mean["onefold"])
             harness.note(f"{width} columns, {size} rows")
-    of_peer = [name for name in means if name.endswith("AdaSSP")]
     values = {
         "most behind the private mean": max(behind_mean),
         "most behind one ridge": max(behind_one),

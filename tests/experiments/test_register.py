@@ -328,7 +328,9 @@ def test_numbers_of_pages_written_by_hand_are_stored_or_say_that_they_are_not(tm
     told.write_text(
         "# A\n\n`python -m experiments.kahm.mnist` gave 0.12345.\n\nNot stored: 0.54321; 0.1 is short.\n"
     )
-    assert page.unmarked_elsewhere(raw, items, [told], {}) == [f"told.md: 0.12345 in {said!r}"]
+    assert page.unmarked_elsewhere(raw, items, [told], {}) == [
+        "told.md: 0.12345 in '`python -m experiments.kahm.mnist` gave 0.12345.'"
+    ]
     assert page.unmarked_elsewhere(raw, items, [told], {"told.md": ["0.12345"]}) == []
     value = raw["kahm/timing"]["values"]["exponent N"]
     told.write_text(f"# A\n\n`python -m experiments.kahm.timing`: {value:.3f}\n\n# B\n\nAgain {value:.3f}.\n")
