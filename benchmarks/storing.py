@@ -172,9 +172,32 @@ def load(rows: Sequence[Row]) -> list[Table]:
     return tables
 
 
+def sums(rows: Sequence[Row]) -> list[Table]:
+    """Accuracy of shared noise beside one release and own noise; of two kinds of own noise the better one."""
+    lines, errors = [], []
+    for row in rows:
+        each = row.details or {}
+        own = max(
+            (name for name in each if name.startswith("own") and "error" not in name), key=each.__getitem__
+        )
+        ways = ("one release", "shared", "shared, 3 sites may fail", own)
+        lines.append([row.name.split(":")[0], *(f"{each[way]:.4f}" for way in ways)])
+        if f"{own}, standard error" in each:
+            errors.append([lines[-1][0], *(f"{each[f'{way}, standard error']:.4f}" for way in ways)])
+    ways = (
+        "one release of all records",
+        "shared noise, 1 site may fail",
+        "3 may fail",
+        "own noise at each site",
+    )
+    headers = ["data", *ways]
+    return [_table("Accuracy", headers, lines, 1), _table("Standard errors of accuracy", headers, errors, 1)]
+
+
 TABLES: dict[str, Callable[[Sequence[Row]], list[Table]]] = {
     "load": load,
     "sum-costs": sum_costs,
+    "sums": sums,
     "sums-network": sums_network,
 }
 

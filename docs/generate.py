@@ -262,10 +262,11 @@ def documents() -> dict[Path, str]:
 
 
 def _results() -> dict[Path, str]:
-    """The pages that are made whole, from ``experiments``."""
+    """What is made from ``experiments``: two whole pages, and tables of results on the others."""
     from experiments.register import page
 
-    return page.pages()
+    others = [path for path in sorted((TOP / "docs").rglob("*.md")) if "<!-- stored: " in path.read_text()]
+    return page.pages() | {path: page.with_stored_tables(path.read_text()) for path in others}
 
 
 def stale() -> list[str]:

@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,6 +156,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
         note(name)
     rows = [(*line[:9], f"± {line[9]:.3f}", line[10], 100 * (line[10] - line[8])) for line in lines]
     tables = [
+        _summary(lines),
         Table("Forecast and measurement", (*HEADERS, "spread", "forecast", "points off"), rows),
         Table(
             "Public centre, three sites, epsilon 1 per record",
@@ -163,6 +165,25 @@ def experiment(args: argparse.Namespace) -> Outcome:
         ),
     ]
     return Outcome(values, [*tables, *([] if args.quick else [_left_out(measured)])])
+
+
+def _summary(lines: list[tuple[Any, ...]]) -> Table:
+    """One row for each set: measured / forecast accuracy at every number of sites and epsilon."""
+    rows = []
+    for name in dict.fromkeys(line[0] for line in lines):
+        own = [line for line in lines if line[0] == name]
+        _, n_rows, columns, classes, _, _, guessing, plain = own[0][:8]
+        pairs = [f"{line[8]:.3f} / {line[10]:.3f}" for line in own]
+        off = max(100 * abs(line[10] - line[8]) for line in own)
+        about = f"{name.split(',')[0]}, {n_rows} x {columns}, {classes} classes"
+        rows.append((about, f"{guessing:.3f}", f"{plain:.3f}", *pairs, f"{off:.1f}"))
+    settings = [f"{_sites(n_sites)}, epsilon {epsilon:g}" for n_sites in SITES for epsilon in EPSILONS]
+    headers = ("data", "guessing", "no noise", *settings, "largest error in points")
+    return Table("Measured / forecast accuracy", headers, rows)
+
+
+def _sites(count: int) -> str:
+    return "one site" if count == 1 else f"{count} sites"
 
 
 def _left_out(measured: list[tuple[str, float, float, float]]) -> Table:

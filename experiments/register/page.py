@@ -54,8 +54,8 @@ def shown(raw: Mapping[str, stored.Raw]) -> dict[str, set[str]]:
         elif kind == "values":
             names.update(value for value in result["values"] if name == "all" or tolerances.fits(name, value))
         else:
-            printed = [table["rows"] for table in result["tables"] if table["title"] == name]
-            numbers = _numbers(cell for rows in printed for row in rows for cell in row)
+            rows = next((table["rows"] for table in _titled(result, name)), [])
+            numbers = _numbers(cell for row in rows for cell in row)
             names.update(value for value, number in result["values"].items() if _is_among(number, numbers))
     return found
 
@@ -119,6 +119,7 @@ _SETTING = re.compile(
     r"(?: (?:per (?:entry|record|pixel)|of))? [\d.,e-]+(?:(?:,| and| to| or) [\d.]+)*"
 )
 _DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
+_LONG_DECIMAL = re.compile(r"(?<![\w.])\d+\.\d{2,}(?![\w.]*\d)")
 
 
 def unmarked(raw: Mapping[str, stored.Raw], items: Iterable[reading.Item]) -> list[str]:
@@ -127,21 +128,66 @@ def unmarked(raw: Mapping[str, stored.Raw], items: Iterable[reading.Item]) -> li
     A number may be any of the experiments that its section shows, rounded, or one that a document prints. The
     mark of a table may be in the paragraph before it.
     """
-    printed = [row.document for item in items for row in item.rows]
-    documents = {(float(value), 9) for value in printed if isinstance(value, int | float)}
-    documents |= _numbers(value for value in printed if isinstance(value, str))
+    documents = _printed(items)
     found = []
     for path in sorted(SECTIONS.glob("[0-9]*.txt")):
         text = path.read_text(encoding="utf-8")
         known = documents | _stored_numbers(raw, {place[2] for place in _PLACE.finditer(text)})
-        before = ""
-        for block in text.split("\n\n"):
-            said = block if not block.startswith("|") else f"{before} {block}"
-            plain = _SETTING.sub(" ", re.sub(r"`[^`]*`|\([^)]*\.md[^)]*\)", " ", _PLACE.sub(" ", block)))
-            missing = [number for number in _DECIMAL.findall(plain) if not _is_known(number, known)]
-            if missing and NOT_STORED not in said.lower():
-                found.append(f"{path.name}: {', '.join(missing)} in {' '.join(block.split())[:60]!r}")
-            before = block
+        found += _unknown(path.name, _PLACE.sub(" ", text), known, _DECIMAL)
+    return found
+
+
+def unmarked_elsewhere(
+    raw: Mapping[str, stored.Raw],
+    items: Iterable[reading.Item],
+    paths: Iterable[Path],
+    constants: Mapping[str, Sequence[str]],
+) -> list[str]:
+    """The same for pages written by hand, where decimals of two digits and more count.
+
+    A number may be any of the experiments and benchmarks that its section of the page names by their
+    commands, or one of the page's constants: lengths, versions, defaults, what follows from a formula. The
+    page of a folder of experiments may have all numbers of the folder, and those that a document prints.
+    """
+    found = []
+    documents = _printed(items)
+    for path in paths:
+        own = {(float(number), 9) for number in constants.get(path.name, ())}
+        beside = {name for name in raw if name.startswith(f"{path.parent.name}/")}
+        own |= _stored_numbers(raw, beside) | (documents if beside else set())
+        text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for section in re.split(r"\n(?=#+ )", text):
+            known = own | _stored_numbers(raw, named_in(section))
+            found += _unknown(path.name, section, known, _LONG_DECIMAL)
+    return found
+
+
+def named_in(text: str) -> set[str]:
+    """Experiments and benchmarks that a text names, by their commands or above a stored table."""
+    commands = re.findall(r"experiments\.(\w+)\.(\w+)|experiment (\w+)/(\w+)|stored: (\w+)/(\w+)", text)
+    named = {"/".join(filter(None, parts)) for parts in commands}
+    return named | {
+        f"benchmarks/{name.replace('-', '_')}" for name in re.findall(r"benchmarks ([\w-]+)", text)
+    }
+
+
+def _printed(items: Iterable[reading.Item]) -> set[tuple[float, int]]:
+    """Every number that a document prints."""
+    printed = [row.document for item in items for row in item.rows]
+    numbers = {(float(value), 9) for value in printed if isinstance(value, int | float)}
+    return numbers | _numbers(value for value in printed if isinstance(value, str))
+
+
+def _unknown(name: str, text: str, known: set[tuple[float, int]], decimal: re.Pattern[str]) -> list[str]:
+    found = []
+    before = ""
+    for block in text.split("\n\n"):
+        said = block if not block.startswith("|") else f"{before} {block}"
+        plain = _SETTING.sub(" ", re.sub(r"`[^`]*`|\([^)]*\.md[^)]*\)", " ", block))
+        missing = [number for number in decimal.findall(plain) if not _is_known(number, known)]
+        if missing and NOT_STORED not in said.lower():
+            found.append(f"{name}: {', '.join(missing)} in {' '.join(block.split())[:60]!r}")
+        before = block
     return found
 
 
@@ -167,12 +213,12 @@ def _filled(raw: Mapping[str, stored.Raw], kind: str, experiment: str, name: str
     if experiment not in raw:
         raise InvalidInputError(f"the results page shows {experiment}, of which nothing is stored")
     if kind == "table":
-        tables = {table["title"]: table for table in raw[experiment]["tables"]}
-        if name not in tables:
+        found = _titled(raw[experiment], name)
+        if len(found) != 1:
             raise InvalidInputError(
-                f"the results page shows the table {name!r}, which {experiment} does not have"
+                f"the results page shows the table {name!r}, of which {experiment} has {len(found)}"
             )
-        return markdown(tables[name]["headers"], tables[name]["rows"])
+        return markdown(found[0]["headers"], found[0]["rows"])
     if kind == "values":
         chosen = raw[experiment]["values"].items()
         rows = [[key, value] for key, value in chosen if name == "all" or tolerances.fits(name, key)]
@@ -180,6 +226,24 @@ def _filled(raw: Mapping[str, stored.Raw], kind: str, experiment: str, name: str
     if name not in raw[experiment]["values"]:
         raise InvalidInputError(f"the results page shows {name!r}, which {experiment} does not have")
     return format(raw[experiment]["values"][name], form or ".4f")
+
+
+_STORED_TABLE = re.compile(r"(<!-- stored: (\S+) \| (.+?) -->\n).*?(\n<!-- end -->)", flags=re.DOTALL)
+
+
+def with_stored_tables(text: str) -> str:
+    """The text of another page, with its tables of results as they are stored.
+
+    Such a table stands between ``<!-- stored: EXPERIMENT | TITLE -->`` and ``<!-- end -->``.
+    """
+    raw = checking.results()
+    return _STORED_TABLE.sub(lambda at: at[1] + _filled(raw, "table", at[2], at[3], None) + at[4], text)
+
+
+def _titled(result: stored.Raw, name: str) -> list[Mapping[str, Any]]:
+    """The tables with this title, or else those whose title begins with it: titles end with conditions."""
+    same = [table for table in result["tables"] if table["title"] == name]
+    return same or [table for table in result["tables"] if table["title"].startswith(name)]
 
 
 def beside(lines: Sequence[Line], document: str, item: str) -> str:
@@ -204,7 +268,8 @@ def beside(lines: Sequence[Line], document: str, item: str) -> str:
 
 def markdown(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A table as Markdown; floats with four digits after the point, as the scripts print them."""
-    lines = ["| " + " | ".join(map(str, headers)) + " |", "|" + "---|" * len(headers)]
+    names = (str(header) or "case" for header in headers)  # a header without words is lost on a screen reader
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(headers)]
     lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
     return "\n".join(lines)
 

@@ -68,9 +68,11 @@ def experiment(args: argparse.Namespace) -> Outcome:
     found = curves.outcome(
         f"Adult, {size} rows of {len(X)} per repetition, scored on {len(X_test)} raw rows", curve
     )
-    if args.whole:
-        found.values.update({f"whole, {name}": found.values.pop(name) for name in list(found.values)})
-    return found
+    if not args.whole:
+        return found
+    # Under names of its own: both curves are kept in one file.
+    values = {f"whole, {name}": value for name, value in found.values.items()}
+    return Outcome(values, found.tables, {"whole": found.details})
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -68,7 +68,7 @@ def from_plain(plain: dict[str, Any]) -> Curve:
 def outcome(title: str, curve: Curve) -> Outcome:
     """The table, the values to compare, and at how many lams a difference exceeds two standard errors."""
     gains = {other: curve.difference(OPTIMAL, other) for other in (BOUND, VARIANCE)}
-    rows = []
+    rows: list[tuple[object, ...]] = [("no noise", "", "", curve.baseline, *[""] * (len(HEADERS) - 4))]
     for i, strength in enumerate(curve.strengths):
         means = [float(curve.mean(noise)[i]) for noise in NOISES]
         differences = [float(part[i]) for other in (BOUND, VARIANCE) for part in gains[other]]
@@ -84,6 +84,6 @@ def outcome(title: str, curve: Curve) -> Outcome:
     for strength, mean in zip(curve.strengths, curve.mean(OPTIMAL), strict=True):
         values[f"optimal, lam {strength.lam:g}"] = float(mean)
     repetitions = curve.scores[OPTIMAL].shape[1]
-    heading = f"{title}; raw rows: {curve.baseline:.4f}; {repetitions} repetitions"
+    heading = f"{title}; {repetitions} repetitions"
     heading += " (* records that differ by at most 1 per entry, delta 1e-5; labels not covered)"
     return Outcome(values, [Table(heading, HEADERS, rows)], curve.to_dict())

@@ -155,7 +155,7 @@ def scores(pool: Pool, size: int, epsilon: float, sites: int, rng: np.random.Gen
 
 def experiment(args: argparse.Namespace) -> Outcome:
     draws, sizes, widths = (1, SIZES[:2], WIDTHS[:1]) if args.quick else (args.draws, SIZES, WIDTHS)
-    values: dict[str, float] = {}
+    means: dict[str, float] = {}
     lines = []
     behind_mean, behind_one = [], []
     for width in widths:
@@ -173,32 +173,36 @@ def experiment(args: argparse.Namespace) -> Outcome:
                     ]
                     mean = {name: float(np.mean([each[name] for each in found])) for name in found[0]}
                     where = f"{width} columns, {size} rows, epsilon {epsilon:g}, {sites} sites"
-                    values |= {f"{where}: {name}": value for name, value in mean.items()}
+                    means |= {f"{where}: {name}": value for name, value in mean.items()}
                     cells = [f"{mean[name]:.3f}" if name in mean else "" for name in METHODS]
                     lines.append([str(width), str(size), f"{epsilon:g}", str(sites), *cells])
                     behind_mean.append(mean["private mean"] - mean["onefold"])
                     behind_one.append(mean["one ridge"] - mean["onefold"])
             harness.note(f"{width} columns, {size} rows")
-    values["most behind the private mean"] = max(behind_mean)
-    values["most behind one ridge"] = max(behind_one)
-    values["least ahead of AdaSSP"] = min(
-        values[name.replace("AdaSSP", "onefold")] - values[name] for name in values if name.endswith("AdaSSP")
-    )
-    values["settings"] = len(lines)
+    values = {
+        "most behind the private mean": max(behind_mean),
+        "most behind one ridge": max(behind_one),
+        "least ahead of AdaSSP": min(
+            means[name.replace("AdaSSP", "onefold")] - means[name]
+            for name in means
+            if name.endswith("AdaSSP")
+        ),
+        "settings": float(len(lines)),
+    }
     title = f"R2 on fresh rows, mean of {len(KINDS) * draws} draws"
     headers = ["columns", "rows", "epsilon", "sites", *METHODS]
-    tables = [Table(title, headers, lines, 4), _shown(values, sizes)] if SHOWN in widths else []
+    tables = [Table(title, headers, lines, 4), _shown(means, sizes)] if SHOWN in widths else []
     return Outcome(values, tables, seeds=range(draws), rows={"test": N_TEST})
 
 
-def _shown(values: dict[str, float], sizes: tuple[int, ...]) -> Table:
+def _shown(means: dict[str, float], sizes: tuple[int, ...]) -> Table:
     """The part that the documents print: epsilon 1, ten columns."""
     at_sites = [name for name in METHODS if name not in ("AdaSSP", "without noise")]
     lines = []
     for size in sizes:
         where = f"{SHOWN} columns, {size} rows, epsilon 1"
-        cells = [values[f"{where}, 1 sites: {name}"] for name in METHODS]
-        cells += [values[f"{where}, 10 sites: {name}"] for name in at_sites]
+        cells = [means[f"{where}, 1 sites: {name}"] for name in METHODS]
+        cells += [means[f"{where}, 10 sites: {name}"] for name in at_sites]
         lines.append([str(size), *(f"{cell:.3f}" for cell in cells)])
     headers = ["rows", *METHODS, *(f"10 sites: {name}" for name in at_sites)]
     return Table(f"R2 with epsilon 1 and {SHOWN} columns", headers, lines, 1)

@@ -300,6 +300,54 @@ def test_paragraph_with_a_number_that_is_not_stored_says_so(monkeypatch, tmp_pat
     assert page.unmarked(raw, items) == ["1.txt: 0.12345 in 'Measured: 0.12345 at epsilon 0.5.'"]
 
 
+# Numbers that nobody measures: versions, defaults, lengths of encoded cells, and what follows from formulas.
+CONSTANTS = {
+    "architecture.md": ["2.60", "2.110", "2.118", "2.139"],  # Ray, equations of the documents
+    "deploy.md": ["1.41", "3.11", "0.01"],  # Flower, Python, the share of false alarms
+    "encoders.md": ["0.25", "1.25"],
+    "encrypted.md": ["3.12", "2.11"],  # Fisher information of the flood, Concrete
+    "sums.md": ["0.26"],  # MB of the smallest ciphertext
+    "tables.md": ["0.25", "1.25"],
+    "private-classifier.md": ["0.95", "0.64"],  # printed by the command, which the tutorial runs
+    "choose-epsilon.md": ["1.11", "1.65", "2.72", "7.39", "99.97", "1.47", "2.64"],  # odds; published values
+}
+WITHOUT_RESULTS = {"results.md", "register.md", "notation.md", "licences.md"}
+
+
+def written_pages() -> list[Path]:
+    folders = (checking.ROOT / "docs", checking.ROOT / "docs/tutorials", checking.ROOT / "docs/howto")
+    found = [path for folder in folders for path in sorted(folder.glob("*.md"))]
+    found += sorted((checking.ROOT / "experiments").glob("*/README.md"))
+    return [checking.ROOT / "README.md", *(path for path in found if path.name not in WITHOUT_RESULTS)]
+
+
+def test_numbers_of_pages_written_by_hand_are_stored_or_say_that_they_are_not(tmp_path: Path) -> None:
+    raw, items = checking.results(), reading.read()
+    assert page.unmarked_elsewhere(raw, items, written_pages(), CONSTANTS) == []
+    told = tmp_path / "told.md"
+    told.write_text(
+        "# A\n\n`python -m experiments.kahm.mnist` gave 0.12345.\n\nNot stored: 0.54321; 0.1 is short.\n"
+    )
+    assert page.unmarked_elsewhere(raw, items, [told], {}) == [
+        "told.md: 0.12345 in '`python -m experiments.kahm.mnist` gave 0.12345.'"
+    ]
+    assert page.unmarked_elsewhere(raw, items, [told], {"told.md": ["0.12345"]}) == []
+    value = raw["kahm/timing"]["values"]["exponent N"]
+    told.write_text(f"# A\n\n`python -m experiments.kahm.timing`: {value:.3f}\n\n# B\n\nAgain {value:.3f}.\n")
+    assert page.unmarked_elsewhere(raw, items, [told], {}) == [
+        f"told.md: {value:.3f} in 'Again {value:.3f}.'"
+    ]
+
+
+def test_tables_of_results_on_other_pages_are_the_stored_ones() -> None:
+    result = checking.results()["operator/liars"]["tables"][0]
+    made = page.with_stored_tables("a\n<!-- stored: operator/liars | Ten sites -->\nold\n<!-- end -->\nb")
+    table = page.markdown(result["headers"], result["rows"])
+    assert made == f"a\n<!-- stored: operator/liars | Ten sites -->\n{table}\n<!-- end -->\nb"
+    with pytest.raises(InvalidInputError, match="has 0"):
+        page.with_stored_tables("<!-- stored: operator/liars | No such table -->\nold\n<!-- end -->")
+
+
 def test_table_of_the_readme_shows_stored_numbers() -> None:
     """Accuracy in percent at ten sites; onefold is the federation that ``simulate`` takes by itself."""
     result = checking.results()["federated_heads/run"]
