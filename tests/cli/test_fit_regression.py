@@ -223,3 +223,29 @@ def test_explanations_name_columns_and_amounts(folder: Path, tmp_path: Path, cap
     code, _, error = run(capsys, "predict", model, folder / "test.csv", "--out", out, "--against", out)
     assert code != 0
     assert "--against goes with --explain N" in error
+
+
+@pytest.mark.parametrize(
+    ("report", "told"),
+    [
+        (["--report", "spent.html"], "spent.json: is another file of this command"),
+        (["--report", "costs.html"], "costs.json: is another file of this command"),
+        (["--report", "nowhere/page.html"], "the folder does not exist"),
+        (["--card", "card.json"], "--card goes with --report"),
+    ],
+)
+def test_page_that_cannot_be_written_is_refused_before_anything_is_spent(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, report: list[str], told: str
+) -> None:
+    """The numbers of a page go to a JSON file beside it, which must not be the ledger that was charged."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    Schema(FIELDS, rows_about=1000).save("costs.json")
+    assert run(capsys, "ledger", "new", "spent.json", "--epsilon", 3, "--delta", 1e-4)[0] == 0
+    before = {name: Path(name).read_bytes() for name in ("spent.json", "costs.json")}
+    words = ("--schema", "costs.json", "--epsilon", 1, "--ledger", "spent.json", "--out", "m.onefold")
+    code, _, error = run(capsys, "fit", folder / "train.csv", *words, *report)
+    assert code == 2
+    assert told in error
+    assert {name: Path(name).read_bytes() for name in before} == before
+    assert not Path("m.onefold").exists()

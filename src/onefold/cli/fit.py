@@ -125,9 +125,9 @@ def run(args: argparse.Namespace) -> int:
     out = f"{contracts.stem_of(args.data)}.onefold" if args.out is None else args.out
     inputs = [args.data, *([] if args.schema is None else [args.schema])]
     check_writable(out, *inputs)
+    reports.check_report(args, out)  # before anything is spent
     if regression.is_wanted(args):
         return regression.run_fit(args, out)
-    reports.check_report(args, out)
     own |= {"n_components": args.n_components, "scale": None if args.scale == "none" else args.scale}
     own |= {"measure": args.measure, "seed": args.seed, "n_jobs": args.n_jobs}
     if args.epsilon is not None:
