@@ -158,6 +158,7 @@ def test_site_with_noise_promises_and_site_without_warns(capsys: pytest.CaptureF
         (("--epsilon", "1", "--unit", "record", "--method", "rows"), "leave out --method rows"),
         (("--send-plain-sums", "--model", "wide"), "--model is for classes"),
         (("--send-plain-sums", "--send-raw-model"), "--send-raw-model is for classes"),
+        (("--send-plain-sums", "--ledger", "spent.json"), "--ledger needs --epsilon"),
     ],
 )
 def test_what_a_site_cannot_do_with_numbers_is_one_line(

@@ -166,6 +166,7 @@ def test_guarantee_names_unit_conditions_and_what_voids_it(friedman: list) -> No
     with pytest.warns(PrivacyLeakWarning, match="fitted to the raw data"):
         learned = MomentRegressor(1.0, encoder=StandardScaler(), y_range=(0.0, 30.0)).fit(X, y)
     assert not learned.guarantee_.holds
+    assert learned.promise(10).voided_by == learned.guarantee_.voided_by  # said before it happens, too
 
 
 def test_noise_never_makes_an_error_of_zero_and_intervals_without_width() -> None:

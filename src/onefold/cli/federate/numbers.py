@@ -73,6 +73,8 @@ def check_site(args: argparse.Namespace) -> None:
     if args.epsilon is None:
         if not args.send_plain_sums:
             raise InvalidInputError(NO_QUERIES)
+        if args.ledger is not None:
+            raise InvalidInputError("--ledger needs --epsilon: without it no noise is added")
         return
     if args.send_plain_sums:
         raise InvalidInputError(

@@ -217,7 +217,13 @@ class PrivateMoments(BaseEstimator):
         self.whitening = whitening
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None, *, schema: Schema | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        person: ArrayLike | None = None,
+        *,
+        schema: Schema | None = None,
+        conditions: Sequence[str] = (),
     ) -> Self:
         """Release the moments of labelled rows.
 
@@ -232,6 +238,9 @@ class PrivateMoments(BaseEstimator):
             whatever the number of records.
         schema : Schema or None, default=None
             What the rows were encoded by: the guarantee names it, and moments of another one are not added.
+        conditions : sequence of str, default=()
+            What else was declared about the rows before they came here: the guarantee and the entry in the
+            ledger say so.
 
         Returns
         -------
@@ -255,7 +264,9 @@ class PrivateMoments(BaseEstimator):
         if sampler == "hardened" and len(rows) > MOST_ROWS:
             raise InvalidInputError("a hardened release adds at most 2**25 records exactly: split the data")
         noise = Noise.of(self.random_state, sampler, person, silent=mu is None)
-        guarantee = self.promise(rows.shape[1], of_persons=person is not None, schema=schema)
+        guarantee = self.promise(
+            rows.shape[1], of_persons=person is not None, schema=schema, conditions=conditions
+        )
         charge(self.ledger, guarantee, "private moments")
         # Counts, centre and whitening have the same noise in all of them.
         sigma = self._levels(mu, shares)[0]
@@ -287,7 +298,12 @@ class PrivateMoments(BaseEstimator):
         return self
 
     def promise(
-        self, n_features: int, *, of_persons: bool = False, schema: Schema | None = None
+        self,
+        n_features: int,
+        *,
+        of_persons: bool = False,
+        schema: Schema | None = None,
+        conditions: Sequence[str] = (),
     ) -> Guarantee:
         """State what :meth:`fit` will promise, before any noise is drawn.
 
@@ -299,6 +315,8 @@ class PrivateMoments(BaseEstimator):
             Whether :meth:`fit` will be told whose records they are.
         schema : Schema or None, default=None
             What the rows are encoded by.
+        conditions : sequence of str, default=()
+            What else was declared about the rows before they came here.
 
         Returns
         -------
@@ -316,7 +334,9 @@ class PrivateMoments(BaseEstimator):
         if sampler == "hardened" and max(map(max, sigmas)) > LARGEST_EXACT_NOISE:
             raise InvalidInputError("epsilon, delta or a share is too small for the hardened sampler")
         guarantee = self._promise(mu, sigmas, sampler, of_persons, n_features)
-        return guarantee if schema is None else under_contract(guarantee, schema)
+        if schema is not None:
+            guarantee = under_contract(guarantee, schema)
+        return reduce(Guarantee.provided, conditions, guarantee)
 
     def _levels(self, mu: float | None, shares: Blocks) -> list[Blocks]:
         """Return the noise of every way in which the budget may be divided."""
