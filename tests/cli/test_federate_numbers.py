@@ -93,6 +93,10 @@ def test_simulation_with_noise_tells_the_guarantee(capsys: pytest.CaptureFixture
     found = told(capsys, "simulate", "north.csv", *BY_SCHEMA, "--sites", 3, "--epsilon", 8)
     assert found["guarantee"]["record"]["epsilon"] == 8.0
     assert found["rmse"]["pooled"] < found["rmse"]["federated"]
+    assert "no epsilon covers them" in found["not_covered"]
+    assert run("simulate", "north.csv", *BY_SCHEMA, "--sites", 3, "--epsilon", 8) == 0
+    said = capsys.readouterr().out
+    assert said.index("no epsilon covers them") < said.index("epsilon 8 per record")
 
 
 def test_simulation_needs_no_schema_and_takes_folding_and_sorted_sites(

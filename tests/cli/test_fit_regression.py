@@ -188,6 +188,7 @@ def test_pages_tell_the_error_beside_the_mean_and_show_no_folder(
     for page in (fitted, asked):
         text, numbers = page.read_text("utf-8"), json.loads(page.with_suffix(".json").read_text("utf-8"))
         assert "always predicting the mean would be off by" in numbers["verdict"][0]
+        assert "the file holds exact sums" in numbers["verdict"][-1]
         titles = [section["title"] for section in numbers["sections"]]
         assert {"Error", "Observed and predicted", "How far predictions are off"} <= set(titles)
         (error,) = [section["facts"] for section in numbers["sections"] if section["title"] == "Error"]

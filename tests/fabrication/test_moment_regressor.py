@@ -376,6 +376,30 @@ def test_noise_of_the_release_is_that_of_its_levels() -> None:
     assert np.sqrt(np.sum(levels**-2.0)) == pytest.approx(mu_of(1.0, 1e-5), rel=1e-9)
 
 
+def test_neighbours_are_told_apart_as_well_as_promised_and_no_better() -> None:
+    """The best test of a record more or less sees a shift of mu deviations: no larger, and hardly smaller.
+
+    The record lies far outside its ranges, so it is as long as one can be. Noise that is 10 % off fails here.
+    """
+    ranges = {"x_range": (0.0, 1.0), "y_range": (0.0, 1.0)}
+    X, y = np.array([[0.2], [0.7], [0.4]]), np.array([0.1, 0.9, 0.5])
+    rng, epsilon, looks = np.random.default_rng(0), 20.0, 250
+    z = np.array([-np.sqrt(0.7), np.sqrt(0.3)])
+    seen: dict[int, list[float]] = {0: [], 1: []}
+    for more in seen:
+        rows, outputs = (X, y) if not more else (np.vstack([X, [[-1e9]]]), np.append(y, 1e300))
+        for _ in range(looks):
+            found = MomentRegressor(epsilon, random_state=rng, **ranges).site_moments(rows, outputs)
+            # The logarithm of the ratio of both laws, but for a constant.
+            weighed = found.counts_[0] / found.count_noise_[0] ** 2
+            weighed += found.sums_[0] @ z / found.sum_noise_[0] ** 2
+            weighed += np.sum(found.second_moments_[0] * np.outer(z, z)) / found.second_noise_[0] ** 2
+            seen[more].append(float(weighed))
+    without, with_it = (np.array(seen[more]) for more in (0, 1))
+    apart = (with_it.mean() - without.mean()) / np.sqrt((without.var() + with_it.var()) / 2.0)
+    assert apart / mu_of(epsilon, 1e-5) == pytest.approx(1.0, abs=0.07)  # three deviations of the mean
+
+
 def test_nothing_but_the_release_decides_what_is_predicted(friedman: list) -> None:
     X, test, y, _ = friedman
     model = MomentRegressor(1.0, **RANGES).fit(X, y)

@@ -105,7 +105,8 @@ def run_fit(args: argparse.Namespace, out: str) -> int:
     )
     if args.report is not None:
         about = {"evaluation": found, "evidence": shown, "about": "rows that were held out"}
-        lines.append(_page(args, f"Model of {reports.file_name(args.data)}", result, out, None, **about))
+        title = f"Model of {reports.file_name(args.data)}"
+        lines.append(_page(args, title, result, out, model.guarantee_, **about))
     show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
 
