@@ -377,27 +377,31 @@ def test_noise_of_the_release_is_that_of_its_levels() -> None:
 
 
 def test_neighbours_are_told_apart_as_well_as_promised_and_no_better() -> None:
-    """The best test of a record more or less sees a shift of mu deviations: no larger, and hardly smaller.
+    """The best test of a record more or less sees a shift of mu deviations of the noise that is really there.
 
-    The record lies far outside its ranges, so it is as long as one can be. Noise that is 10 % off fails here.
+    The record lies far outside its ranges, so it is as long as one can be. Noise that is 5 % off fails here.
     """
+    width, looks, rng = 12, 30, np.random.default_rng(0)
     ranges = {"x_range": (0.0, 1.0), "y_range": (0.0, 1.0)}
-    X, y = np.array([[0.2], [0.7], [0.4]]), np.array([0.1, 0.9, 0.5])
-    rng, epsilon, looks = np.random.default_rng(0), 20.0, 250
-    z = np.array([-np.sqrt(0.7), np.sqrt(0.3)])
-    seen: dict[int, list[float]] = {0: [], 1: []}
-    for more in seen:
-        rows, outputs = (X, y) if not more else (np.vstack([X, [[-1e9]]]), np.append(y, 1e300))
-        for _ in range(looks):
-            found = MomentRegressor(epsilon, random_state=rng, **ranges).site_moments(rows, outputs)
-            # The logarithm of the ratio of both laws, but for a constant.
-            weighed = found.counts_[0] / found.count_noise_[0] ** 2
-            weighed += found.sums_[0] @ z / found.sum_noise_[0] ** 2
-            weighed += np.sum(found.second_moments_[0] * np.outer(z, z)) / found.second_noise_[0] ** 2
-            seen[more].append(float(weighed))
-    without, with_it = (np.array(seen[more]) for more in (0, 1))
-    apart = (with_it.mean() - without.mean()) / np.sqrt((without.var() + with_it.var()) / 2.0)
-    assert apart / mu_of(epsilon, 1e-5) == pytest.approx(1.0, abs=0.07)  # three deviations of the mean
+    X, y = rng.uniform(size=(5, width)), rng.uniform(size=5)
+    neighbour = np.vstack([X, np.full((1, width), 1e9)]), np.append(y, -1e300)
+    above = np.triu_indices(width + 1, 1)
+
+    def numbers(found: PrivateMoments, levels: PrivateMoments) -> np.ndarray:
+        """All released numbers in units of the stated noise; beside the diagonal it is smaller by sqrt 2."""
+        products = found.second_moments_[0] / levels.second_noise_[0]
+        sums = found.sums_[0] / levels.sum_noise_[0]
+        counts = found.counts_ / levels.count_noise_
+        return np.concatenate([counts, sums, np.diag(products), np.sqrt(2.0) * products[above]])
+
+    exact = MomentRegressor(None, lift=None, **ranges)
+    noisy = [MomentRegressor(1.0, random_state=rng, **ranges).site_moments(X, y) for _ in range(looks)]
+    truth, shifted = (numbers(exact.site_moments(*rows), noisy[0]) for rows in ((X, y), neighbour))
+    noise = np.array([numbers(found, noisy[0]) - truth for found in noisy])
+    apart = np.linalg.norm(shifted - truth) / np.sqrt(np.mean(noise**2))
+    assert apart / mu_of(1.0, 1e-5) == pytest.approx(1.0, abs=0.04)  # of 3150 numbers: three deviations
+    blocks = (noise[:, 0], noise[:, 1 : width + 2], noise[:, width + 2 :])
+    assert [round(float(np.sqrt(np.mean(block**2)))) for block in blocks] == [1, 1, 1]
 
 
 def test_nothing_but_the_release_decides_what_is_predicted(friedman: list) -> None:
