@@ -221,6 +221,25 @@ def test_query_predicts_numbers_and_tells_the_error_beside_the_mean(
     assert ("NOT private: sums of raw rows" in said) == (options != NOISE)
 
 
+def test_status_calls_no_plain_sums_private_whoever_takes_part(
+    net: InProcessNetwork, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert site("north", *NOISE) == 0
+    assert site("south", *BY_SCHEMA, "--send-plain-sums") == 0
+    for name in ("north", "south"):
+        net.look(name)
+    capsys.readouterr()
+    assert run("status", "--folder", "f") == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "sent private moments" in lines["north"]
+    assert "NOT private: sums of raw rows" in lines["south"]  # which the server has refused
+    assert "sent private moments" not in lines["south"]
+    net.federation.remove("north")
+    net.federation.remove("south")
+    assert run("status", "--folder", "f") == 0
+    assert "sent private moments" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "options",
     [
