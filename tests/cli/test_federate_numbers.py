@@ -186,6 +186,38 @@ def test_update_takes_new_rows_into_the_sums(capsys: pytest.CaptureFixture[str])
     assert counts == [300.0, 600.0]
 
 
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "noisy"])
+def test_folder_of_a_site_speaks_of_sums_where_there_is_no_model(
+    plain: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (*BY_SCHEMA, "--send-plain-sums") if plain else NOISE
+    assert site("north", *options) == 0
+    capsys.readouterr()
+    assert run("site", "status", "--folder", "f/sites/north") == 0
+    said = capsys.readouterr().out
+    assert "site north: numbers to predict, 4 features" in said
+    assert f"a site that sends {'plain sums' if plain else 'private moments'} alone" in said
+
+
+def test_forgetting_a_person_tells_of_exact_sums(capsys: pytest.CaptureFixture[str]) -> None:
+    fields = [Field("who", "string", "person"), *SCHEMA.fields]
+    Schema(fields, rows_per_person=300).save("persons.json")
+    lines = Path("north.csv").read_text("utf-8").splitlines()
+    Path("north.csv").write_text(
+        "\n".join(["who," + lines[0], *(f"p{number % 50}," + line for number, line in enumerate(lines[1:]))])
+    )
+    assert site("north", "--schema", "persons.json", "--send-plain-sums") == 0
+    Path("whom.txt").write_text("p7")
+    words = ("--folder", "f/sites/north", "--person-file", "whom.txt", "--yes")
+    capsys.readouterr()
+    assert run("site", "forget", *words) == 0
+    said = capsys.readouterr().out
+    assert "The sums that leave are, to the last bit" in said
+    assert "scores" not in said
+    left = MomentFederation().add("north", kept("north").content).moments()
+    assert left.counts_.sum() == 294.0
+
+
 # --- query and status -------------------------------------------------------------------------------------
 
 
