@@ -231,6 +231,20 @@ def test_rows_without_a_number_are_left_out() -> None:
     assert np.array_equal(usual.moments_.second_moments_, gaps.moments_.second_moments_)
 
 
+@pytest.mark.parametrize("encoder", [None, FourierLift(4)], ids=["no encoder", "encoder"])
+def test_table_without_a_number_is_released_like_any_other(encoder: Any) -> None:
+    """A refusal would tell that nobody is in it."""
+    nobody: dict[str, Any] = {field.name: [] for field in SCHEMA.fields}
+    unknown = {field.name: ["?", "?"] for field in SCHEMA.fields}
+    usual = MomentRegressor(1.0, schema=SCHEMA, encoder=encoder).fit(patients(30))
+    for table in (nobody, unknown):
+        model = MomentRegressor(1.0, schema=SCHEMA, encoder=encoder).fit(table)
+        assert model.guarantee_ == usual.guarantee_
+        assert model.moments_.sums_.shape == usual.moments_.sums_.shape
+        assert len(model.moments_.to_bytes()) == len(usual.moments_.to_bytes())
+        assert np.isfinite(model.predict(patients(5))).all()
+
+
 def test_schema_from_private_rows_is_for_models_without_noise_only() -> None:
     table = patients(300)
     schema = Schema.infer(table, "cost", source="private", task="regression")

@@ -19,6 +19,7 @@ from onefold.fabrication.on_moments import (
     LEARNED_ENCODER,
     Kept,
     OnMoments,
+    behind,
     encoding_words,
     of_the_release,
     read_on_moments,
@@ -554,7 +555,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
     def _encoded(self, rows: Array) -> Floats:
         """Rows as the pair map takes them."""
         if self.encoder_ is not None:
-            return np.asarray(self.encoder_.transform(rows))
+            return behind(self.encoder_, rows)
         return np.asarray(rows if self.x_range is None else np.clip(rows, *self._box))
 
     # --- what follows from them -------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import read_archive, save_archive
-from onefold._base.arrays import AnyArray, Arrays, Floats, Labels
+from onefold._base.arrays import AnyArray, Array, Arrays, Floats, Labels
 from onefold._base.foreign import NOT_READABLE
 from onefold._base.validation import check_rows
 from onefold.encoders import condition, description, learns
@@ -74,7 +74,8 @@ class OnMoments(BaseEstimator):
         if learns(self.encoder):  # a ledger refuses it before there is a release
             void = Guarantee("record", NOTHING, NOTHING, rows.shape[1]).voided(LEARNED_ENCODER)
             charge(self.ledger, void, "private moments")
-        return clone(self.encoder).fit(rows)
+            return clone(self.encoder).fit(rows)
+        return clone(self.encoder).fit(_shape_of(rows))
 
     def _release(self, of_persons: bool) -> dict[str, Any]:
         """Return the parameters of the release; what is not given follows from the schema."""
@@ -179,7 +180,7 @@ class ClassesOnMoments(OnMoments):
         """
         rows, labels, person = self._read(X, y, person)
         self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
-        encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
+        encoded = rows if self.encoder_ is None else behind(self.encoder_, rows)
         release = PrivateMoments(**self._release(person is not None))
         granted = taken_for_granted(self.encoder)
         moments = release.fit(encoded, labels, person, schema=self.schema, conditions=granted)
@@ -264,6 +265,16 @@ def read_on_moments(path: Path, kind: str, what: str, make: Callable[[Kept], Mod
 def encoding_words(schema: Schema | None, encoder: Any) -> str:
     """Describe what records went through, in words that are equal at all sites that did the same."""
     return description(encoder) if schema is None else encoding_of(schema, description(encoder))
+
+
+def behind(encoder: Any, rows: Array) -> Floats:
+    """Encode rows, of which there may be none: a refusal would tell that nobody is in the table."""
+    return np.asarray(encoder.transform(_shape_of(rows))[: len(rows)])
+
+
+def _shape_of(rows: Array) -> Array:
+    """The rows, or one of zeros where there are none: a public encoder learns nothing but its length."""
+    return rows if len(rows) else np.zeros((1, rows.shape[1]))
 
 
 def taken_for_granted(encoder: Any) -> tuple[str, ...]:
