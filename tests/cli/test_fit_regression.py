@@ -198,6 +198,22 @@ def test_pages_tell_the_error_beside_the_mean_and_show_no_folder(
         assert str(tmp_path) not in text
 
 
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_model_of_raw_rows_has_no_guarantee_of_an_earlier_one_beside_it(
+    folder: Path, tmp_path: Path, capsys, task: str
+) -> None:
+    model, out = tmp_path / "m.onefold", tmp_path / "p.csv"
+    beside = [Path(f"{path}.guarantee.json") for path in (model, out)]
+    private = ("--schema", folder / "costs.schema.json", "--epsilon", 4, "--out", model, "--quiet")
+    assert run(capsys, "fit", folder / "train.csv", *private)[0] == 0
+    assert beside[0].exists()
+    raw = ("--label", "cost" if task == "regression" else "ward", "--task", task, "--ignore", "id")
+    assert run(capsys, "fit", folder / "train.csv", *raw, "--out", model, "--quiet")[0] == 0
+    beside[1].write_text("{}")  # of a private table that stood there before
+    assert run(capsys, "predict", model, folder / "test.csv", "--out", out, "--quiet")[0] == 0
+    assert not any(path.exists() for path in beside)
+
+
 def test_page_of_a_private_model_tells_no_error_of_rows(folder: Path, tmp_path: Path, capsys) -> None:
     pytest.importorskip("matplotlib")
     page = tmp_path / "p.html"

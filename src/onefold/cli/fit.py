@@ -16,7 +16,7 @@ from onefold.cli import arguments as shared
 from onefold.cli import contracts, regression, reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, say, show, without_bars
-from onefold.cli.outputs import check_writable, write_private_model
+from onefold.cli.outputs import check_writable, write_model, write_private_model
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError, OnefoldWarning
 from onefold.report.evaluation import (
@@ -137,8 +137,6 @@ def run(args: argparse.Namespace) -> int:
     for note in data.notes:
         say(note, args.quiet)
     # Imported late, here and below: a mistake in the table is told without waiting for scikit-learn.
-    from onefold import io
-
     plain = args.measure in (None, "euclidean") and (args.n_components, args.scale) == (20, "auto")
     tune = data.schema is None and plain and not set(own) & set(ONLY_WIDE)
     model = shared.classifier_of(args.model, schema=data.schema, tune=tune, **own)
@@ -161,7 +159,7 @@ def run(args: argparse.Namespace) -> int:
     if data.names is not None:
         # The scikit-learn attribute for columns with names; set after fit because a plain array went in.
         model.feature_names_in_ = np.array(data.names, dtype=object)
-    io.save(model, out)
+    write_model(out, model)
     result |= told | {"file_bytes": Path(out).stat().st_size}
     size = result["file_bytes"] / 1e6
     lines += [
