@@ -16,7 +16,7 @@ from onefold.cli import arguments as shared
 from onefold.cli import contracts, regression, reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, say, show, without_bars
-from onefold.cli.outputs import check_writable, write_model, write_private_model
+from onefold.cli.outputs import check_spares_ledger, check_writable, write_model, write_private_model
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError, OnefoldWarning
 from onefold.report.evaluation import (
@@ -125,6 +125,7 @@ def run(args: argparse.Namespace) -> int:
     out = f"{contracts.stem_of(args.data)}.onefold" if args.out is None else args.out
     inputs = [args.data, *([] if args.schema is None else [args.schema])]
     check_writable(out, *inputs)
+    check_spares_ledger(args.ledger, out)
     reports.check_report(args, out)  # before anything is spent
     if regression.is_wanted(args):
         return regression.run_fit(args, out)

@@ -48,6 +48,14 @@ def check_writable(path: str, *inputs: str) -> None:
         raise InvalidInputError(f"{path}: permission denied")
 
 
+def check_spares_ledger(ledger: str | None, *outs: str | None) -> None:
+    """Refuse an output, or the guarantee beside it, that would replace the account of what is spent."""
+    for out in () if ledger is None else outs:
+        if out not in (None, STANDARD_OUTPUT):
+            for path in (out, f"{out}.guarantee.json"):
+                check_writable(path, ledger)
+
+
 def check_table_format(path: str, *inputs: str) -> None:
     """Refuse an output table whose format is unknown, needs a missing package, or that is an input."""
     check_writable(path, *inputs)
