@@ -50,8 +50,10 @@ def check_writable(path: str, *inputs: str) -> None:
 
 def check_spares_ledger(ledger: str | None, *outs: str | None) -> None:
     """Refuse an output, or the guarantee beside it, that would replace the account of what is spent."""
-    for out in () if ledger is None else outs:
-        if out not in (None, STANDARD_OUTPUT):
+    if ledger is None:
+        return
+    for out in outs:
+        if out is not None and out != STANDARD_OUTPUT:
             for path in (out, f"{out}.guarantee.json"):
                 check_writable(path, ledger)
 
