@@ -16,11 +16,12 @@ from onefold.fabrication import (
     Fabricator,
     MomentClassifier,
     MomentFabricator,
+    MomentRegressor,
     PrivateClassifier,
     TableSynthesizer,
     synthesizer,
 )
-from onefold.federated import LocalModel, release_moments
+from onefold.federated import LocalModel, MomentFederation, release_moments
 from onefold.privacy import (
     AnalyticGaussian,
     Box,
@@ -79,6 +80,18 @@ def moment_classifier(ledger: Any) -> Any:
 
 def moment_fabricator(ledger: Any) -> Any:
     return MomentFabricator(0.5, 1e-6, classes=[0, 1], neighbours="replace", ledger=ledger).fit(X, Y)
+
+
+RANGES: dict[str, Any] = {"x_range": (0.0, 1.0), "y_range": (0.0, 1.0)}
+
+
+def moment_regressor(ledger: Any) -> Any:
+    return MomentRegressor(0.5, 1e-6, neighbours="replace", ledger=ledger, **RANGES).fit(X, X[:, 0])
+
+
+def regressor_of_a_site(ledger: Any) -> Any:
+    agreed = MomentRegressor(0.5, 1e-6, neighbours="replace", ledger=ledger, **RANGES)
+    return agreed.site_moments(X, X[:, 0])
 
 
 def iid_rows(ledger: Any) -> Any:
@@ -145,6 +158,8 @@ RELEASES: dict[str, tuple[Callable[[Any], Any], float, float, str]] = {
     "source of moments": (source_of_moments, 0.5, 1e-6, "counted"),
     "moment classifier": (moment_classifier, 0.5, 1e-6, "counted"),
     "moment fabricator": (moment_fabricator, 0.5, 1e-6, "counted"),
+    "moment regressor": (moment_regressor, 0.5, 1e-6, "counted"),
+    "regressor of a site": (regressor_of_a_site, 0.5, 1e-6, "counted"),
     "independent noise on rows": (iid_rows, 2.20706, 1e-5, "not covered"),
     "bounded noise on rows": (bounded_rows, 0.62992, 1e-5, "not covered"),
     "table": (table, 1.76006 + 1.5, 1e-5, "counted"),
@@ -275,11 +290,52 @@ def test_the_conditions_of_a_release_stay_with_its_event() -> None:
     assert ledger.events[0].conditions == released.guarantee.conditions != ()
 
 
+class Brought(RandomFeatures):
+    """An encoder of which only its owner knows what it was trained on."""
+
+    trained = True
+
+
+def test_what_moments_take_for_granted_stays_with_their_event() -> None:
+    ledger = Ledger(neighbours="add-remove")
+    brought = Brought(4)
+    ranges = MomentRegressor(1.0, ledger=ledger, **RANGES).fit(X, X[:, 0])
+    behind = MomentRegressor(1.0, encoder=brought, y_range=(0, 1), ledger=ledger).fit(X, X[:, 0])
+    classes = MomentClassifier(1.0, encoder=brought, classes=[0, 1], ledger=ledger).fit(X, Y)
+    agreed = PrivateMoments(1.0, classes=[0, 1], centre=None, ledger=ledger)
+    site = PrivateMoments.from_bytes(release_moments(X, Y, agreed, brought))
+    told = [made.guarantee_.conditions for made in (ranges, behind, classes, site)]
+    assert [len(conditions) for conditions in told] == [1, 2, 1, 1]
+    assert [event.conditions for event in ledger.events] == told
+    assert behind.promise(4).conditions == behind.guarantee_.conditions
+
+
 def test_moments_behind_a_learned_encoder_are_refused_with_a_ledger() -> None:
     ledger = Ledger()
-    for kind in (MomentClassifier, MomentFabricator):
+    kinds: tuple[Any, ...] = (
+        MomentClassifier(1.0, encoder=StandardScaler(), classes=[0, 1], ledger=ledger),
+        MomentFabricator(1.0, encoder=StandardScaler(), classes=[0, 1], ledger=ledger),
+        MomentRegressor(1.0, encoder=StandardScaler(), y_range=(0, 1), ledger=ledger),
+    )
+    for kind in kinds:
         with pytest.raises(InvalidInputError, match=r"void guarantee .* encoder was fitted to the raw data"):
-            kind(1.0, encoder=StandardScaler(), classes=[0, 1], ledger=ledger).fit(X, Y)
+            kind.fit(X, Y)
+    assert ledger.events == ()
+
+
+def test_moments_without_noise_are_refused_with_a_ledger() -> None:
+    """A ledger beside a model of raw rows would say that nothing was spent."""
+    ledger = Ledger()
+    plain: tuple[Callable[[], Any], ...] = (
+        lambda: MomentRegressor(None, ledger=ledger).fit(X, X[:, 0]),
+        lambda: MomentRegressor(None, lift=None, ledger=ledger, **RANGES).site_moments(X, X[:, 0]),
+        lambda: MomentClassifier(None, ledger=ledger).fit(X, Y),
+        lambda: MomentFederation(**RANGES).release(X, X[:, 0], ledger=ledger),
+        lambda: MomentFederation(classes=[0, 1]).release(X, Y, ledger=ledger),
+    )
+    for fit in plain:
+        with pytest.raises(InvalidInputError, match="a ledger needs epsilon"):
+            fit()
     assert ledger.events == ()
 
 

@@ -93,6 +93,10 @@ def test_simulation_with_noise_tells_the_guarantee(capsys: pytest.CaptureFixture
     found = told(capsys, "simulate", "north.csv", *BY_SCHEMA, "--sites", 3, "--epsilon", 8)
     assert found["guarantee"]["record"]["epsilon"] == 8.0
     assert found["rmse"]["pooled"] < found["rmse"]["federated"]
+    assert "no epsilon covers them" in found["not_covered"]
+    assert run("simulate", "north.csv", *BY_SCHEMA, "--sites", 3, "--epsilon", 8) == 0
+    said = capsys.readouterr().out
+    assert said.index("no epsilon covers them") < said.index("epsilon 8 per record")
 
 
 def test_simulation_needs_no_schema_and_takes_folding_and_sorted_sites(
@@ -158,6 +162,7 @@ def test_site_with_noise_promises_and_site_without_warns(capsys: pytest.CaptureF
         (("--epsilon", "1", "--unit", "record", "--method", "rows"), "leave out --method rows"),
         (("--send-plain-sums", "--model", "wide"), "--model is for classes"),
         (("--send-plain-sums", "--send-raw-model"), "--send-raw-model is for classes"),
+        (("--send-plain-sums", "--ledger", "spent.json"), "--ledger needs --epsilon"),
     ],
 )
 def test_what_a_site_cannot_do_with_numbers_is_one_line(
@@ -179,6 +184,38 @@ def test_update_takes_new_rows_into_the_sums(capsys: pytest.CaptureFixture[str])
         MomentFederation().add("north", each.content).moments().counts_.sum() for each in (before, after)
     ]
     assert counts == [300.0, 600.0]
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "noisy"])
+def test_folder_of_a_site_speaks_of_sums_where_there_is_no_model(
+    plain: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (*BY_SCHEMA, "--send-plain-sums") if plain else NOISE
+    assert site("north", *options) == 0
+    capsys.readouterr()
+    assert run("site", "status", "--folder", "f/sites/north") == 0
+    said = capsys.readouterr().out
+    assert "site north: numbers to predict, 4 features" in said
+    assert f"a site that sends {'plain sums' if plain else 'private moments'} alone" in said
+
+
+def test_forgetting_a_person_tells_of_exact_sums(capsys: pytest.CaptureFixture[str]) -> None:
+    fields = [Field("who", "string", "person"), *SCHEMA.fields]
+    Schema(fields, rows_per_person=300).save("persons.json")
+    lines = Path("north.csv").read_text("utf-8").splitlines()
+    Path("north.csv").write_text(
+        "\n".join(["who," + lines[0], *(f"p{number % 50}," + line for number, line in enumerate(lines[1:]))])
+    )
+    assert site("north", "--schema", "persons.json", "--send-plain-sums") == 0
+    Path("whom.txt").write_text("p7")
+    words = ("--folder", "f/sites/north", "--person-file", "whom.txt", "--yes")
+    capsys.readouterr()
+    assert run("site", "forget", *words) == 0
+    said = capsys.readouterr().out
+    assert "The sums that leave are, to the last bit" in said
+    assert "scores" not in said
+    left = MomentFederation().add("north", kept("north").content).moments()
+    assert left.counts_.sum() == 294.0
 
 
 # --- query and status -------------------------------------------------------------------------------------
@@ -214,6 +251,25 @@ def test_query_predicts_numbers_and_tells_the_error_beside_the_mean(
     assert "no site is asked or sees one" in said
     assert ("sent private moments" in said) == (options == NOISE)
     assert ("NOT private: sums of raw rows" in said) == (options != NOISE)
+
+
+def test_status_calls_no_plain_sums_private_whoever_takes_part(
+    net: InProcessNetwork, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert site("north", *NOISE) == 0
+    assert site("south", *BY_SCHEMA, "--send-plain-sums") == 0
+    for name in ("north", "south"):
+        net.look(name)
+    capsys.readouterr()
+    assert run("status", "--folder", "f") == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "sent private moments" in lines["north"]
+    assert "NOT private: sums of raw rows" in lines["south"]  # which the server has refused
+    assert "sent private moments" not in lines["south"]
+    net.federation.remove("north")
+    net.federation.remove("south")
+    assert run("status", "--folder", "f") == 0
+    assert "sent private moments" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

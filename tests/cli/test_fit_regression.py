@@ -188,6 +188,7 @@ def test_pages_tell_the_error_beside_the_mean_and_show_no_folder(
     for page in (fitted, asked):
         text, numbers = page.read_text("utf-8"), json.loads(page.with_suffix(".json").read_text("utf-8"))
         assert "always predicting the mean would be off by" in numbers["verdict"][0]
+        assert "the file holds exact sums" in numbers["verdict"][-1]
         titles = [section["title"] for section in numbers["sections"]]
         assert {"Error", "Observed and predicted", "How far predictions are off"} <= set(titles)
         (error,) = [section["facts"] for section in numbers["sections"] if section["title"] == "Error"]
@@ -195,6 +196,22 @@ def test_pages_tell_the_error_beside_the_mean_and_show_no_folder(
         assert error["95 % interval of R2"][0] < error["R2"] < error["95 % interval of R2"][1]
         assert str(folder) not in text
         assert str(tmp_path) not in text
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_model_of_raw_rows_has_no_guarantee_of_an_earlier_one_beside_it(
+    folder: Path, tmp_path: Path, capsys, task: str
+) -> None:
+    model, out = tmp_path / "m.onefold", tmp_path / "p.csv"
+    beside = [Path(f"{path}.guarantee.json") for path in (model, out)]
+    private = ("--schema", folder / "costs.schema.json", "--epsilon", 4, "--out", model, "--quiet")
+    assert run(capsys, "fit", folder / "train.csv", *private)[0] == 0
+    assert beside[0].exists()
+    raw = ("--label", "cost" if task == "regression" else "ward", "--task", task, "--ignore", "id")
+    assert run(capsys, "fit", folder / "train.csv", *raw, "--out", model, "--quiet")[0] == 0
+    beside[1].write_text("{}")  # of a private table that stood there before
+    assert run(capsys, "predict", model, folder / "test.csv", "--out", out, "--quiet")[0] == 0
+    assert not any(path.exists() for path in beside)
 
 
 def test_page_of_a_private_model_tells_no_error_of_rows(folder: Path, tmp_path: Path, capsys) -> None:
@@ -223,3 +240,29 @@ def test_explanations_name_columns_and_amounts(folder: Path, tmp_path: Path, cap
     code, _, error = run(capsys, "predict", model, folder / "test.csv", "--out", out, "--against", out)
     assert code != 0
     assert "--against goes with --explain N" in error
+
+
+@pytest.mark.parametrize(
+    ("report", "told"),
+    [
+        (["--report", "spent.html"], "spent.json: is another file of this command"),
+        (["--report", "costs.html"], "costs.json: is another file of this command"),
+        (["--report", "nowhere/page.html"], "the folder does not exist"),
+        (["--card", "card.json"], "--card goes with --report"),
+    ],
+)
+def test_page_that_cannot_be_written_is_refused_before_anything_is_spent(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, report: list[str], told: str
+) -> None:
+    """The numbers of a page go to a JSON file beside it, which must not be the ledger that was charged."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    Schema(FIELDS, rows_about=1000).save("costs.json")
+    assert run(capsys, "ledger", "new", "spent.json", "--epsilon", 3, "--delta", 1e-4)[0] == 0
+    before = {name: Path(name).read_bytes() for name in ("spent.json", "costs.json")}
+    words = ("--schema", "costs.json", "--epsilon", 1, "--ledger", "spent.json", "--out", "m.onefold")
+    code, _, error = run(capsys, "fit", folder / "train.csv", *words, *report)
+    assert code == 2
+    assert told in error
+    assert {name: Path(name).read_bytes() for name in before} == before
+    assert not Path("m.onefold").exists()

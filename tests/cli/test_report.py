@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from onefold.cli.app import main
+from onefold.privacy import Ledger
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -155,6 +156,32 @@ def test_numbers_of_a_page_replace_no_other_file(
     assert "is another file of this command" in capsys.readouterr().err
     assert {name: (files / name).read_bytes() for name in before} == before
     assert not (files / "t.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fit", "train.csv", "--schema", "s1.json", "--epsilon", "1"],
+        ["synthesize", "train.csv", "--schema", "s1.json", "--epsilon", "1"],
+        ["fabricate", "train.csv", "--label", "sick", "--epsilon", "1", "--range", "0", "9"],
+        ["release", "train.csv", "--epsilon", "1"],
+        ["transfer", "source", "train.csv", "--schema", "s1.json", "--epsilon", "1"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_result_of_a_command_never_replaces_its_ledger(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    monkeypatch.chdir(files)
+    (files / "s1.json").write_text(json.dumps(SCHEMA))
+    for out, ledger in (("spent.csv", "spent.csv"), ("made.csv", "made.csv.guarantee.json")):
+        Path(ledger).unlink(missing_ok=True)
+        Ledger(9.0, 1e-3).save(ledger)
+        before = Path(ledger).read_bytes()
+        assert main([*words, "--ledger", ledger, "--out", out]) == 2
+        assert f"{ledger}: is an input of this command" in capsys.readouterr().err
+        assert Path(ledger).read_bytes() == before
+        Path(ledger).unlink()
 
 
 def test_page_replaces_its_earlier_self_but_no_json_of_others(

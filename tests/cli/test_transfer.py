@@ -72,6 +72,9 @@ def test_source_then_fit_then_predict_beats_chance(made, fitted, unit, target, o
 
 def test_transfer_fit_says_what_the_source_contributed(target, onefold) -> None:
     source = target / "s"
+    old = [target / f"{name}.guarantee.json" for name in ("s", "m")]  # of private files that stood there
+    for path in old:
+        path.write_text("{}")
     answer = onefold(
         "transfer", "source", target / "source.npz", "--label", "y", "--out", source,
         "--epsilon", 4, "--classes", *DIGITS, "--radius", 5,
@@ -79,6 +82,7 @@ def test_transfer_fit_says_what_the_source_contributed(target, onefold) -> None:
     assert "epsilon 4 per record" in answer.stdout
     page = ("--out", target / "m", "--report", target / "page.html")
     answer = onefold("transfer", "fit", source, target / "target.npz", "--label", "y", *page)
+    assert not any(path.exists() for path in old)
     assert "240 without a label" in answer.stdout
     assert "without the source" in answer.stdout
     told = next(line for line in answer.stdout.splitlines() if line.startswith("weight: "))

@@ -166,6 +166,7 @@ def test_guarantee_names_unit_conditions_and_what_voids_it(friedman: list) -> No
     with pytest.warns(PrivacyLeakWarning, match="fitted to the raw data"):
         learned = MomentRegressor(1.0, encoder=StandardScaler(), y_range=(0.0, 30.0)).fit(X, y)
     assert not learned.guarantee_.holds
+    assert learned.promise(10).voided_by == learned.guarantee_.voided_by  # said before it happens, too
 
 
 def test_noise_never_makes_an_error_of_zero_and_intervals_without_width() -> None:
@@ -228,6 +229,20 @@ def test_rows_without_a_number_are_left_out() -> None:
     usual = MomentRegressor(None, schema=SCHEMA, lift=None).fit(table)
     gaps = MomentRegressor(None, schema=SCHEMA, lift=None).fit(with_gaps)
     assert np.array_equal(usual.moments_.second_moments_, gaps.moments_.second_moments_)
+
+
+@pytest.mark.parametrize("encoder", [None, FourierLift(4)], ids=["no encoder", "encoder"])
+def test_table_without_a_number_is_released_like_any_other(encoder: Any) -> None:
+    """A refusal would tell that nobody is in it."""
+    nobody: dict[str, Any] = {field.name: [] for field in SCHEMA.fields}
+    unknown = {field.name: ["?", "?"] for field in SCHEMA.fields}
+    usual = MomentRegressor(1.0, schema=SCHEMA, encoder=encoder).fit(patients(30))
+    for table in (nobody, unknown):
+        model = MomentRegressor(1.0, schema=SCHEMA, encoder=encoder).fit(table)
+        assert model.guarantee_ == usual.guarantee_
+        assert model.moments_.sums_.shape == usual.moments_.sums_.shape
+        assert len(model.moments_.to_bytes()) == len(usual.moments_.to_bytes())
+        assert np.isfinite(model.predict(patients(5))).all()
 
 
 def test_schema_from_private_rows_is_for_models_without_noise_only() -> None:
@@ -373,6 +388,34 @@ def test_noise_of_the_release_is_that_of_its_levels() -> None:
     assert 0.8 < np.std(below) / expected < 1.25
     levels = np.array([moments.count_noise_[0], moments.sum_noise_[0], moments.second_noise_[0]])
     assert np.sqrt(np.sum(levels**-2.0)) == pytest.approx(mu_of(1.0, 1e-5), rel=1e-9)
+
+
+def test_neighbours_are_told_apart_as_well_as_promised_and_no_better() -> None:
+    """The best test of a record more or less sees a shift of mu deviations of the noise that is really there.
+
+    The record lies far outside its ranges, so it is as long as one can be. Noise that is 5 % off fails here.
+    """
+    width, looks, rng = 12, 30, np.random.default_rng(0)
+    ranges = {"x_range": (0.0, 1.0), "y_range": (0.0, 1.0)}
+    X, y = rng.uniform(size=(5, width)), rng.uniform(size=5)
+    neighbour = np.vstack([X, np.full((1, width), 1e9)]), np.append(y, -1e300)
+    above = np.triu_indices(width + 1, 1)
+
+    def numbers(found: PrivateMoments, levels: PrivateMoments) -> np.ndarray:
+        """All released numbers in units of the stated noise; beside the diagonal it is smaller by sqrt 2."""
+        products = found.second_moments_[0] / levels.second_noise_[0]
+        sums = found.sums_[0] / levels.sum_noise_[0]
+        counts = found.counts_ / levels.count_noise_
+        return np.concatenate([counts, sums, np.diag(products), np.sqrt(2.0) * products[above]])
+
+    exact = MomentRegressor(None, lift=None, **ranges)
+    noisy = [MomentRegressor(1.0, random_state=rng, **ranges).site_moments(X, y) for _ in range(looks)]
+    truth, shifted = (numbers(exact.site_moments(*rows), noisy[0]) for rows in ((X, y), neighbour))
+    noise = np.array([numbers(found, noisy[0]) - truth for found in noisy])
+    apart = np.linalg.norm(shifted - truth) / np.sqrt(np.mean(noise**2))
+    assert apart / mu_of(1.0, 1e-5) == pytest.approx(1.0, abs=0.04)  # of 3150 numbers: three deviations
+    blocks = (noise[:, 0], noise[:, 1 : width + 2], noise[:, width + 2 :])
+    assert [round(float(np.sqrt(np.mean(block**2)))) for block in blocks] == [1, 1, 1]
 
 
 def test_nothing_but_the_release_decides_what_is_predicted(friedman: list) -> None:

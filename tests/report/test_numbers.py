@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from onefold.exceptions import InvalidInputError
+from onefold.fabrication import MomentRegressor
 from onefold.federated import simulate_regression
 from onefold.privacy import Guarantee
 from onefold.report import ErrorsDisplay, ObservedDisplay
 from onefold.report.displays import read_display
-from onefold.report.numbers import evaluate_numbers, of_number_simulation, of_numbers
+from onefold.report.numbers import SIMULATED, evaluate_numbers, of_number_simulation, of_numbers
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,6 @@ def test_page_says_the_error_beside_the_mean_and_when_it_is_of_no_use(
 ) -> None:
     page = of_numbers("Costs", {"rows": 500}, evaluation=evaluate_numbers(*pair))
     assert "always predicting the mean would be off by" in page.verdict[0]
-    assert "It promises no privacy" in page.verdict[-1]
     useless = of_numbers("Costs", {}, evaluation=evaluate_numbers(np.full(500, 9.0), pair[1]))
     assert "of no use" in useless.verdict[1]
     estimated = of_numbers("Costs", {}, estimated={"rmse": 2.0, "rmse_of_the_mean": 4.0})
@@ -66,8 +66,24 @@ def test_page_of_a_private_model_has_its_promise_first_and_warns_of_raw_rows(
     promise = Guarantee("record", (1.0, 1e-5), (1.0, 1e-5), 3, labels=(1.0, 1e-5))
     page = of_numbers("Costs", {}, evaluation=evaluate_numbers(*pair), guarantee=promise)
     assert "odds" in page.verdict[0]
+    assert page.verdict[-1].startswith("The errors on this page come from raw rows")
     assert "do not publish this page" in page.verdict[-1]
     assert "What is promised" in [section.title for section in page.sections]
+
+
+def test_page_of_a_model_that_promises_nothing_says_why(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    """A file of rows is worse than one of sums, and noise from a seed is neither."""
+    sums = MomentRegressor(None, x_range=(0, 1), y_range=(0, 1)).fit(np.eye(9), np.linspace(0, 1, 9))
+    seeded = MomentRegressor(1.0, x_range=(0, 1), y_range=(0, 1), random_state=0).fit(np.eye(9), np.ones(9))
+    told = {"evaluation": evaluate_numbers(*pair)}
+    said = {
+        name: " ".join(of_numbers("Costs", {}, guarantee=promise, **told).verdict)
+        for name, promise in (("rows", None), ("sums", sums.guarantee_), ("seed", seeded.guarantee_))
+    }
+    assert "the file contains the rows that it was fitted to" in said["rows"]
+    assert "the file holds exact sums over the rows" in said["sums"]
+    assert "No privacy is promised: the noise was drawn from a seed" in said["seed"]
+    assert "exact sums" not in said["rows"] + said["seed"]
 
 
 def test_displays_count_all_rows_and_come_back_from_plain_values(
@@ -95,3 +111,5 @@ def test_page_of_a_simulation_has_every_site_and_the_mean() -> None:
         page = of_number_simulation("Sites", found, {"seed": 0}, ["told"])
         assert len(page.sections[0].rows) == 3 + 3
         assert any(words in line for line in page.verdict)
+        # Beside a promise stand errors of raw rows, one of them of a model without noise.
+        assert (SIMULATED in page.verdict) == (epsilon is not None)

@@ -10,7 +10,7 @@ from onefold.cli import arguments as shared
 from onefold.cli import reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, show, without_bars
-from onefold.cli.outputs import check_private_table, write_private_table
+from onefold.cli.outputs import check_private_table, check_spares_ledger, write_private_table
 from onefold.cli.tables import NumberTable, labels_of, read_numbers
 from onefold.exceptions import InvalidInputError
 from onefold.tables.reading import read_table
@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
     """Read, fabricate, write the table and the guarantee, tell."""
     noise = shared.NoiseOptions.of(args)
     check_private_table(args.out, args.data)
+    check_spares_ledger(args.ledger, args.out)
     reports.check_report(args)
     schema = shared.load_schema(args, *shared.BY_SCHEMA)
     if args.hardened and noise.sampler == "float":

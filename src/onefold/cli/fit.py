@@ -16,7 +16,7 @@ from onefold.cli import arguments as shared
 from onefold.cli import contracts, regression, reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, say, show, without_bars
-from onefold.cli.outputs import check_writable, write_private_model
+from onefold.cli.outputs import check_spares_ledger, check_writable, write_model, write_private_model
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError, OnefoldWarning
 from onefold.report.evaluation import (
@@ -125,9 +125,10 @@ def run(args: argparse.Namespace) -> int:
     out = f"{contracts.stem_of(args.data)}.onefold" if args.out is None else args.out
     inputs = [args.data, *([] if args.schema is None else [args.schema])]
     check_writable(out, *inputs)
+    check_spares_ledger(args.ledger, out)
+    reports.check_report(args, out)  # before anything is spent
     if regression.is_wanted(args):
         return regression.run_fit(args, out)
-    reports.check_report(args, out)
     own |= {"n_components": args.n_components, "scale": None if args.scale == "none" else args.scale}
     own |= {"measure": args.measure, "seed": args.seed, "n_jobs": args.n_jobs}
     if args.epsilon is not None:
@@ -137,8 +138,6 @@ def run(args: argparse.Namespace) -> int:
     for note in data.notes:
         say(note, args.quiet)
     # Imported late, here and below: a mistake in the table is told without waiting for scikit-learn.
-    from onefold import io
-
     plain = args.measure in (None, "euclidean") and (args.n_components, args.scale) == (20, "auto")
     tune = data.schema is None and plain and not set(own) & set(ONLY_WIDE)
     model = shared.classifier_of(args.model, schema=data.schema, tune=tune, **own)
@@ -161,7 +160,7 @@ def run(args: argparse.Namespace) -> int:
     if data.names is not None:
         # The scikit-learn attribute for columns with names; set after fit because a plain array went in.
         model.feature_names_in_ = np.array(data.names, dtype=object)
-    io.save(model, out)
+    write_model(out, model)
     result |= told | {"file_bytes": Path(out).stat().st_size}
     size = result["file_bytes"] / 1e6
     lines += [

@@ -48,6 +48,16 @@ def check_writable(path: str, *inputs: str) -> None:
         raise InvalidInputError(f"{path}: permission denied")
 
 
+def check_spares_ledger(ledger: str | None, *outs: str | None) -> None:
+    """Refuse an output, or the guarantee beside it, that would replace the account of what is spent."""
+    if ledger is None:
+        return
+    for out in outs:
+        if out is not None and out != STANDARD_OUTPUT:
+            for path in (out, f"{out}.guarantee.json"):
+                check_writable(path, ledger)
+
+
 def check_table_format(path: str, *inputs: str) -> None:
     """Refuse an output table whose format is unknown, needs a missing package, or that is an input."""
     check_writable(path, *inputs)
@@ -70,26 +80,30 @@ def write_guarantee(table: str, promise: Mapping[str, Any]) -> str:
     return path
 
 
-def write_private_model(path: str, model: Any) -> str:
-    """Write a model and its guarantee, and return the name of the guarantee's file.
-
-    The guarantee of an earlier model goes first: it must never lie beside another one.
-    """
+def write_model(path: str, model: Any) -> None:
+    """Write a model, without the guarantee of an earlier one beside it."""
     from onefold import io
 
-    Path(f"{path}.guarantee.json").unlink(missing_ok=True)
+    take_guarantee_away(path)
     io.save(model, path)
+
+
+def write_private_model(path: str, model: Any) -> str:
+    """Write a model and its guarantee, and return the name of the guarantee's file."""
+    write_model(path, model)
     return write_guarantee(path, model.guarantee_.to_dict())
+
+
+def take_guarantee_away(path: str) -> None:
+    """Delete the guarantee of an earlier file of this name: it must never lie beside another one."""
+    Path(f"{path}.guarantee.json").unlink(missing_ok=True)
 
 
 def write_private_table(
     path: str, columns: Columns, promise: Mapping[str, Any], schema: Schema | None = None
 ) -> str:
-    """Write a table and its guarantee, and return the name of the guarantee's file.
-
-    The guarantee of an earlier table goes first: it must never lie beside another one.
-    """
-    Path(f"{path}.guarantee.json").unlink(missing_ok=True)
+    """Write a table and its guarantee, and return the name of the guarantee's file."""
+    take_guarantee_away(path)
     write_table(path, columns, schema)
     return write_guarantee(path, promise)
 
@@ -99,6 +113,7 @@ def write_columns(path: str, columns: Columns) -> None:
     if path == STANDARD_OUTPUT:
         write_rows(sys.stdout, columns)
     else:
+        take_guarantee_away(path)
         write_table(path, columns)
 
 

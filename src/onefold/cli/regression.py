@@ -17,7 +17,7 @@ from onefold.cli import arguments as shared
 from onefold.cli import contracts, explaining, reports
 from onefold.cli.console import busy, count_of, print_json, say, show, without_bars
 from onefold.cli.models import KnownRows, read_rows
-from onefold.cli.outputs import STANDARD_OUTPUT, write_columns, write_private_model
+from onefold.cli.outputs import STANDARD_OUTPUT, write_columns, write_model, write_private_model
 from onefold.exceptions import InvalidInputError, OnefoldWarning
 from onefold.models import NumberReasons, explain_numbers
 from onefold.models.explanation import compared_with
@@ -63,7 +63,6 @@ def run_fit(args: argparse.Namespace, out: str) -> int:
         raise InvalidInputError("numbers are predicted from private moments: leave out --method tables")
     if args.epsilon is not None:
         return _run_private(args, out)
-    from onefold import io
     from onefold.fabrication import MomentRegressor
 
     schema, rows, outputs, persons, notes = _read(args, out)
@@ -97,7 +96,7 @@ def run_fit(args: argparse.Namespace, out: str) -> int:
         lines[1] = found.words(f"{held.size} rows held out")
         shown = evidence(schema, columns["prediction"], outputs[held])
     warn_if_useless(result["held_out"] if held.size else result["estimated"])
-    io.save(model, out)
+    write_model(out, model)
     result["file_bytes"] = Path(out).stat().st_size
     lines.append(
         f"model written to {out} ({result['file_bytes'] / 1e6:.2f} MB); it holds exact sums over the fitted "
@@ -105,7 +104,8 @@ def run_fit(args: argparse.Namespace, out: str) -> int:
     )
     if args.report is not None:
         about = {"evaluation": found, "evidence": shown, "about": "rows that were held out"}
-        lines.append(_page(args, f"Model of {reports.file_name(args.data)}", result, out, None, **about))
+        title = f"Model of {reports.file_name(args.data)}"
+        lines.append(_page(args, title, result, out, model.guarantee_, **about))
     show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
 

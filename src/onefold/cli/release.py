@@ -20,6 +20,7 @@ from onefold.cli.outputs import (
     STANDARD_OUTPUT,
     MixedTable,
     check_private_table,
+    check_spares_ledger,
     check_writable,
     read_mixed,
     write_private_table,
@@ -139,6 +140,7 @@ def run(args: argparse.Namespace) -> int:
     if args.person is not None and args.person == args.label:
         raise InvalidInputError("--person and --label name the same column")
     reports.check_report(args)
+    check_spares_ledger(args.ledger, args.out)
     if args.report is not None and (args.sweep or args.keep_classifier):
         raise InvalidInputError(
             "--report is about rows with a guarantee: leave out --sweep and --keep-classifier"

@@ -16,7 +16,12 @@ from onefold.cli import arguments as shared
 from onefold.cli import reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, show
-from onefold.cli.outputs import check_private_table, check_writable, write_private_table
+from onefold.cli.outputs import (
+    check_private_table,
+    check_spares_ledger,
+    check_writable,
+    write_private_table,
+)
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -198,6 +203,8 @@ def _check(args: argparse.Namespace) -> None:
     for path in (args.counts, args.fine):
         if path is not None:
             check_writable(path, *inputs)
+    quality = None if args.out is None else f"{args.out}.quality.json"
+    check_spares_ledger(args.ledger, args.out, quality, args.counts, args.fine)
 
 
 def _files(paths: list[str] | None) -> list[str]:

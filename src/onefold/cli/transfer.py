@@ -15,7 +15,7 @@ from onefold.cli import arguments as shared
 from onefold.cli import reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import Parser, busy, say, show, without_bars
-from onefold.cli.outputs import check_writable
+from onefold.cli.outputs import check_spares_ledger, check_writable, take_guarantee_away
 from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
 from onefold.tables.reading import read_table
@@ -143,6 +143,7 @@ def run_source(args: argparse.Namespace) -> int:
         noise = replace(noise, unit=whole if args.method == "moments" else "entry")
     _check_source(args, noise, schema)
     check_writable(args.out, args.data)
+    check_spares_ledger(args.ledger, args.out)
     from onefold.transfer import PrivateSource
 
     encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
@@ -176,6 +177,7 @@ def run_source(args: argparse.Namespace) -> int:
             ledger=args.ledger,
             **given,
         )
+    take_guarantee_away(args.out)
     source.save(args.out)
     promise = source.guarantee_
     result: dict[str, Any] = {"source": args.out, "classes": len(source.classes_)}
@@ -234,6 +236,7 @@ def run_fit(args: argparse.Namespace) -> int:
         model.fit(rows, labels)
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
+    take_guarantee_away(args.out)
     model.save(args.out)
     free = int(np.sum(labels.astype(str) == "-1"))
     result = {

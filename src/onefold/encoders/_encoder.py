@@ -25,7 +25,8 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
 
     ``fit`` looks at the *shape* of ``X`` and never at its values; the map is the same for every site with
     the same parameters. Rows come out with Euclidean norm one, or zero when nothing is left of the record;
-    those of a lift are no longer than one.
+    those of a lift are no longer than one. Each record is encoded by itself, to the last bit: those beside it
+    make no difference.
 
     Attributes
     ----------
@@ -130,6 +131,16 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
     @abstractmethod
     def _encode(self, rows: Array) -> Array:
         """Apply the map itself, before its rows are scaled to norm one."""
+
+
+def by_itself(rows: Array, matrix: Array) -> Array:
+    """Multiply each row with a matrix: (..., n, p) with (p, k), every row in a product of its own.
+
+    One product of all rows adds up the rows at the edge of a block in another order than the others. The last
+    digits of a record would then depend on the records beside it, and a release that adds noise for one
+    record would have to hide changes in several.
+    """
+    return np.asarray(np.matmul(rows[..., None, :], matrix)[..., 0, :])
 
 
 def unit_rows(rows: Array) -> Array:

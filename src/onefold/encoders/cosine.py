@@ -4,7 +4,7 @@ import numpy as np
 
 from onefold._base.arrays import Array
 from onefold._base.validation import Entry, Flag, Whole, check_parameters
-from onefold.encoders._encoder import Encoder, ImageShape, as_image_shape
+from onefold.encoders._encoder import Encoder, ImageShape, as_image_shape, by_itself
 
 __all__ = ["LowFrequencyDCT"]
 
@@ -71,8 +71,9 @@ class LowFrequencyDCT(Encoder):
     def _encode(self, rows: Array) -> Array:
         height, width, channels = self._shape
         images = rows.reshape(len(rows), height * width, channels)
-        coefficients = np.einsum("npc,pk->nkc", images, self._waves.astype(rows.dtype), optimize=True)
-        return np.asarray(coefficients.reshape(len(rows), -1))
+        pixels = np.ascontiguousarray(images.transpose(0, 2, 1))
+        coefficients = by_itself(pixels, self._waves.astype(rows.dtype))
+        return np.asarray(coefficients.transpose(0, 2, 1).reshape(len(rows), -1))
 
 
 def _waves(size: int) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from onefold._base.arrays import Array, Floats
 from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Flag, Number, Whole, check_parameter, check_parameters
-from onefold.encoders._encoder import Encoder, ImageShape, as_image_shape, unit_rows
+from onefold.encoders._encoder import Encoder, ImageShape, as_image_shape, by_itself, unit_rows
 from onefold.exceptions import InvalidInputError
 
 __all__ = ["ContrastHistograms", "GradientHistograms", "WhitenedHistograms"]
@@ -134,7 +134,7 @@ class GradientHistograms(Encoder):
             position = self._position(dy, dx).reshape(len(rows), -1)
             for direction in range(int(self.n_orientations)):
                 share = _nearness(position, direction, int(self.n_orientations))
-                histograms[:, :, direction] += (size * share) @ pooling
+                histograms[:, :, direction] += by_itself(size * share, pooling)
         return histograms
 
     def _position(self, dy: Array, dx: Array) -> Array:
@@ -346,7 +346,7 @@ class WhitenedHistograms(GradientHistograms):
 
     def _encode(self, rows: Array) -> Array:
         found = unit_rows(super()._encode(rows))
-        whitened = (found - self._mean.astype(rows.dtype)) @ self._whitening.astype(rows.dtype)
+        whitened = by_itself(found - self._mean.astype(rows.dtype), self._whitening.astype(rows.dtype))
         return np.asarray(np.where(found.any(axis=1, keepdims=True), whitened, rows.dtype.type(0)))
 
     @one_blas_thread()  # the same map for any number of threads

@@ -9,7 +9,7 @@ import numpy as np
 from onefold._base.arrays import Array, Floats
 from onefold._base.fixed_point import DIGITS, shortened
 from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameters
-from onefold.encoders._encoder import Encoder
+from onefold.encoders._encoder import Encoder, by_itself
 
 __all__ = ["FourierLift", "RandomFeatures", "fitted_lift"]
 
@@ -99,7 +99,7 @@ class RandomFeatures(Encoder):
         return int(self.n_outputs)
 
     def _encode(self, rows: Array) -> Array:
-        projected = rows @ self._directions.astype(rows.dtype)
+        projected = by_itself(rows, self._directions.astype(rows.dtype))
         if self.kind == "relu":
             return np.maximum(projected, 0.0, dtype=rows.dtype)
         if self.kind == "fourier":

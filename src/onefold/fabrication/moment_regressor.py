@@ -16,11 +16,14 @@ from onefold._base.validation import Entry, Number, Whole, check_parameter, chec
 from onefold.encoders import learns
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication.on_moments import (
+    LEARNED_ENCODER,
     Kept,
     OnMoments,
+    behind,
     encoding_words,
     of_the_release,
     read_on_moments,
+    taken_for_granted,
     voided_by,
 )
 from onefold.fabrication.pair_map import (
@@ -276,9 +279,9 @@ class MomentRegressor(RegressorMixin, OnMoments):
             if self.schema is None or self.encoder is not None:
                 raise InvalidInputError("n_features is missing: only a schema says how wide rows are")
             n_features = self.schema.width
-        release = PrivateMoments(**self._release(of_persons))
-        found = release.promise(n_features + 1, of_persons=of_persons, schema=self.schema)
-        return found if self.schema is not None else found.provided(DECLARED_RANGES)
+        release, told = PrivateMoments(**self._release(of_persons)), self._conditions
+        found = release.promise(n_features + 1, of_persons=of_persons, schema=self.schema, conditions=told)
+        return found.voided(LEARNED_ENCODER) if learns(self.encoder) else found
 
     def predict(self, X: Any) -> Floats:
         """Predict the output of each row.
@@ -464,6 +467,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
             too, and the encoder must not learn.
         """
         check_parameters(self, CONSTRAINTS)
+        self.check_ledger()
         schema = self.schema
         if schema is not None and not schema.predicts_number:
             raise InvalidInputError(NO_NUMBER)
@@ -517,11 +521,16 @@ class MomentRegressor(RegressorMixin, OnMoments):
         """The release, and what records went through."""
         pairs = pair_map.apply(np.column_stack([rows, outputs]))
         release = PrivateMoments(**self._release(person is not None))
-        moments = release.fit(pairs, np.zeros(len(pairs), dtype=np.int64), person, schema=self.schema)
+        one_class, told = np.zeros(len(pairs), dtype=np.int64), self._conditions
+        moments = release.fit(pairs, one_class, person, schema=self.schema, conditions=told)
         moments.encoding_ = self._words(pair_map)
-        if self.schema is None:
-            moments.guarantee_ = moments.guarantee_.provided(DECLARED_RANGES)
         return moments
+
+    @property
+    def _conditions(self) -> tuple[str, ...]:
+        """What the guarantee takes for granted beside the schema, whose condition it names itself."""
+        ranges = () if self.schema is not None else (DECLARED_RANGES,)
+        return (*ranges, *taken_for_granted(self.encoder))
 
     def _release(self, of_persons: bool) -> dict[str, Any]:
         given = super()._release(of_persons)
@@ -548,7 +557,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
     def _encoded(self, rows: Array) -> Floats:
         """Rows as the pair map takes them."""
         if self.encoder_ is not None:
-            return np.asarray(self.encoder_.transform(rows))
+            return behind(self.encoder_, rows)
         return np.asarray(rows if self.x_range is None else np.clip(rows, *self._box))
 
     # --- what follows from them -------------------------------------------------------------------------

@@ -370,6 +370,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     def check_settings(self) -> None:
         """Refuse settings that make no sense, alone or together."""
         check_parameters(self, CONSTRAINTS)
+        self.check_ledger()
         if self.head == "qda" and self.second_moments == "pooled":
             raise InvalidInputError("head='qda' needs the second moments of each class")
         if self.head == "ridge" and self.epsilon is not None:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import read_archive, save_archive
-from onefold._base.arrays import AnyArray, Arrays, Floats, Labels
+from onefold._base.arrays import AnyArray, Array, Arrays, Floats, Labels
 from onefold._base.foreign import NOT_READABLE
 from onefold._base.validation import check_rows
 from onefold.encoders import condition, description, learns
@@ -25,6 +25,9 @@ from onefold.privacy.terms import NOTHING
 from onefold.tables import Schema
 
 LEARNED_ENCODER = "the encoder was fitted to the raw data"
+NOTHING_TO_COUNT = (
+    "a ledger needs epsilon: moments without noise promise nothing, so there is nothing that it could count"
+)
 Path = str | os.PathLike[str]
 Model = TypeVar("Model")
 
@@ -46,6 +49,7 @@ class OnMoments(BaseEstimator):
     encoder_: Any
     n_features_in_: int
     encoder: Any
+    epsilon: float | None
     ledger: AnyLedger
     schema: Schema | None
 
@@ -70,7 +74,8 @@ class OnMoments(BaseEstimator):
         if learns(self.encoder):  # a ledger refuses it before there is a release
             void = Guarantee("record", NOTHING, NOTHING, rows.shape[1]).voided(LEARNED_ENCODER)
             charge(self.ledger, void, "private moments")
-        return clone(self.encoder).fit(rows)
+            return clone(self.encoder).fit(rows)
+        return clone(self.encoder).fit(_shape_of(rows))
 
     def _release(self, of_persons: bool) -> dict[str, Any]:
         """Return the parameters of the release; what is not given follows from the schema."""
@@ -96,6 +101,11 @@ class OnMoments(BaseEstimator):
         plain = about | {"schema": None if self.schema is None else self.schema.to_dict()}
         release = np.frombuffer(self.moments_.to_bytes(), dtype=np.uint8)
         save_archive(path, kind, plain, {"moments": release, **(arrays or {})})
+
+    def check_ledger(self) -> None:
+        """Refuse a ledger without noise, which would stand beside a model of raw rows and count nothing."""
+        if self.epsilon is None and self.ledger is not None:
+            raise InvalidInputError(NOTHING_TO_COUNT)
 
     def _name_features(self, schema: Schema) -> None:
         self.n_features_in_ = len(schema.features)
@@ -170,9 +180,10 @@ class ClassesOnMoments(OnMoments):
         """
         rows, labels, person = self._read(X, y, person)
         self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
-        encoded = rows if self.encoder_ is None else self.encoder_.transform(rows)
+        encoded = rows if self.encoder_ is None else behind(self.encoder_, rows)
         release = PrivateMoments(**self._release(person is not None))
-        moments = release.fit(encoded, labels, person, schema=self.schema)
+        granted = taken_for_granted(self.encoder)
+        moments = release.fit(encoded, labels, person, schema=self.schema, conditions=granted)
         moments.encoding_ = encoding_words(self.schema, self.encoder)
         self._adopt(voided_by(self.encoder, moments))
         return self
@@ -256,17 +267,31 @@ def encoding_words(schema: Schema | None, encoder: Any) -> str:
     return description(encoder) if schema is None else encoding_of(schema, description(encoder))
 
 
+def behind(encoder: Any, rows: Array) -> Floats:
+    """Encode rows, of which there may be none: a refusal would tell that nobody is in the table."""
+    return np.asarray(encoder.transform(_shape_of(rows))[: len(rows)])
+
+
+def _shape_of(rows: Array) -> Array:
+    """The rows, or one of zeros where there are none: a public encoder learns nothing but its length."""
+    return rows if len(rows) else np.zeros((1, rows.shape[1]))
+
+
+def taken_for_granted(encoder: Any) -> tuple[str, ...]:
+    """Return the conditions of a guarantee about records behind an encoder."""
+    told = condition(encoder)
+    return () if told is None else (told,)
+
+
 def voided_by(encoder: Any, moments: PrivateMoments) -> PrivateMoments:
     """Return the release, with a void guarantee if the records went through an encoder that learns.
 
     An encoder that was trained elsewhere is a condition of the guarantee.
     """
     if not learns(encoder):
-        taken_for_granted = condition(encoder)
-        if taken_for_granted is None:
-            return moments
         found = copy.copy(moments)
-        found.guarantee_ = moments.guarantee_.provided(taken_for_granted)
+        for told in taken_for_granted(encoder):
+            found.guarantee_ = found.guarantee_.provided(told)
         return found
     warnings.warn(
         f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",

@@ -24,6 +24,7 @@ from onefold._base.validation import Whole, check_parameters
 from onefold.encoders import Encoder, condition, description, learns
 from onefold.exceptions import InvalidInputError, OnefoldError
 from onefold.fabrication import MomentClassifier, MomentRegressor
+from onefold.fabrication.on_moments import NOTHING_TO_COUNT
 from onefold.fabrication.plain_moments import (
     check_possible,
     is_folded,
@@ -135,10 +136,14 @@ def release_moments(
     if y is None:
         raise InvalidInputError("y is missing: give the labels, or a schema that names their column")
     rows = X if encoder is None else clone(encoder).fit_transform(X)
-    released = agreed.fit(rows, y, person=None if person is False else person, schema=schema)
-    taken_for_granted = condition(encoder)
-    if taken_for_granted is not None:
-        released.guarantee_ = released.guarantee_.provided(taken_for_granted)
+    told = condition(encoder)
+    released = agreed.fit(
+        rows,
+        y,
+        person=None if person is False else person,
+        schema=schema,
+        conditions=() if told is None else (told,),
+    )
     if schema is None:
         released.encoding_ = description(encoder)
     else:
@@ -426,6 +431,8 @@ class MomentFederation:
         bytes
             What :meth:`add` takes.
         """
+        if self.epsilon is None and ledger is not None:
+            raise InvalidInputError(NOTHING_TO_COUNT)
         if self._regressor is not None:
             if groups is not None:
                 raise InvalidInputError(NO_CLASSES)

@@ -52,7 +52,8 @@ class RegressionSimulation:
     n_bytes : int
         What leaves all sites: for answers 16 bytes per site and query, for sums their messages.
     guarantee : Guarantee or None
-        What the sites' records are promised; None for answers.
+        What records are promised by the sums that their site sends; None for answers. It does not cover
+        anything else here: all errors are computed from raw rows.
     rmse_alone : tuple of float, default=()
         Root of the mean squared error of each site on its own.
     rmse_mean : float, default=nan

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from onefold.report.builders import (
     ALIKE,
-    RAW_ROWS,
+    HOLDS_ROWS,
     card_section,
     files_section,
     learned_section,
@@ -26,12 +26,19 @@ if TYPE_CHECKING:
     from onefold.federated import RegressionSimulation
     from onefold.privacy import Guarantee
 
-__all__ = ["NumberEvaluation", "evaluate_numbers", "of_number_simulation", "of_numbers"]
+__all__ = ["SIMULATED", "NumberEvaluation", "evaluate_numbers", "of_number_simulation", "of_numbers"]
 
 STEPS = 1.96  # standard errors of a 95 % interval
 HOLDS_SUMS = (
     "It promises no privacy: the file holds exact sums over the rows that it was fitted to, and errors of "
     "single rows. Guard it like the data."
+)
+RAW_ERRORS = (
+    "The errors on this page come from raw rows and are covered by no epsilon: do not publish this page."
+)
+SIMULATED = (
+    "The errors come from raw rows, those of one model without any noise, and no epsilon covers them: keep "
+    "them to yourself. The promise is about what each site would send, and about nothing else here."
 )
 APPROXIMATE = (
     "The interval of R2 is a large-sample approximation, for independent rows that the model was not fitted "
@@ -181,7 +188,8 @@ def of_numbers(
     evidence : mapping of str to Display or None, default=None
         Pictures under their headings.
     guarantee : Guarantee or None, default=None
-        What is promised; None, or one that does not hold, promises nothing.
+        What is promised about sums; one that does not hold promises nothing. None for a model of rows, whose
+        file contains them.
     card : mapping of str to str or None, default=None
         What people say about the model: any of the fields of a model card.
     estimated : mapping of str to float or None, default=None
@@ -199,10 +207,11 @@ def of_numbers(
     'Predictions are off by 0.7071 (root mean square); always predicting the mean would be off by 1.'
     """
     told, sections = _goodness(evaluation, about, estimated)
-    private = guarantee is not None and guarantee.holds
-    verdict, promise = [*told, HOLDS_SUMS], list[Section]()
-    if guarantee is not None and private:
-        raw = [] if evaluation is None else [RAW_ROWS]
+    verdict, promise = [*told, HOLDS_ROWS], list[Section]()
+    if guarantee is not None and not math.isfinite(guarantee.record[0]):  # no noise was added
+        verdict = [*told, HOLDS_SUMS]
+    elif guarantee is not None:
+        raw = [RAW_ERRORS] if guarantee.holds and evaluation is not None else []
         verdict, promise = [*privacy_verdict(guarantee), *told, *raw], privacy_sections(guarantee)
     pictures = [Section(name, [PICTURES], display=display) for name, display in (evidence or {}).items()]
     return Report(
@@ -284,13 +293,14 @@ def of_number_simulation(
         f"{min(result.rmse_alone):.4g} to {max(result.rmse_alone):.4g}, and always predicting the mean by "
         f"{result.rmse_mean:.4g}."
     )
-    holds = result.guarantee is not None and result.guarantee.holds
-    promise = privacy_verdict(result.guarantee) if holds and result.guarantee is not None else []
-    nothing = ["No noise was added: this says nothing about privacy."]
+    verdict, promise = [lead, "No noise was added: this says nothing about privacy."], list[Section]()
+    if result.guarantee is not None and result.guarantee.holds:
+        verdict = [lead, SIMULATED, *privacy_verdict(result.guarantee)]
+        promise = privacy_sections(result.guarantee)
     sections = [
         Section("The numbers", headers=["model", "root mean square error", "R2"], rows=rows),
         Section("In words", notes=[line for line in told if line.strip()]),
         Section("Settings", facts=settings),
-        *(privacy_sections(result.guarantee) if holds and result.guarantee is not None else []),
+        *promise,
     ]
-    return Report("comparison", title, [lead, *(promise or nothing)], sections)
+    return Report("comparison", title, verdict, sections)

@@ -73,6 +73,8 @@ def check_site(args: argparse.Namespace) -> None:
     if args.epsilon is None:
         if not args.send_plain_sums:
             raise InvalidInputError(NO_QUERIES)
+        if args.ledger is not None:
+            raise InvalidInputError("--ledger needs --epsilon: without it no noise is added")
         return
     if args.send_plain_sums:
         raise InvalidInputError(
@@ -195,6 +197,7 @@ def check_simulation(args: argparse.Namespace) -> None:
 def run_simulation(args: argparse.Namespace) -> int:
     """Read, simulate, tell."""
     from onefold.federated import simulate_regression
+    from onefold.report.numbers import SIMULATED, of_number_simulation
 
     schema, table = _table(args)
     result = simulate_regression(
@@ -222,10 +225,11 @@ def run_simulation(args: argparse.Namespace) -> int:
         "r2": {"alone": result.r2_alone.tolist(), "federated": result.r2, "pooled": result.r2_pooled},
         "guarantee": None if args.epsilon is None or result.guarantee is None else result.guarantee.to_dict(),
     }
+    told |= {} if told["guarantee"] is None else {"not_covered": SIMULATED}
     words = _compared(result, args)
+    if args.epsilon is not None and result.guarantee is not None:
+        words += [SIMULATED, *shared.promise_in_words(result.guarantee)]
     if args.report is not None:
-        from onefold.report.numbers import of_number_simulation
-
         settings = {"partition": args.partition, "seed": args.seed, "epsilon": args.epsilon}
         title = f"Federation of {reports.file_name(args.data)}, simulated"
         page = of_number_simulation(title, result, settings, words)
@@ -260,8 +264,8 @@ def _compared(result: RegressionSimulation, args: argparse.Namespace) -> list[st
         f"federated  {result.rmse:.4g} ({r2(result.r2)}), one round",
         f"pooled     {result.rmse_pooled:.4g} ({r2(result.r2_pooled)}), all rows in one place, without noise",
     ]
-    if args.epsilon is not None and result.guarantee is not None:
-        return [*words, *shared.promise_in_words(result.guarantee)]
+    if args.epsilon is not None:
+        return words
     if result.method == "moments":
         words.append(
             "Exact sums of rows travelled, which reveal rows; federate site sends none unless it is told to "

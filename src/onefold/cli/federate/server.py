@@ -186,8 +186,9 @@ def status_in_words(found: Any) -> list[str]:
         reason = f" ({site.reason})" if site.reason else ""
         status = "takes part" if site.status == "member" else site.status
         sums = "; the server has plain sums of its rows" if site.sums else ""
-        private = site.measure == "moments" or (site.measure == "numbers" and not site.sums)
-        sums = "; sent private moments" if private else sums
+        # Of a site that was refused or removed nothing is kept, whatever it would send or has sent.
+        if site.measure in ("moments", "numbers") and site.guarantee is not None and site.status == "member":
+            sums = "; sent private moments"
         words.append(f"{site.name:<{WIDTH}} {status}{reason}, {there}; {_promise(site)}{sums}")
         words.append(f"{'':<{WIDTH}} {_noted(site)}")
     measures = {site.measure for site in found.sites if site.status == "member"}

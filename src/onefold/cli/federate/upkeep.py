@@ -59,6 +59,10 @@ EXACT = (
     "this version of onefold."
 )
 EXACT_SUMS = "So are its sums, and the scores that the server makes of them."
+EXACT_NUMBERS = (
+    "The sums that leave are, to the last bit, those that a fit without this person's rows gives, and so is "
+    "the sum that the server predicts from, once it has them."
+)
 NOT_TOUCHED = (
     "Not touched: your own tables and backups, answers that were given before, and copies that others made. "
     "The folder keeps a mark of the id under a secret of its own, by which later fits know the person's "
@@ -183,7 +187,8 @@ def run_forget(args: argparse.Namespace) -> int:
     if noisy:
         words += [MADE_WITH if args.keep_release else MADE_WITHOUT, STAYS_RELEASED]
     else:
-        words += [EXACT, *([EXACT_SUMS] if site.sends_plain_sums else [])]
+        exact = [EXACT_NUMBERS] if site.predicts_numbers else [EXACT]
+        words += [*exact, *([EXACT_SUMS] if site.sends_plain_sums and not site.predicts_numbers else [])]
     if site.model_may_leave:
         words.append(SERVER_COPY)
     told = {"site": site.settings.name, "exact": not noisy, "fitted_anew": not args.keep_release}
@@ -259,8 +264,9 @@ def run_status(args: argparse.Namespace) -> int:
         return 0
     profile, rows = site.profile, _rows(site)
     weeks = site.drift.weeks()
+    predicts = "numbers to predict" if site.predicts_numbers else f"{len(profile.classes)} classes"
     words = [
-        f"site {profile.site}: {len(profile.classes)} classes, {profile.n_features} features",
+        f"site {profile.site}: {predicts}, {profile.n_features} features",
         "rows of the last fit: " + ("not known" if rows is None else str(rows)),
         "ledger: " + ("no fit with noise was counted" if spent is None else f"spent {spent}"),
         f"forgotten: {count_of(n_forgotten, 'person')}",
@@ -283,8 +289,9 @@ def _drift(site: Site) -> list[str]:
     """How far rows that were asked about lie from the model, week by week."""
     from onefold.federated.drift import DRIFTED
 
-    if site.sends_moments:
-        return ["drift: not available, because no query reaches a site that sent private moments"]
+    if site.profile.sends_only_sums:
+        kind = "plain sums" if site.sends_plain_sums else "private moments"
+        return [f"drift: not available, because no query reaches a site that sends {kind} alone"]
     if not site.drift.is_available:
         return [
             "drift: not available (for models without noise that a fit by this version made of enough rows)"

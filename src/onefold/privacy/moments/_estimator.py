@@ -217,7 +217,13 @@ class PrivateMoments(BaseEstimator):
         self.whitening = whitening
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, person: ArrayLike | None = None, *, schema: Schema | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        person: ArrayLike | None = None,
+        *,
+        schema: Schema | None = None,
+        conditions: Sequence[str] = (),
     ) -> Self:
         """Release the moments of labelled rows.
 
@@ -232,6 +238,9 @@ class PrivateMoments(BaseEstimator):
             whatever the number of records.
         schema : Schema or None, default=None
             What the rows were encoded by: the guarantee names it, and moments of another one are not added.
+        conditions : sequence of str, default=()
+            What else was declared about the rows before they came here: the guarantee and the entry in the
+            ledger say so.
 
         Returns
         -------
@@ -255,7 +264,9 @@ class PrivateMoments(BaseEstimator):
         if sampler == "hardened" and len(rows) > MOST_ROWS:
             raise InvalidInputError("a hardened release adds at most 2**25 records exactly: split the data")
         noise = Noise.of(self.random_state, sampler, person, silent=mu is None)
-        guarantee = self.promise(rows.shape[1], of_persons=person is not None, schema=schema)
+        guarantee = self.promise(
+            rows.shape[1], of_persons=person is not None, schema=schema, conditions=conditions
+        )
         charge(self.ledger, guarantee, "private moments")
         # Counts, centre and whitening have the same noise in all of them.
         sigma = self._levels(mu, shares)[0]
@@ -287,7 +298,12 @@ class PrivateMoments(BaseEstimator):
         return self
 
     def promise(
-        self, n_features: int, *, of_persons: bool = False, schema: Schema | None = None
+        self,
+        n_features: int,
+        *,
+        of_persons: bool = False,
+        schema: Schema | None = None,
+        conditions: Sequence[str] = (),
     ) -> Guarantee:
         """State what :meth:`fit` will promise, before any noise is drawn.
 
@@ -299,6 +315,8 @@ class PrivateMoments(BaseEstimator):
             Whether :meth:`fit` will be told whose records they are.
         schema : Schema or None, default=None
             What the rows are encoded by.
+        conditions : sequence of str, default=()
+            What else was declared about the rows before they came here.
 
         Returns
         -------
@@ -316,7 +334,9 @@ class PrivateMoments(BaseEstimator):
         if sampler == "hardened" and max(map(max, sigmas)) > LARGEST_EXACT_NOISE:
             raise InvalidInputError("epsilon, delta or a share is too small for the hardened sampler")
         guarantee = self._promise(mu, sigmas, sampler, of_persons, n_features)
-        return guarantee if schema is None else under_contract(guarantee, schema)
+        if schema is not None:
+            guarantee = under_contract(guarantee, schema)
+        return reduce(Guarantee.provided, conditions, guarantee)
 
     def _levels(self, mu: float | None, shares: Blocks) -> list[Blocks]:
         """Return the noise of every way in which the budget may be divided."""
@@ -394,7 +414,7 @@ class PrivateMoments(BaseEstimator):
             raise InvalidInputError("moments of different features or radii cannot be added")
         if not np.array_equal(self.centre_, other.centre_):
             raise InvalidInputError("moments about different centres cannot be added: use the same centre")
-        if not _same_matrix(self.whitening_, other.whitening_):
+        if not core.same_matrix(self.whitening_, other.whitening_):
             raise InvalidInputError("moments of differently whitened records cannot be added: use one matrix")
         if self.is_pooled != other.is_pooled:
             raise InvalidInputError(
@@ -404,7 +424,7 @@ class PrivateMoments(BaseEstimator):
             raise InvalidInputError(
                 "moments of differently encoded records cannot be added: give all sites the same encoder"
             )
-        if _label_kind(self.classes_) != _label_kind(other.classes_):
+        if core.label_kind(self.classes_) != core.label_kind(other.classes_):
             raise InvalidInputError("the class labels are numbers at one site, text at another: use one kind")
         self.guarantee_.among_owners(other.guarantee_)  # refuses different relations
 
@@ -759,7 +779,7 @@ class PrivateMoments(BaseEstimator):
             self.centre_ = np.zeros(rows.shape[1])
             total = noise.firsts(self.embed(rows)).sum(axis=0)
             return np.asarray(core.means(np.array([size]), noise.to_sums(total, sigma)[None])[0])
-        return _public_centre(self.centre, rows.shape[1])
+        return core.public_centre(self.centre, rows.shape[1])
 
     def _find_whitening(self, rows: Floats, noise: Noise, sigma: float) -> Floats | None:
         """Return the matrix that is given, or that of a first release of all records' second moment."""
@@ -830,27 +850,3 @@ class PrivateMoments(BaseEstimator):
             for sigma in sigmas
         )
         return epsilon_of(mu, record[1]), record[1]
-
-
-def _public_centre(centre: Any, n_features: int) -> Floats:
-    """Return a public point of the unit ball, where records lie once they are divided by the radius."""
-    try:
-        found = np.array(centre, dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.shape != (n_features,) or not np.isfinite(found).all():
-        raise InvalidInputError(f"centre must be {n_features} finite numbers, one per feature")
-    if not math.hypot(*found) <= 1.0 + 1e-9:
-        raise InvalidInputError("centre must lie in the unit ball: records are divided by radius first")
-    return found
-
-
-def _same_matrix(one: Floats | None, other: Floats | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
-
-
-def _label_kind(classes: Labels) -> str:
-    kind = plain_labels(classes).dtype.kind
-    return "number" if kind in "iuf" else kind
