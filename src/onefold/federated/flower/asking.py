@@ -32,8 +32,8 @@ from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.spool import NOT_RUNNING, Request, Spool
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Failure, FailureCode, Profile, Query, QueryKey
-from onefold.federated.queriers import AnySignature
 from onefold.federated.server import GlobalClassifier, Result
+from onefold.federated.signatures import AnySignature
 from onefold.federated.trust import HiddenProbes, hide
 
 __all__ = [
