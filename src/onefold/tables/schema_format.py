@@ -3,7 +3,10 @@
 The format is that of Frictionless Table Schema; keys of our own begin with ``onefold``.
 """
 
+import hashlib
+import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,19 @@ import numpy as np
 
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import NumberFormat, moment_reader
+from onefold.tables.declarations import number_objection
 from onefold.tables.encoded import CellEncoder
 
-__all__ = ["field_arguments", "field_contract", "plain_number"]
+__all__ = [
+    "differing",
+    "digest_of",
+    "field_arguments",
+    "field_contract",
+    "plain_number",
+    "schema_arguments",
+    "schema_content",
+    "shared_keys",
+]
 
 # --- the entry of a field ---------------------------------------------------------------------------------
 
@@ -194,3 +207,114 @@ def _written_bound(declared: Any, value: float | None) -> Any:
         except InvalidInputError:
             pass
     return moment.isoformat()
+
+
+# --- the whole file -----------------------------------------------------------------------------------------
+
+PROFILE = "https://datapackage.org/profiles/2.0/tableschema.json"
+VERSION = 1
+OWN_KEYS = ("version", "rowsAbout", "rowsPerPerson", "source")
+
+
+def schema_arguments(given: Any) -> dict[str, Any]:
+    """Read what a schema file says besides its fields.
+
+    Parameters
+    ----------
+    given : dict
+        The content of the file.
+
+    Returns
+    -------
+    dict of str to Any
+        What a :class:`~onefold.tables.Schema` is made of besides its fields, of which there is a list.
+    """
+    if not isinstance(given, dict) or not isinstance(given.get("fields"), list):
+        raise InvalidInputError('a schema is an object with a list of "fields"')
+    wrong = number_objection(given["fields"])
+    if wrong:
+        raise InvalidInputError(wrong)
+    own = given.get("onefold", {})
+    if not isinstance(own, dict):
+        raise InvalidInputError('"onefold" must be an object')
+    if own.get("version", VERSION) != VERSION:
+        raise InvalidInputError(f"the schema must be of version {VERSION}: this onefold reads no other")
+    strange = [key for key in own if key not in OWN_KEYS]
+    if strange:
+        raise InvalidInputError(f'there is no key {strange[0]!r} in "onefold": {", ".join(OWN_KEYS)}')
+    missing = given.get("missingValues", [""])
+    if not isinstance(missing, list):
+        raise InvalidInputError("missingValues must be a list of texts")
+    return {
+        "name": given.get("name", ""),
+        "missing_values": tuple(missing),
+        "rows_about": own.get("rowsAbout"),
+        "rows_per_person": own.get("rowsPerPerson"),
+        "source": own.get("source", "declared"),
+    }
+
+
+def schema_content(schema: Any, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """Write a schema, whose fields are written already, as the content of its file."""
+    return {
+        "$schema": PROFILE,
+        **({"name": schema.name} if schema.name else {}),
+        "fields": entries,
+        "missingValues": list(schema.missing_values),
+        "onefold": _own_keys(schema),
+    }
+
+
+def _own_keys(schema: Any) -> dict[str, Any]:
+    own = {
+        "version": VERSION,
+        "rowsAbout": schema.rows_about,
+        "rowsPerPerson": schema.rows_per_person,
+        "source": None if schema.source == "declared" else schema.source,
+    }
+    return {key: value for key, value in own.items() if value is not None}
+
+
+# --- what sites compare -------------------------------------------------------------------------------------
+
+
+def shared_keys(schema: Any) -> dict[str, Any]:
+    """What holds for all columns and sites must agree on; a public sample is as good as a declaration."""
+    own = {key: value for key, value in _own_keys(schema).items() if key != "source"}
+    return {
+        "missingValues": sorted(schema.missing_values),
+        "onefold": own | {"private": schema.source == "private"},
+    }
+
+
+def digest_of(content: Any) -> str:
+    """SHA-256 sum of JSON values, in whatever order their keys stand."""
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def differing(ours: Sequence[tuple[str, str]], theirs: Sequence[tuple[str, str]]) -> str | None:
+    """Name the first field in which two lists of :attr:`onefold.tables.Schema.field_digests` differ.
+
+    Parameters
+    ----------
+    ours : sequence of (str, str)
+        Names and sums of the one schema.
+    theirs : sequence of (str, str)
+        Names and sums of the other.
+
+    Returns
+    -------
+    str or None
+        What differs, in words; None if nothing does.
+    """
+    for place, (mine, yours) in enumerate(zip(ours, theirs, strict=False), 1):
+        if mine == yours:
+            continue
+        if mine[0] != yours[0]:
+            names = [repr(name) if name else "no further field" for name in (mine[0], yours[0])]
+            return f"field {place} is {names[0]} in the one schema and {names[1]} in the other"
+        if not mine[0]:
+            return "missingValues, rowsAbout, rowsPerPerson or the source"
+        return f"field {mine[0]!r}"
+    return None if len(ours) == len(theirs) else "the number of fields"

@@ -17,7 +17,7 @@ from onefold.exceptions import FileFormatError, InvalidInputError, TamperedLogEr
 from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import LONGEST_TEXT, Profile, check_name, from_parts, to_parts
-from onefold.tables.schema import differing
+from onefold.tables.schema_format import differing
 
 __all__ = ["FederationStatus", "Registry", "RegistryEntry", "SiteStatus", "Status"]
 

@@ -41,7 +41,7 @@ from onefold.privacy.persons import limit_rows, person_codes
 from onefold.privacy.samplers import RandomState, chosen_sampler
 from onefold.privacy.terms import NOTHING, Pair, two_steps
 from onefold.tables import Schema
-from onefold.tables.schema import differing
+from onefold.tables.schema_format import differing
 
 # Sixteen times this much noise, in steps of 2**-28, is still a whole number that float64 holds.
 LARGEST_EXACT_NOISE = 2.0**21
