@@ -136,7 +136,6 @@ LONGER_FILES = {
     "federated/flower/federation.py": 840,
     "federated/local_model.py": 790,
     "federated/messages.py": 730,
-    "fabrication/moments.py": 775,
 }
 
 
