@@ -499,18 +499,17 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     def _of_kept(cls, kept: Kept) -> "MomentClassifier":
         about, moments, schema = kept.about, kept.moments, kept.schema
         more: dict[str, Any] = {name: about[name] for name in OF_THE_HEAD if name in about}
-        found = cls.from_moments(moments, schema=schema, **more)
-        if "rows" in about:
-            found.row_map_ = RowMap.from_dict(about["rows"])
-            width = moments.n_features_in_ - 2 * found.row_map_.n_directions
-            rule, ridge, temperature = about["found"]
-            if rule not in RULES or not (ridge > 0.0 and temperature > 0.0) or width < 1:
-                raise ValueError("no rule, or one for other rows")
-            found.rule_, found.ridge_ = rule, float(ridge)
-            scores = PooledSpectrum(*statistic_of(moments)).scores(found.rule_, found.ridge_)
-            found._take(moments, scores, float(temperature))
-            if schema is None:
-                found.n_features_in_ = width
+        if "rows" not in about:
+            return cls.from_moments(moments, schema=schema, **more)
+        row_map = RowMap.from_dict(about["rows"])
+        rule, ridge, temperature = about["found"]
+        width = moments.n_features_in_ - 2 * row_map.n_directions
+        if rule not in RULES or not (ridge > 0.0 and temperature > 0.0) or width < 1:
+            raise ValueError("no rule, or one for other rows")
+        found = cls._of_release(moments, row_map, schema=schema, **more)
+        found.rule_, found.ridge_ = rule, float(ridge)
+        scores = PooledSpectrum(*statistic_of(moments)).scores(found.rule_, found.ridge_)
+        found._take(moments, scores, float(temperature))
         return found
 
     @classmethod
@@ -560,9 +559,11 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         MomentClassifier
             A fitted classifier.
         """
-        found = cls(
-            **of_the_release(moments) | {"random_state": None, "ledger": None},
+        return cls._of_release(
+            moments,
+            _row_map_of(moments, schema, encoder, lift),
             encoder=encoder,
+            folds=folds,
             shrinkage=shrinkage,
             floor=floor,
             least=least,
@@ -571,10 +572,24 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             lift=lift,
             objective=objective,
         )
+
+    @classmethod
+    def _of_release(
+        cls,
+        moments: PrivateMoments,
+        row_map: RowMap | None,
+        *,
+        encoder: Any = None,
+        schema: Schema | None = None,
+        folds: Sequence[PrivateMoments] = (),
+        **settings: Any,
+    ) -> Self:
+        """Build the classifier from a release of rows that were mapped like this."""
+        given = of_the_release(moments) | {"random_state": None, "ledger": None}
+        found = cls(**given, encoder=encoder, schema=schema, **settings)
         check_is_fitted(moments)
         check_parameters(found, CONSTRAINTS)
         found._folds = tuple(folds)
-        row_map = _row_map_of(moments, schema, encoder, lift)
         found._from(moments, encoder, schema, _plain_encoding(schema, encoder, row_map))
         if row_map is not None:
             found.row_map_ = row_map
