@@ -16,8 +16,7 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Arrays, Floats, Labels, Mask
 from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold.exceptions import FileFormatError, InvalidInputError, printable
-from onefold.federated._fields import LONGEST_LABEL
-from onefold.federated.messages import Profile
+from onefold.federated.messages import LONGEST_LABEL, Profile
 from onefold.models import FoldingClassifier
 from onefold.models.scale import AUTO_MEAN_SQUARE
 from onefold.privacy import Mechanism
