@@ -133,7 +133,7 @@ RANDOM_CLASSES = {
 # shortens one lowers its number, and takes the line away once the rule holds for it.
 MOST_LINES = 700
 LONGER_FILES = {
-    "federated/flower/federation.py": 840,
+    "federated/flower/federation.py": 715,
     "federated/local_model.py": 790,
 }
 

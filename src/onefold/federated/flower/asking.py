@@ -27,7 +27,7 @@ from onefold.exceptions import (
     ServerBusyError,
 )
 from onefold.federated.flower.folders import ServerFolder
-from onefold.federated.flower.loaded import Loaded
+from onefold.federated.flower.loaded import Answering, Loaded
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.spool import NOT_RUNNING, Request, Spool
 from onefold.federated.local_model import LocalModel
@@ -50,6 +50,7 @@ __all__ = [
     "joined",
     "keep_held_out",
     "new_query_id",
+    "of_sum",
     "running_spool",
     "unsigned",
 ]
@@ -186,6 +187,15 @@ def joined(results: Sequence[Result], kept_out: Mapping[str, str]) -> QueryResul
         unprotected=tuple(dict.fromkeys(label for each in results for label in each.unprotected)),
         kept_out=dict(kept_out),
     )
+
+
+def of_sum(
+    rows: Array, answering: Answering, sites: tuple[str, ...], kept_out: Mapping[str, str]
+) -> QueryResult:
+    """What the sum of the sites' private moments says."""
+    classes, measures = answering(rows)
+    labels = classes[measures.argmin(axis=1)]
+    return QueryResult(labels, measures, classes, sites, (), {}, False, kept_out=dict(kept_out))
 
 
 def all_sites(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
