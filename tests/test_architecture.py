@@ -134,7 +134,7 @@ RANDOM_CLASSES = {
 MOST_LINES = 700
 LONGER_FILES = {
     "federated/flower/federation.py": 715,
-    "federated/local_model.py": 790,
+    "federated/local_model.py": 775,
 }
 
 
