@@ -42,8 +42,9 @@ from onefold.federated.declared import declared_moments
 from onefold.federated.guard import QueryGuard
 from onefold.federated.log import MembershipLog, SiteLog
 from onefold.federated.messages import Profile, Query
-from onefold.federated.queriers import Signature, SigningKey
+from onefold.federated.queriers import SigningKey
 from onefold.federated.replays import Replays
+from onefold.federated.signatures import Signature
 from onefold.privacy import Event, Ledger
 from onefold.tables import Field, Schema
 

@@ -1,6 +1,7 @@
 """Files of a classifier on private moments: the same answers, the guarantee, and nothing of the rows."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +40,15 @@ def test_classifier_of_plain_rows_has_a_file_too(tmp_path: Path) -> None:
     model = MomentClassifier(1.0, classes=["no", "yes"]).fit(X, rows()["y"].astype(str))
     model.save(tmp_path / "m")
     np.testing.assert_array_equal(MomentClassifier.load(tmp_path / "m").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("settings", [{}, {"lift": 8}, {"lift": None}, {"radius": 0.5}])
+def test_classifier_of_exact_moments_and_a_schema_loads_as_it_was(tmp_path: Path, settings: Any) -> None:
+    model = MomentClassifier(None, schema=declared(), **settings).fit(rows())
+    model.save(tmp_path / "m")
+    loaded = MomentClassifier.load(tmp_path / "m")
+    assert loaded.row_map_ == model.row_map_
+    np.testing.assert_array_equal(loaded.predict_proba(rows()), model.predict_proba(rows()))
 
 
 def test_files_of_exact_moments_with_impossible_settings_are_refused(tmp_path: Path) -> None:

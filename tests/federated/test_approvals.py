@@ -15,7 +15,8 @@ from onefold.federated import approvals as module
 from onefold.federated.approvals import MOST_WAITING, Approvals, OwnerDecision, end_of_day
 from onefold.federated.log import SiteEvent, SiteLog
 from onefold.federated.messages import FailureCode, Query
-from onefold.federated.queriers import Signature, SigningKey
+from onefold.federated.queriers import SigningKey
+from onefold.federated.signatures import Signature
 
 pytest.importorskip("cryptography")
 

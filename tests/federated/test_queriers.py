@@ -15,13 +15,9 @@ import pytest
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError, QueryRefused
 from onefold.federated import queriers
 from onefold.federated.messages import FailureCode, Query, QueryKey
-from onefold.federated.queriers import (
-    QuerierKey,
-    Signature,
-    SigningKey,
-    find_signing_key,
-)
+from onefold.federated.queriers import SigningKey, find_signing_key
 from onefold.federated.replays import WINDOW_SECONDS, Replays
+from onefold.federated.signatures import QuerierKey, Signature, read_signature
 
 pytest.importorskip("cryptography")
 
@@ -118,7 +114,7 @@ def test_signed_query_key_holds_for_one_key_federation_and_time(key: SigningKey)
     stated = key.sign_key(LOCK, HOME, amount=100, until=1000, purpose="triage")
     now = {"clock": lambda: 1000.0}
     stated.check(LOCK, HOME, **now)
-    assert queriers.read_signature(stated.to_dict()) == stated
+    assert read_signature(stated.to_dict()) == stated
     other = replace(LOCK, content=b"its own")
     for lock, home in ((other, HOME), (LOCK, OTHER), (None, HOME), (replace(LOCK, bits=16), HOME)):
         assert refusal(stated.check, lock, home, **now) == FailureCode.BAD_SIGNATURE

@@ -20,8 +20,9 @@ from onefold._base.foreign import parse_json
 from onefold.federated import EncryptedSum, HolderKey, SchemaSum, SumBlock, SumContract, SumHolder, SumParties
 from onefold.federated.approvals import Approvals
 from onefold.federated.log import SiteLog
-from onefold.federated.queriers import QuerierKey, SigningKey, read_signature
+from onefold.federated.queriers import SigningKey
 from onefold.federated.replays import Replays
+from onefold.federated.signatures import QuerierKey, read_signature
 from onefold.federated.sums.keys import HolderGroup, PublicHolder
 from onefold.tables import Schema
 

@@ -24,8 +24,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from onefold.exceptions import BudgetExceededError, FederationError, OnefoldError
 from onefold.federated.declared import declared_moments
-from onefold.federated.flower import Federation, site_app
-from onefold.federated.flower import federation as federation_module
+from onefold.federated.flower import Federation, questions, site_app
 from onefold.federated.flower import site as site_module
 from onefold.federated.flower.folders import SITE_VARIABLE, ServerFolder, SiteFolder
 from onefold.federated.flower.registry import Registry, Status
@@ -415,7 +414,7 @@ class World:
         schema = None if isinstance(rows, np.ndarray) else SCHEMA
         asker = "desk" if key is None else key
         # Put back afterwards: tests with real processes run in the same interpreter.
-        with patch.object(federation_module, "new_query_id", lambda: name):
+        with patch.object(questions, "new_query_id", lambda: name):
             outcome, result = self._at_server(
                 f"query {name}: {number + 1} row(s) by {'desk' if key is None else key.key.name}",
                 lambda: self.federation.query(

@@ -384,7 +384,7 @@ def _second_message(maker: TableSynthesizer, table: Any, bins: Any, own: str | N
 def _sum(paths: list[str], schema: Schema) -> TableCounts:
     """Add up the counts in files, which must have been made with this schema."""
     from onefold.fabrication import TableCounts
-    from onefold.tables.schema import differing
+    from onefold.tables.schema_format import differing
 
     total: TableCounts | None = None
     for path in paths:

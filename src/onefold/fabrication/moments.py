@@ -1,23 +1,29 @@
 """A classifier on moments: with noise private for whole records, without it exact wherever the rows are."""
 
-import math
 import os
 from collections.abc import Sequence
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Floats, Index, Labels
-from onefold._base.parallel import one_blas_thread, run_parallel
+from onefold._base.arrays import Array, Floats, Labels
+from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, OneOf, Whole, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication.moment_fabricator import MomentFabricator
+from onefold.fabrication.moment_heads import (
+    QuadraticScores,
+    candidate_maps,
+    density_temperature,
+    noisy_head,
+    plain_head,
+    quadratic_head,
+    ridge_of_folds,
+)
 from onefold.fabrication.on_moments import (
     ClassesOnMoments,
     Kept,
@@ -25,10 +31,9 @@ from onefold.fabrication.on_moments import (
     of_the_release,
     read_on_moments,
 )
-from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, plain_moments, statistic_of
-from onefold.models.discriminant import TAILS, LinearScores, PooledSpectrum, Statistic, fold_ridge
+from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, statistic_of
+from onefold.models.discriminant import LinearScores, PooledSpectrum
 from onefold.models.explanation import ClassReasons, explain
-from onefold.models.preparation import Preparation
 from onefold.models.probability import softmax
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import PrivateMoments
@@ -38,8 +43,6 @@ from onefold.tables.columns import column_of
 __all__ = ["MomentClassifier", "MomentFabricator"]
 
 CLASSIFIER = "moment classifier"  # kind of its files
-# Values of embedded queries that are looked at together.
-BLOCK_VALUES = 4_000_000
 HEADS = ("auto", "ridge", "lda", "qda")
 RULES = ("average", "ridge", "lda", "balanced")  # of exact moments
 CONSTRAINTS: dict[str, Entry] = {
@@ -49,11 +52,6 @@ CONSTRAINTS: dict[str, Entry] = {
     "objective": OneOf(("accuracy", "balanced")),
 }
 NO_RIDGE = "head='ridge' is for moments without noise: use 'lda' or 'auto'"
-DIRECTIONS = 512  # of a lift, but no more than half the rows
-FEWEST_DIRECTIONS = 32
-# Rows of so many columns are taken for features of one kind: only their direction counts.
-MANY_COLUMNS = 200
-MOST_LEFT_OUT = 1000  # rows that are left out, one by one, to find the temperature and the rule
 
 
 class MomentClassifier(ClassifierMixin, ClassesOnMoments):
@@ -296,43 +294,14 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         """Fit to exact sums: choose how rows are scaled, whether they are lifted, and the ridge."""
         rows, labels, groups = self._plain_rows(X, y, self._groups(X, person, groups))
         folds = None if groups is None else folds_of(groups, len(rows))
-        found: tuple[float, RowMap, PrivateMoments, PooledSpectrum, float] | None = None
-        for row_map in self._row_maps(rows):
-            parts = self._parts(rows, labels, folds, row_map)
-            moments = parts[0] if folds is None else PrivateMoments.total(parts)
-            spectrum = PooledSpectrum(*statistic_of(moments))
-            ridge, error = spectrum.chosen if folds is None else fold_ridge(_aligned(parts))
-            if found is None or error < found[0]:
-                found = error, row_map, moments, spectrum, ridge
-        assert found is not None  # there is at least one map
-        error, self.row_map_, moments, spectrum, ridge = found
-        moments.encoding_ = _plain_encoding(self.schema, self.encoder, self.row_map_)
-        self.held_out_error_, self.ridge_ = error, ridge
-        codes = np.searchsorted(moments.classes_, labels)
-        some = np.linspace(0, len(rows) - 1, min(len(rows), MOST_LEFT_OUT)).astype(np.intp)
-        self.rule_ = self._rule()
-        if folds is None:
-            mapped = self.row_map_.apply(rows[some])
-            left_out = {
-                rule: spectrum.left_out(rule, ridge, mapped, codes[some]) for rule in _rules(self.rule_)
-            }
-            self.rule_ = _confirmed(left_out, self.rule_, codes[some])
-            scores = spectrum.scores(self.rule_, ridge)
-            temperature = _temperature(left_out[self.rule_], codes[some], scores.temperature)
-        else:
-            scores = spectrum.scores(self.rule_, ridge)
-            temperature = scores.temperature
-        self._take(moments, scores, temperature)
+        found = plain_head(
+            rows, labels, self._row_maps(rows), self._rule(), folds=folds, classes=self._declared_classes()
+        )
+        found.moments.encoding_ = _plain_encoding(self.schema, self.encoder, found.row_map)
+        self.row_map_, self.rule_ = found.row_map, found.rule
+        self.ridge_, self.held_out_error_ = found.ridge, found.error
+        self._take(found.moments, found.scores, found.temperature)
         return self
-
-    def _parts(
-        self, rows: Array, labels: Labels, folds: Index | None, row_map: RowMap
-    ) -> list[PrivateMoments]:
-        """The moments of all rows, or of each fold that has rows."""
-        if folds is None:
-            return [plain_moments(rows, labels, row_map, self._declared_classes())]
-        found = in_folds(rows, labels, folds, row_map, self._declared_classes())
-        return [part for part in found if part is not None]
 
     def plain_parts(
         self, X: Any, y: Any = None, groups: Any = None
@@ -359,13 +328,11 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         if groups is None and self.groups is not None:
             groups = self._groups(X, False, None)
         rows, labels, groups = self._plain_rows(X, y, groups)
-        radius = None if self.schema is None or self.encoder is not None else self.schema.row_norm
+        radius = _declared_radius(self.schema, self.encoder)
         row_map = RowMap(0 if self.lift in (None, "auto") else int(cast(int, self.lift)), radius)
-        words = _plain_encoding(self.schema, self.encoder, row_map)
-        if groups is None:
-            return [plain_moments(rows, labels, row_map, self._declared_classes())], words
-        folds = folds_of(groups, len(rows))
-        return in_folds(rows, labels, folds, row_map, self._declared_classes()), words
+        folds = None if groups is None else folds_of(groups, len(rows))
+        parts = in_folds(rows, labels, folds, row_map, self._declared_classes())
+        return parts, _plain_encoding(self.schema, self.encoder, row_map)
 
     def check_settings(self) -> None:
         """Refuse settings that make no sense, alone or together."""
@@ -406,33 +373,18 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
 
     def _row_maps(self, rows: Array) -> list[RowMap]:
         """Return the maps that are tried."""
-        n_rows, width = rows.shape
-        if self.radius is not None:
-            scalings = [RowMap(0, float(self.radius))]
-        elif self.schema is not None and self.encoder is None:
-            scalings = [RowMap(0, self.schema.row_norm)]
-        elif self.encoder is not None or width >= MANY_COLUMNS:
-            scalings = [RowMap()]
-        else:
-            scalings = [RowMap(), RowMap(preparation=Preparation.of(rows))]
-        if self.lift is None:
-            return scalings
-        if self.lift != "auto":
-            return [RowMap(int(self.lift), given.radius, given.preparation) for given in scalings]
-        directions = min(DIRECTIONS, n_rows // 2)
-        if directions < FEWEST_DIRECTIONS:
-            return scalings
-        lifted = [RowMap(directions, given.radius, given.preparation) for given in scalings]
-        return scalings + lifted
+        radius = _declared_radius(self.schema, self.encoder) if self.radius is None else float(self.radius)
+        return candidate_maps(rows, radius, self.lift, of_one_kind=self.encoder is not None)
 
     def _rule(self) -> str:
         if self.objective == "balanced":
             return "balanced"
         return "average" if self.head == "auto" else self.head
 
-    def _take(self, moments: PrivateMoments, scores: LinearScores, temperature: float) -> None:
-        self._linear: LinearScores | None = scores
-        self.temperature_ = temperature
+    def _take(
+        self, moments: PrivateMoments, head: LinearScores | QuadraticScores, temperature: float
+    ) -> None:
+        self._head, self.temperature_ = head, temperature
         super()._adopt(moments)
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -548,18 +500,17 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     def _of_kept(cls, kept: Kept) -> "MomentClassifier":
         about, moments, schema = kept.about, kept.moments, kept.schema
         more: dict[str, Any] = {name: about[name] for name in OF_THE_HEAD if name in about}
-        found = cls.from_moments(moments, schema=schema, **more)
-        if "rows" in about:
-            found.row_map_ = RowMap.from_dict(about["rows"])
-            width = moments.n_features_in_ - 2 * found.row_map_.n_directions
-            rule, ridge, temperature = about["found"]
-            if rule not in RULES or not (ridge > 0.0 and temperature > 0.0) or width < 1:
-                raise ValueError("no rule, or one for other rows")
-            found.rule_, found.ridge_ = rule, float(ridge)
-            scores = PooledSpectrum(*statistic_of(moments)).scores(found.rule_, found.ridge_)
-            found._take(moments, scores, float(temperature))
-            if schema is None:
-                found.n_features_in_ = width
+        if "rows" not in about:
+            return cls.from_moments(moments, schema=schema, **more)
+        row_map = RowMap.from_dict(about["rows"])
+        rule, ridge, temperature = about["found"]
+        width = moments.n_features_in_ - 2 * row_map.n_directions
+        if rule not in RULES or not (ridge > 0.0 and temperature > 0.0) or width < 1:
+            raise ValueError("no rule, or one for other rows")
+        found = cls._of_release(moments, row_map, schema=schema, **more)
+        found.rule_, found.ridge_ = rule, float(ridge)
+        scores = PooledSpectrum(*statistic_of(moments)).scores(found.rule_, found.ridge_)
+        found._take(moments, scores, float(temperature))
         return found
 
     @classmethod
@@ -609,9 +560,11 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         MomentClassifier
             A fitted classifier.
         """
-        found = cls(
-            **of_the_release(moments) | {"random_state": None, "ledger": None},
+        return cls._of_release(
+            moments,
+            _row_map_of(moments, schema, encoder, lift),
             encoder=encoder,
+            folds=folds,
             shrinkage=shrinkage,
             floor=floor,
             least=least,
@@ -620,10 +573,24 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             lift=lift,
             objective=objective,
         )
+
+    @classmethod
+    def _of_release(
+        cls,
+        moments: PrivateMoments,
+        row_map: RowMap | None,
+        *,
+        encoder: Any = None,
+        schema: Schema | None = None,
+        folds: Sequence[PrivateMoments] = (),
+        **settings: Any,
+    ) -> Self:
+        """Build the classifier from a release of rows that were mapped like this."""
+        given = of_the_release(moments) | {"random_state": None, "ledger": None}
+        found = cls(**given, encoder=encoder, schema=schema, **settings)
         check_is_fitted(moments)
         check_parameters(found, CONSTRAINTS)
         found._folds = tuple(folds)
-        row_map = _row_map_of(moments, schema, encoder, lift)
         found._from(moments, encoder, schema, _plain_encoding(schema, encoder, row_map))
         if row_map is not None:
             found.row_map_ = row_map
@@ -636,7 +603,12 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     @one_blas_thread()  # a loaded classifier has the bits of the fitted one
     def _adopt(self, moments: PrivateMoments) -> None:
         if not moments.is_pooled and self.head in ("auto", "qda"):
-            self._adopt_quadratic(moments)
+            # One-hot columns are no Gaussians: one covariance for all classes was better on all tables.
+            shrinkage = 1.0 if self.shrinkage == "auto" and self.schema is not None else self.shrinkage
+            covariances = moments.covariances(shrinkage, self.floor, self.least)
+            self.rule_ = "qda"
+            head = quadratic_head(moments, covariances, self.objective)
+            self._take(moments, head, density_temperature(moments))
             return
         if self.head == "qda":
             raise InvalidInputError("head='qda' needs the second moments of each class")
@@ -645,27 +617,12 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             if self.head == "ridge":
                 raise InvalidInputError(NO_RIDGE)
             self.rule_ = "balanced" if self.objective == "balanced" else "lda"
-            self._take(moments, _noisy_lda(moments, self.objective), _of_densities(moments))
+            self._take(moments, noisy_head(moments, self.objective), density_temperature(moments))
             return
         spectrum = PooledSpectrum(*statistic_of(moments))
-        self.ridge_, self.held_out_error_ = (
-            fold_ridge(_aligned(self._folds)) if self._folds else spectrum.chosen
-        )
+        self.ridge_, self.held_out_error_ = ridge_of_folds(self._folds) if self._folds else spectrum.chosen
         scores = spectrum.scores(self.rule_, self.ridge_)
         self._take(moments, scores, scores.temperature)
-
-    def _adopt_quadratic(self, moments: PrivateMoments) -> None:
-        # One-hot columns are no Gaussians: on tables one covariance for all classes was better throughout.
-        shrinkage = 1.0 if self.shrinkage == "auto" and self.schema is not None else self.shrinkage
-        covariances = moments.covariances(shrinkage, self.floor, self.least)
-        self._means = moments.means_
-        # x^T Sigma^-1 x = |x^T W|^2 with W = U diag(1 / sqrt(w)) of the eigendecomposition
-        values, vectors = np.linalg.eigh(covariances)
-        self._whitening = vectors / np.sqrt(values)[:, None, :]
-        sizes = np.log(np.maximum(moments.counts_, 1.0)) if self.objective == "accuracy" else 0.0
-        self._offsets = sizes - 0.5 * np.log(values).sum(axis=1)
-        self._linear, self.rule_, self.temperature_ = None, "qda", _of_densities(moments)
-        super()._adopt(moments)
 
     def _embed(self, X: ArrayLike) -> Floats:
         if self.row_map_ is None:
@@ -676,19 +633,10 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
 
     def _scores(self, X: ArrayLike) -> Floats:
         queries = self._embed(X)
-        if self._linear is not None:
-            with one_blas_thread():
-                return self._linear.of(queries)
-        scores = np.empty((len(queries), len(self.classes_)))
-        step = max(1, BLOCK_VALUES // queries.shape[1])
-
-        def score(start: int) -> None:
-            block = slice(start, start + step)
-            for code, (mean, whitening) in enumerate(zip(self._means, self._whitening, strict=True)):
-                scores[block, code] = np.sum(((queries[block] - mean) @ whitening) ** 2, axis=1)
-
-        run_parallel(score, range(0, len(queries), step))
-        return np.asarray(self._offsets - 0.5 * scores)
+        if isinstance(self._head, QuadraticScores):
+            return self._head.of(queries)
+        with one_blas_thread():
+            return self._head.of(queries)
 
 
 OF_THE_HEAD = ("shrinkage", "floor", "least", "head", "objective")
@@ -698,8 +646,7 @@ def _row_map_of(moments: PrivateMoments, schema: Schema | None, encoder: Any, li
     """How sites mapped their rows: as a federation without noise does, or as the release does itself."""
     if lift is None and not moments.encoding_.endswith(RowMap().description) and schema is None:
         return None
-    radius = None if schema is None or encoder is not None else schema.row_norm
-    found = RowMap(int(lift or 0), radius)
+    found = RowMap(int(lift or 0), _declared_radius(schema, encoder))
     return found if moments.encoding_.endswith(found.description) else None
 
 
@@ -708,67 +655,6 @@ def _plain_encoding(schema: Schema | None, encoder: Any, row_map: RowMap | None)
     return before if row_map is None else f"{before} {row_map.description}".strip()
 
 
-def _noisy_lda(moments: PrivateMoments, objective: str) -> LinearScores:
-    """Linear discriminant that allows for the noise; "balanced" takes the sizes of classes back out of it."""
-    weights, offsets = moments.linear_discriminant()
-    if objective == "balanced":
-        offsets = offsets - np.log(np.maximum(moments.counts_, 1.0))
-    return LinearScores(weights, offsets)
-
-
-def _of_densities(moments: PrivateMoments) -> float:
-    """Temperature of log densities with nothing but the release: a public function of the number of columns.
-
-    Log densities add up over columns, and no normal law fits many of them: the more there are, the more too
-    sure. Rows of four columns may well be normal; from twelve on the number is the middle of what suited
-    held-out rows of seven datasets, mostly 0.25 to 0.6.
-    """
-    return max(TAILS, 1.0 - moments.n_features_in_ / 20.0)
-
-
-def _aligned(parts: Sequence[PrivateMoments]) -> list[Statistic]:
-    """Statistics of parts in the columns of all their classes."""
-    classes = np.unique(np.concatenate([part.classes_ for part in parts]))
-    found = []
-    for part in parts:
-        counts, sums, gram = statistic_of(part)
-        place = np.searchsorted(classes, part.classes_)
-        all_counts, all_sums = np.zeros(len(classes)), np.zeros((len(classes), sums.shape[1]))
-        all_counts[place], all_sums[place] = counts, sums
-        found.append((all_counts, all_sums, gram))
-    return found
-
-
-def _rules(chosen: str) -> tuple[str, ...]:
-    """The rules that are compared where "average" is the first choice."""
-    return ("average", "ridge", "lda") if chosen == "average" else (chosen,)
-
-
-def _confirmed(left_out: dict[str, Floats], chosen: str, codes: Index) -> str:
-    """Return another rule only if it is better by more than two standard errors of the difference."""
-    right = {rule: scores.argmax(axis=1) == codes for rule, scores in left_out.items()}
-    best, gain = chosen, 0.0
-    for rule, hits in right.items():
-        difference = hits.astype(float) - right[chosen]
-        error = float(difference.std()) / math.sqrt(len(difference))
-        if difference.mean() > max(2.0 * error, gain):
-            best, gain = rule, float(difference.mean())
-    return best
-
-
-def _temperature(scores: Floats, codes: Index, start: float) -> float:
-    """Return the factor with the smallest log loss on rows that were left out, near that of the moments."""
-    known = np.isfinite(scores).any(axis=0)
-    own = scores[:, known]
-    places = (np.cumsum(known) - 1)[codes]
-
-    def loss(exponent: float) -> float:
-        logits = own * (start * 2.0**exponent)
-        return float(np.mean(logsumexp(logits, axis=1) - logits[np.arange(len(codes)), places]))
-
-    if own.shape[1] < 2:
-        return start
-    # Few rows could be told apart by any factor: the prior keeps it within a few doublings of the start.
-    penalty = 1.0 / len(codes)
-    found = minimize_scalar(lambda e: loss(e) + penalty * e * e, bounds=(-5.0, 3.0), method="bounded")
-    return float(start * 2.0 ** float(found.x))
+def _declared_radius(schema: Schema | None, encoder: Any) -> float | None:
+    """The longest row of the schema; None where an encoder makes other rows of it."""
+    return None if schema is None or encoder is not None else schema.row_norm

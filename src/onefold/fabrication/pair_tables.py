@@ -25,7 +25,7 @@ from onefold.fabrication.bins import FINE, Bins
 from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import RandomState, byte_stream, rounded_gaussian
-from onefold.tables.schema import differing
+from onefold.tables.schema_format import differing
 
 __all__ = ["MOST_CELLS", "NO_NOISE", "RAW", "CountLayout", "TableCounts"]
 

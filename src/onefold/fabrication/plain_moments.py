@@ -197,9 +197,11 @@ def folds_of(groups: Any, n_rows: int) -> Index:
 
 
 def in_folds(
-    rows: Array, labels: Labels, folds: Index, row_map: RowMap, classes: Any
+    rows: Array, labels: Labels, folds: Index | None, row_map: RowMap, classes: Any
 ) -> list[PrivateMoments | None]:
-    """Return the moments of each of the four folds; None for one without rows."""
+    """Return the moments of each of the four folds, None for one without rows; without folds, of all rows."""
+    if folds is None:
+        return [plain_moments(rows, labels, row_map, classes)]
     found: list[PrivateMoments | None] = []
     for number in range(N_FOLDS):
         mine = np.flatnonzero(folds == number)

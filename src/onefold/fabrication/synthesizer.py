@@ -31,7 +31,7 @@ from onefold.privacy.persons import known_persons, limit_rows
 from onefold.privacy.samplers import RandomState, generator
 from onefold.privacy.terms import DELTA, EPSILON, NOTHING, RELATIONS
 from onefold.tables import Schema
-from onefold.tables.schema import differing
+from onefold.tables.schema_format import differing
 
 __all__ = ["TableSynthesizer"]
 

@@ -22,7 +22,8 @@ from onefold._base.files import file_lock, write_whole
 from onefold.exceptions import FileFormatError, InvalidInputError, QueryRefused
 from onefold.federated.log import SiteEvent, SiteLog
 from onefold.federated.messages import FailureCode
-from onefold.federated.queriers import PUBLIC_SUFFIX, QuerierKey
+from onefold.federated.queriers import PUBLIC_SUFFIX
+from onefold.federated.signatures import QuerierKey
 
 __all__ = ["MODES", "Approval", "Approvals", "Asking", "OwnerDecision", "end_of_day"]
 

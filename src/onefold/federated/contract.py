@@ -16,14 +16,13 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Arrays, Floats, Labels, Mask
 from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold.exceptions import FileFormatError, InvalidInputError, printable
-from onefold.federated._fields import LONGEST_LABEL
-from onefold.federated.messages import Profile
+from onefold.federated.messages import LONGEST_LABEL, Profile
 from onefold.models import FoldingClassifier
 from onefold.models.scale import AUTO_MEAN_SQUARE
 from onefold.privacy import Mechanism
 from onefold.privacy.contract import EncodedBox, contract_rows, domain_of
 from onefold.tables import Schema
-from onefold.tables.schema import differing
+from onefold.tables.schema_format import differing
 
 __all__ = [
     "check_query_schema",

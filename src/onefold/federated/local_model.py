@@ -18,17 +18,16 @@ from onefold._base.confined import try_confined
 from onefold._base.validation import check_rows
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.fabrication import PrivateClassifier
-from onefold.federated._rows import (
+from onefold.federated._changes import (
     Forgotten,
-    Recipe,
-    Rows,
-    divided,
     identifiers,
     more_identifiers,
-    partition_of,
     positions_of,
     with_more_rows,
+    with_rows,
+    without_rows,
 )
+from onefold.federated._rows import Recipe, Rows, partition_of
 from onefold.federated.contract import SCHEMA, schema_arrays, schema_fields, schema_from
 from onefold.federated.joined import Agreement, JoinedSums, Offset, offset_of, squared_with
 from onefold.federated.log import MembershipLog
@@ -386,15 +385,10 @@ class LocalModel(BaseEstimator):
         more = given.numbered(more)
         if guarantee is not None and self.guarantee_ is not None:
             guarantee = with_more_rows(self.guarantee_, guarantee)
-        estimator, touched = recipe.unfitted(), np.unique(more.labels)
-        if kept.noisy is None:
-            joined = kept.with_more(divided(estimator, more, touched))
-        else:
-            joined = divided(estimator, recipe.smoothed_again(kept.with_more(more), touched), touched)
-        self._install(*recipe.fit(joined, guarantee, estimator))
+        self._install(*with_rows(recipe, kept, more, guarantee))
         self._ids = names
         if log is not None:
-            new = set(touched.tolist()) - set(kept.labels.tolist())
+            new = set(more.labels.tolist()) - set(kept.labels.tolist())
             log.append("class-added" if new else "batch-added", site, rows=len(samples), new_classes=len(new))
         return self
 
@@ -731,24 +725,11 @@ class LocalModel(BaseEstimator):
     def _drop(
         self, positions: Index, repartition: bool, log: MembershipLog | None, event: str, site: str
     ) -> Forgotten:
-        kept, recipe = self._kept(), self._recipe
-        touched = np.unique(kept.labels[positions])
-        rest = kept.without(positions)
-        if not len(rest.values):
-            raise InvalidInputError("no row would be left: remove the site from the federation instead")
-        estimator, memory, exact = recipe.unfitted(), recipe.memory, True
-        if rest.noisy is not None:
-            rest = divided(estimator, recipe.smoothed_again(rest, touched), touched)
-        elif repartition:
-            rest = divided(estimator, rest, touched)
-        elif event != "class-removed":
-            exact = not set(touched.tolist()) & set(kept.clustered)
-        gone = tuple(label for label in touched.tolist() if not np.any(rest.labels == label))
-        self._install(*recipe.fit(rest, self.guarantee_, estimator))
-        fitted, same = (0, 0) if memory is None else (memory.n_fitted, memory.n_kept)
-        done = Forgotten(len(positions), fitted, same, gone, exact, kept.partition or "single")
+        division = "whole" if event == "class-removed" else "anew" if repartition else "same"
+        estimator, rows, done = without_rows(self._recipe, self._kept(), positions, self.guarantee_, division)
+        self._install(estimator, rows)
         if log is not None:
-            log.append(event, site, rows=done.n_rows, exact=exact, partition=done.partition)
+            log.append(event, site, rows=done.n_rows, exact=done.exact, partition=done.partition)
         return done
 
     def _install(self, estimator: Any, rows: Rows) -> None:

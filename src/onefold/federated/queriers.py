@@ -1,142 +1,51 @@
-"""Queriers are somebody: a signing key for each, and a signature with every query that a site can check.
+"""A querier's own signing key: its file, where it is kept, and the statements that it signs.
 
-A site recognises its server by a certificate, and the server could otherwise say that anybody asks for
-anything. With a :class:`Signature` the querier states, under a key that the server does not have, what the
-site is asked: which rows, for which purpose, under which query key, in which federation, when. A server that
-changes any of it, or invents a querier, has no signature for it; one that sends the same query again is found
-by the id of the query (:mod:`onefold.federated.replays`).
-
-A signature says who asked. It does not make an answer private, and it does not hide the rows.
+What the signatures say, and how a site checks them, is in :mod:`onefold.federated.signatures`.
 """
 
 from __future__ import annotations
 
 import getpass
-import hashlib
-import json
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
-
-import numpy as np
+from typing import Any, TypeVar
 
 from onefold._base.files import file_lock, write_whole
 from onefold._base.optional import require
-from onefold.exceptions import FileFormatError, InvalidInputError, MessageError, QueryRefused
-from onefold.federated.messages import (
-    FailureCode,
-    Query,
-    QueryKey,
-    SumParcel,
-    check_digest,
-    check_name,
-    is_text,
-    to_parts,
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.federated.messages import Query, QueryKey, SumParcel
+from onefold.federated.signatures import (
+    SIGNATURE_BYTES,
+    KeySignature,
+    QuerierKey,
+    Signature,
+    SumSignature,
+    check_querier_name,
+    key_digest,
+    parcel_digest,
+    rows_digest,
 )
-from onefold.federated.signing import ED25519, public_of, sign, verify
+from onefold.federated.signing import ED25519, SERIALIZATION, public_of, sign
 
 __all__ = [
     "KEY_SUFFIX",
     "PUBLIC_SUFFIX",
-    "AnySignature",
     "KeySignature",
     "QuerierKey",
-    "SentSignature",
     "Signature",
     "SigningKey",
     "SumSignature",
     "default_querier_folder",
     "find_signing_key",
-    "read_signature",
     "user_name",
 ]
 
-SERIALIZATION = "cryptography.hazmat.primitives.serialization"
 KEY_SUFFIX, PUBLIC_SUFFIX = ".signkey", ".pub"
-KEY_BYTES, SIGNATURE_BYTES, ID_DIGITS = 32, 64, 32
-LONGEST_PURPOSE = 200
-LARGEST = 2**53
-FORMAT = 1
-# What is signed begins with this, so that a signature made for anything else is none of a query.
-DOMAIN = b"onefold query 1\n"
-HEX = re.compile(r"(?:[0-9a-f]{2})+", re.ASCII)
-KEY_DOMAIN = b"onefold query key 1\n"
-SUM_DOMAIN = b"onefold sum step 1\n"
-
-
-# --- keys -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class QuerierKey:
-    """The public half of a querier's signing key, with the name that the querier gave it.
-
-    Parameters
-    ----------
-    name : str
-        What the querier calls itself; only the key is checked.
-    public : str
-        The Ed25519 public key, 64 hexadecimal digits.
-
-    See Also
-    --------
-    SigningKey : The private half.
-
-    Examples
-    --------
-    >>> QuerierKey("ward", "00" * 32).id
-    '66687aadf862bd776c8fc18b8e9f8e20'
-    """
-
-    name: str
-    public: str
-
-    def __post_init__(self) -> None:
-        _named(self.name)
-        _hexadecimal("a public key", self.public, KEY_BYTES)
-
-    @property
-    def id(self) -> str:
-        """The first 32 digits of the SHA-256 sum of the key: what people compare."""
-        return hashlib.sha256(bytes.fromhex(self.public)).hexdigest()[:ID_DIGITS]
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> QuerierKey:
-        """Read a public key file.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File that :meth:`SigningKey.create` wrote: one line in OpenSSH's format.
-
-        Returns
-        -------
-        QuerierKey
-            The key; its name is the comment of the line.
-
-        Raises
-        ------
-        InvalidInputError
-            If there is no such file, or it holds no Ed25519 key with a name.
-        """
-        unsupported = require("cryptography.exceptions", "federated").UnsupportedAlgorithm
-        try:
-            line = Path(path).read_bytes()
-            key = require(SERIALIZATION, "federated").load_ssh_public_key(line)
-            name = line.decode("ascii").split()[2]
-        except FileNotFoundError:
-            raise InvalidInputError(f"{os.fspath(path)}: no such file") from None
-        except (OSError, ValueError, IndexError, unsupported):
-            key, name = None, ""
-        if not isinstance(key, require(ED25519, "federated").Ed25519PublicKey):
-            raise InvalidInputError(
-                f"{os.fspath(path)}: no public key of a querier (onefold federate querier new)"
-            )
-        return cls(name, key.public_bytes_raw().hex())
+Signed = TypeVar("Signed", Signature, KeySignature, SumSignature)
 
 
 class SigningKey:
@@ -190,7 +99,7 @@ class SigningKey:
         InvalidInputError
             If there is a key of that name already, or the folder cannot be written.
         """
-        path = Path(folder) / f"{_named(name)}{KEY_SUFFIX}"
+        path = Path(folder) / f"{check_querier_name(name)}{KEY_SUFFIX}"
         serialization = require(SERIALIZATION, "federated")
         private = require(ED25519, "federated").Ed25519PrivateKey.generate()
         pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
@@ -287,21 +196,18 @@ class SigningKey:
             The statement and its signature.
         """
         rows = len(query.features)
-        stated: dict[str, Any] = {
-            "federation": federation,
-            "query": query.id,
-            "rows": rows,
-            "content": rows_digest(query),
-            "encrypted": key_digest(query_key),
-            "rule": rule,
-            "name": self.key.name,
-            "purpose": purpose,
-            "amount": rows if amount is None else amount,
-            "time": int(clock()),
-            "public": self.key.public,
-        }
-        unsigned = Signature(**stated, signed="00" * SIGNATURE_BYTES)
-        return Signature(**stated, signed=sign(self._private, unsigned.statement))
+        return self._signed(
+            Signature,
+            federation=federation,
+            query=query.id,
+            rows=rows,
+            content=rows_digest(query),
+            encrypted=key_digest(query_key),
+            rule=rule,
+            purpose=purpose,
+            amount=rows if amount is None else amount,
+            time=int(clock()),
+        )
 
     def sign_key(
         self, query_key: QueryKey, federation: str, *, amount: int, until: int, purpose: str = ""
@@ -326,17 +232,14 @@ class SigningKey:
         KeySignature
             The statement and its signature.
         """
-        stated: dict[str, Any] = {
-            "federation": federation,
-            "encrypted": key_digest(query_key),
-            "name": self.key.name,
-            "purpose": purpose,
-            "amount": amount,
-            "until": until,
-            "public": self.key.public,
-        }
-        unsigned = KeySignature(**stated, signed="00" * SIGNATURE_BYTES)
-        return KeySignature(**stated, signed=sign(self._private, unsigned.statement))
+        return self._signed(
+            KeySignature,
+            federation=federation,
+            encrypted=key_digest(query_key),
+            purpose=purpose,
+            amount=amount,
+            until=until,
+        )
 
     def sign_step(
         self,
@@ -367,19 +270,21 @@ class SigningKey:
         SumSignature
             The statement and its signature.
         """
-        stated: dict[str, Any] = {
-            "federation": federation,
-            "query": parcel.query_id,
-            "step": parcel.step,
-            "contract": contract,
-            "content": parcel_digest(parcel),
-            "name": self.key.name,
-            "purpose": purpose,
-            "time": int(clock()),
-            "public": self.key.public,
-        }
-        unsigned = SumSignature(**stated, signed="00" * SIGNATURE_BYTES)
-        return SumSignature(**stated, signed=sign(self._private, unsigned.statement))
+        return self._signed(
+            SumSignature,
+            federation=federation,
+            query=parcel.query_id,
+            step=parcel.step,
+            contract=contract,
+            content=parcel_digest(parcel),
+            purpose=purpose,
+            time=int(clock()),
+        )
+
+    def _signed(self, kind: type[Signed], **stated: Any) -> Signed:
+        stated |= {"name": self.key.name, "public": self.key.public}
+        unsigned = kind(**stated, signed="00" * SIGNATURE_BYTES)
+        return replace(unsigned, signed=sign(self._private, unsigned.statement))
 
     def __repr__(self) -> str:
         return f"SigningKey({self.key.name!r}, id={self.key.id})"
@@ -426,395 +331,5 @@ def find_signing_key(name: str, folder: str | os.PathLike[str] | None = None) ->
     if name.endswith(KEY_SUFFIX):
         return SigningKey.load(name)
     place = default_querier_folder() if folder is None else Path(folder)
-    path = place / f"{_named(name)}{KEY_SUFFIX}"
+    path = place / f"{check_querier_name(name)}{KEY_SUFFIX}"
     return SigningKey.load(path) if path.exists() else None
-
-
-# --- signatures -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Statement:
-    """What a querier states, with the signature of every other field; the fields are those of subclasses."""
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            _FIELDS[name](value)
-        QuerierKey(self.name, self.public)  # type: ignore[attr-defined]  # every statement has both
-
-    @property
-    def key(self) -> QuerierKey:
-        """Name and public key of the querier."""
-        return QuerierKey(self.name, self.public)  # type: ignore[attr-defined]
-
-    @property
-    def statement(self) -> bytes:
-        """The bytes that are signed: every field but the signature, in one order."""
-        plain = asdict(self)
-        del plain["signed"]
-        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return DOMAINS[type(self).__name__] + text.encode()
-
-    @property
-    def is_genuine(self) -> bool:
-        """Whether the key has signed the statement; says nothing about any query."""
-        plain = asdict(self)
-        return verify(plain["public"], plain["signed"], self.statement)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON.
-
-        Returns
-        -------
-        dict of str to Any
-            All fields.
-        """
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, plain: Any) -> Self:
-        """Read what :meth:`to_dict` wrote.
-
-        Parameters
-        ----------
-        plain : Any
-            What was received.
-
-        Returns
-        -------
-        Self
-            The statement, not checked yet.
-
-        Raises
-        ------
-        MessageError
-            If it is malformed; the text quotes nothing of it.
-        """
-        if not isinstance(plain, Mapping) or set(plain) != {each.name for each in fields(cls)}:
-            raise MessageError("a signature has missing or unknown fields")
-        return cls(**plain)
-
-
-@dataclass(frozen=True)
-class Signature(_Statement):
-    """What a querier states about one query, with the signature of the statement.
-
-    Parameters
-    ----------
-    federation : str
-        Id of the federation whose sites are asked.
-    query : str
-        Id of the query.
-    rows : int
-        Number of its rows.
-    content : str
-        SHA-256 sum of the rows, see :func:`rows_digest`.
-    encrypted : str or None
-        SHA-256 sum of the query key with its map; None for answers in clear.
-    rule : str
-        How the server is asked to combine answers.
-    name, public : str
-        Name and public key of the querier.
-    purpose : str
-        What the answers are for.
-    amount : int
-        Rows of all messages of the same question.
-    time : int
-        When it was signed, in seconds since 1970.
-    signed : str
-        The Ed25519 signature of :attr:`statement`, 128 hexadecimal digits.
-
-    See Also
-    --------
-    SigningKey.sign : Makes one.
-
-    Notes
-    -----
-    Nothing is promised about a signature before :meth:`check` has returned.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from onefold.federated.messages import Query
-    >>> query = Query("q1", np.zeros((2, 3)))
-    >>> signature = SigningKey("ward", bytes(32)).sign(query, "ab" * 32, purpose="triage")
-    >>> signature.check(query, "ab" * 32)
-    >>> signature.check(query, "cd" * 32)
-    Traceback (most recent call last):
-    onefold.exceptions.QueryRefused: the query is refused: bad-signature
-    """
-
-    federation: str
-    query: str
-    rows: int
-    content: str
-    encrypted: str | None
-    rule: str
-    name: str
-    purpose: str
-    amount: int
-    time: int
-    public: str
-    signed: str
-
-    def check(self, query: Query, federation: str, query_key: QueryKey | None = None) -> None:
-        """Check that this is a statement about a query, signed by the key in it.
-
-        Parameters
-        ----------
-        query : Query
-            The query that came with it.
-        federation : str
-            Id of the site's own federation.
-        query_key : QueryKey or None, default=None
-            The query key that came with it.
-
-        Raises
-        ------
-        QueryRefused
-            With the code ``bad-signature`` if anything differs.
-        """
-        stated = (self.federation, self.query, self.rows, self.content, self.encrypted)
-        asked = (federation, query.id, len(query.features), rows_digest(query), key_digest(query_key))
-        if stated != asked or self.amount < self.rows or not self.is_genuine:
-            raise QueryRefused(FailureCode.BAD_SIGNATURE)
-
-
-@dataclass(frozen=True)
-class KeySignature(_Statement):
-    """What a querier states about its query key: that answers under it are for the querier, and how many.
-
-    It lets somebody else ask: whoever has the query key chooses the rows, and only the querier can read what
-    comes back. Each site counts the rows under it.
-
-    Parameters
-    ----------
-    federation : str
-        Id of the federation whose sites may answer.
-    encrypted : str
-        SHA-256 sum of the query key with its classes and its map.
-    name, public : str
-        Name and public key of the querier.
-    purpose : str
-        What the answers are for.
-    amount : int
-        Rows that each site may answer under it.
-    until : int
-        When it ends, in seconds since 1970.
-    signed : str
-        The Ed25519 signature of :attr:`statement`, 128 hexadecimal digits.
-
-    See Also
-    --------
-    SigningKey.sign_key : Makes one.
-
-    Examples
-    --------
-    >>> from onefold.federated.messages import QueryKey
-    >>> query_key = QueryKey("12" * 32, ("a", "b"), 8, 1.0, 1.0, 0.0, b"key")
-    >>> ward = SigningKey("ward", bytes(32))
-    >>> ward.sign_key(query_key, "ab" * 32, amount=100, until=4_000_000_000).check(query_key, "ab" * 32)
-    """
-
-    federation: str
-    encrypted: str
-    name: str
-    purpose: str
-    amount: int
-    until: int
-    public: str
-    signed: str
-
-    def check(
-        self, query_key: QueryKey | None, federation: str, clock: Callable[[], float] = time.time
-    ) -> None:
-        """Check that this is a statement about a query key, signed by the key in it and not over.
-
-        Parameters
-        ----------
-        query_key : QueryKey or None
-            The query key that came with it.
-        federation : str
-            Id of the site's own federation.
-        clock : callable, default=time.time
-            Returns seconds since 1970.
-
-        Raises
-        ------
-        QueryRefused
-            With the code ``bad-signature`` if anything differs, ``stale`` if it has ended.
-        """
-        stated, asked = (self.federation, self.encrypted), (federation, key_digest(query_key))
-        if query_key is None or stated != asked or not self.is_genuine:
-            raise QueryRefused(FailureCode.BAD_SIGNATURE)
-        if clock() > self.until:
-            raise QueryRefused(FailureCode.STALE)
-
-    @property
-    def mark(self) -> str:
-        """What its rows are counted under: another amount or end is another statement."""
-        return hashlib.sha256(self.statement).hexdigest()[:ID_DIGITS]
-
-
-@dataclass(frozen=True)
-class SumSignature(_Statement):
-    """What a querier states about one step of an encrypted sum, with the signature of the statement.
-
-    Parameters
-    ----------
-    federation : str
-        Id of the federation whose sites are asked.
-    query : str
-        Id of the request.
-    step : str
-        What the site is asked for.
-    contract : str
-        Digest of the contract of the sum.
-    content : str
-        SHA-256 sum of the site's name, the step and the bytes of the request, see :func:`parcel_digest`.
-    name, public : str
-        Name and public key of the querier.
-    purpose : str
-        What the sum is for.
-    time : int
-        When it was signed, in seconds since 1970.
-    signed : str
-        The Ed25519 signature of :attr:`statement`, 128 hexadecimal digits.
-
-    See Also
-    --------
-    SigningKey.sign_step : Makes one.
-
-    Examples
-    --------
-    >>> from onefold.federated.messages import SumParcel
-    >>> parcel = SumParcel("q1", "north", "contribute", b"contract")
-    >>> stated = SigningKey("ward", bytes(32)).sign_step(parcel, "ab" * 32, "cd" * 32, purpose="triage")
-    >>> stated.check(parcel, "ab" * 32)
-    >>> stated.check(SumParcel("q1", "south", "contribute", b"contract"), "ab" * 32)
-    Traceback (most recent call last):
-    onefold.exceptions.QueryRefused: the query is refused: bad-signature
-    """
-
-    federation: str
-    query: str
-    step: str
-    contract: str
-    content: str
-    name: str
-    purpose: str
-    time: int
-    public: str
-    signed: str
-
-    def check(self, parcel: SumParcel, federation: str) -> None:
-        """Check that this is a statement about a request, signed by the key in it.
-
-        Whether the request holds the contract that is named is for whoever reads the contract.
-
-        Parameters
-        ----------
-        parcel : SumParcel
-            The request that came with it.
-        federation : str
-            Id of the site's own federation.
-
-        Raises
-        ------
-        QueryRefused
-            With the code ``bad-signature`` if anything differs.
-        """
-        stated = (self.federation, self.query, self.step, self.content)
-        asked = (federation, parcel.query_id, parcel.step, parcel_digest(parcel))
-        if stated != asked or not self.is_genuine:
-            raise QueryRefused(FailureCode.BAD_SIGNATURE)
-
-
-DOMAINS = {"Signature": DOMAIN, "KeySignature": KEY_DOMAIN, "SumSignature": SUM_DOMAIN}
-
-
-AnySignature = Signature | KeySignature  # of queries
-SentSignature = AnySignature | SumSignature
-
-
-def read_signature(plain: Any) -> SentSignature:
-    """Read a signature of any kind from plain values.
-
-    Parameters
-    ----------
-    plain : Any
-        What ``to_dict`` wrote.
-
-    Returns
-    -------
-    Signature, KeySignature or SumSignature
-        The signature, not checked yet.
-
-    Raises
-    ------
-    MessageError
-        If it is malformed.
-    """
-    named: Mapping[Any, Any] = plain if isinstance(plain, Mapping) else {}
-    kind = KeySignature if "until" in named else SumSignature if "contract" in named else Signature
-    return kind.from_dict(plain)
-
-
-def parcel_digest(parcel: SumParcel) -> str:
-    """SHA-256 sum of the site, the step and the bytes of a step of an encrypted sum."""
-    content = hashlib.sha256(parcel.content).hexdigest()
-    return hashlib.sha256(json.dumps([parcel.site, parcel.step, content]).encode()).hexdigest()
-
-
-def rows_digest(query: Query) -> str:
-    """SHA-256 sum of kind, shape and content of the rows of a query, the same on every machine."""
-    rows = np.ascontiguousarray(query.features)
-    little = rows.astype(rows.dtype.newbyteorder("<"), copy=False)
-    head = json.dumps([rows.dtype.name, *rows.shape]).encode()
-    return hashlib.sha256(head + b"\n" + little.tobytes()).hexdigest()
-
-
-def key_digest(query_key: QueryKey | None) -> str | None:
-    """SHA-256 sum of a query key, its classes and its map to whole numbers; None without one."""
-    if query_key is None:
-        return None
-    header = to_parts(query_key)[0]  # holds the sum of the public key itself
-    return hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-def _whole(value: Any) -> None:
-    if type(value) is not int or not 0 <= value <= LARGEST:
-        raise MessageError("rows, amount and time of a signature must be whole numbers from 0 on")
-
-
-def _line(value: Any) -> None:
-    if not is_text(value, LONGEST_PURPOSE):
-        raise MessageError(f"a purpose must be one printable line of at most {LONGEST_PURPOSE} letters")
-
-
-def _digest_or_none(value: Any) -> None:
-    if value is not None:
-        check_digest(value)
-
-
-def _named(name: str) -> str:
-    return check_name("a querier's name", name)
-
-
-def _hexadecimal(what: str, value: Any, n_bytes: int) -> None:
-    if not isinstance(value, str) or len(value) != 2 * n_bytes or HEX.fullmatch(value) is None:
-        raise MessageError(f"{what} must be {2 * n_bytes} hexadecimal digits")
-
-
-_FIELDS: dict[str, Callable[[Any], Any]] = {
-    "federation": check_digest,
-    "query": lambda value: check_name("a query id", value),
-    **dict.fromkeys(("rows", "amount", "time", "until"), _whole),
-    **dict.fromkeys(("content", "contract"), check_digest),
-    "encrypted": _digest_or_none,
-    **dict.fromkeys(("rule", "step"), _line),
-    "name": _named,
-    "purpose": _line,
-    "public": lambda value: _hexadecimal("a public key", value, KEY_BYTES),
-    "signed": lambda value: _hexadecimal("a signature", value, SIGNATURE_BYTES),
-}

@@ -17,7 +17,7 @@ from onefold._base.files import file_lock, write_whole
 from onefold._base.foreign import parse_json
 from onefold.exceptions import FileFormatError, QueryRefused
 from onefold.federated.messages import FailureCode
-from onefold.federated.queriers import Signature, SumSignature
+from onefold.federated.signatures import Signature, SumSignature
 
 __all__ = ["WINDOW_SECONDS", "Replays"]
 

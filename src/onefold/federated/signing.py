@@ -10,9 +10,10 @@ from typing import Any
 
 from onefold._base.optional import require
 
-__all__ = ["ED25519", "public_of", "sign", "verify"]
+__all__ = ["ED25519", "SERIALIZATION", "public_of", "sign", "verify"]
 
 ED25519 = "cryptography.hazmat.primitives.asymmetric.ed25519"
+SERIALIZATION = "cryptography.hazmat.primitives.serialization"
 
 
 def public_of(secret: bytes) -> str:

@@ -1,18 +1,28 @@
-"""What a declaration of a column must say so that everything can follow from it."""
+"""What the declaration of a column, or of a table, must say so that everything can follow from it."""
 
 import math
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import chain, pairwise
 from typing import Any
 
-__all__ = ["ENCODED_ROLES", "WHOLE_NUMBERS", "article", "can_be_written", "objection"]
+__all__ = [
+    "ENCODED_ROLES",
+    "WHOLE_NUMBERS",
+    "article",
+    "can_be_written",
+    "number_objection",
+    "objection",
+    "schema_objection",
+]
 
 TYPES = ("number", "integer", "string", "boolean", "date", "datetime")
 ROLES = ("feature", "label", "ignored", "identifier", "person")
 ENCODED_ROLES = ("feature", "label")
+SOURCES = ("declared", "public", "private")
+MOST_FIELDS = 20_000
 WHOLE_NUMBERS = 2**53  # up to here every whole number is a number of its own
 # The years 1 to 9999, in days and in seconds since 1970.
 CALENDAR = {"date": (-719_162, 2_932_896), "datetime": (-719_162 * 86_400, 2_932_897 * 86_400 - 1)}
@@ -170,3 +180,44 @@ def _objection_to_range(given: Any) -> str | None:
     ):
         return "onefold:bins must be ascending numbers inside the range"
     return None
+
+
+def schema_objection(given: Any) -> str | None:
+    """Return why the declarations of columns make no table, or None if they do.
+
+    Parameters
+    ----------
+    given : Schema
+        The declarations, each of which is sound.
+
+    Returns
+    -------
+    str or None
+        What is wrong with them.
+    """
+    wrong = number_objection(given.fields)
+    if wrong:
+        return wrong
+    seen: set[str] = set()
+    for known in given.fields:
+        if known.name in seen:
+            return f"two fields of the schema are called {known.name!r}"
+        seen.add(known.name)
+    for role in ("label", "person"):
+        named = [known.name for known in given.fields if known.role == role]
+        if len(named) > 1:
+            return f"fields {named[0]!r} and {named[1]!r} both have the role {role}"
+    for key, value in (("rowsAbout", given.rows_about), ("rowsPerPerson", given.rows_per_person)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            return f"{key} must be a whole number from 1 on"
+    if given.source not in SOURCES:
+        return f"source must be one of {', '.join(SOURCES)}"
+    texts = (given.name, *given.missing_values)
+    if not all(isinstance(text, str) for text in texts) or not can_be_written(texts):
+        return "name and missingValues of a schema must be texts"
+    return None
+
+
+def number_objection(fields: Sequence[Any]) -> str | None:
+    """Return what is wrong with the number of fields, before any of them is looked at."""
+    return None if 1 <= len(fields) <= MOST_FIELDS else f"a schema has from 1 to {MOST_FIELDS} fields"

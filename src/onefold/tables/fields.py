@@ -15,13 +15,13 @@ from onefold.tables.cells import (
     PLAIN_NUMBERS,
     NumberFormat,
     cells_of,
-    moment_reader,
     moments_of,
     numbers_of,
     texts_of,
 )
 from onefold.tables.declarations import article, objection
 from onefold.tables.encoded import CellEncoder
+from onefold.tables.schema_format import field_arguments, field_contract, plain_number
 
 __all__ = ["PROBLEMS", "Field"]
 
@@ -43,33 +43,6 @@ PROBLEMS = {
     OUTSIDE: "is outside the declared range",
     FRACTION: "is not a whole number",
 }
-
-# Keys of the file format that become attributes of their own.
-CONSTRAINTS = ("minimum", "maximum", "enum", "required")
-KNOWN = {
-    "name",
-    "type",
-    "format",
-    "constraints",
-    "decimalChar",
-    "groupChar",
-    "bareNumber",
-    "trueValues",
-    "falseValues",
-    "missingValues",
-    "onefold:role",
-    "onefold:unit",
-    "onefold:scale",
-    "onefold:logUnit",
-    "onefold:missing",
-    "onefold:fill",
-    "onefold:other",
-    "onefold:bins",
-    "onefold:encoder",
-    "onefold:review",
-}
-# Texts for people, and what tools add for them: kept in the file, not compared between sites.
-FOR_PEOPLE = ("title", "description", "example", "rdfType")
 
 
 @dataclass(frozen=True)
@@ -172,8 +145,8 @@ class Field:
             raise InvalidInputError(f"field {self.name!r}: {wrong}")
         # 1 and 1.0 are one declaration: their names, files and digests are the same.
         for name in ("levels", "bins"):
-            object.__setattr__(self, name, tuple(map(_plain, getattr(self, name))))
-        object.__setattr__(self, "log_unit", _plain(self.log_unit))
+            object.__setattr__(self, name, tuple(map(plain_number, getattr(self, name))))
+        object.__setattr__(self, "log_unit", plain_number(self.log_unit))
 
     # --- what follows for the column ----------------------------------------------------------------------
 
@@ -562,49 +535,7 @@ class Field:
         Field
             The same, checked.
         """
-        if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-            raise InvalidInputError("every field of a schema needs a name")
-        name = given["name"]
-        unknown = [key for key in given if key.startswith("onefold:") and key not in KNOWN]
-        if unknown:
-            raise InvalidInputError(f"field {name!r}: there is no key {unknown[0]!r}")
-        constraints = given.get("constraints", {})
-        if not isinstance(constraints, dict):
-            raise InvalidInputError(f"field {name!r}: constraints must be an object")
-        strange = [key for key in constraints if key not in CONSTRAINTS]
-        if strange:
-            known = ", ".join(CONSTRAINTS)
-            raise InvalidInputError(f"field {name!r}: the constraint {strange[0]!r} is not one of {known}")
-        kind = given.get("type", "string")
-        pattern = given.get("format", "default")
-        return cls(
-            name=name,
-            type=kind,
-            role=given.get("onefold:role", "feature"),
-            low=_bound(name, kind, pattern, constraints.get("minimum")),
-            high=_bound(name, kind, pattern, constraints.get("maximum")),
-            levels=_list(name, "constraints.enum", constraints.get("enum", [])),
-            required=constraints.get("required", False),
-            format=pattern,
-            written=NumberFormat(
-                given.get("decimalChar", "."), given.get("groupChar", ""), given.get("bareNumber", True)
-            ),
-            true_values=_list(name, "trueValues", given.get("trueValues", [])),
-            false_values=_list(name, "falseValues", given.get("falseValues", [])),
-            missing_values=None
-            if "missingValues" not in given
-            else _list(name, "missingValues", given["missingValues"]),
-            unit=given.get("onefold:unit", ""),
-            scale=given.get("onefold:scale", "linear"),
-            log_unit=given.get("onefold:logUnit"),
-            missing=given.get("onefold:missing", "refuse"),
-            fill=_bound(name, kind, pattern, given.get("onefold:fill")),
-            other=given.get("onefold:other"),
-            bins=_list(name, "onefold:bins", given.get("onefold:bins", [])),
-            encoder=_encoder(name, given.get("onefold:encoder"), folder),
-            review=given.get("onefold:review", ""),
-            about={key: value for key, value in given.items() if key not in KNOWN},
-        )
+        return cls(**field_arguments(given, folder))
 
     def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
         """Return the entry of ``fields`` in a schema file.
@@ -622,9 +553,8 @@ class Field:
         found = self.contract()
         if self.encoder is not None:
             found["onefold:encoder"] = self.encoder.to_dict(folder)
-        people = {key: self.about[key] for key in self.about}
         review = {"onefold:review": self.review} if self.review else {}
-        return {"name": found.pop("name"), "type": found.pop("type"), **people, **found, **review}
+        return {"name": found.pop("name"), "type": found.pop("type"), **self.about, **found, **review}
 
     def contract(self) -> dict[str, Any]:
         """Return what sites must agree on: the entry without the texts for people and the marks for review.
@@ -634,34 +564,7 @@ class Field:
         dict
             JSON values.
         """
-        constraints = {
-            "minimum": _written_bound(self, self.low),
-            "maximum": _written_bound(self, self.high),
-            "enum": None if self.type == "boolean" else list(self.levels) or None,
-            "required": self.required or None,
-        }
-        given = {
-            "name": self.name,
-            "type": self.type,
-            "format": None if self.format == "default" else self.format,
-            "decimalChar": None if self.written.decimal == "." else self.written.decimal,
-            "groupChar": self.written.group or None,
-            "bareNumber": None if self.written.bare else False,
-            "trueValues": list(self.true_values) or None,
-            "falseValues": list(self.false_values) or None,
-            "missingValues": None if self.missing_values is None else list(self.missing_values),
-            "constraints": {key: value for key, value in constraints.items() if value is not None} or None,
-            "onefold:role": None if self.role == "feature" else self.role,
-            "onefold:unit": self.unit or None,
-            "onefold:scale": None if self.scale == "linear" else self.scale,
-            "onefold:logUnit": self.log_unit,
-            "onefold:missing": None if self.missing == "refuse" else self.missing,
-            "onefold:fill": _written_bound(self, self.fill),
-            "onefold:other": self.other,
-            "onefold:bins": list(self.bins) or None,
-            "onefold:encoder": None if self.encoder is None else self.encoder.to_dict(),
-        }
-        return {key: value for key, value in given.items() if value is not None}
+        return field_contract(self)
 
     def reviewed(self) -> "Field":
         """Return the field without its mark for review.
@@ -676,53 +579,3 @@ class Field:
 
 def _shown(level: Any) -> str:
     return str(level).lower() if isinstance(level, bool) else str(level)
-
-
-def _list(name: str, key: str, values: Any) -> tuple[Any, ...]:
-    if not isinstance(values, (list, tuple)):
-        raise InvalidInputError(f"field {name!r}: {key} must be a list")
-    return tuple(values)
-
-
-def _encoder(name: str, given: Any, folder: Path | None) -> CellEncoder | None:
-    if given is None:
-        return None
-    try:
-        return CellEncoder.from_dict(given, folder)
-    except InvalidInputError as error:
-        raise InvalidInputError(f"field {name!r}: {error}") from None
-
-
-def _bound(name: str, kind: str, pattern: str, value: Any) -> float | None:
-    """Read a bound; dates are written as texts."""
-    if value is None or not isinstance(value, str):
-        return value
-    if kind not in ("date", "datetime"):
-        raise InvalidInputError(f"field {name!r}: minimum and maximum of a {kind} must be numbers")
-    for way in dict.fromkeys(("default", pattern)):
-        moment = moment_reader(way, days=kind == "date")(value)
-        if not math.isnan(moment):
-            return moment
-    raise InvalidInputError(f"field {name!r}: minimum and maximum must be dates such as 2020-12-31")
-
-
-def _written_bound(given: Field, value: float | None) -> Any:
-    if value is None or given.type not in ("date", "datetime"):
-        return _plain(value)
-    unit = "D" if given.type == "date" else "s"
-    moment: Any = np.array([int(value)]).astype(f"datetime64[{unit}]").astype(object)[0]
-    if given.format != "default":
-        # The file format wants bounds written like the cells. Some patterns lose the century or the day.
-        text = moment.strftime(given.format)
-        try:
-            if _bound(given.name, given.type, given.format, text) == value:
-                return text
-        except InvalidInputError:
-            pass
-    return moment.isoformat()
-
-
-def _plain(value: Any) -> Any:
-    """Write a whole number as one; anything else stays what it is."""
-    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
-    return int(value) if whole else value

@@ -1,6 +1,5 @@
 """The declared contract of a table: its file, its digest, and the code between tables and rows of numbers."""
 
-import hashlib
 import json
 import math
 import os
@@ -18,20 +17,22 @@ from onefold._base.foreign import parse_json
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import cells_of, texts_of
 from onefold.tables.columns import Parsed, column_of, place_of, unknown_column
-from onefold.tables.declarations import ENCODED_ROLES, can_be_written
+from onefold.tables.declarations import ENCODED_ROLES, schema_objection
 from onefold.tables.encoded import CellEncoder
 from onefold.tables.fields import Field
 from onefold.tables.inference import guess_fields
+from onefold.tables.schema_format import (
+    differing,
+    digest_of,
+    schema_arguments,
+    schema_content,
+    shared_keys,
+)
 
 __all__ = ["Schema"]
 
-PROFILE = "https://datapackage.org/profiles/2.0/tableschema.json"
-VERSION = 1
-SOURCES = ("declared", "public", "private")
 LARGEST_FILE = 20_000_000
-MOST_FIELDS = 20_000
-TOP_KEYS = ("$schema", "name", "fields", "missingValues", "onefold")
-OWN_KEYS = ("version", "rowsAbout", "rowsPerPerson", "source")
+NO_LABEL = 'the schema has no label: set "onefold:role" of a field to "label"'
 
 
 class Schema(TransformerMixin, BaseEstimator):
@@ -92,7 +93,11 @@ class Schema(TransformerMixin, BaseEstimator):
         self.rows_about = rows_about
         self.rows_per_person = rows_per_person
         self.source = source
-        _check(self)
+        if isinstance(fields, (str, bytes)) or not all(isinstance(known, Field) for known in fields):
+            raise InvalidInputError("fields must be a sequence of Field")
+        wrong = schema_objection(self)
+        if wrong:
+            raise InvalidInputError(wrong)
 
     @classmethod
     def infer(
@@ -222,8 +227,7 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         known = {name: self.field(name) for name in places}
         changed = {name: _with_encoder(known[name], place) for name, place in places.items()}
-        fields = tuple(changed.get(each.name, each) for each in self.fields)
-        return Schema(fields, **{k: v for k, v in self.get_params(deep=False).items() if k != "fields"})
+        return self._with_fields(changed.get(each.name, each) for each in self.fields)
 
     def beside(self, path: Any) -> "Schema":
         """Return the schema for a table in a file: images that cells name are in the folder of the table.
@@ -241,7 +245,10 @@ class Schema(TransformerMixin, BaseEstimator):
         fields = tuple(known.beside(path) for known in self.fields)
         if all(new is old for new, old in zip(fields, self.fields, strict=True)):
             return self
-        return Schema(fields, **{k: v for k, v in self.get_params(deep=False).items() if k != "fields"})
+        return self._with_fields(fields)
+
+    def _with_fields(self, fields: Iterable[Field]) -> "Schema":
+        return Schema(**self.get_params(deep=False) | {"fields": tuple(fields)})
 
     # --- sensitivity ----------------------------------------------------------------------------------------
 
@@ -440,7 +447,7 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         label = self.label
         if label is None:
-            raise InvalidInputError('the schema has no label: set "onefold:role" of a field to "label"')
+            raise InvalidInputError(NO_LABEL)
         if not label.is_category:
             raise InvalidInputError(
                 f"the label {label.name!r} is a number; list its classes in constraints.enum"
@@ -474,7 +481,7 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         label = self.label
         if label is None:
-            raise InvalidInputError('the schema has no label: set "onefold:role" of a field to "label"')
+            raise InvalidInputError(NO_LABEL)
         if not self.predicts_number:
             raise InvalidInputError(
                 f"the label {label.name!r} is no number with a range: declare minimum and maximum, no classes"
@@ -520,13 +527,7 @@ class Schema(TransformerMixin, BaseEstimator):
         dict
             JSON values in the Frictionless Table Schema format.
         """
-        return {
-            "$schema": PROFILE,
-            **({"name": self.name} if self.name else {}),
-            "fields": [known.to_dict(folder) for known in self.fields],
-            "missingValues": list(self.missing_values),
-            "onefold": self._own_keys(),
-        }
+        return schema_content(self, [known.to_dict(folder) for known in self.fields])
 
     @classmethod
     def from_dict(cls, given: Any, folder: Path | None = None) -> "Schema":
@@ -544,28 +545,8 @@ class Schema(TransformerMixin, BaseEstimator):
         Schema
             The schema, checked.
         """
-        if not isinstance(given, dict) or not isinstance(given.get("fields"), list):
-            raise InvalidInputError('a schema is an object with a list of "fields"')
-        _check_number(given["fields"])  # before any of them is looked at
-        own = given.get("onefold", {})
-        if not isinstance(own, dict):
-            raise InvalidInputError('"onefold" must be an object')
-        if own.get("version", VERSION) != VERSION:
-            raise InvalidInputError(f"the schema must be of version {VERSION}: this onefold reads no other")
-        strange = [key for key in own if key not in OWN_KEYS]
-        if strange:
-            raise InvalidInputError(f'there is no key {strange[0]!r} in "onefold": {", ".join(OWN_KEYS)}')
-        missing = given.get("missingValues", [""])
-        if not isinstance(missing, list):
-            raise InvalidInputError("missingValues must be a list of texts")
-        return cls(
-            tuple(Field.from_dict(entry, folder) for entry in given["fields"]),
-            name=given.get("name", ""),
-            missing_values=tuple(missing),
-            rows_about=own.get("rowsAbout"),
-            rows_per_person=own.get("rowsPerPerson"),
-            source=own.get("source", "declared"),
-        )
+        arguments = schema_arguments(given)
+        return cls(tuple(Field.from_dict(entry, folder) for entry in given["fields"]), **arguments)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schema to a file, completely or not at all.
@@ -606,13 +587,13 @@ class Schema(TransformerMixin, BaseEstimator):
     @property
     def digest(self) -> str:
         """Sum of everything that sites must agree on; texts for people are left out."""
-        return _sum({**self._shared_keys(), "fields": [known.contract() for known in self.fields]})
+        return digest_of(shared_keys(self) | {"fields": [known.contract() for known in self.fields]})
 
     @property
     def field_digests(self) -> tuple[tuple[str, str], ...]:
         """Name and sum of each field, and of what holds for all: what a site shows of its schema."""
-        own = [(known.name, _sum(known.contract())[:16]) for known in self.fields]
-        return (*own, ("", _sum(self._shared_keys())[:16]))
+        own = [(known.name, digest_of(known.contract())[:16]) for known in self.fields]
+        return (*own, ("", digest_of(shared_keys(self))[:16]))
 
     def difference(self, other: "Schema") -> str | None:
         """Name the first thing in which two schemas differ.
@@ -628,23 +609,6 @@ class Schema(TransformerMixin, BaseEstimator):
             What differs, in words; None if the digests are equal.
         """
         return differing(self.field_digests, other.field_digests)
-
-    def _own_keys(self) -> dict[str, Any]:
-        own = {
-            "version": VERSION,
-            "rowsAbout": self.rows_about,
-            "rowsPerPerson": self.rows_per_person,
-            "source": None if self.source == "declared" else self.source,
-        }
-        return {key: value for key, value in own.items() if value is not None}
-
-    def _shared_keys(self) -> dict[str, Any]:
-        """What holds for all columns; a public sample and a declaration are equally good."""
-        own = {key: value for key, value in self._own_keys().items() if key != "source"}
-        return {
-            "missingValues": sorted(self.missing_values),
-            "onefold": own | {"private": self.source == "private"},
-        }
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -680,69 +644,8 @@ def _with_encoder(known: Field, place: Any) -> Field:
         raise InvalidInputError(f"column {known.name!r}: {error}") from None
 
 
-def differing(ours: Sequence[tuple[str, str]], theirs: Sequence[tuple[str, str]]) -> str | None:
-    """Name the first field in which two lists of :attr:`Schema.field_digests` differ.
-
-    Parameters
-    ----------
-    ours : sequence of (str, str)
-        Names and sums of the one schema.
-    theirs : sequence of (str, str)
-        Names and sums of the other.
-
-    Returns
-    -------
-    str or None
-        What differs, in words; None if nothing does.
-    """
-    for place, (mine, yours) in enumerate(zip(ours, theirs, strict=False), 1):
-        if mine == yours:
-            continue
-        if mine[0] != yours[0]:
-            names = [repr(name) if name else "no further field" for name in (mine[0], yours[0])]
-            return f"field {place} is {names[0]} in the one schema and {names[1]} in the other"
-        if not mine[0]:
-            return "missingValues, rowsAbout, rowsPerPerson or the source"
-        return f"field {mine[0]!r}"
-    return None if len(ours) == len(theirs) else "the number of fields"
-
-
 def _root(squares: Iterable[float]) -> float:
     """Root of a sum, rounded up: a sensitivity must not be too small by a rounding error."""
     total = math.fsum(squares)
     root = math.sqrt(total)
     return root if root * root == total else math.nextafter(root, math.inf)
-
-
-def _sum(content: Any) -> str:
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _check_number(fields: Sequence[Any]) -> None:
-    if not 1 <= len(fields) <= MOST_FIELDS:
-        raise InvalidInputError(f"a schema has from 1 to {MOST_FIELDS} fields")
-
-
-def _check(schema: Schema) -> None:
-    fields = schema.fields
-    if isinstance(fields, (str, bytes)) or not all(isinstance(known, Field) for known in fields):
-        raise InvalidInputError("fields must be a sequence of Field")
-    _check_number(fields)
-    seen: set[str] = set()
-    for known in fields:
-        if known.name in seen:
-            raise InvalidInputError(f"two fields of the schema are called {known.name!r}")
-        seen.add(known.name)
-    for role in ("label", "person"):
-        named = [known.name for known in fields if known.role == role]
-        if len(named) > 1:
-            raise InvalidInputError(f"fields {named[0]!r} and {named[1]!r} both have the role {role}")
-    for key, value in (("rowsAbout", schema.rows_about), ("rowsPerPerson", schema.rows_per_person)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise InvalidInputError(f"{key} must be a whole number from 1 on")
-    if schema.source not in SOURCES:
-        raise InvalidInputError(f"source must be one of {', '.join(SOURCES)}")
-    texts = (schema.name, *schema.missing_values)
-    if not all(isinstance(text, str) for text in texts) or not can_be_written(texts):
-        raise InvalidInputError("name and missingValues of a schema must be texts")

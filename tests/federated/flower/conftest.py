@@ -27,6 +27,7 @@ from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.processes import free_port
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.spool import Spool
+from reference.sum_network import Network
 
 SOURCE = os.pathsep.join([str(Path(onefold.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
 NAMES = ("north", "south", "west")
@@ -207,3 +208,11 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
+    """A server and sites for encrypted sums, in this process."""
+    made = Network(tmp_path, monkeypatch)
+    yield made
+    made.close()

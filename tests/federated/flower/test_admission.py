@@ -30,7 +30,8 @@ from onefold.federated.flower.nodes import Node
 from onefold.federated.flower.setup import issue_server_certificate, make_authority
 from onefold.federated.flower.site_app import ANSWERS, answer_message, from_records, to_records
 from onefold.federated.messages import Answers, Failure, FailureCode, PrivateSums, Query, QueryKey
-from onefold.federated.queriers import Signature, SigningKey
+from onefold.federated.queriers import SigningKey
+from onefold.federated.signatures import Signature
 
 X = np.random.default_rng(3).random((40, 2)) + np.array([[0.0, 0.0], [2.0, 0.0]] * 20)
 Y = np.array(["low", "high"] * 20)

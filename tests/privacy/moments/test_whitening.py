@@ -17,6 +17,7 @@ from onefold.federated.moments import release_moments
 from onefold.privacy import Ledger, PrivateMoments
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.moments import MomentRounds
+from onefold.privacy.moments._budget import Budget
 from onefold.privacy.moments._release import SENSITIVITIES, divided
 from onefold.privacy.moments._whitening import FLOOR, given_whitening, whitened, whitening_of
 from reference.clouds import cloud
@@ -96,8 +97,7 @@ def test_all_five_blocks_cost_the_budget_together(shares: Any, kind: Any, relati
             neighbours=relation,
             whitening="private",
         )
-        mu, parts = moments._budget(False)
-        for sigma in moments._levels(mu, parts):
+        for sigma in Budget.of(moments, False).levels:
             pairs = zip(SENSITIVITIES[relation], sigma, strict=True)
             spent = math.sqrt(sum((bound / level) ** 2 for bound, level in pairs if level > 0.0))
             assert spent == pytest.approx(mu_of(1.0, 1e-5))

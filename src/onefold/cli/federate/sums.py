@@ -347,7 +347,7 @@ def _readable(this: RoundFiles) -> str:
 def _check_schema(path: str, agreed: Schema) -> None:
     from onefold.cli.contracts import without_person
     from onefold.tables import Schema
-    from onefold.tables.schema import differing
+    from onefold.tables.schema_format import differing
 
     own = Schema.load(path)
     if agreed.person is None:

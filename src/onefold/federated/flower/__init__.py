@@ -11,8 +11,8 @@ from onefold.federated.flower.asking import Collected, QueryResult
 from onefold.federated.flower.encrypted import QueryKeyFile, decrypt, make_query_key
 from onefold.federated.flower.federation import Federation
 from onefold.federated.flower.plain_app import write_plain_app
-from onefold.federated.flower.registry import FederationStatus, SiteStatus
 from onefold.federated.flower.site import Site
+from onefold.federated.flower.status import FederationStatus, SiteStatus
 from onefold.federated.flower.sum_rounds import SumRound
 
 __all__ = [

@@ -22,7 +22,8 @@ from onefold.federated.flower.folders import SiteFolder, SiteSettings
 from onefold.federated.guard import QueryGuard
 from onefold.federated.log import FIRST, SiteEvent, SiteLog
 from onefold.federated.messages import FailureCode, Query, QueryKey
-from onefold.federated.queriers import (
+from onefold.federated.replays import Replays
+from onefold.federated.signatures import (
     AnySignature,
     KeySignature,
     SentSignature,
@@ -30,7 +31,6 @@ from onefold.federated.queriers import (
     SumSignature,
     read_signature,
 )
-from onefold.federated.replays import Replays
 
 __all__ = [
     "EVERY",

@@ -27,13 +27,13 @@ from onefold.exceptions import (
     ServerBusyError,
 )
 from onefold.federated.flower.folders import ServerFolder
-from onefold.federated.flower.loaded import Loaded
+from onefold.federated.flower.loaded import Answering, Loaded
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.spool import NOT_RUNNING, Request, Spool
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Failure, FailureCode, Profile, Query, QueryKey
-from onefold.federated.queriers import AnySignature
 from onefold.federated.server import GlobalClassifier, Result
+from onefold.federated.signatures import AnySignature
 from onefold.federated.trust import HiddenProbes, hide
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "joined",
     "keep_held_out",
     "new_query_id",
+    "of_sum",
     "running_spool",
     "unsigned",
 ]
@@ -186,6 +187,15 @@ def joined(results: Sequence[Result], kept_out: Mapping[str, str]) -> QueryResul
         unprotected=tuple(dict.fromkeys(label for each in results for label in each.unprotected)),
         kept_out=dict(kept_out),
     )
+
+
+def of_sum(
+    rows: Array, answering: Answering, sites: tuple[str, ...], kept_out: Mapping[str, str]
+) -> QueryResult:
+    """What the sum of the sites' private moments says."""
+    classes, measures = answering(rows)
+    labels = classes[measures.argmin(axis=1)]
+    return QueryResult(labels, measures, classes, sites, (), {}, False, kept_out=dict(kept_out))
 
 
 def all_sites(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:

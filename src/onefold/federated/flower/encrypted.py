@@ -61,7 +61,7 @@ from onefold.federated.messages import (
     plain_labels,
     to_bytes,
 )
-from onefold.federated.queriers import KeySignature
+from onefold.federated.signatures import KeySignature
 
 __all__ = [
     "ANSWERS_SUFFIXES",

@@ -6,59 +6,51 @@ The object works on the server's folder, beside a server that another process ru
 from __future__ import annotations
 
 import os
-import shutil
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from onefold._base.arrays import Array
 from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.contract import check_query_schema
-from onefold.federated.fhe import Querier
 from onefold.federated.flower.asking import (
     Collected,
     Combining,
     QueryResult,
-    ask_members,
     finite_rows,
     joined,
     keep_held_out,
-    new_query_id,
+    of_sum,
 )
 from onefold.federated.flower.encrypted import (
     ANSWERS_SUFFIXES,
-    BITS,
-    Keyring,
     QueryKeyFile,
-    ask_encrypted,
     collected,
     decrypted,
     save_answers,
 )
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, SiteFolder
-from onefold.federated.flower.loaded import Answering, Loaded
+from onefold.federated.flower.loaded import Loaded
 from onefold.federated.flower.nodes import ServerNode
 from onefold.federated.flower.numbers import serve_numbers
 from onefold.federated.flower.processes import Watch
 from onefold.federated.flower.questions import (
     ANSWERED_BY_SERVER,
     NOBODY,
+    Question,
     asker_of,
     check_encrypted,
+    check_of_sum,
     checked_rows,
     labelled,
-    signed_by,
 )
-from onefold.federated.flower.registry import FederationStatus, Registry, RegistryEntry, Status
-from onefold.federated.flower.renewal import expiry, expiry_warnings, renew
-from onefold.federated.flower.rounding import PlainMap, chosen_map, cost
-from onefold.federated.flower.setup import add_site, create_federation, make_site_folder
-from onefold.federated.flower.sightings import Sighting, Sightings
-from onefold.federated.flower.spool import NOT_RUNNING, Spool
+from onefold.federated.flower.registry import Registry
+from onefold.federated.flower.renewal import renew
+from onefold.federated.flower.rounding import cost
+from onefold.federated.flower.setup import add_site, add_with_folder, create_federation
+from onefold.federated.flower.spool import Spool
+from onefold.federated.flower.status import FederationStatus, status_of, wait_for_sites
 from onefold.federated.flower.sums import KeptSums
 from onefold.federated.joined_server import JoinedFederation
 from onefold.federated.messages import MOMENTS, NUMBERS
@@ -69,13 +61,10 @@ from onefold.tables import Schema
 
 __all__ = ["Federation"]
 
-PLACES = (".", "server", "federation/server")
 TIMEOUT = 60.0
 BATCH_SIZE = 5000
 
 PathLike = str | os.PathLike[str]
-
-
 NO_NUMBERS = "the sites tell classes apart and predict no numbers: ask with query"
 
 
@@ -135,7 +124,7 @@ class Federation:
     """
 
     def __init__(self, folder: PathLike | None = None) -> None:
-        self.folder = _find_folder(folder)
+        self.folder = ServerFolder.find(folder)
         self._loaded = Loaded(self.folder)
         self._watch: Watch | None = None
 
@@ -234,18 +223,10 @@ class Federation:
             The folder that was made. It must be handed over by a safe way if it holds a private key.
         """
         key = None if public_key is None else Path(public_key)
-        made = None if make is None else SiteFolder(Path(make))
-        if made is not None:
-            with_key = key is None and not self.settings.insecure
-            make_site_folder(self.folder, made, site, with_key)
-            key = made.public_key if with_key else key
-        try:
+        if make is None:
             add_site(self.folder, site, key)
-        except BaseException:  # nothing is left of what was made in vain
-            if made is not None:
-                shutil.rmtree(made.root)
-            raise
-        return None if made is None else made.root
+            return None
+        return add_with_folder(self.folder, site, key, SiteFolder(Path(make))).root
 
     def remove(self, site: str) -> Self:
         """Take a site out with everything it contributed, whether the server is running or not.
@@ -301,20 +282,7 @@ class Federation:
         TamperedLogError
             If the log of who came and went was edited.
         """
-        registry, online = Registry(self.folder), Spool(self.folder.spool).status()
-        entries = registry.log.verify()
-        notes = Sightings(self.folder).read()
-        sites = tuple(
-            site.told(site.name in (online or ()), **_noted(notes.get(site.name, Sighting())))
-            for site in registry.sites.values()
-        )
-        settings = self.settings
-        folder = self.folder
-        ends = [None if settings.insecure else expiry(path) for path in (folder.certificate, folder.ca)]
-        certificate, authority = (None if end is None else end.isoformat() for end in ends)
-        known = (online is not None, settings.mode, settings.rule, entries, sites)
-        id_ = folder.federation_id if settings.insecure or authority is not None else ""
-        return FederationStatus(*known, certificate, authority, expiry_warnings(folder), id_)
+        return status_of(self.folder)
 
     def renew(self, *, authority: bool = False) -> dict[str, Any]:
         """Write a new certificate of the server, valid for a year; the server uses it when it starts again.
@@ -429,22 +397,8 @@ class Federation:
         InvalidInputError
             If a site is not in the federation.
         """
-        wanted = set(sites)
-        deadline = time.monotonic() + timeout
-        while True:
-            known, online = Registry(self.folder).sites, Spool(self.folder.spool).status()
-            for name in sorted(wanted):
-                if name not in known or known[name].status is Status.REMOVED:
-                    raise InvalidInputError(f"no site {name} is in this federation")
-                if known[name].status is Status.REFUSED:
-                    raise FederationError(f"the server keeps {name} out: {known[name].reason}")
-            there = {n for n in wanted if known[n].status is Status.MEMBER and n in (online or ())}
-            if online is not None and there == wanted:
-                return self
-            if time.monotonic() > deadline:
-                absent = f"not there in time: {', '.join(sorted(wanted - there))}"
-                raise FederationError(NOT_RUNNING if online is None else absent)
-            time.sleep(0.2)
+        wait_for_sites(self.folder, sites, timeout)
+        return self
 
     # --- asking ---------------------------------------------------------------------------------------
 
@@ -556,33 +510,17 @@ class Federation:
         rows, members = checked_rows(self.folder, X, schema, columns, timeout, batch_size, mix)
         moments = self._loaded.moments(members)
         if moments is not None:
-            if encrypted:
-                raise InvalidInputError(ANSWERED_BY_SERVER)
-            if rule not in (None, "min") or not (n_liars is None and held_out is None):
-                raise InvalidInputError(
-                    "the sites have sent private moments, whose sum is one model: there are no answers of "
-                    "sites for a rule to combine (leave out --rule, --liars and --held-out)"
-                )
-            return _of_sum(rows, moments, tuple(members), self._kept_out())
-        asker, key_of_asker = asker_of(querier)
-        if encrypted:
-            if fit_on is not None:
-                fit_on = finite_rows(fit_on if schema is None else schema.transform(fit_on))
-            numbers = (BITS if bits is None else bits, (bound, power, floor), looks)
-            own, key = self._own_key(rows, members, *numbers, fit_on, keys)
-            sign = signed_by(key_of_asker, self.folder.federation_id, purpose, len(rows), "min")
-            parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size, sign)
-            about = key.description | cost(key.parameters, [part.n_rows for part in parts], parts[0].looks)
-            return decrypted(own, key.query_key.classes, parts, about)
-        starts = range(0, len(rows), batch_size)
-        asked = [combining.query(rows[start : start + batch_size], new_query_id()) for start in starts]
-        queries = [each.mixed for each in asked]
-        amount = sum(len(query.features) for query in queries)
-        sign = signed_by(key_of_asker, self.folder.federation_id, purpose, amount, combining.server.rule)
-        # Closed here and not by the garbage collector: of a query that fails nothing stays in the spool.
-        with closing(ask_members(self.folder, queries, asker, timeout, sign, self._loaded)) as gathered:
-            results = [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
-        return joined(results, self._kept_out())
+            check_of_sum(encrypted, rule, n_liars, held_out)
+            return of_sum(rows, moments, tuple(members), Registry(self.folder).kept_out)
+        question = Question(self.folder, rows, members, *asker_of(querier), purpose, timeout, batch_size)
+        if not encrypted:
+            return joined(question.in_clear(combining, self._loaded), Registry(self.folder).kept_out)
+        if fit_on is not None:
+            fit_on = finite_rows(fit_on if schema is None else schema.transform(fit_on))
+        own, key = question.own_key(bits, (bound, power, floor), looks, fit_on, keys)
+        parts = question.encrypted(key)
+        about = key.description | cost(key.parameters, [part.n_rows for part in parts], parts[0].looks)
+        return decrypted(own, key.query_key.classes, parts, about)
 
     def predict_numbers(self, X: Any, *, schema: Schema, level: float = 0.9) -> NumberResult:
         """Predict the number of every row from the sum of what the sites sent.
@@ -617,25 +555,7 @@ class Federation:
         model = self._loaded.numbers(members, schema)
         if model is None:
             raise InvalidInputError(NO_NUMBERS)
-        return answered_by(model, X, level, tuple(members), self._kept_out())
-
-    def _own_key(
-        self,
-        rows: Array,
-        members: Mapping[str, RegistryEntry],
-        bits: int,
-        plain: PlainMap,
-        looks: int | None,
-        public: Array | None,
-        keys: PathLike | None,
-    ) -> tuple[Querier, QueryKeyFile]:
-        """The secret key of who runs this, and its public part for the sites' classes and a map."""
-        profiles = [site.profile for site in members.values() if site.profile is not None]
-        classes = sorted({label for profile in profiles for label in profile.classes})
-        measured = (profiles[0].measure, profiles[0].scale) if profiles[0].sums is None else ("joined", None)
-        map_ = chosen_map(*measured, bits, plain, looks, public, rows)
-        querier = Keyring(keys, away_from=self.folder.root).querier(len(members), len(classes), bits)
-        return querier, QueryKeyFile.of(querier, classes, **map_)
+        return answered_by(model, X, level, tuple(members), Registry(self.folder).kept_out)
 
     def collect(
         self,
@@ -695,18 +615,10 @@ class Federation:
         rows, members = checked_rows(self.folder, X, schema, columns, timeout, batch_size, mix)
         if any(site.profile is not None and site.profile.measure == MOMENTS for site in members.values()):
             raise InvalidInputError(ANSWERED_BY_SERVER)
-        asker, key_of_asker = asker_of(querier)
-        sign = signed_by(key_of_asker, self.folder.federation_id, purpose, len(rows), "min")
-        if (stated := key.signature) is not None:  # the holder of the key asks, whoever sends the rows
-            asker, sign = stated.name, lambda query, query_key: stated
-        parts = ask_encrypted(self.folder, rows, key, len(members), asker, timeout, batch_size, sign)
+        question = Question(self.folder, rows, members, *asker_of(querier), purpose, timeout, batch_size)
+        parts = question.encrypted(key)
         save_answers(out, key.query_key, parts)
         return collected(Path(out), key.key_id, parts)
-
-    def _kept_out(self) -> dict[str, str]:
-        """Sites that are there and not asked, and why."""
-        sites = Registry(self.folder).sites.values()
-        return {site.name: site.reason or "" for site in sites if site.status is Status.REFUSED}
 
     # --- running the server ---------------------------------------------------------------------------
 
@@ -799,38 +711,3 @@ class Federation:
 
     def __repr__(self) -> str:
         return f"Federation({str(self.folder.root)!r})"
-
-
-def _find_folder(folder: PathLike | None) -> ServerFolder:
-    places = PLACES if folder is None else (folder, Path(folder) / "server")
-    for place in places:
-        found = ServerFolder(Path(place))
-        if found.settings_file.is_file():
-            return found
-    where = "this folder" if folder is None else os.fspath(folder)
-    advice = "name the server's folder with --folder, or make one with onefold federate init"
-    raise InvalidInputError(f"no federation in {where}: {advice}")
-
-
-def _of_sum(
-    rows: Array, answering: Answering, sites: tuple[str, ...], kept_out: Mapping[str, str]
-) -> QueryResult:
-    """What the sum of the sites' private moments says."""
-    classes, measures = answering(rows)
-    labels = classes[measures.argmin(axis=1)]
-    return QueryResult(labels, measures, classes, sites, (), {}, False, kept_out=dict(kept_out))
-
-
-def _noted(note: Sighting) -> dict[str, Any]:
-    """What the server has noted about a site, as fields of its status."""
-    seen = None if note.last_seen is None else datetime.fromtimestamp(note.last_seen, UTC)
-    told = note.told
-    return {
-        "last_seen": None if seen is None else seen.isoformat(timespec="seconds"),
-        "queries": note.queries,
-        "rows_answered": note.rows,
-        "version": told.get("version"),
-        "flower": told.get("flower"),
-        "declared_rows": told.get("rows"),
-        "budget": told.get("budget"),
-    }

@@ -290,6 +290,9 @@ class _Folder:
             sweep_parts(private_folder(path))
 
 
+PLACES = (".", "server", "federation/server")  # of a server's folder, unless one is named
+
+
 class ServerFolder(_Folder):
     """The folder of a server."""
 
@@ -308,6 +311,18 @@ class ServerFolder(_Folder):
         self.models = self.state / "models"  # models that sites sent (model mode)
         self.sums = self.state / "sums"  # sums without noise that sites sent
         self.app = self.state / "app"  # what Flower runs
+
+    @classmethod
+    def find(cls, folder: str | os.PathLike[str] | None = None) -> ServerFolder:
+        """The server's folder: the one named, or in it; without a name, in or below this folder."""
+        places = PLACES if folder is None else (folder, Path(folder) / "server")
+        for place in places:
+            found = cls(Path(place))
+            if found.settings_file.is_file():
+                return found
+        where = "this folder" if folder is None else os.fspath(folder)
+        advice = "name the server's folder with --folder, or make one with onefold federate init"
+        raise InvalidInputError(f"no federation in {where}: {advice}")
 
     @property
     def settings(self) -> ServerSettings:

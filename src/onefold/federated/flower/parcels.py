@@ -39,7 +39,7 @@ from onefold.federated.messages import (
     from_bytes,
     to_bytes,
 )
-from onefold.federated.queriers import SentSignature, SumSignature, read_signature
+from onefold.federated.signatures import SentSignature, SumSignature, read_signature
 
 __all__ = ["Carrier", "ParcelRequest", "ParcelSpool"]
 

@@ -1,8 +1,10 @@
-"""What a question must be before sites are asked, and who asks it."""
+"""A question to the sites: what it must be before they are asked, who asks it, and the ways of asking."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,24 @@ from onefold._base.arrays import Array
 from onefold._base.validation import Number, Whole, check_parameter
 from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.contract import check_query_schema, class_labels
-from onefold.federated.flower.asking import Sign, finite_rows, unsigned
+from onefold.federated.fhe import Querier
+from onefold.federated.flower.asking import (
+    Combining,
+    Sign,
+    ask_members,
+    finite_rows,
+    new_query_id,
+    unsigned,
+)
+from onefold.federated.flower.encrypted import BITS, EncryptedPart, Keyring, QueryKeyFile, ask_encrypted
 from onefold.federated.flower.folders import ServerFolder, ServerSettings
+from onefold.federated.flower.loaded import Loaded
 from onefold.federated.flower.registry import Registry, RegistryEntry
+from onefold.federated.flower.rounding import PlainMap, chosen_map
 from onefold.federated.flower.site_app import column_names
 from onefold.federated.messages import NUMBERS, Profile, columns_digest
 from onefold.federated.queriers import SigningKey, find_signing_key, user_name
+from onefold.federated.server import Result
 from onefold.tables import Schema
 
 ANSWERED_BY_SERVER = (
@@ -94,6 +108,17 @@ def check_encrypted(settings: ServerSettings, rule: str | None, n_liars: int | N
         raise InvalidInputError("held-out rows (--held-out) are for the weighted rule only")
 
 
+def check_of_sum(encrypted: bool, rule: str | None, n_liars: int | None, held_out: Any) -> None:
+    """Refuse what a query cannot do that the server answers from the sum of private moments."""
+    if encrypted:
+        raise InvalidInputError(ANSWERED_BY_SERVER)
+    if rule not in (None, "min") or not (n_liars is None and held_out is None):
+        raise InvalidInputError(
+            "the sites have sent private moments, whose sum is one model: there are no answers of "
+            "sites for a rule to combine (leave out --rule, --liars and --held-out)"
+        )
+
+
 def labelled(held_out: tuple[Any, Any] | None, schema: Schema | None) -> tuple[Array, Array] | None:
     """Held-out rows as sites are asked about them, and their classes."""
     if held_out is None:
@@ -112,10 +137,63 @@ def asker_of(querier: str | SigningKey | None) -> tuple[str, SigningKey | None]:
     return (name if key is None else key.key.name), key
 
 
-def signed_by(key: SigningKey | None, federation: str, purpose: str, amount: int, rule: str) -> Sign:
-    """What signs the messages of one question."""
-    if key is None:
-        return unsigned
-    return lambda query, query_key: key.sign(
-        query, federation, purpose=purpose, amount=amount, rule=rule, query_key=query_key
-    )
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Rows, whom they are asked, and who asks: what every way of asking needs.
+
+    Parameters
+    ----------
+    folder : the server's. rows, members : from :func:`checked_rows`. asker, key : from :func:`asker_of`.
+    purpose : what the answers are for. timeout : seconds that sites have. batch_size : rows in one message.
+    """
+
+    folder: ServerFolder
+    rows: Array
+    members: Mapping[str, RegistryEntry]
+    asker: str
+    key: SigningKey | None
+    purpose: str
+    timeout: float
+    batch_size: int
+
+    def in_clear(self, combining: Combining, loaded: Loaded) -> list[Result]:
+        """Ask, and combine what comes back, batch by batch."""
+        starts = range(0, len(self.rows), self.batch_size)
+        asked = [
+            combining.query(self.rows[start : start + self.batch_size], new_query_id()) for start in starts
+        ]
+        queries = [each.mixed for each in asked]
+        sign = self._sign(sum(len(query.features) for query in queries), combining.server.rule)
+        # Closed here and not by the garbage collector: of a query that fails nothing stays in the spool.
+        with closing(ask_members(self.folder, queries, self.asker, self.timeout, sign, loaded)) as gathered:
+            return [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
+
+    def encrypted(self, query_key: QueryKeyFile) -> list[EncryptedPart]:
+        """Ask under a query key."""
+        asker, sign = self.asker, self._sign(len(self.rows), "min")
+        if (stated := query_key.signature) is not None:  # its holder asks, whoever sends the rows
+            asker, sign = stated.name, lambda query, key: stated
+        how = (len(self.members), asker, self.timeout, self.batch_size, sign)
+        return ask_encrypted(self.folder, self.rows, query_key, *how)
+
+    def own_key(
+        self, bits: int | None, plain: PlainMap, looks: int | None, public: Array | None, keys: Any
+    ) -> tuple[Querier, QueryKeyFile]:
+        """The secret key of who runs this, and its public part for the sites' classes and a map."""
+        bits = BITS if bits is None else bits
+        profiles = [site.profile for site in self.members.values() if site.profile is not None]
+        classes = sorted({label for profile in profiles for label in profile.classes})
+        measured = (profiles[0].measure, profiles[0].scale) if profiles[0].sums is None else ("joined", None)
+        map_ = chosen_map(*measured, bits, plain, looks, public, self.rows)
+        ring = Keyring(keys, away_from=self.folder.root)
+        querier = ring.querier(len(self.members), len(classes), bits)
+        return querier, QueryKeyFile.of(querier, classes, **map_)
+
+    def _sign(self, amount: int, rule: str) -> Sign:
+        """What signs the messages of this question."""
+        if (key := self.key) is None:
+            return unsigned
+        id_, purpose = self.folder.federation_id, self.purpose
+        return lambda query, query_key: key.sign(
+            query, id_, purpose=purpose, amount=amount, rule=rule, query_key=query_key
+        )

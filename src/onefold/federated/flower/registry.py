@@ -1,4 +1,4 @@
-"""Which sites take part: the server's list on disk, its history in a log, and what is told about it."""
+"""Which sites take part: the server's list on disk, and its history in a log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import isclose
 from pathlib import Path
@@ -17,9 +17,9 @@ from onefold.exceptions import FileFormatError, InvalidInputError, TamperedLogEr
 from onefold.federated.flower.folders import ServerFolder, write_private
 from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import LONGEST_TEXT, Profile, check_name, from_parts, to_parts
-from onefold.tables.schema import differing
+from onefold.tables.schema_format import differing
 
-__all__ = ["FederationStatus", "Registry", "RegistryEntry", "SiteStatus", "Status"]
+__all__ = ["Registry", "RegistryEntry", "Status"]
 
 FORMAT = 1
 LOG = logging.getLogger(__name__)
@@ -82,16 +82,6 @@ class RegistryEntry:
             "reason": self.reason,
         }
 
-    def told(self, online: bool, **noted: Any) -> SiteStatus:
-        """What the server's operator is told about the site; ``noted`` are further fields of the status."""
-        known, profile = (self.name, self.status.value, self.reason, online), self.profile
-        if profile is None:
-            return SiteStatus(*known, **noted)
-        sums = profile.sends_plain_sums and self.status is Status.MEMBER
-        measure = "joined" if sums and not profile.sends_only_sums else profile.measure
-        model = (profile.n_features, measure, profile.model_digest, profile.guarantee)
-        return SiteStatus(*known, list(profile.classes), *model, profile.schema, sums, **noted)
-
     @classmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any]) -> RegistryEntry:
         """What :meth:`to_plain` wrote."""
@@ -110,136 +100,6 @@ class RegistryEntry:
         )
 
 
-# --- what is told about it ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SiteStatus:
-    """What the server knows about one site.
-
-    Parameters
-    ----------
-    name : str
-        Name of the site.
-    status : str
-        "invited", "member", "refused" or "removed".
-    reason : str or None, default=None
-        Why the site was refused, in one fixed word; for another schema also where it differs.
-    online : bool, default=False
-        Whether the site is connected now.
-    classes : list or None, default=None
-        Classes of its model; None, like all that follows, before the site has said what it has.
-    features : int or None, default=None
-        Number of features.
-    measure : str or None, default=None
-        Measure of its answers; "moments" for a site that sent private moments and is not asked, "numbers" for
-        one that sent moments of numbers to predict.
-    model : str or None, default=None
-        SHA-256 sum of its model.
-    guarantee : dict or None, default=None
-        What its model promises about its rows; None if the answers are functions of raw rows.
-    schema : str or None, default=None
-        Digest of the schema of its table; None without one.
-    sums : bool, default=False
-        Whether the server has sums of its rows without noise.
-    last_seen : str or None, default=None
-        When it was last connected, in ISO 8601; None if never.
-    queries, rows_answered : int, default=0
-        Queries and rows that it has answered, as the server counts.
-    version, flower : str or None, default=None
-        Versions of onefold and of Flower there; None before the site has told them.
-    declared_rows : int or None, default=None
-        Number of rows that the site's operator declares; None if it is not told.
-    budget : str or None, default=None
-        What the site's ledger has spent, and its limit; None if it is not told.
-
-    See Also
-    --------
-    Federation.status : Returns these.
-
-    Examples
-    --------
-    >>> from onefold.federated.flower import SiteStatus
-    >>> SiteStatus("north", "invited").online
-    False
-    """
-
-    name: str
-    status: str
-    reason: str | None = None
-    online: bool = False
-    classes: list[Any] | None = None
-    features: int | None = None
-    measure: str | None = None
-    model: str | None = None
-    guarantee: dict[str, Any] | None = None
-    schema: str | None = None
-    sums: bool = False
-    last_seen: str | None = None
-    queries: int = 0
-    rows_answered: int = 0
-    version: str | None = None
-    flower: str | None = None
-    declared_rows: int | None = None
-    budget: str | None = None
-
-
-@dataclass(frozen=True)
-class FederationStatus:
-    """Whether a server is running, how it combines answers, and its sites.
-
-    Parameters
-    ----------
-    running : bool
-        Whether the server is running.
-    mode : str
-        "query" or "model".
-    rule : str
-        Rule by which answers are combined.
-    log_entries : int
-        Entries of the membership log, whose chain of hashes was checked.
-    sites : tuple of SiteStatus
-        All sites that were ever invited.
-    certificate, authority : str or None, default=None
-        When the certificates of the server and of its authority end, in ISO 8601; None in plaintext.
-    warnings : tuple of str, default=()
-        Certificates that end within 30 days, and what to do.
-    federation : str, default=""
-        Id of the federation, which queriers sign.
-
-    See Also
-    --------
-    Federation.status : Returns this.
-
-    Examples
-    --------
-    >>> from onefold.federated.flower import FederationStatus
-    >>> FederationStatus(False, "query", "min", 0, ()).running
-    False
-    """
-
-    running: bool
-    mode: str
-    rule: str
-    log_entries: int
-    sites: tuple[SiteStatus, ...]
-    certificate: str | None = None
-    authority: str | None = None
-    warnings: tuple[str, ...] = ()
-    federation: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON.
-
-        Returns
-        -------
-        dict of str to Any
-            The same fields; each site is a dict too.
-        """
-        lists = {"sites": [asdict(site) for site in self.sites], "warnings": list(self.warnings)}
-        return asdict(self) | lists
-
-
 # --- the list -----------------------------------------------------------------------------------------------
 
 
@@ -254,6 +114,12 @@ class Registry:
     def sites(self) -> dict[str, RegistryEntry]:
         """All sites that were ever invited, by name."""
         return self._read()
+
+    @property
+    def kept_out(self) -> dict[str, str]:
+        """Sites that are there and not asked, and why."""
+        sites = self.sites.values()
+        return {site.name: site.reason or "" for site in sites if site.status is Status.REFUSED}
 
     @property
     def members(self) -> dict[str, RegistryEntry]:

@@ -63,7 +63,7 @@ from onefold.federated.messages import (
     to_parts,
 )
 from onefold.federated.metrics import Metrics
-from onefold.federated.queriers import SentSignature
+from onefold.federated.signatures import SentSignature
 
 __all__ = ["Coordinator", "Exchange", "Reception", "app", "batches"]
 

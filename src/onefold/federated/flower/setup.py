@@ -175,6 +175,18 @@ def add_site(server: ServerFolder, name: str, public_key: Path | None) -> None:
     Registry(server).invite(name, "" if public_key is None else public_key_text(public_key))
 
 
+def add_with_folder(server: ServerFolder, name: str, public_key: Path | None, made: SiteFolder) -> SiteFolder:
+    """Make the folder that a site gets, with a key pair in it unless there is a key, and let the site in."""
+    with_key = public_key is None and not server.settings.insecure
+    make_site_folder(server, made, name, with_key)
+    try:
+        add_site(server, name, made.public_key if with_key else public_key)
+    except BaseException:  # nothing is left of what was made in vain
+        shutil.rmtree(made.root)
+        raise
+    return made
+
+
 # --- certificates and keys, made with the package that Flower itself uses -----------------------------------
 
 

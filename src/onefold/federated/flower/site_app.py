@@ -85,8 +85,8 @@ from onefold.federated.messages import (
     to_parts,
 )
 from onefold.federated.number_sums import NumberRelease
-from onefold.federated.queriers import AnySignature, SentSignature, SumSignature
 from onefold.federated.rules import align
+from onefold.federated.signatures import AnySignature, SentSignature, SumSignature
 
 __all__ = [
     "ANSWERS",

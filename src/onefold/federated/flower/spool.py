@@ -36,7 +36,7 @@ from onefold.federated.messages import (
     from_bytes,
     to_bytes,
 )
-from onefold.federated.queriers import AnySignature, SumSignature, read_signature
+from onefold.federated.signatures import AnySignature, SumSignature, read_signature
 
 __all__ = ["Reply", "Request", "Spool"]
 

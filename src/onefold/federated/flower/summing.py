@@ -41,8 +41,8 @@ from onefold.federated.flower.ledgers import begin_ledger
 from onefold.federated.forgotten import ForgottenPersons, check_named, without_forgotten
 from onefold.federated.log import SiteEvent
 from onefold.federated.messages import Failure, FailureCode, Message, SumParcel
-from onefold.federated.queriers import QuerierKey, SumSignature
 from onefold.federated.replays import Replays
+from onefold.federated.signatures import QuerierKey, SumSignature
 from onefold.federated.sums import HolderKey, SchemaSum, SumHolder
 from onefold.federated.sums.round_files import KEPT, MESSAGE, OFFERED, RoundFiles
 from onefold.tables import read_table

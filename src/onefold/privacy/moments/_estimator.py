@@ -18,36 +18,25 @@ from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Integers, Labels
 from onefold._base.files import read_saved, write_whole
 from onefold._base.fixed_point import MOST_ROWS, exact_gram, shortened, unit_rows
-from onefold._base.validation import Number, OneOf, check_parameter, check_parameters, check_rows
+from onefold._base.validation import Number, check_parameter, check_rows
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.calibration import epsilon_of, mu_of
-from onefold.privacy.contract import encoding_of, under_contract
+from onefold.privacy.contract import encoding_of
 from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
+from onefold.privacy.moments import _adding
 from onefold.privacy.moments import _release as core
+from onefold.privacy.moments._budget import Budget
 from onefold.privacy.moments._denoise import (
-    POOLED_PARTS,
     LinearHead,
     denoised_discriminant,
-    noise_drowns_classes,
     noise_is_moderate,
-    noise_of_moments,
     plain_discriminant,
-    pooled_part,
 )
-from onefold.privacy.moments._release import CONSTRAINTS, Blocks, Noise, plain_labels
+from onefold.privacy.moments._release import Noise
 from onefold.privacy.moments._whitening import given_whitening, whitened, whitening_of
 from onefold.privacy.persons import limit_rows, person_codes
 from onefold.privacy.samplers import RandomState, chosen_sampler
-from onefold.privacy.terms import NOTHING, Pair, two_steps
 from onefold.tables import Schema
-from onefold.tables.schema import differing
-
-# Sixteen times this much noise, in steps of 2**-28, is still a whole number that float64 holds.
-LARGEST_EXACT_NOISE = 2.0**21
-RELEASED = ("counts_", "sums_", "second_moments_")
-LEVELS = ("count_noise_", "sum_noise_", "second_noise_")
-NO_STEPS = "numbers of the float sampler are no whole steps: use the hardened one"
 
 
 class PrivateMoments(BaseEstimator):
@@ -248,7 +237,7 @@ class PrivateMoments(BaseEstimator):
             This object, with the release.
         """
         sampler = chosen_sampler(self.sampler, self.hardened, stacklevel=3)
-        mu, shares = self._budget(person is not None)
+        budget = Budget.of(self, person is not None)
         if schema is not None and np.shape(X)[0] == 0:  # to refuse it would tell that there is nobody
             rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
             self.n_features_in_ = rows.shape[1]
@@ -263,16 +252,13 @@ class PrivateMoments(BaseEstimator):
         candidates, codes = core.candidates_of(labels, self.classes)
         if sampler == "hardened" and len(rows) > MOST_ROWS:
             raise InvalidInputError("a hardened release adds at most 2**25 records exactly: split the data")
-        noise = Noise.of(self.random_state, sampler, person, silent=mu is None)
-        guarantee = self.promise(
-            rows.shape[1], of_persons=person is not None, schema=schema, conditions=conditions
-        )
+        noise = Noise.of(self.random_state, sampler, person, silent=budget.mu is None)
+        guarantee = reduce(Guarantee.provided, conditions, budget.promise(sampler, rows.shape[1], schema))
         charge(self.ledger, guarantee, "private moments")
-        # Counts, centre and whitening have the same noise in all of them.
-        sigma = self._levels(mu, shares)[0]
+        sigma = budget.levels[0]  # counts, centre and whitening have the same noise in all of them
         counts = noise.to_counts(noise.sizes(codes, len(candidates)), sigma.number)
         kept = np.ones(len(counts), dtype=bool)
-        if self.classes is None and mu is not None:
+        if self.classes is None and budget.mu is not None:
             kept = core.common_classes(counts, sigma.number, self.delta, self.rows_per_person or 1)
         self.whitening_ = None
         self.centre_ = self._find_centre(rows, counts[kept].sum(), noise, sigma.centre)
@@ -280,8 +266,8 @@ class PrivateMoments(BaseEstimator):
         # A code of -1 for the rows of classes that are left out.
         renumbered = np.where(kept, np.cumsum(kept) - 1, -1)[codes]
         seen = self.embed(rows)
-        pooled, division = self._division(shares, counts[kept], mu, rows.shape[1])
-        sigma = self._deviations(mu, division)
+        pooled, division = budget.division(counts[kept], rows.shape[1])
+        sigma = budget.deviations(division)
         totals, seconds = core.class_sums(
             noise.firsts(seen), noise.roots(seen), renumbered, int(kept.sum()), pooled
         )
@@ -328,19 +314,9 @@ class PrivateMoments(BaseEstimator):
         >>> PrivateMoments(1.0, classes=[0, 1]).promise(5).record
         (1.0, 1e-05)
         """
-        sampler = chosen_sampler(self.sampler, self.hardened, stacklevel=4)
-        mu, shares = self._budget(of_persons)
-        sigmas = self._levels(mu, shares)
-        if sampler == "hardened" and max(map(max, sigmas)) > LARGEST_EXACT_NOISE:
-            raise InvalidInputError("epsilon, delta or a share is too small for the hardened sampler")
-        guarantee = self._promise(mu, sigmas, sampler, of_persons, n_features)
-        if schema is not None:
-            guarantee = under_contract(guarantee, schema)
-        return reduce(Guarantee.provided, conditions, guarantee)
-
-    def _levels(self, mu: float | None, shares: Blocks) -> list[Blocks]:
-        """Return the noise of every way in which the budget may be divided."""
-        return [self._deviations(mu, division) for division in self._divisions(shares)]
+        sampler = chosen_sampler(self.sampler, self.hardened, stacklevel=3)
+        promised = Budget.of(self, of_persons).promise(sampler, n_features, schema)
+        return reduce(Guarantee.provided, conditions, promised)
 
     def _limited(self, rows: Floats, labels: Labels, person: Any) -> tuple[Floats, Labels, Index]:
         """Drop the records of persons who have too many."""
@@ -405,28 +381,7 @@ class PrivateMoments(BaseEstimator):
             If schema, features, radius, centre, whitening, encoder, kind of labels or neighbouring relation
             differ.
         """
-        check_is_fitted(self)
-        check_is_fitted(other)
-        where = differing(self.schema_fields_, other.schema_fields_)
-        if self.schema_fields_ and other.schema_fields_ and where:  # radius and features follow from it
-            raise InvalidInputError(f"moments by different schemas cannot be added: {where}")
-        if self.centre_.shape != other.centre_.shape or self.radius != other.radius:
-            raise InvalidInputError("moments of different features or radii cannot be added")
-        if not np.array_equal(self.centre_, other.centre_):
-            raise InvalidInputError("moments about different centres cannot be added: use the same centre")
-        if not core.same_matrix(self.whitening_, other.whitening_):
-            raise InvalidInputError("moments of differently whitened records cannot be added: use one matrix")
-        if self.is_pooled != other.is_pooled:
-            raise InvalidInputError(
-                "a pooled moment and moments of each class cannot be added: agree on second_moments"
-            )
-        if self.encoding_ != other.encoding_:
-            raise InvalidInputError(
-                "moments of differently encoded records cannot be added: give all sites the same encoder"
-            )
-        if core.label_kind(self.classes_) != core.label_kind(other.classes_):
-            raise InvalidInputError("the class labels are numbers at one site, text at another: use one kind")
-        self.guarantee_.among_owners(other.guarantee_)  # refuses different relations
+        _adding.check_comparable(self, other)
 
     @classmethod
     def total(cls, releases: Sequence["PrivateMoments"]) -> "PrivateMoments":
@@ -442,44 +397,7 @@ class PrivateMoments(BaseEstimator):
         PrivateMoments
             Moments of all sites' records together.
         """
-        if not releases:
-            raise InvalidInputError("there are no releases to add up")
-        first = releases[0]
-        check_is_fitted(first)
-        for other in releases[1:]:
-            first.check_comparable(other)
-        epsilons = [release.epsilon for release in releases]
-        found = cls(
-            None if None in epsilons else max(epsilon or 0.0 for epsilon in epsilons),
-            max(release.delta for release in releases),
-            centre=first.centre,
-            radius=first.radius,
-            neighbours=first.neighbours,
-            second_moments="pooled" if first.is_pooled else "class",
-            whitening=first.whitening,
-        )
-        labels = [plain_labels(release.classes_) for release in releases]
-        found.classes_ = np.unique(np.concatenate(labels))
-        places = [np.searchsorted(found.classes_, own) for own in labels]
-        for name in (*RELEASED, *LEVELS):
-            power = 2 if name in LEVELS else 1  # variances add up
-            one_for_all = first.is_pooled and name in ("second_moments_", "second_noise_")
-            summed = np.zeros((1 if one_for_all else len(found.classes_), *getattr(first, name).shape[1:]))
-            with np.errstate(over="ignore"):
-                for release, place in zip(releases, places, strict=True):
-                    summed[0 if one_for_all else place] += (getattr(release, name) ** power)[
-                        0 if one_for_all else ...
-                    ]
-            if not np.isfinite(summed).all():
-                raise InvalidInputError("the sum of these releases is beyond the largest number")
-            if name == "counts_" and found.epsilon is None and summed.sum() > MOST_ROWS:
-                raise InvalidInputError("moments of more than 2**25 records do not add up exactly")
-            setattr(found, name, np.sqrt(summed) if power == 2 else summed)
-        found.centre_, found.n_features_in_ = first.centre_.copy(), first.n_features_in_
-        found.whitening_ = first.whitening_
-        found.encoding_, found.schema_fields_ = first.encoding_, first.schema_fields_
-        found.guarantee_ = reduce(Guarantee.among_owners, (release.guarantee_ for release in releases))
-        return found
+        return _adding.total(cls, releases)
 
     def without(self, other: "PrivateMoments") -> "PrivateMoments":
         """Take the records of another release out of this one; neither of them is changed.
@@ -497,24 +415,7 @@ class PrivateMoments(BaseEstimator):
         PrivateMoments
             Moments of the other records.
         """
-        self.check_comparable(other)
-        if self.epsilon is not None or other.epsilon is not None:
-            raise InvalidInputError("records leave moments without noise only: release the others anew")
-        if FLOAT_SAMPLER in (*self.guarantee_.voided_by, *other.guarantee_.voided_by):
-            raise InvalidInputError(NO_STEPS)
-        if not np.isin(other.classes_, self.classes_).all():
-            raise InvalidInputError("these moments do not hold all the classes that are to leave")
-        place = np.searchsorted(self.classes_, other.classes_)
-        found = copy.copy(self)
-        for name in RELEASED:
-            rest = np.array(getattr(self, name))
-            rest[place if len(rest) == len(self.classes_) else 0] -= getattr(other, name)[
-                ... if len(rest) == len(self.classes_) else 0
-            ]
-            setattr(found, name, rest)
-        if found.counts_.min(initial=0.0) < 0.0:
-            raise InvalidInputError("these moments do not hold all the records that are to leave")
-        return found
+        return _adding.without(self, other)
 
     @property
     def is_pooled(self) -> bool:
@@ -529,7 +430,7 @@ class PrivateMoments(BaseEstimator):
         """
         check_is_fitted(self)
         if FLOAT_SAMPLER in self.guarantee_.voided_by:
-            raise InvalidInputError(NO_STEPS)
+            raise InvalidInputError(_adding.NO_STEPS)
         return core.to_vector(self.counts_, self.sums_, self.second_moments_)
 
     def with_vector(
@@ -721,55 +622,6 @@ class PrivateMoments(BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    def _budget(self, of_persons: bool) -> tuple[float | None, Blocks]:
-        """Return the Gaussian privacy of the whole release, and how it is divided."""
-        check_parameters(self, CONSTRAINTS)
-        if self.rows_per_person is not None and not of_persons:
-            raise InvalidInputError("rows_per_person needs person: whose records they are")
-        if of_persons and self.rows_per_person is None and self.classes is None:
-            raise InvalidInputError("finding the classes of persons needs rows_per_person; or give classes")
-        given = core.SHARES if self.shares is None else self.shares
-        private = isinstance(self.centre, str), isinstance(self.whitening, str)
-        shares = core.divided(given, *private)
-        if self.epsilon is None:
-            return None, shares
-        if self.classes is None and self.neighbours == "replace":
-            raise InvalidInputError("neighbours='replace' needs classes: the labels there can be")
-        share = 1.0 if self.classes is not None else 1.0 - core.CLASSES_SHARE
-        return mu_of(self.epsilon, share * float(self.delta)), shares
-
-    def _divisions(self, shares: Blocks) -> tuple[Blocks, ...]:
-        """Return all ways in which the budget may be divided; the noisy counts decide which one it is."""
-        check_parameter("second_moments", self.second_moments, OneOf(core.SECONDS))
-        if self.shares is not None or self.second_moments == "class":
-            return (shares,)
-        pooled = tuple(core.divided_anew(shares, part) for part in POOLED_PARTS)
-        return pooled if self.second_moments == "pooled" else (shares, *pooled)
-
-    def _division(
-        self, shares: Blocks, counts: Floats, mu: float | None, n_features: int
-    ) -> tuple[bool, Blocks]:
-        """Return whether there is one second moment for all classes, and how the budget is divided.
-
-        Both follow from public numbers and from the counts, which are released before: see
-        ``docs/proofs/private-moments.md``.
-        """
-        if mu is None:
-            return self.second_moments != "class", shares
-        bounds = core.SENSITIVITIES[self.neighbours]
-        drowned = noise_drowns_classes(counts, mu, n_features, bounds.second)
-        if self.second_moments == "class" or (self.second_moments == "auto" and not drowned):
-            return False, shares
-        if self.shares is not None:
-            return True, shares
-        expected = noise_of_moments(
-            float(counts.sum()), n_features, len(counts), bounds.total / mu, bounds.second / mu
-        )
-        return True, core.divided_anew(shares, pooled_part(expected))
-
-    def _deviations(self, mu: float | None, shares: Blocks) -> Blocks:
-        return Blocks(0.0, 0.0, 0.0, 0.0) if mu is None else core.deviations(mu, shares, self.neighbours)
-
     def _find_centre(self, rows: Floats, size: float, noise: Noise, sigma: float) -> Floats:
         if self.centre is None:
             return np.zeros(rows.shape[1])
@@ -779,7 +631,7 @@ class PrivateMoments(BaseEstimator):
             self.centre_ = np.zeros(rows.shape[1])
             total = noise.firsts(self.embed(rows)).sum(axis=0)
             return np.asarray(core.means(np.array([size]), noise.to_sums(total, sigma)[None])[0])
-        return core.public_centre(self.centre, rows.shape[1])
+        return _public_centre(self.centre, rows.shape[1])
 
     def _find_whitening(self, rows: Floats, noise: Noise, sigma: float) -> Floats | None:
         """Return the matrix that is given, or that of a first release of all records' second moment."""
@@ -792,61 +644,15 @@ class PrivateMoments(BaseEstimator):
             return whitening_of(noise.to_matrices(second[None], sigma)[0], sigma)
         return given_whitening(self.whitening, rows.shape[1])
 
-    def _promise(
-        self, mu: float | None, sigmas: Sequence[Blocks], sampler: str, of_persons: bool, n_features: int
-    ) -> Guarantee:
-        """Return the guarantee of the release, from the noise that may be drawn: what holds for all of it."""
-        stated = replaced = NOTHING
-        if self.epsilon is not None:
-            stated = float(self.epsilon), float(self.delta)
-            replaced = self._replaced(stated, sigmas)
-        guarantee = Guarantee(
-            unit="person" if of_persons else "record",
-            entry=replaced,  # a changed entry or label replaces the record
-            record=replaced if of_persons else stated,  # and a record more or less, a part of the person's
-            replaced=replaced,
-            labels=replaced,
-            labels_in_record=True,
-            n_features=n_features,
-            untouched_entries=0.0,
-            voided_by=(core.NO_NOISE,) * (mu is None) + (FLOAT_SAMPLER,) * (sampler == "float"),
-            mechanism=f"{self._noise_words()}, {sampler} sampler",
-            sensitivity=1.0,
-            neighbours=self.neighbours,
-            person=stated if of_persons else None,
-            rows_per_person=self.rows_per_person,
-            clipped=True,
-            mu=None if self.classes is None else mu,
-        ).seeded(self.random_state)
-        if of_persons:  # a record that went to another person would change the parts of two
-            guarantee = guarantee.provided("a changed record stays with its person")
-        if self.classes is None:
-            guarantee = guarantee.provided("it is public whether labels are truth values, numbers or text")
-        if self.centre is not None and not isinstance(self.centre, str):
-            guarantee = guarantee.provided("the given centre is public or was released before")
-        if self.whitening is not None and not isinstance(self.whitening, str):
-            guarantee = guarantee.provided("the given whitening is public or was released before")
-        return guarantee
 
-    def _noise_words(self) -> str:
-        if not isinstance(self.whitening, str):
-            return "Gaussian on counts, sums and second moments"
-        return (
-            "Gaussian on two releases that the numbers cover together: counts and one second moment, which "
-            "whitens the records, then sums and second moments of whitened records"
-        )
-
-    def _replaced(self, record: Pair, sigmas: Sequence[Blocks]) -> Pair:
-        """Return (epsilon, delta) for a record and its label that are replaced."""
-        if self.neighbours == "replace":
-            return record
-        if self.classes is None:
-            return two_steps(record)
-        bounds = core.SENSITIVITIES["replace"]
-        mu = max(
-            math.sqrt(
-                sum((bound / level) ** 2 for bound, level in zip(bounds, sigma, strict=True) if level > 0.0)
-            )
-            for sigma in sigmas
-        )
-        return epsilon_of(mu, record[1]), record[1]
+def _public_centre(centre: Any, n_features: int) -> Floats:
+    """Return a public point of the unit ball, where records lie once they are divided by the radius."""
+    try:
+        found = np.array(centre, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.shape != (n_features,) or not np.isfinite(found).all():
+        raise InvalidInputError(f"centre must be {n_features} finite numbers, one per feature")
+    if not math.hypot(*found) <= 1.0 + 1e-9:
+        raise InvalidInputError("centre must lie in the unit ball: records are divided by radius first")
+    return found

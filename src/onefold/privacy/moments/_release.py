@@ -238,35 +238,6 @@ class Noise:
         return np.ldexp(steps.astype(np.float64), -digits).reshape(shape)
 
 
-# --- what releases that are added up have in common ---------------------------------------------------------
-
-
-def public_centre(centre: Any, n_features: int) -> Floats:
-    """Return a public point of the unit ball, where records lie once they are divided by the radius."""
-    try:
-        found = np.array(centre, dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.shape != (n_features,) or not np.isfinite(found).all():
-        raise InvalidInputError(f"centre must be {n_features} finite numbers, one per feature")
-    if not math.hypot(*found) <= 1.0 + 1e-9:
-        raise InvalidInputError("centre must lie in the unit ball: records are divided by radius first")
-    return found
-
-
-def same_matrix(one: Floats | None, other: Floats | None) -> bool:
-    """Tell whether two releases were whitened by one matrix, or both by none."""
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
-
-
-def label_kind(classes: Labels) -> str:
-    """Return what labels are: numbers, or the letter of another type."""
-    kind = plain_labels(classes).dtype.kind
-    return "number" if kind in "iuf" else kind
-
-
 # --- means and covariances from noisy moments: post-processing by public numbers only ---------------------
 #
 # The noise on a second-moment matrix of size d is sigma times a symmetric matrix with variance 1 on

@@ -21,6 +21,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.privacy.contract import encoding_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.moments import _release as core
+from onefold.privacy.moments._budget import Budget
 from onefold.privacy.moments._estimator import PrivateMoments
 from onefold.privacy.moments._whitening import given_whitening
 from onefold.privacy.persons import person_codes
@@ -89,7 +90,7 @@ class MomentRounds:
         check_parameter("of_persons", of_persons, Flag())
         self._agreed = copy.copy(moments)
         self._agreed.n_features_in_ = n_features
-        self._of_persons, self._schema = of_persons, schema
+        self._schema = schema
         if moments.classes is None:
             raise InvalidInputError("a sum over sites needs classes: the labels there can be")
         if isinstance(moments.whitening, str):
@@ -101,11 +102,10 @@ class MomentRounds:
             or moments.random_state is not None
         ):
             raise InvalidInputError("a sum over sites needs the hardened sampler, without a seed")
-        self._mu, self._shares = self._agreed._budget(of_persons)
-        self.promise: Guarantee = self._agreed.promise(n_features, of_persons=of_persons, schema=schema)
-        sigmas = self._agreed._levels(self._mu, self._shares)
+        self._budget = Budget.of(self._agreed, of_persons)
+        self.promise: Guarantee = self._budget.promise("hardened", n_features, schema)
         self._classes, _ = core.candidates_of(np.asarray(moments.classes), moments.classes)
-        self._sigma = sigmas[0]  # counts and centre have the same noise in all of them
+        self._sigma = self._budget.levels[0]  # counts and centre have the same noise in all of them
         given = moments.whitening
         self._agreed.whitening_ = None if given is None else given_whitening(given, n_features)
         self._excess = 1.0
@@ -216,9 +216,8 @@ class MomentRounds:
             if self._first is None:
                 raise InvalidInputError("open the sum of the first round before: rounds.after(opened)")
             sizes = self._first[0]
-        size = self._agreed.n_features_in_
-        pooled, division = self._agreed._division(self._shares, sizes, self._mu, size)
-        return pooled, self._agreed._deviations(self._mu, division)
+        pooled, division = self._budget.division(sizes, self._agreed.n_features_in_)
+        return pooled, self._budget.deviations(division)
 
     @property
     def second_parts(self) -> tuple[MomentPart, ...]:
@@ -306,11 +305,11 @@ class MomentRounds:
             raise InvalidInputError("the rows hold NaN or infinity: map missing cells before")
         if len(rows) > MOST_ROWS:
             raise InvalidInputError("at most 2**25 records are added exactly: split the data")
-        if (person is not None) != self._of_persons:
+        if (person is not None) != self._budget.of_persons:
             raise InvalidInputError("all sites tell whose records they are, or none: see of_persons")
         _, codes = core.candidates_of(labels, self._agreed.classes)
         owners = None if person is None else person_codes(person, len(rows))
-        return rows, codes, core.Noise.of(None, "hardened", owners, silent=self._mu is None)
+        return rows, codes, core.Noise.of(None, "hardened", owners, silent=self._budget.mu is None)
 
 
 def _steps(*parts: Floats) -> Integers:
