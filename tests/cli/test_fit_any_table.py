@@ -315,7 +315,7 @@ BAD = {
     "label all missing": ("a,b,y\n1,2,\n2,3,NA\n", "y", "label column 'y' is empty"),
     "only one class": ("a,b,y\n1,2,u\n2,3,u\n", "y", "'y' has one class only, at least two are needed"),
     "no feature left": ("a,b,y\n1,x,u\n1,x,v\n", "y", "no feature column is left"),
-    "fractions": (f"a,y\n1,{SECRET}\n2,1.5\n", "y", "'y' holds fractions"),
+    "one number": (f"a,y\n1,{SECRET}\n2,{SECRET}\n", "y", "'y' holds one number only"),
 }
 
 
@@ -370,7 +370,8 @@ def test_a_class_that_reads_like_a_gap_is_told(here: Path, capsys) -> None:
     [
         (["yes", "no", "Yes", "NO"], "4 classes, but 2 if upper and lower case"),
         (["yes", "no", "maybe"], None),
-        ([str(place) for place in range(40)], "is 'outcome' an amount?"),
+        ([str(place) for place in range(40)], "'outcome' has 40 different whole numbers: it is predicted as"),
+        ([str(place) for place in range(12)], "12 classes of whole numbers: is 'outcome' an amount?"),
         ([str(place) for place in range(10)], None),
     ],
 )

@@ -27,7 +27,7 @@ SHOWN_NAMES = 5
 SUFFIXES = (".gz", ".csv", ".tsv", ".npz", ".parquet", ".pq")
 WIDE = 200  # columns
 ONE_UNIT = 10.0  # ratio of the largest range to the middle one
-MANY_CLASSES, FEW_ROWS = 20, 20  # more classes of whole numbers with fewer rows each may be amounts
+SOME_CLASSES = 10  # more classes of whole numbers may be amounts
 STRANGE_SHARE = 0.2  # so many cells without a value make a column worth a remark
 
 
@@ -310,11 +310,11 @@ def about_classes(name: str, labels: Labels) -> list[str]:
     """What may be wrong with the column of classes: a class written in several ways, or an amount."""
     classes = np.unique(labels)
     if classes.dtype.kind in "iu":
-        if len(classes) <= MANY_CLASSES or len(labels) >= FEW_ROWS * len(classes):
+        if len(classes) <= SOME_CLASSES:
             return []
         return [
-            f"{len(classes)} classes of whole numbers, {len(labels) / len(classes):.1f} rows each: "
-            f"is {name!r} an amount? --task regression predicts numbers"
+            f"{len(classes)} classes of whole numbers: is {name!r} an amount? "
+            "--task regression predicts numbers, --task classification leaves out this line"
         ]
     alike = {" ".join(str(label).casefold().split()) for label in classes.tolist()}
     if len(alike) == len(classes):

@@ -28,6 +28,7 @@ from onefold.report.evaluation import (
     with_references,
 )
 from onefold.tables import Schema
+from onefold.tables.inference import MANY_CLASSES
 
 ONLY_WIDE = ("n_layers", "branch_size", "n_probe")
 ONLY_FOLDING = ("batch_size",)
@@ -54,7 +55,8 @@ def add_parser(commands: Any) -> None:
     )
     task = (
         "what to predict, a class or a number (default: regression where the label of --schema is a number "
-        "with a range, else classification)"
+        "with a range, or without --schema has fractions or more than 20 different whole numbers; else "
+        "classification)"
     )
     shared.add_task(parser, task)
     what = "schema of the table: types, ranges and categories of its columns (default: inferred from DATA)"
@@ -125,14 +127,16 @@ def run(args: argparse.Namespace) -> int:
     out = f"{contracts.stem_of(args.data)}.onefold" if args.out is None else args.out
     inputs = [args.data, *([] if args.schema is None else [args.schema])]
     check_writable(out, *inputs)
+    reports.check_report(args, out)
     if regression.is_wanted(args):
         return regression.run_fit(args, out)
-    reports.check_report(args, out)
     own |= {"n_components": args.n_components, "scale": None if args.scale == "none" else args.scale}
     own |= {"measure": args.measure, "seed": args.seed, "n_jobs": args.n_jobs}
     if args.epsilon is not None:
         return _run_private(args, out, own)
     data = _read(args, out)
+    if isinstance(data, regression.Found):
+        return regression.run_fit(args, out, data)
     train, held = split(args.data, data.labels, args.test_size, args.seed, data.persons)
     for note in data.notes:
         say(note, args.quiet)
@@ -225,7 +229,8 @@ class Data:
         return int(self.rows.shape[1]) if self.schema is None else len(self.rows)
 
 
-def _read(args: argparse.Namespace, out: str) -> Data:
+def _read(args: argparse.Namespace, out: str) -> Data | regression.Found:
+    """Rows and their classes; the table and its schema if the label turns out to be an amount."""
     if args.raw:
         return _matrix(args)
     encoders = shared.encoders_of(args)
@@ -241,12 +246,15 @@ def _read(args: argparse.Namespace, out: str) -> Data:
         except InvalidInputError:
             pass  # text or gaps: columns need a schema, and what is wrong with the table is said below
         else:
-            if is_matrix or contracts.of_one_unit(data.rows):
+            if is_matrix or (contracts.of_one_unit(data.rows) and not _may_be_amounts(args, data.labels)):
                 return data
     needed = [name for name in (args.label, args.person, *args.ignore, *encoders) if name is not None]
     table = contracts.read_columns(args.data, needed, args.quiet)
     if args.schema is None:
-        schema = contracts.inferred(table, args.label, args.ignore, args.person, encoders)
+        task = "auto" if regression.is_open(args) else "classification"
+        schema = contracts.inferred(table, args.label, args.ignore, args.person, encoders, task)
+        if schema.predicts_number:
+            return regression.Found(schema, table)
     else:
         schema = contracts.declared(args.schema, args.label, args.ignore, args.person, encoders)
     labels, known = contracts.classes_of(schema, table, strict=True)
@@ -265,9 +273,15 @@ def _read(args: argparse.Namespace, out: str) -> Data:
         notes.append(f"{left_out} of {len(known)} rows left out: {schema.label.name!r} is missing there")
         rows = contracts.take(rows, known)
     notes.append(contracts.in_one_line(schema, rows, out))
-    notes += contracts.about_classes(schema.label.name, labels)
+    if args.task is None:
+        notes += contracts.about_classes(schema.label.name, labels)
     persons = None if schema.person is None else schema.persons(table)[known]
     return Data(rows, labels, schema, persons=persons, notes=tuple(notes))
+
+
+def _may_be_amounts(args: argparse.Namespace, labels: AnyArray) -> bool:
+    """Whether labels beside a matrix have to be looked at as a column of the table, too."""
+    return regression.is_open(args) and labels.dtype.kind in "iu" and len(np.unique(labels)) > MANY_CLASSES
 
 
 def _matrix(args: argparse.Namespace) -> Data:
