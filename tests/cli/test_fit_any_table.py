@@ -380,3 +380,34 @@ def test_a_strange_column_of_classes_is_told(here: Path, capsys, classes, said) 
     assert main(["fit", write(Path("t.csv"), table), "--label", "outcome"]) == 0
     told = capsys.readouterr().err
     assert said in told if said else "classes, but" not in told and "amount" not in told
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_rows_of_one_person_are_kept_together_in_an_estimate(here: Path, capsys, task: str) -> None:
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(60), 6)
+    effect = rng.integers(0, 2, 60)[person]
+    lines = [
+        f"{who + 7000},{x:.3f},{z:.3f},{y}"
+        for who, x, z, y in zip(
+            person,
+            *(rng.normal(size=(2, 60))[:, person] + 0.05 * rng.normal(size=(2, 360))),
+            effect,
+            strict=True,
+        )
+    ]
+    Path("t.csv").write_text("\n".join(["patient_id,x,z,y", *lines]) + "\n")
+    words = ["fit", "t.csv", "--label", "y", "--task", task, "--out", "m"]
+    found = {}
+    for person_option in ([], ["--person", "patient_id"]):
+        assert main([*words, *person_option, "--json"]) == 0
+        told = capsys.readouterr()
+        estimated = json.loads(told.out)["estimated"]
+        found[len(person_option)] = estimated.get("accuracy", -estimated.get("rmse", 0.0))
+        hint = "--person 'patient_id' keeps them together"
+        assert (hint in told.err) == (not person_option)
+    # No column says anything about the class of another person.
+    assert found[2] < found[0] - 0.05
+    assert main([*words, "--person", "patient_id"]) == 0
+    shown = capsys.readouterr().out
+    assert ("rows of persons that were left out" if task == "classification" else "other persons") in shown

@@ -17,7 +17,7 @@ from onefold.tables import DatabaseAddress, Field, Schema
 from onefold.tables.cells import NumberFormat, cells_of, text_of
 from onefold.tables.columns import Parsed
 from onefold.tables.fields import OUTSIDE, UNDECLARED, UNREADABLE
-from onefold.tables.inference import MISSING_TOKENS, NUMBER_FORMATS, guess_fields
+from onefold.tables.inference import MISSING_TOKENS, NUMBER_FORMATS, guess_fields, names_persons
 from onefold.tables.reading import Table, columns_of, gather
 from onefold.tables.sources import open_table
 
@@ -323,6 +323,24 @@ def about_classes(name: str, labels: Labels) -> list[str]:
         f"{len(classes)} classes, but {len(alike)} if upper and lower case and blanks are left aside: "
         f"is a class in {name!r} written in several ways?"
     ]
+
+
+def about_persons(schema: Schema, table: Table) -> list[str]:
+    """A column that looks like whom a row is about, several times, while nobody has said so."""
+    if schema.person is not None or schema.source != "private":
+        return []
+    named = (
+        known.name for known in schema.fields if known.role == "identifier" and names_persons(known.name)
+    )
+    for name in named:
+        values, missing = cells_of(table[name], MISSING_TOKENS)
+        present = values[~missing].astype(str)
+        if len(np.unique(present)) < len(present):
+            return [
+                f"several rows have the same {name!r}: are they about one person? "
+                f"--person {name!r} keeps them together in estimates and tests"
+            ]
+    return []
 
 
 def _settled(values: AnyArray) -> Parsed:

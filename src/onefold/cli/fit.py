@@ -148,7 +148,8 @@ def run(args: argparse.Namespace) -> int:
     model = shared.classifier_of(args.model, schema=data.schema, tune=tune, **own)
     started = time.perf_counter()
     with without_bars(args.quiet):  # fitting shows a bar of its own
-        model.fit(data.take(train), data.labels[train])
+        persons = None if data.persons is None else data.persons[train]
+        model.fit(data.take(train), data.labels[train], groups=persons)
     result = {
         "model": out,
         "kind": args.model,
@@ -273,6 +274,7 @@ def _read(args: argparse.Namespace, out: str) -> Data | regression.Found:
         notes.append(f"{left_out} of {len(known)} rows left out: {schema.label.name!r} is missing there")
         rows = contracts.take(rows, known)
     notes.append(contracts.in_one_line(schema, rows, out))
+    notes += contracts.about_persons(schema, table)
     if args.task is None:
         notes += contracts.about_classes(schema.label.name, labels)
     persons = None if schema.person is None else schema.persons(table)[known]
@@ -352,7 +354,10 @@ def _measured(
     classes, counts = np.unique(data.labels[train], return_counts=True)
     common = classes[np.argmax(counts)]
     if not held.size:
-        return *_estimated(model, counts.max() / counts.sum()), None
+        if data.persons is not None and not hasattr(model, "head_"):
+            return {}, ["accuracy for other persons not estimated; --test-size F measures it"], None
+        share = counts.max() / counts.sum()
+        return *_estimated(model, share, "rows" if data.persons is None else "rows of persons"), None
     with busy(f"testing {held.size} rows", quiet):
         rows, truth = data.take(held), data.labels[held]
         predicted = np.asarray(model.predict(rows))
@@ -372,7 +377,7 @@ def _measured(
     return told, found.words(f"{found.rows} rows held out"), found
 
 
-def _estimated(model: Any, majority: float) -> tuple[dict[str, Any], list[str]]:
+def _estimated(model: Any, majority: float, of: str) -> tuple[dict[str, Any], list[str]]:
     """The estimate that a model makes of itself, from rows that were left out."""
     found = getattr(model, "cross_validated_", None)
     if found is None:
@@ -388,7 +393,7 @@ def _estimated(model: Any, majority: float) -> tuple[dict[str, Any], list[str]]:
     }
     words = (
         f"estimated accuracy {accuracy:.4f} (guessing the majority {majority:.4f}), balanced accuracy "
-        f"{found['balanced_accuracy']:.4f}: from {found['rows']} rows that were left out; --test-size F "
+        f"{found['balanced_accuracy']:.4f}: from {found['rows']} {of} that were left out; --test-size F "
         "measures it"
     )
     return {"estimated": told}, [words, *in_words(told["missed"])]

@@ -88,7 +88,9 @@ def run_fit(args: argparse.Namespace, out: str, found_out: Found | None = None) 
         say(note, args.quiet)
     started = time.perf_counter()
     with busy("fitting", args.quiet):
-        model = MomentRegressor(None, schema=schema).fit(contracts.take(rows, train), outputs[train])
+        whom = None if persons is None else persons[train]
+        model = MomentRegressor(None, schema=schema)
+        model.fit(contracts.take(rows, train), outputs[train], groups=whom)
     error, spread = math.sqrt(model.held_out_error_), float(np.std(outputs[train]))
     found, shown = None, None
     result: dict[str, Any] = {
@@ -99,9 +101,10 @@ def run_fit(args: argparse.Namespace, out: str, found_out: Found | None = None) 
         "seconds": round(time.perf_counter() - started, 3),
         "estimated": {"rmse": error, "rmse_of_the_mean": spread},
     }
+    units = "rows" if persons is None else "persons"
     lines = [
         f"{train.size} rows, {count_of(len(schema.features), 'feature')} fitted in {result['seconds']:.2f} s",
-        f"estimated error on other rows {error:.4g} (root mean square; the mean alone {spread:.4g}); "
+        f"estimated error on other {units} {error:.4g} (root mean square; the mean alone {spread:.4g}); "
         "--test-size F measures it",
     ]
     if held.size:
@@ -141,7 +144,7 @@ def _read(
         left_out = int(np.sum(~known))
         notes.append(f"{left_out} of {len(known)} rows left out: {schema.label.name!r} has no number there")
         rows = contracts.take(rows, known)
-    notes.append(contracts.in_one_line(schema, rows, out))
+    notes += [contracts.in_one_line(schema, rows, out), *contracts.about_persons(schema, table)]
     persons = None if schema.person is None else schema.persons(table)[known]
     return schema, rows, outputs, persons, notes
 

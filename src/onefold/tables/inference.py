@@ -16,7 +16,7 @@ from onefold.tables.columns import named
 from onefold.tables.declarations import WHOLE_NUMBERS
 from onefold.tables.fields import FALSE, TRUE, Field
 
-__all__ = ["guess_fields", "is_index"]
+__all__ = ["guess_fields", "is_index", "names_persons"]
 
 # Texts that mean "no value" whatever the column is about; others must be declared.
 MISSING_TOKENS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "?")
@@ -62,6 +62,22 @@ def is_index(name: str) -> bool:
         Whether the column numbers the rows and says nothing about them.
     """
     return bool(INDEX.fullmatch(name))
+
+
+def names_persons(name: str) -> bool:
+    """Tell whether a column is called like one that says whom a row is about.
+
+    Parameters
+    ----------
+    name : str
+        Heading of the column.
+
+    Returns
+    -------
+    bool
+        Whether it is named like the number or the key of a person.
+    """
+    return bool(PERSON.fullmatch(name) and IDENTIFIER.fullmatch(name))
 
 
 def guess_fields(
@@ -333,7 +349,7 @@ class _Column:
         for cell, count in self.cells.items():
             counts[text_of(cell)] += count
         present = self.n_rows - self.n_missing
-        if PERSON.fullmatch(self.name) and IDENTIFIER.fullmatch(self.name):
+        if names_persons(self.name):
             told = 'looks like whom a row is about: set onefold:role to "person" if it is'
             return self._left_out("identifier", "string", told)
         if self.is_cut or len(counts) > max(10, 0.5 * present):
@@ -420,7 +436,7 @@ class _Column:
     def _is_identifier(self, values: Floats, weights: AnyArray, whole: bool) -> bool:
         if not whole or len(values) < 20:
             return False
-        if PERSON.fullmatch(self.name) and IDENTIFIER.fullmatch(self.name):
+        if names_persons(self.name):
             return True
         if ROW_NUMBER.fullmatch(self.name) or IDENTIFIER.fullmatch(self.name):
             return bool(len(values) > 0.8 * weights.sum())
