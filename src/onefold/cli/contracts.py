@@ -17,7 +17,13 @@ from onefold.tables import DatabaseAddress, Field, Schema
 from onefold.tables.cells import NumberFormat, cells_of, text_of
 from onefold.tables.columns import Parsed
 from onefold.tables.fields import OUTSIDE, UNDECLARED, UNREADABLE
-from onefold.tables.inference import MISSING_TOKENS, NUMBER_FORMATS, guess_fields, names_persons
+from onefold.tables.inference import (
+    MANY_CLASSES,
+    MISSING_TOKENS,
+    NUMBER_FORMATS,
+    guess_fields,
+    names_persons,
+)
 from onefold.tables.reading import Table, columns_of, gather
 from onefold.tables.sources import open_table
 
@@ -87,6 +93,12 @@ def is_matrix(path: str) -> bool:
 def is_wide(path: str) -> bool:
     """Whether a file has so many columns that they may be pixels or the like."""
     return len(columns_of(path)) > WIDE
+
+
+def may_be_amounts(path: str, labels: AnyArray) -> bool:
+    """Whether labels look like amounts; the whole numbers beside an array of features number classes."""
+    many = labels.dtype.kind in "iu" and len(np.unique(labels)) > MANY_CLASSES
+    return bool(many and not is_matrix(path))
 
 
 def of_one_unit(rows: AnyArray) -> bool:
@@ -222,8 +234,8 @@ def _with_feature(schema: Schema, where: str) -> Schema:
     return schema
 
 
-def in_one_line(schema: Schema, rows: Rows, model: str) -> str:
-    """What a schema says about its columns, and how many cells are missing."""
+def in_one_line(schema: Schema, rows: Rows, model: str | None = None) -> str:
+    """What a schema says about its columns, how many cells are missing, and which model shows it all."""
     kinds = [_kind(known) for known in schema.features]
     words = (("number", "numbers"), ("category", "categories"), ("date", "dates"), ("encoded", "encoded"))
     counts = [(kinds.count(one), one, many) for one, many in words]
@@ -234,9 +246,9 @@ def in_one_line(schema: Schema, rows: Rows, model: str) -> str:
         parts.append(f"{len(out)} left out ({', '.join(out[:SHOWN_NAMES])}{more})")
     cells = sum(len(column) for column in rows.values())
     missing = sum(int(no_value(column.values).sum()) for column in rows.values())
-    told = f"{_percent(missing / max(cells, 1))} of cells missing; " if missing else ""
-    columns = f"{len(schema.fields)} columns: the label, {', '.join(parts)}"
-    return f"{columns}; {told}onefold schema show {model} shows it"
+    told = [f"{len(schema.fields)} columns: the label, {', '.join(parts)}"]
+    told += [f"{_percent(missing / max(cells, 1))} of cells missing"] if missing else []
+    return "; ".join(told if model is None else [*told, f"onefold schema show {model} shows it"])
 
 
 def _kind(known: Field) -> str:

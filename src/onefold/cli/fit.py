@@ -28,7 +28,6 @@ from onefold.report.evaluation import (
     with_references,
 )
 from onefold.tables import Schema
-from onefold.tables.inference import MANY_CLASSES
 
 ONLY_WIDE = ("n_layers", "branch_size", "n_probe")
 ONLY_FOLDING = ("batch_size",)
@@ -247,7 +246,8 @@ def _read(args: argparse.Namespace, out: str) -> Data | regression.Found:
         except InvalidInputError:
             pass  # text or gaps: columns need a schema, and what is wrong with the table is said below
         else:
-            if is_matrix or (contracts.of_one_unit(data.rows) and not _may_be_amounts(args, data.labels)):
+            amounts = regression.is_open(args) and contracts.may_be_amounts(args.data, data.labels)
+            if is_matrix or (contracts.of_one_unit(data.rows) and not amounts):
                 return data
     needed = [name for name in (args.label, args.person, *args.ignore, *encoders) if name is not None]
     table = contracts.read_columns(args.data, needed, args.quiet)
@@ -279,11 +279,6 @@ def _read(args: argparse.Namespace, out: str) -> Data | regression.Found:
         notes += contracts.about_classes(schema.label.name, labels)
     persons = None if schema.person is None else schema.persons(table)[known]
     return Data(rows, labels, schema, persons=persons, notes=tuple(notes))
-
-
-def _may_be_amounts(args: argparse.Namespace, labels: AnyArray) -> bool:
-    """Whether labels beside a matrix have to be looked at as a column of the table, too."""
-    return regression.is_open(args) and labels.dtype.kind in "iu" and len(np.unique(labels)) > MANY_CLASSES
 
 
 def _matrix(args: argparse.Namespace) -> Data:
