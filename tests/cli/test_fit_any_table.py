@@ -411,3 +411,14 @@ def test_rows_of_one_person_are_kept_together_in_an_estimate(here: Path, capsys,
     assert main([*words, "--person", "patient_id"]) == 0
     shown = capsys.readouterr().out
     assert ("rows of persons that were left out" if task == "classification" else "other persons") in shown
+
+
+@pytest.mark.parametrize(("option", "layers"), [([], 1), (["--n-layers", "3"], 3)])
+def test_machines_of_a_table_have_one_layer_because_the_head_decides(here: Path, option, layers) -> None:
+    from onefold import io
+
+    write(Path("t.csv"), visits())
+    assert main(["fit", "t.csv", "--label", "outcome", "--out", "m", "--quiet", *option]) == 0
+    model = io.load("m")
+    assert model.estimator.n_layers == layers
+    assert hasattr(model, "head_")

@@ -80,7 +80,11 @@ def add_parser(commands: Any) -> None:
     reports.add_report(parser)
     group = parser.add_argument_group("model")
     shared.add_model_options(group)
-    layers = "number of layers of a wide model (default: 5; without a schema and other options one)"
+    layers = (
+        "number of layers of a wide model (default: one for a table that is read by a schema, declared or "
+        "inferred, of fewer than 1000 encoded columns, and where columns of numbers are used without other "
+        "options; else 5)"
+    )
     option(group, "--n-layers N", layers, shared.whole)
     branch = (
         "rows in a branch of a wide model (default: 1000; without a schema and other options of the model "
