@@ -4,8 +4,8 @@ Every table is divided once into a pool of training rows and a pool of test rows
 sums are chosen on the first alone (:mod:`experiments.tables.regression_constants`). A split draws training
 rows, at most ``--rows``, from the first pool and test rows from the second. The schema is inferred from the
 training rows and stands for a declaration; the test rows are looked at once. Lines with an epsilon are the
-mean of three draws of the noise, whose seeds are fixed, so that a run can be repeated. Sites get equal parts
-of the rows at random.
+mean of three draws of the noise, of 50 where there are fewer than 500 training rows; their seeds are fixed,
+so that a run can be repeated. Sites get equal parts of the rows at random.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from onefold.federated import MomentFederation, combine_numbers
 from onefold.tables import Schema
 
 EPSILONS = (0.5, 1.0, 4.0, 8.0)
+DRAWS, FEW_ROWS, DRAWS_OF_FEW = 3, 500, 50  # of the noise; noise decides what few rows give
 N_SITES, LIFT = 10, 256
 TEST_SHARE, DRAWN = 0.4, 0.75  # of all rows for the pool of test rows; of a pool for one split
 DIVISION = 20_000  # seed that divides a table into its pools
@@ -108,18 +109,34 @@ def split(table: Rows, seed: int, most: int) -> tuple[np.ndarray, np.ndarray]:
     return train[:most], test
 
 
-def errors(table: Rows, seed: int, most: int, draws: int) -> tuple[dict[str, float], float]:
+def errors(
+    table: Rows, seed: int, most: int, draws: int, private_only: bool = False
+) -> tuple[dict[str, float], float]:
     """The mean squared error of every method on one split, and the variance of the test outputs."""
     train, test = split(table, seed, most)
+    if len(train) < FEW_ROWS and draws >= DRAWS:
+        draws = DRAWS_OF_FEW
     rows, queries = table.part(train), table.part(test)
     y, truth = (np.asarray(table.y[part], dtype=float) for part in (train, test))
     schema = Schema.infer(rows, table.label, task="regression")
-    encoded, encoded_queries = schema.transform(rows), schema.transform(queries)
+    sites = np.array_split(np.random.default_rng(seed).permutation(len(train)), N_SITES)
 
     def error(predicted: np.ndarray) -> float:
         return float(np.mean((predicted - truth) ** 2))
 
-    found = {"mean": error(np.full(len(truth), y.mean()))}
+    found: dict[str, float] = {}
+    for name, epsilon in zip(PRIVATE, EPSILONS, strict=True):
+        drawn = [
+            MomentRegressor(epsilon, schema=schema, random_state=draw).fit(rows) for draw in range(draws)
+        ]
+        found[name] = float(np.mean([error(model.predict(queries)) for model in drawn]))
+    for name, epsilon in zip(AT_SITES, (1.0, 8.0), strict=True):
+        summed = [_summed(schema, rows, sites, epsilon, None, draw) for draw in range(draws)]
+        found[name] = float(np.mean([error(model.predict(queries)) for model in summed]))
+    if private_only:
+        return found, float(np.var(truth))
+    found["mean"] = error(np.full(len(truth), y.mean()))
+    encoded, encoded_queries = schema.transform(rows), schema.transform(queries)
     ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 5, 17))).fit(encoded, y)
     found["ridge"] = error(ridge.predict(encoded_queries))
     nominal = [known.is_category for known in schema.features]
@@ -130,19 +147,10 @@ def errors(table: Rows, seed: int, most: int, draws: int) -> tuple[dict[str, flo
     linear = MomentRegressor(None, schema=schema, lift=None)
     found["moments, linear"] = error(linear.fit(rows).predict(queries))
     found["folding"] = error(FoldingRegressor().fit(encoded, y).predict(encoded_queries))
-    sites = np.array_split(np.random.default_rng(seed).permutation(len(train)), N_SITES)
     found["10 sites: sums"] = error(_summed(schema, rows, sites, None, LIFT).predict(queries))
     answers = [FoldingRegressor().fit(encoded[mine], y[mine]).answers(encoded_queries) for mine in sites]
     distances, outputs = (np.column_stack(part) for part in zip(*answers, strict=True))
     found["10 sites: folding"] = error(combine_numbers(distances, outputs))
-    for name, epsilon in zip(PRIVATE, EPSILONS, strict=True):
-        drawn = [
-            MomentRegressor(epsilon, schema=schema, random_state=draw).fit(rows) for draw in range(draws)
-        ]
-        found[name] = float(np.mean([error(model.predict(queries)) for model in drawn]))
-    for name, epsilon in zip(AT_SITES, (1.0, 8.0), strict=True):
-        summed = [_summed(schema, rows, sites, epsilon, None, draw) for draw in range(draws)]
-        found[name] = float(np.mean([error(model.predict(queries)) for model in summed]))
     return found, float(np.var(truth))
 
 
@@ -168,9 +176,10 @@ def _summed(
 
 def experiment(args: argparse.Namespace) -> Outcome:
     names = BUNDLED if args.quick else tuple(args.tables or TABLES)
-    splits, draws = (1, 1) if args.quick else (args.splits, 3)
+    splits, draws = (1, 1) if args.quick else (args.splits, DRAWS)
     most = 300 if args.quick else args.rows
-    methods = (*PEERS, *OWN, *PRIVATE, *AT_SITES)
+    others = () if args.private else (*PEERS, *OWN)
+    methods = (*others, *PRIVATE, *AT_SITES)
     values: dict[str, float] = {}
     shown: dict[str, list] = {"R2": [], "RMSE": []}
     used = {"training": 0, "test": 0}
@@ -178,7 +187,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
         table = TABLES[name](args.data_dir)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = [errors(table, seed, most, draws) for seed in range(splits)]
+            found = [errors(table, seed, most, draws, args.private) for seed in range(splits)]
         for part, rows in zip(used, split(table, 0, most), strict=True):
             used[part] = max(used[part], len(rows))
         measured = {
@@ -189,7 +198,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
             values |= {f"{name}: {m}, {kind}": float(of_methods[m].mean()) for m in methods}
             shown[kind].append(of_methods)
         r2 = {method: measured["R2"][method].mean() for method in methods}
-        harness.note(f"{name}: moments {r2['moments']:.3f}, boosting {r2['boosting']:.3f}")
+        harness.note(f"{name}: " + ", ".join(f"{method} {r2[method]:.3f}" for method in methods[:4]))
     title = f"on test rows, mean and deviation of {splits} splits, at most {most} training rows"
     tables = [
         Table(
@@ -214,6 +223,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--rows", type=int, default=3000, help="largest number of training rows (default: 3000)"
     )
     options.add_argument("--splits", type=int, default=5, help="number of random splits (default: 5)")
+    options.add_argument("--private", action="store_true", help="only the lines with an epsilon")
     options.add_argument("--tables", nargs="+", choices=TABLES, help="only these (default: all)")
     return harness.main(__file__, options, experiment, arguments)
 

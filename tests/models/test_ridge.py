@@ -1,6 +1,7 @@
 """Ridge regression from sums of pairs: the literal one, errors of rows left out, and what noise does."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from sklearn.linear_model import Ridge
 
 from onefold.exceptions import InvalidInputError
 from onefold.models.ridge import PairSpectrum, PairSums, _noise_of_residuals, ridge_of
+from reference import noisy_pairs
 
 RTOL = 1e-7  # other processors add up in other orders
 
@@ -110,12 +112,75 @@ def test_estimated_error_allows_for_the_noise() -> None:
     assert np.mean(seen) < np.mean(estimated) - 3.0 * spread
 
 
+def unit_pairs(size: int, width: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of length at most one, of which the columns explain half."""
+    X = rng.uniform(-1.0, 1.0, size=(size, width))
+    linear = X @ rng.normal(size=width)
+    y = linear / linear.std() + rng.normal(size=size)
+    return X * math.sqrt(0.7 / width), np.clip(y / 4.0, -1.0, 1.0) * math.sqrt(0.3)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7])
+@pytest.mark.parametrize(("size", "level"), [(60, 3.0), (400, 1.0), (400, 30.0), (5000, 0.3)])
+def test_regression_on_noisy_sums_is_the_literal_one(size: int, width: int, level: float) -> None:
+    rng = np.random.default_rng([size, width])
+    X, y = unit_pairs(size, width, rng)
+    for shift in (0.0, 0.2):  # means of x and y that count
+        given = noisy(PairSums.of(X + shift / width, y + shift), level, rng)
+        given = replace(given, row_square=0.7, output_square=0.3)
+        found = ridge_of(given)
+        weights, offset, error = noisy_pairs.regression(
+            given.count, given.sums, given.products, (level, level, level), 0.7, 0.3
+        )
+        # Quadrature and other orders of adding up leave some digits.
+        np.testing.assert_allclose(found.weights, weights, rtol=1e-4, atol=1e-6)
+        assert found.offset == pytest.approx(offset, rel=1e-4, abs=1e-6)
+        assert found.error == pytest.approx(error, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("width", [5, 30])
+@pytest.mark.parametrize("level", [2.0, 5.0, 15.0])
+def test_few_pairs_are_never_much_worse_than_their_noisy_mean(width: int, level: float) -> None:
+    rng = np.random.default_rng(5)
+    lost = []
+    for _ in range(40):
+        X, y = unit_pairs(2200, width, rng)
+        given = noisy(PairSums.of(X[:200], y[:200]), level, rng)
+        given = replace(given, row_square=0.7, output_square=0.3)
+        found = np.clip(ridge_of(given).of(X[200:]), -math.sqrt(0.3), math.sqrt(0.3))
+        mean = np.clip(given.sums[-1] / max(given.count, 1.0), -math.sqrt(0.3), math.sqrt(0.3))
+        truth = y[200:]
+        lost.append((np.mean((truth - found) ** 2) - np.mean((truth - mean) ** 2)) / np.var(truth))
+    assert np.mean(lost) < 0.02
+    assert np.quantile(lost, 0.9) < 0.2
+
+
+def test_many_pairs_lose_nothing_to_little_noise() -> None:
+    rng = np.random.default_rng(6)
+    X, y = unit_pairs(20_000, 8, rng)
+    sums = PairSums.of(X[:16_000], y[:16_000])
+    exact = np.mean((y[16_000:] - ridge_of(sums).of(X[16_000:])) ** 2)
+    for _ in range(5):
+        found = ridge_of(replace(noisy(sums, 1.0, rng), row_square=0.7, output_square=0.3))
+        assert np.mean((y[16_000:] - found.of(X[16_000:])) ** 2) < 1.01 * exact
+        assert found.error == pytest.approx(exact, rel=0.1)
+        assert found.ridge < 0.1
+
+
 def test_noise_that_drowns_everything_leaves_the_mean() -> None:
     rng = np.random.default_rng(3)
     X = rng.uniform(-1.0, 1.0, size=(50, 5)) / 3.0
     y = X[:, 0] + 0.5
     found = [ridge_of(noisy(PairSums.of(X, y), 20.0, rng)) for _ in range(20)]
-    assert np.median([np.abs(model.weights).max() for model in found]) < 0.5
+    assert np.median([np.abs(model.weights).max() for model in found]) < 0.2  # of 1
+    assert min(model.ridge for model in found) > 1.0
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 1e12])
+def test_sums_that_no_pairs_have_give_finite_numbers(scale: float) -> None:
+    """A foreign file may hold any sums."""
+    found = ridge_of(PairSums(scale, np.full(4, scale), np.full((4, 4), -abs(scale)), 1.0, 1.0, 1e-3))
+    assert np.isfinite([*found.weights, found.offset, found.error, found.error_noise]).all()
 
 
 def test_noise_of_the_estimated_error_is_what_noise_does_to_residuals() -> None:

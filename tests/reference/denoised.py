@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 
-def spectrum(values, sigma, trace, total):
-    """Eigenvalues in ascending order without the noise: shift, shrink, ascend, cut at 0, rescale, flatten."""
+def without_noise(values, sigma, trace):
+    """Eigenvalues in ascending order without the noise: shift, shrink, ascend, cut at 0, rescale."""
     p = len(values)
     w = [value - (sum(values) - trace) / p for value in values]
     v = sigma**2 * p / 2
@@ -17,7 +17,13 @@ def spectrum(values, sigma, trace, total):
     # The nearest ascending numbers, by their minimax formula.
     d = [max(min(float(np.mean(d[a : b + 1])) for b in range(j, p)) for a in range(j + 1)) for j in range(p)]
     d = [max(value, 0.0) for value in d]
-    d = [value * trace / sum(d) for value in d] if sum(d) > 0 else [trace / p] * p
+    return [value * trace / sum(d) for value in d] if sum(d) > 0 else [trace / p] * p
+
+
+def spectrum(values, sigma, trace, total):
+    """Eigenvalues without the noise, flattened."""
+    p = len(values)
+    d = without_noise(values, sigma, trace)
     ridge = 0.4 * sigma * math.sqrt(2 * p) * p / trace + min(p / total, 1.0)
     a = ridge / (1 + ridge)
     return np.array([(1 - a) * value + a * trace / p for value in d])

@@ -111,7 +111,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
     pair_map_ : PairMap
         How rows and outputs are scaled.
     ridge_ : float
-        The ridge, in units of the mean eigenvalue, or of what noise alone does to an eigenvalue.
+        The ridge, in units of the mean eigenvalue. With noise, where several are mixed, the one that leaves
+        as many degrees of freedom if all eigenvalues are equal; infinite where only the mean is left.
     held_out_error_ : float
         Estimated mean squared error on other rows, from the moments alone. With noise it is never smaller
         than the deviation of the estimate itself, and never larger than the square of half the range.
@@ -139,7 +140,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
     bits on one machine.
 
     *Settings.* Nothing needs to be tuned: the ridge is the one with the smallest error on other rows that the
-    moments allow to estimate, by generalised cross-validation, and with noise by Stein's lemma.
+    moments allow to estimate, by generalised cross-validation. With noise ridges of all strengths are mixed
+    by how likely each is, and where noise drowns the rest little but the mean is left.
 
     Examples
     --------

@@ -265,10 +265,13 @@ def pair_sums(moments: PrivateMoments) -> PairSums:
     """Return the sums of pairs that moments of one class hold."""
     if len(moments.counts_) != 1 or moments.sums_.shape[1] < 2:
         raise InvalidInputError("these are no moments of rows with one output")
-    levels = (moments.count_noise_[0], moments.sum_noise_[0], moments.second_noise_[0])
     return PairSums(
         float(moments.counts_[0]),
         moments.sums_[0],
         moments.second_moments_[0],
-        *(float(level) for level in levels),
+        count_noise=float(moments.count_noise_[0]),
+        sum_noise=float(moments.sum_noise_[0]),
+        product_noise=float(moments.second_noise_[0]),
+        row_square=1.0 - OUTPUT_SHARE,
+        output_square=OUTPUT_SHARE,
     )

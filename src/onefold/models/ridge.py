@@ -6,17 +6,20 @@ covariance with y and :math:`q = 1 / (w + \lambda t)` for a ridge of :math:`\lam
 :math:`t`, the weights are :math:`U \mathrm{diag}(q) U^T c`.
 
 Without noise the ridge comes from generalised cross-validation, which needs the same sums only. With noise
-the sums say too much good about weights that fit the noise. How much is known on average (Stein's lemma), and
-the ridge is the one whose error is smallest once that is added.
+every number is first replaced by what is to be expected of it, given its noise and the range it must lie in.
+Then all strengths with which y may depend on x are mixed, each as far as it is likely. One of them is not at
+all: where noise drowns the rest the mean of y is left, and where it drowns that too, the middle of its range.
 """
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 
 from onefold._base.arrays import Array, Floats
+from onefold._base.noisy_values import denoised_spectrum, mean_inside
 from onefold._base.parallel import one_blas_thread
 from onefold.exceptions import InvalidInputError
 
@@ -30,9 +33,14 @@ MOST_FREEDOM = 0.5
 LARGEST_LEVERAGE = 0.95
 # Variances below this share of the largest are the rounding of a constant column.
 ROUNDING = 1e-10
-# With noise: ridges in units of what noise alone does to an eigenvalue.
-NOISE_RIDGES = tuple(2.0 ** (exponent / 2.0) for exponent in range(20, -9, -1))
-SMALLEST = 0.1  # eigenvalue that is inverted, in the same units: smaller ones are those of noise
+# With noise: shares of the variance of y that the columns may explain, and how likely each is beforehand: a
+# third is likeliest, nothing and everything are not likely.
+EXPLAINED = (*(step / 20.0 for step in range(20)), 0.99)
+LIKELY = tuple(max(share, EXPLAINED[1]) * (1.0 - share) ** 2 for share in EXPLAINED)
+# Half of what drives eigenvalues apart is believed where it is this much, in squared deviations of noise.
+DOUBT = 1.0
+# Squared distance of the mean of y from zero that is to be expected, in units of the largest square of y.
+MIDDLE = 1.0 / 12.0
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,10 @@ class PairSums:
         The same of each sum.
     product_noise : float, default=0.0
         The same on the diagonal of the products; beside it there is half the variance.
+    row_square : float, default=1.0
+        Largest squared length of an x, known without the pairs. It matters with noise only.
+    output_square : float, default=1.0
+        The same of a y.
 
     See Also
     --------
@@ -70,6 +82,8 @@ class PairSums:
     count_noise: float = 0.0
     sum_noise: float = 0.0
     product_noise: float = 0.0
+    row_square: float = 1.0
+    output_square: float = 1.0
 
     @classmethod
     def of(cls, rows: Array, outputs: Array) -> "PairSums":
@@ -107,7 +121,8 @@ class LinearMap:
     offset : float
         What is added.
     ridge : float
-        The ridge: in units of the mean eigenvalue, with noise of what noise alone does to an eigenvalue.
+        The ridge, in units of the mean eigenvalue. With noise, where no single ridge was taken, the one that
+        leaves as many degrees of freedom if all eigenvalues are equal; infinite where only the mean is left.
     error : float
         Estimated mean squared error on other pairs; infinite where nothing is known. Noise can make it
         negative.
@@ -138,7 +153,7 @@ class LinearMap:
 
 @one_blas_thread()
 def ridge_of(pairs: PairSums) -> LinearMap:
-    """Return the ridge regression whose estimated error on other pairs is smallest.
+    """Return the ridge regression whose estimated error on other pairs is smallest; with noise, a mixture.
 
     Parameters
     ----------
@@ -161,7 +176,8 @@ def ridge_of(pairs: PairSums) -> LinearMap:
     References
     ----------
     Golub, Heath and Wahba, "Generalized cross-validation as a method for choosing a good ridge parameter",
-    1979; Stein, "Estimation of the mean of a multivariate normal distribution", 1981.
+    1979; Stein, "Estimation of the mean of a multivariate normal distribution", 1981; Bun, Allez, Bouchaud
+    and Potters, "Rotational invariant estimator for general noisy matrices", 2016.
 
     Examples
     --------
@@ -320,46 +336,98 @@ class PairSpectrum:
 # --- with noise -------------------------------------------------------------------------------------------
 
 
-def _noisy_ridge(pairs: PairSums) -> LinearMap:
-    r"""Choose the ridge by the error on the true sums, estimated from the noisy ones.
+class _Cleaned(NamedTuple):
+    """What is believed about the true sums, in the coordinates of the eigenvectors of the covariance of x."""
 
-    With :math:`u = (1, x)`, noisy sums :math:`M` of :math:`u u^T` and :math:`r` of :math:`u y`,
-    :math:`B = (M + \lambda D)^{-1}` and :math:`w = B r`, the squared residuals :math:`w^T M w - 2 w^T r` of
-    the noisy sums are smaller than those of the true ones. By Stein's lemma and the derivative of an inverse,
-    on average by :math:`2 \sum_i v_i B_{ii}` for the variances :math:`v` in r, and for the variances
-    :math:`V` in M by :math:`2 \sum_{i \ne j} V_{ij} (B_{ii} w_j^2 + B_{ij} w_i w_j)
-    + 2 \sum_i V_{ii} B_{ii} w_i^2`.
+    size: float  # number of pairs, n
+    mean: Floats  # of x
+    middle: float  # mean of y
+    variance: float  # of y, v
+    values: Floats  # eigenvalues of the covariance of x, d
+    vectors: Floats
+    across: Floats  # sums of the products of x and y, both seen from their means, c: as they were seen
+    noise: Floats  # variances of the noise in them
+    doubt: float  # squared error of a row of the covariance, for the sum over n pairs
+
+
+def _noisy_ridge(pairs: PairSums) -> LinearMap:
+    r"""Mix regressions of all strengths, each as far as the noisy sums speak for it (empirical Bayes).
+
+    Let the columns explain the share :math:`\rho` of the variance v of y. Weights then have the variance
+    :math:`\tau = \rho v / \sum_i d_i`. What was seen of :math:`c_i = n d_i w_i` has three variances besides:
+    that of its noise, that of the rest of y, :math:`(1 - \rho) v n d_i`, and that of what is wrong in d. With
+    :math:`A_i` the sum of all four, :math:`k_i c_i` with :math:`k_i = \tau n d_i / A_i` is to be expected of
+    the weight, and the likelihood of the share is the normal one of all c. The share 0 is among those that
+    are mixed, and wins where noise drowns the rest: what is left is the mean.
+
+    The squared residuals of the result look too small on the noisy sums: by Stein's lemma on average by
+    :math:`2 \sum_i k_i` times the variance of the noise in :math:`c_i`, which is added.
     """
+    known = _cleaned(pairs)
+    size, c, true = known.size, known.across, known.size * known.values
+    likelihoods, factors = [], []
+    for share, likely in zip(EXPLAINED, LIKELY, strict=True):
+        spread = share * known.variance / (float(known.values.sum()) or 1.0)
+        rest = (1.0 - share) * known.variance
+        total = true**2 * spread + known.noise + known.doubt * spread + rest * true
+        likelihoods.append(math.log(likely) - float(np.sum(np.log(total) + c**2 / total)) / 2.0)
+        factors.append(spread * true / total)
+    mixture = np.exp(np.array(likelihoods) - max(likelihoods))
+    factor = mixture @ np.array(factors) / mixture.sum()
+    turned = factor * c
+    freedom = float(factor @ true)
+    residual = float(pairs.products[-1, -1]) - size * known.middle**2
+    residual += float(turned @ (true * turned) - 2.0 * turned @ c + 2.0 * factor @ known.noise)
+    weights = known.vectors @ turned
+    offset = known.middle - float(known.mean @ weights)
+    left = size * (1.0 - min((1.0 + freedom) / size, MOST_FREEDOM)) ** 2
+    noise = _noise_of_residuals(pairs, np.append(offset, weights))
+    ridge = len(c) / freedom - 1.0 if freedom > 0.0 else math.inf
+    return LinearMap(weights, offset, ridge, residual / left, noise / left)
+
+
+def _cleaned(pairs: PairSums) -> _Cleaned:
+    """Expect of every number what its noise and what was known without the pairs leave of it."""
     width = len(pairs.sums) - 1
-    moments = _bordered(pairs.count, pairs.sums[:-1], pairs.products[:-1, :-1])
-    right = np.append(pairs.sums[-1], pairs.products[:-1, -1])
-    half = pairs.product_noise**2 / 2.0
-    inner = np.full((width, width), half) - np.diag(np.full(width, half))
-    beside = _bordered(0.0, np.full(width, pairs.sum_noise**2), inner)  # V without its diagonal
-    diagonal = np.append(pairs.count_noise**2, np.full(width, 2.0 * half))
-    of_right = np.append(pairs.sum_noise**2, np.full(width, half))
-    size = max(pairs.count, 1.0)
-    moments[0, 0] = size
-    # The eigenvalues of the noise fill an interval around zero up to this (Wigner's semicircle).
-    unit = pairs.product_noise * math.sqrt(2.0 * width)
-    best: LinearMap | None = None
-    for ridge in NOISE_RIDGES:
-        values, vectors = np.linalg.eigh(moments + np.diag(np.append(0.0, np.full(width, ridge * unit))))
-        if values[0] < SMALLEST * unit and best is not None:
-            continue
-        B = (vectors / np.maximum(values, SMALLEST * unit)) @ vectors.T
-        w = B @ right
-        lost = 2.0 * float(of_right @ np.diag(B))
-        lost += 2.0 * float(np.diag(B) @ beside @ w**2 + w @ (beside * B) @ w)
-        lost += 2.0 * float(np.sum(diagonal * np.diag(B) * w**2))
-        residual = float(pairs.products[-1, -1] + w @ moments @ w - 2.0 * w @ right)
-        freedom = min(float(np.sum(B * moments)) / size, MOST_FREEDOM)
-        error = (residual + lost) / size / (1.0 - freedom) ** 2
-        if best is None or error < best.error:
-            noise = _noise_of_residuals(pairs, w) / size / (1.0 - freedom) ** 2
-            best = LinearMap(w[1:], float(w[0]), ridge, error, noise)
-    assert best is not None  # the first ridge is never passed over
-    return best
+    size = max(mean_inside(pairs.count, pairs.count_noise, 0.0, math.inf), 1.0)
+    *_, middle = means = pairs.sums / size
+    # That of x is shrunk to zero as a whole (James and Stein), that of y to the middle of its range.
+    square = float(means[:-1] @ means[:-1])
+    noise = width * (pairs.sum_noise / size) ** 2
+    mean = means[:-1] * (1.0 - noise / square if square > noise else 0.0)
+    usual = MIDDLE * pairs.output_square
+    middle = (
+        float(middle) * usual / (usual + (pairs.sum_noise**2 + (middle * pairs.count_noise) ** 2) / size**2)
+    )
+    level = pairs.product_noise / size
+    variance = mean_inside(float(pairs.products[-1, -1]) / size - middle**2, level, 0.0, pairs.output_square)
+    # What the mean is wrong by is in the covariance too: twice, once for either factor.
+    level = math.hypot(level, 2.0 * pairs.sum_noise / size * math.sqrt(float(mean @ mean) / width))
+    covariance = pairs.products[:-1, :-1] / size - np.outer(mean, mean)
+    values, vectors, doubt = _spectrum(covariance, level, pairs.row_square)
+    across = vectors.T @ (pairs.products[:-1, -1] - mean * pairs.sums[-1])
+    of_means = pairs.sum_noise**2 * (middle**2 + (vectors.T @ mean) ** 2)
+    of_across = pairs.product_noise**2 / 2.0 + of_means
+    return _Cleaned(size, mean, middle, variance, values, vectors, across, of_across, doubt * size**2 / width)
+
+
+def _spectrum(covariance: Floats, level: float, most: float) -> tuple[Floats, Floats, float]:
+    """Eigenvalues less their noise, eigenvectors, and the squared error that is left in the whole matrix.
+
+    Eigenvalues are drawn together as is best for noise of this level, and to their mean as far as noise
+    alone could have driven them apart.
+    """
+    width = len(covariance)
+    trace = mean_inside(float(np.trace(covariance)), level * math.sqrt(width), 0.0, most)
+    values, vectors = scipy.linalg.eigh(covariance, check_finite=False, driver="evd")
+    usual = trace / width
+    square = float(np.sum((values - values.mean()) ** 2))
+    of_noise = level**2 * width * (width + 1) / 2.0  # what noise adds to it, with deviations of it below
+    surplus = max(square / of_noise - 1.0, 0.0) * math.sqrt(width * (width + 1)) / 2.0
+    believed = surplus**2 / (surplus**2 + DOUBT)
+    found = usual + believed * (denoised_spectrum(values, level, trace) - usual)
+    wrong = square - of_noise - float(np.sum((found - usual) ** 2))
+    return found, vectors, min(max(wrong, 0.0), of_noise)
 
 
 def _noise_of_residuals(pairs: PairSums, w: Floats) -> float:
@@ -367,8 +435,3 @@ def _noise_of_residuals(pairs: PairSums, w: Floats) -> float:
     square = float(w[1:] @ w[1:]) + 1.0  # of the weights of x and of y, which is -1
     of_sums = 2.0 * float(w[0]) * pairs.sum_noise * math.sqrt(square)
     return math.hypot(pairs.product_noise * square, of_sums, float(w[0]) ** 2 * pairs.count_noise)
-
-
-def _bordered(corner: float, border: Floats, inner: Floats) -> Floats:
-    """A symmetric matrix with one row and column more."""
-    return np.block([[np.array([[corner]]), border[None]], [border[:, None], inner]])

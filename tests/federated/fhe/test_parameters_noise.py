@@ -10,7 +10,7 @@ import pytest
 
 from onefold.exceptions import DecryptionError
 from onefold.federated.fhe import Client, Querier, Server, _seal, parameters
-from onefold.federated.fhe._circuit import zero_test
+from onefold.federated.fhe._circuit import Combination, zero_test
 from onefold.federated.fhe._layout import PLAIN_MODULUS
 from onefold.federated.fhe.messages import EncryptedAnswers
 from onefold.federated.fhe.parameters import BASE_PRIMES, FLOOD_SECURITY
@@ -48,6 +48,31 @@ def test_noise_of_powers_of_powers_stays_at_the_floor(seal) -> None:
     below = zero_test(part.engine, 100, counts)
     assert below.n_primes == chosen.pick_primes
     assert _noise(querier, below) < 28 + 15  # coefficients of the last sums are up to t / 2 in size
+
+
+def test_adding_a_constant_changes_neither_noise_nor_factor(small) -> None:
+    """A settled cipher has a factor; to take it away would multiply the noise by about t."""
+    tally = small.server.tally("q1", 1)
+    for message in small.messages(np.zeros((3, 1, 4), dtype=int)):
+        tally.add(message)
+    engine = tally._parts[0].engine
+    counts = engine.load_sum(tally._parts[0]._sums[0].total(), 3)
+    settled = engine.settle(engine.multiply(counts, counts))
+    shifted = engine.combine(Combination([(1, settled)], -7))
+    assert settled.factor != 1
+    assert shifted.factor == settled.factor
+    level = small.querier.parameters.pick_primes  # that the querier can read
+    before, after = (_noise(small.querier, engine.truncate(each, level)) for each in (settled, shifted))
+    assert after == pytest.approx(before, abs=1.1)
+
+
+def test_noise_of_two_digits_is_below_its_figure(seal) -> None:
+    """Keys for measures of 16 bits pass the trial, which compares noise and answer."""
+    querier = Querier(4, 3, 16)
+    querier.evaluation_keys()
+    tally, _ = querier._trial(querier.evaluation_keys(check=False))
+    bound = querier.parameters.noise_bits
+    assert bound - 9 < _noise(querier, tally.bare(0)) <= bound
 
 
 def test_flood_exceeds_measured_noise_by_the_promised_bits(small) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from onefold._base.noisy_values import denoised_spectrum
 from onefold.privacy.moments import _denoise
 from onefold.privacy.moments._denoise import (
     denoised_discriminant,
@@ -105,7 +106,7 @@ def test_unit_rows_with_and_without_their_known_trace_decide_alike() -> None:
 
 def test_denoising_and_flattening_keep_the_trace() -> None:
     values = np.sort(np.random.default_rng(0).normal(size=40))
-    found = _denoise.flattened(_denoise.denoised_spectrum(values, 0.1, 0.7), 0.1, 0.7, 100.0)
+    found = _denoise.flattened(denoised_spectrum(values, 0.1, 0.7), 0.1, 0.7, 100.0)
     assert found.sum() == pytest.approx(0.7)
     assert found.min() > 0.0
     assert np.all(np.diff(found) >= 0.0)
@@ -116,7 +117,7 @@ def test_denoised_eigenvalues_are_closer_to_those_of_the_truth_along_noisy_vecto
     noisy = Noise.of(1, "float").to_matrices(truth[None], 0.0008)[0]
     values, vectors = np.linalg.eigh(noisy)
     best = np.diag(vectors.T @ truth @ vectors)
-    found = _denoise.denoised_spectrum(values, 0.0008, 1.0)
+    found = denoised_spectrum(values, 0.0008, 1.0)
     assert np.linalg.norm(found - best) < 0.2 * np.linalg.norm(values - best)
 
 

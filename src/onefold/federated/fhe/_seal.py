@@ -203,10 +203,17 @@ class Ciphertexts:
     def _level(self, *values: Cipher | None) -> int:
         return min(value.n_primes for value in values if value is not None)
 
-    def combine(self, sum_: Combination[Cipher], factor: int = 1, most: int | None = None) -> Cipher:
-        """Return a combination, as a cipher with a given factor and at most ``most`` primes."""
+    def combine(
+        self, sum_: Combination[Cipher], factor: int | None = None, most: int | None = None
+    ) -> Cipher:
+        """Return a combination, as a cipher with a given factor and at most ``most`` primes.
+
+        Without a given factor it is that of the first value: a value to which only a constant is added is
+        then not multiplied by anything, and its noise stays as it is.
+        """
         level = self._level(*(value for _, value in sum_.terms))
         level = level if most is None else min(level, most)
+        factor = sum_.terms[0][1].factor if factor is None else factor
         inverse = pow(factor, -1, PLAIN_MODULUS)
         total: Any = None
         for coefficient, value in sum_.terms:

@@ -22,9 +22,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from onefold._base.arrays import Floats
+from onefold._base.noisy_values import denoised_spectrum
 
 __all__ = [
     "POOLED_PARTS",
@@ -184,27 +184,6 @@ def thinned(second: Floats, noise: float) -> tuple[Floats, Floats]:
     # (Z + Z') / 2 has variance 1 on the diagonal and 1/2 beside it, like the noise of a release.
     extra = (drawn + drawn.T) * (noise / 2.0)
     return second + extra / 2.0, second - 2.0 * extra
-
-
-def denoised_spectrum(values: Floats, level: float, trace: float) -> Floats:
-    r"""Shrink the eigenvalues of a matrix with symmetric Gaussian noise, in ascending order.
-
-    Of all estimates with the same eigenvectors the best has
-    :math:`d_j = w_j - 2 v h_j` with the Hilbert transform h of the density of the noisy eigenvalues and v the
-    variance of their semicircle, a quarter of its squared radius (Bun, Allez, Bouchaud, Potters 2016). With
-    p eigenvalues h is a sum over the others, smoothed at the width of their spacing. The result ascends, is
-    not negative and adds up to ``trace``.
-    """
-    size = len(values)
-    shifted = values + (trace - values.sum()) / size
-    variance = level**2 * size / 2.0
-    if variance > 0.0:
-        gaps = shifted[:, None] - shifted
-        hilbert = np.mean(gaps / (gaps**2 + variance / size), axis=1)
-        shifted = shifted - 2.0 * variance * hilbert
-    rising = np.maximum(isotonic_regression(shifted).x, 0.0)
-    found = float(rising.sum())
-    return rising * (trace / found) if found > 0.0 else np.full(size, trace / size)
 
 
 def flattened(spectrum: Floats, level: float, trace: float, total: float) -> Floats:
